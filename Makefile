@@ -1,0 +1,70 @@
+# Everything runs in .venv, which is made from the hashed lock in requirements/dev.txt.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+LOCK := requirements/dev.txt
+ARGS ?=
+
+.PHONY: help venv demo test lint types check format docs bench-claim bench-drain lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+venv: $(STAMP) ## make .venv from the lock (again only when the lock or pyproject.toml changed)
+
+# PYTHON=… chooses the interpreter. A name on the PATH may be a shim for a version that is not installed,
+# so each candidate has to run.
+$(BIN)/python:
+	@for python in $(PYTHON) python3.11 python3 python3.12 python3.13 python3.14; do \
+	    if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	        echo "$$python -m venv $(VENV)"; exec $$python -m venv $(VENV); \
+	    fi; \
+	done; \
+	echo "Rowmill needs Python 3.11 or newer, and none was found. Install one, or run: make venv PYTHON=/path/to/python" >&2; \
+	exit 1
+
+$(STAMP): $(LOCK) pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(LOCK)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: venv ## run the demo (ARGS="--rows 500 --json" passes options)
+	$(BIN)/rowmill demo $(ARGS)
+
+test: venv ## run the tests (ARGS="-k claim" passes options)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+lint: venv ## check format and lint
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: venv ## check types
+	$(BIN)/mypy
+
+check: ## all that CI runs
+	bash .ci/run
+
+format: venv ## format and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: venv ## write the generated parts of the documentation
+	$(BIN)/python -m tools.reference
+
+bench-claim: venv ## measure claims and depth on 10 thousand and on 10 million rows
+	$(BIN)/python -m bench.claim $(ARGS)
+
+bench-drain: venv ## measure a drain by one process beside PgQueuer and beside the limit
+	$(BIN)/python -m bench.drain $(ARGS)
+
+lock: | $(BIN)/python ## remake the lock, keeping its versions (ARGS=--upgrade takes newer ones)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev --universal --python-version 3.11 \
+	    --generate-hashes --custom-compile-command "make lock" $(ARGS) --output-file $(LOCK)
+
+clean: ## remove .venv, builds and caches
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

