@@ -1,0 +1,1 @@
+"""Nouns and pure decisions. Nothing here talks to a database, a clock or a socket."""

@@ -1,0 +1,115 @@
+"""Every error that Rowmill raises, and those that a handler may raise.
+
+RowmillError
+├── DeclarationError      a queue is declared wrongly; lists every problem with its fix
+├── DatabaseUnreachable   the database does not answer, or refuses us
+├── SchemaMismatch        Rowmill's own tables are missing or of another version
+├── LeaseLost             somebody else holds the row now; nothing was written
+├── UnknownQueue          no queue of that name in the mill
+├── UnknownRow            no row with that key
+├── BadRequest            what was asked for can't be done; says what can
+└── WorkError             what a handler raises to say how it failed
+    ├── TransientError    try again, after the backoff
+    │   ├── RateLimited   the provider asks us to wait: costs no attempt
+    │   └── ProviderDown  the provider is away: costs no attempt
+    └── PermanentError    never try again
+"""
+
+from collections.abc import Sequence
+
+MESSAGE_LENGTH = 1000
+CODE_LENGTH = 100
+
+
+class RowmillError(Exception):
+    """Base of everything that Rowmill raises."""
+
+
+class DeclarationError(RowmillError):
+    """A queue is declared wrongly. `problems` holds all of them, each with its fix."""
+
+    def __init__(self, subject: str, problems: Sequence[str]) -> None:
+        self.subject = subject
+        self.problems = tuple(problems)
+        lines = "".join(f"\n  - {problem}" for problem in self.problems)
+        super().__init__(f"queue {subject} cannot be declared:{lines}")
+
+
+class DatabaseUnreachable(RowmillError):
+    """The database does not answer, or refuses us."""
+
+
+class SchemaMismatch(RowmillError):
+    """Rowmill's own tables are missing or of another version."""
+
+
+class LeaseLost(RowmillError):
+    """Somebody else holds the row now, so nothing of this attempt was written."""
+
+
+class UnknownQueue(RowmillError):
+    """No queue of that name in the mill."""
+
+
+class UnknownRow(RowmillError):
+    """No row with that key."""
+
+
+class BadRequest(RowmillError):
+    """What was asked for can't be done; says what can."""
+
+
+class WorkError(RowmillError):
+    """What a handler raises to say how it failed. `code` is stable and fit for logs and filters."""
+
+    code = "error"
+
+    def __init__(self, message: str = "", *, code: str | None = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+
+
+class TransientError(WorkError):
+    """Try again, after the backoff."""
+
+    code = "transient"
+
+
+class PermanentError(WorkError):
+    """Never try again."""
+
+    code = "permanent"
+
+
+class RateLimited(TransientError):
+    """The provider asks us to wait `retry_after` seconds. Costs no attempt."""
+
+    code = "rate_limited"
+
+    def __init__(self, message: str = "", *, retry_after: float = 60.0, code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.retry_after = retry_after
+
+
+class ProviderDown(TransientError):
+    """The provider is away. Costs no attempt; the row is tried again after `retry_after` seconds."""
+
+    code = "provider_down"
+
+    def __init__(self, message: str = "", *, retry_after: float = 60.0, code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.retry_after = retry_after
+
+
+def code_of(error: BaseException) -> str:
+    """The stable code of any exception: its own, or the name of its class."""
+    code = error.code if isinstance(error, WorkError) else type(error).__name__
+    return safe_text(str(code), CODE_LENGTH)
+
+
+def safe_text(text: str, length: int = MESSAGE_LENGTH) -> str:
+    """Text that every database takes: no NUL, no lone surrogates, cut to a length."""
+    clean = text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    clean = clean.encode("utf-8", "replace").decode("utf-8")
+    return clean if len(clean) <= length else clean[: length - 1] + "…"

@@ -1,0 +1,130 @@
+"""From what a handler answered to what is written: pure, total."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from rowmill.model import lifecycle
+from rowmill.model.errors import (
+    CODE_LENGTH,
+    PermanentError,
+    ProviderDown,
+    RateLimited,
+    TransientError,
+    code_of,
+    safe_text,
+)
+from rowmill.model.lease import Lease
+from rowmill.model.lifecycle import Move
+from rowmill.model.outcome import Again, Answer, Cancel, Dead, Done, Outcome
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What the settler writes for one lease."""
+
+    lease: Lease[Any]
+    move: Move
+    wait: float = 0.0
+    code: str = ""
+    message: str = ""
+    values: dict[str, Any] = field(default_factory=dict)
+    """By column name, all known and none reserved."""
+    ran: float = 0.0
+    """Seconds that the handler took."""
+
+    @property
+    def error(self) -> str:
+        return safe_text(f"{self.code}: {self.message}") if self.message else self.code
+
+
+def judge(lease: Lease[Any], answer: Answer | BaseException, chance: float) -> Verdict:
+    """The verdict on a handler's answer, or on what it raised. `chance` in [0, 1) spreads the backoff."""
+    if answer is None:
+        return Verdict(lease, lifecycle.DONE if lease.step.following is None else lifecycle.ADVANCE)
+    outcome = judge_error(lease, answer) if isinstance(answer, BaseException) else outcome_of(answer)
+    match outcome:
+        case Done(values, finish):
+            onward = lease.step.following is not None and not finish
+            move = lifecycle.ADVANCE if onward else lifecycle.DONE
+            verdict = Verdict(lease, move)
+        case Again(after, code, message, spend, values):
+            move = lifecycle.AGAIN if spend else lifecycle.PARK
+            wait = lease.step.retry.wait(lease.attempt, chance) if after is None else max(after, 0.0)
+            if spend and lease.last_attempt:
+                move, wait = lifecycle.DIE, 0.0
+            verdict = Verdict(lease, move, wait, code, message)
+        case Dead(code, message, values):
+            verdict = Verdict(lease, lifecycle.DIE, code=code, message=message)
+        case Cancel(message, values):
+            move = lifecycle.ABANDON if lease.queue.can_cancel else lifecycle.DIE
+            verdict = Verdict(lease, move, code="cancelled", message=message)
+        case _:
+            assert_never(outcome)
+    return with_values(verdict, values)
+
+
+def outcome_of(answer: Any) -> Outcome:
+    """What a handler returned, as an outcome. Something else than it may return is a permanent failure."""
+    match answer:
+        case None:
+            return Done()
+        case Done() | Again() | Dead() | Cancel():
+            return answer
+        case Mapping():
+            return Done(answer)
+        case _:
+            kind = type(answer).__name__
+            return Dead(
+                "bad_answer",
+                f"the handler returned {kind}; it may return None, column values, Done, Again, Dead or Cancel",
+            )
+
+
+def judge_error(lease: Lease[Any], error: BaseException) -> Again | Dead:
+    """An exception judged by its type, never by its text."""
+    retry = lease.step.retry
+    code, message = code_of(error), str(error)
+    if isinstance(error, (RateLimited, ProviderDown)):
+        return Again(error.retry_after, code, message, spend=False)
+    if isinstance(error, PermanentError) or (retry.permanent and isinstance(error, retry.permanent)):
+        return Dead(code, message)
+    known = isinstance(error, TransientError) or (retry.transient and isinstance(error, retry.transient))
+    if retry.unknown_is_permanent and not known:
+        return Dead(code, message)
+    return Again(None, code, message)
+
+
+def with_values(verdict: Verdict, values: Any) -> Verdict:
+    """The verdict with its result columns; a column that can't be written makes it a permanent failure."""
+    if not values:
+        return tidy(verdict)
+    lease = verdict.lease
+    if not isinstance(values, Mapping):
+        return refuse(lease, "bad_values", f"values must be a mapping of columns, not {type(values).__name__}")
+    named: dict[str, Any] = {}
+    for name, value in values.items():
+        column = lease.queue.names.get(name)
+        if column is None:
+            return refuse(lease, "unknown_column", f"table {lease.queue.table.name} has no column {name}")
+        if column.name in lease.queue.reserved:
+            return refuse(
+                lease,
+                "reserved_column",
+                f"column {column.name} belongs to the queue; answer with an outcome instead",
+            )
+        named[column.name] = value
+    verdict.values = named
+    return tidy(verdict)
+
+
+def refuse(lease: Lease[Any], code: str, message: str) -> Verdict:
+    """A permanent failure because of what the handler answered."""
+    return tidy(Verdict(lease, lifecycle.DIE, code=code, message=message))
+
+
+def tidy(verdict: Verdict) -> Verdict:
+    if verdict.code or verdict.message:
+        verdict.code = safe_text(str(verdict.code), CODE_LENGTH)
+        verdict.message = safe_text(str(verdict.message))
+    return verdict

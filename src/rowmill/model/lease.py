@@ -1,0 +1,118 @@
+"""A claimed row, and the token that fences it."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from datetime import datetime
+from typing import Any, Generic, Protocol, TypeVar
+
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
+
+from rowmill.model.outcome import Outcome
+from rowmill.model.queue import Queue
+from rowmill.model.words import Step
+
+R = TypeVar("R")
+
+CLAIM_BITS = 36
+MAX_CLAIM = (1 << CLAIM_BITS) - 1
+
+
+def token(worker: int, claim: int) -> int:
+    """A lease token, unique to the claim: the worker's number above, the claim's below. Fits a bigint."""
+    if not 0 < worker < 1 << (63 - CLAIM_BITS):
+        raise ValueError(f"worker number {worker} is out of range")
+    if not 0 <= claim <= MAX_CLAIM:
+        raise ValueError(f"claim number {claim} is out of range")
+    return worker << CLAIM_BITS | claim
+
+
+def worker_of(lease_token: int) -> int:
+    """The number of the worker that made this claim."""
+    return lease_token >> CLAIM_BITS
+
+
+class SettlingBlock(AbstractAsyncContextManager[AsyncSession], AbstractContextManager[Session], Protocol):
+    """A transaction of the user's that ends with the fenced completion of the row."""
+
+
+class Desk(Protocol):
+    """Where a lease turns to for its transaction: the worker that holds it."""
+
+    def settling(self, lease: "Lease[Any]", outcome: Outcome | None) -> SettlingBlock: ...
+
+
+class Lease(Generic[R]):
+    """The right to work on one row until its lease ends. What a handler gets."""
+
+    __slots__ = (
+        "_desk",
+        "_load",
+        "_row",
+        "attempt",
+        "claimed_at",
+        "key",
+        "lost",
+        "queue",
+        "record",
+        "settled",
+        "step",
+        "token",
+    )
+
+    def __init__(
+        self,
+        queue: Queue[R],
+        step: Step,
+        key: Any,
+        token: int,
+        attempt: int,
+        claimed_at: datetime,
+        record: Any,
+        load: Callable[[Any], R],
+        desk: Desk | None = None,
+    ) -> None:
+        self.queue = queue
+        self.step = step
+        self.key = key
+        self.token = token
+        self.attempt = attempt
+        self.claimed_at = claimed_at
+        self.record = record
+        self.lost = False
+        """True once the engine knows that somebody else holds the row: long work may stop early."""
+        self.settled = False
+        self._load = load
+        self._row: R | None = None
+        self._desk = desk
+
+    @property
+    def row(self) -> R:
+        """The row as it was claimed: an instance of your ORM class, or a record of your table."""
+        if self._row is None:
+            self._row = self._load(self.record)
+        return self._row
+
+    @property
+    def stage(self) -> str:
+        return self.step.name
+
+    @property
+    def last_attempt(self) -> bool:
+        return self.attempt >= self.step.retry.attempts
+
+    def settling(self, outcome: Outcome | None = None) -> SettlingBlock:
+        """Your own writes and this row's outcome (`Done()` by default) in one fenced transaction.
+
+        `async with` gives an AsyncSession, `with` (in a sync handler) a Session. When the block ends, the
+        row is settled and all is committed; if the lease is gone, all is rolled back and LeaseLost raised.
+        """
+        if self._desk is None:
+            raise RuntimeError("this lease does not belong to a running worker")
+        return self._desk.settling(self, outcome)
+
+    def attach(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def __repr__(self) -> str:
+        return f"<Lease {self.queue.name} {self.queue.key_text(self.key)} attempt {self.attempt}>"

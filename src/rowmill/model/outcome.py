@@ -1,0 +1,49 @@
+"""What a handler answers for a row."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Done:
+    """The work is done. `values` are columns of the row, written with the new state in one statement.
+
+    `finish=True` ends the row's journey here: stages that are still ahead are skipped.
+    """
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    finish: bool = False
+
+
+@dataclass(slots=True)
+class Again:
+    """Try again `after` seconds (the queue's backoff if None). `spend=False` gives the attempt back."""
+
+    after: float | None = None
+    code: str = "again"
+    message: str = ""
+    spend: bool = True
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Dead:
+    """Give up on this row: kept, never retried by itself."""
+
+    code: str = "dead"
+    message: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Cancel:
+    """The work is no longer wanted."""
+
+    message: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+Outcome = Done | Again | Dead | Cancel
+Answer = Outcome | Mapping[str, Any] | None
+"""What a handler may return: an outcome, column values (short for `Done`), or None (`Done` without any)."""

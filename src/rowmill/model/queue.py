@@ -1,0 +1,175 @@
+"""A queue: a table, which of its columns hold the progress of a row, the words, and the policies."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Generic, Literal, TypeVar
+
+from sqlalchemy import Column, Table
+from sqlalchemy.orm import Mapper
+
+from rowmill.model.lifecycle import CLAIM, Kind, Move
+from rowmill.model.words import Step, Vocabulary, Word
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which column holds what. Names are those of the table or of the ORM class. The last ones are optional."""
+
+    state: str = "state"
+    attempts: str = "attempts"
+    available_at: str = "available_at"
+    lease: str = "lease"
+    leased_until: str = "leased_until"
+    error: str = "error"
+    finished_at: str = "finished_at"
+    error_code: str | None = None
+    created_at: str | None = None
+    updated_at: str | None = None
+    started_at: str | None = None
+
+    def items(self) -> list[tuple[str, str]]:
+        """(role, name) of everything that is mapped."""
+        pairs = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return [(role, name) for role, name in pairs if name is not None]
+
+
+REQUIRED = ("state", "attempts", "available_at", "lease", "leased_until", "error", "finished_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Who goes first: by priority if there is one, then by the time a row became available, then by
+    columns of yours, oldest (smallest) first, then by the key."""
+
+    priority: str | None = None
+    lower_first: bool = False
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InOrder:
+    """Rows with the same `per` are worked on one after another, in the order of `by` (then the key).
+
+    `dead_head` says what a dead row does to those behind it: hold them back, or let them pass.
+    """
+
+    per: str
+    by: tuple[str, ...] = ()
+    dead_head: Literal["block", "skip"] = "block"
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """What the error column says when a worker died while it held the row."""
+
+    requeued: str = "lease_expired"
+    buried: str = "lease_expired_max_attempts"
+
+
+EpochUnit = Literal["s", "ms"]
+
+
+class Queue(Generic[R]):
+    """A declaration that has been checked. Made by `Mill.queue`."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        table: Table,
+        mapper: "Mapper[Any] | None",
+        columns: Mapping[str, "Column[Any]"],
+        names: Mapping[str, "Column[Any]"],
+        vocabulary: Vocabulary,
+        priority: "Column[Any] | None" = None,
+        lower_first: bool = False,
+        order_by: tuple["Column[Any]", ...] = (),
+        per: "Column[Any] | None" = None,
+        per_by: tuple["Column[Any]", ...] = (),
+        dead_head_blocks: bool = True,
+        crash: Crash | None = None,
+        epoch: EpochUnit = "s",
+    ) -> None:
+        self.name = name
+        self.table = table
+        self.mapper = mapper
+        self.columns = dict(columns)
+        self.names = dict(names)
+        self.vocabulary = vocabulary
+        self.priority = priority
+        self.lower_first = lower_first
+        self.order_by = order_by
+        self.per = per
+        self.per_by = per_by
+        self.dead_head_blocks = dead_head_blocks
+        self.crash = crash or Crash()
+        self.epoch = epoch
+        self.key: tuple[Column[Any], ...] = tuple(table.primary_key.columns)
+        self.by_name: dict[str, Column[Any]] = {column.name: column for column in table.columns}
+        """Columns by the name that the database knows, which is not always that of `table.columns`."""
+        self.handlers: dict[str, Handler] = {}
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return self.vocabulary.steps
+
+    def step(self, name: str | None = None) -> Step:
+        """The stage of that name, or the first."""
+        if name is None:
+            return self.steps[0]
+        found = next((step for step in self.steps if step.name == name), None)
+        if found is None:
+            known = ", ".join(step.name for step in self.steps)
+            raise KeyError(f"queue {self.name} has no stage {name}; it has: {known}")
+        return found
+
+    def target(self, move: Move, step: Step) -> Word:
+        """The word that a move writes at a stage."""
+        match move.target:
+            case Kind.READY:
+                return step.following if move.name == "advance" and step.following is not None else step.ready[0]
+            case Kind.WAITING:
+                return (step.waiting or step.ready)[0]
+            case Kind.RUNNING:
+                return step.running[0]
+            case kind:
+                return self.vocabulary.of(kind)[0]
+
+    def sources(self, move: Move, step: Step) -> tuple[Word, ...]:
+        """The words that a move starts from, at a stage."""
+        if move is CLAIM:
+            return step.claimable
+        if move.source == {Kind.RUNNING}:
+            return step.running
+        return self.vocabulary.all_of(move.source)
+
+    @property
+    def can_cancel(self) -> bool:
+        return bool(self.vocabulary.cancelled)
+
+    @property
+    def reserved(self) -> frozenset[str]:
+        """Columns that belong to the engine: a handler may not set them."""
+        own = {column.name for role, column in self.columns.items() if role not in ("created_at",)}
+        return frozenset(own | {column.name for column in self.key})
+
+    def key_text(self, key: Any) -> str:
+        """The key as one piece of text, for logs, history and the command line."""
+        return "|".join(str(part) for part in key) if isinstance(key, tuple) else str(key)
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """The code for one stage, and how it is run."""
+
+    call: Callable[..., Any]
+    concurrency: int
+    batch: int | None
+    """How many rows the handler gets at once; None for one row at a time."""
+    timeout: float | None
+    threaded: bool

@@ -1,0 +1,71 @@
+"""How often, and after how long, a failed row is tried again."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+Backoff = Callable[[int], float]
+"""Seconds to wait after attempt n (1 is the first)."""
+
+
+def seconds(n: float) -> float:
+    return float(n)
+
+
+def minutes(n: float) -> float:
+    return n * 60.0
+
+
+def hours(n: float) -> float:
+    return n * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class exponential:
+    """`base`, 2·base, 4·base … seconds, never over `cap`."""
+
+    base: float
+    cap: float = 3600.0
+
+    def __call__(self, attempt: int) -> float:
+        doublings = min(attempt - 1, 64)
+        return min(self.base * 2.0**doublings, self.cap)
+
+
+@dataclass(frozen=True, slots=True)
+class steps:
+    """The given waits, by attempt; the last one repeats."""
+
+    waits: Sequence[float]
+
+    def __init__(self, *waits: float) -> None:
+        if not waits:
+            raise ValueError("steps() needs at least one wait, as in steps(60, 300, 900)")
+        object.__setattr__(self, "waits", waits)
+
+    def __call__(self, attempt: int) -> float:
+        return self.waits[min(attempt, len(self.waits)) - 1]
+
+
+def fixed(wait: float) -> Backoff:
+    """The same wait every time."""
+    return steps(wait)
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """`attempts` in all, the first included; `backoff` between them, each wait longer by up to `jitter` of itself.
+
+    `permanent` and `transient` judge exceptions by type; an exception of another kind is transient
+    unless `unknown_is_permanent`.
+    """
+
+    attempts: int = 3
+    backoff: Backoff = exponential(30.0, cap=600.0)
+    jitter: float = 0.0
+    permanent: tuple[type[BaseException], ...] = ()
+    transient: tuple[type[BaseException], ...] = ()
+    unknown_is_permanent: bool = False
+
+    def wait(self, attempt: int, chance: float) -> float:
+        """Seconds to wait after this attempt; `chance` is in [0, 1)."""
+        return self.backoff(max(attempt, 1)) * (1.0 + self.jitter * chance)

@@ -1,0 +1,148 @@
+"""The words of a table for the states of the lifecycle."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+from rowmill.model.lifecycle import Kind
+from rowmill.model.retry import Retry
+
+Word = str | int | Enum
+Words = Word | tuple[Word, ...]
+"""One word, or several with the same meaning: the first is written, all are understood."""
+
+
+def tuple_of(words: Words | None) -> tuple[Word, ...]:
+    if words is None:
+        return ()
+    return tuple(words) if isinstance(words, (tuple, list)) else (words,)
+
+
+def as_value(word: Word, kind: "TypeEngine[Any]") -> Any:
+    """A word as a column of this type takes it from Python: a member of an enum is known to types made for it, and
+    stands for its value elsewhere."""
+    return word.value if isinstance(word, Enum) and not isinstance(kind, (sa.Enum, TypeDecorator)) else word
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """Words for the states. Without `waiting`, a row that waits for its next try is called ready again;
+    without `cancelled`, rows can't be cancelled."""
+
+    ready: Words = "ready"
+    running: Words = "running"
+    done: Words = "done"
+    dead: Words = "dead"
+    waiting: Words | None = None
+    cancelled: Words | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step of a row's journey. What is None is taken from the queue."""
+
+    name: str
+    ready: Words
+    running: Words
+    waiting: Words | None = None
+    retry: Retry | None = None
+    lease: float | None = None
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A stage as the engine sees it: everything resolved, and where it leads."""
+
+    name: str
+    ready: tuple[Word, ...]
+    running: tuple[Word, ...]
+    waiting: tuple[Word, ...]
+    retry: Retry
+    lease: float
+    timeout: float | None
+    following: Word | None
+    """The ready word of the next stage; None after the last one."""
+
+    @property
+    def claimable(self) -> tuple[Word, ...]:
+        return tuple(dict.fromkeys(self.ready + self.waiting))
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Every word that a table may hold, and what it means."""
+
+    steps: tuple[Step, ...]
+    done: tuple[Word, ...]
+    dead: tuple[Word, ...]
+    cancelled: tuple[Word, ...]
+
+    def of(self, kind: Kind) -> tuple[Word, ...]:
+        match kind:
+            case Kind.READY:
+                found = [word for step in self.steps for word in step.ready]
+            case Kind.WAITING:
+                found = [word for step in self.steps for word in step.waiting or step.ready]
+            case Kind.RUNNING:
+                found = [word for step in self.steps for word in step.running]
+            case Kind.DONE:
+                return self.done
+            case Kind.DEAD:
+                return self.dead
+            case Kind.CANCELLED:
+                return self.cancelled
+        return tuple(dict.fromkeys(found))
+
+    def all_of(self, kinds: frozenset[Kind]) -> tuple[Word, ...]:
+        return tuple(dict.fromkeys(word for kind in Kind if kind in kinds for word in self.of(kind)))
+
+    def kind(self, word: Word) -> Kind | None:
+        """What a word means; READY for a word that is both ready and waiting; None for a stranger."""
+        return next((kind for kind in Kind if word in self.of(kind)), None)
+
+    def step_of(self, word: Word) -> Step | None:
+        """The stage that a row in this state is at; None when it is final."""
+        return next((step for step in self.steps if word in step.claimable + step.running), None)
+
+    def meanings(self) -> Iterator[tuple[Word, str]]:
+        """Each word with each meaning it was given, for finding a word with two of them."""
+        for step in self.steps:
+            for word in step.claimable:
+                yield word, f"ready of stage {step.name}"
+            for word in step.running:
+                yield word, f"running of stage {step.name}"
+        for kind, words in ((Kind.DONE, self.done), (Kind.DEAD, self.dead), (Kind.CANCELLED, self.cancelled)):
+            for word in words:
+                yield word, str(kind)
+
+
+def vocabulary(
+    states: States,
+    stages: tuple[Stage, ...],
+    retry: Retry,
+    lease: float,
+    timeout: float | None,
+) -> Vocabulary:
+    """States and stages of a declaration, resolved. A plain queue is a pipeline of one stage."""
+    if not stages:
+        stages = (Stage("work", states.ready, states.running, states.waiting),)
+    following = [tuple_of(stage.ready)[0] if tuple_of(stage.ready) else None for stage in stages[1:]]
+    steps = tuple(
+        Step(
+            name=stage.name,
+            ready=tuple_of(stage.ready),
+            running=tuple_of(stage.running),
+            waiting=tuple_of(stage.waiting),
+            retry=stage.retry or retry,
+            lease=stage.lease if stage.lease is not None else lease,
+            timeout=stage.timeout if stage.timeout is not None else timeout,
+            following=after,
+        )
+        for stage, after in zip(stages, [*following, None], strict=True)
+    )
+    return Vocabulary(steps, tuple_of(states.done), tuple_of(states.dead), tuple_of(states.cancelled))

@@ -1,0 +1,47 @@
+"""The watermark is a short cut that must never strand a row for long."""
+
+from rowmill.store.watermark import LIFETIME, MAX_LEVELS, Stretch, Watermark
+
+
+def started(levels: list[object] | None = None, nullable: bool = True) -> Watermark:
+    mark = Watermark(by_level=levels is not None, nullable=nullable)
+    mark.start(levels or [None], now=0.0)
+    return mark
+
+
+def test_it_starts_without_positions() -> None:
+    assert started().shape == ((Stretch.AT_ONCE, False), (Stretch.TIMED, False))
+    assert started(nullable=False).shape == ((Stretch.TIMED, False),)
+
+
+def test_each_lane_remembers_the_last_row_taken_from_it() -> None:
+    mark = started()
+    mark.passed([(None, 20, (2,)), (None, 10, (1,)), (None, None, (9,)), (None, None, (8,))])
+    assert mark.arguments() == [9, 20, 2]
+
+
+def test_a_lane_nothing_was_taken_from_is_looked_at_from_its_start() -> None:
+    mark = started()
+    mark.passed([(None, 20, (2,))])
+    assert mark.shape == ((Stretch.AT_ONCE, False), (Stretch.TIMED, True))
+
+
+def test_priorities_have_lanes_of_their_own() -> None:
+    mark = started(levels=[10, 0], nullable=False)
+    mark.passed([(0, 7, (3,)), (10, 5, (1,))])
+    assert mark.arguments() == [10, 5, 1, 0, 7, 3]
+
+
+def test_it_expires_and_is_dropped() -> None:
+    mark = started()
+    assert not mark.expired(LIFETIME)
+    assert mark.expired(LIFETIME + 0.1)
+    mark.drop()
+    assert mark.expired(0.0)
+
+
+def test_too_many_priorities_are_one_plain_scan() -> None:
+    mark = started(levels=list(range(MAX_LEVELS + 1)))
+    assert mark.shape == ((Stretch.WHOLE, False),)
+    mark.passed([(0, 7, (3,))])
+    assert mark.arguments() == []

@@ -1,0 +1,44 @@
+"""docs/requirements.md points at tests that are there, and at all that name an id."""
+
+import ast
+import re
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[2]
+PAGE = REPOSITORY / "docs" / "requirements.md"
+TESTS = REPOSITORY / "tests" / "systems" / "test_tables.py"
+ID = re.compile(r"\b[CAFEK]\d+\b")
+
+
+def page() -> dict[str, set[str]]:
+    """Each id with the tests that its line names."""
+    found = {}
+    for line in PAGE.read_text().splitlines():
+        match = re.match(r"\| ([CAFEK]\d+) \|", line)
+        if match:
+            found[match[1]] = set(re.findall(r"::(test_\w+)", line))
+    return found
+
+
+def proofs() -> dict[str, set[str]]:
+    """Each test of the five tables with the ids at the start of its docstring."""
+    found = {}
+    for node in ast.parse(TESTS.read_text()).body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_"):
+            found[node.name] = set(ID.findall((ast.get_docstring(node) or "").partition(":")[0]))
+    return found
+
+
+def test_every_test_that_is_named_is_there_and_proves_it() -> None:
+    tests = proofs()
+    for identifier, named in page().items():
+        for test in named:
+            assert identifier in tests.get(test, set()), f"{test} does not prove {identifier}"
+
+
+def test_every_proof_is_on_the_page() -> None:
+    lines = page()
+    for test, identifiers in proofs().items():
+        assert identifiers, f"{test} does not say what it proves"
+        for identifier in identifiers:
+            assert lines[identifier], f"{identifier} is proved by {test}, but the page says: not yet"

@@ -1,0 +1,126 @@
+"""A row is typed all the way to the handler: a type checker knows `lease.row.title`, and finds mistakes.
+
+Lines that end in `# E: text` must be errors with that text; no other line may be one.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+
+USE = """
+from typing import assert_type
+
+import sqlalchemy as sa
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from sqlalchemy.ext.asyncio import AsyncSession
+
+import rowmill as rm
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Article(rm.QueueMixin, Base):
+    __tablename__ = "articles"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    title: Mapped[str]
+    score: Mapped[float | None]
+
+
+mill = rm.Mill("sqlite:///articles.db")
+articles = mill.queue(Article, retry=rm.Retry(attempts=5), lease=rm.minutes(5), states=rm.States(ready="new"))
+assert_type(articles, rm.Queue[Article])
+
+
+@articles.handler(concurrency=8, timeout=30)
+async def classify(lease: rm.Lease[Article]) -> rm.Done | dict[str, float]:
+    assert_type(lease.row, Article)
+    assert_type(lease.row.title, str)
+    assert_type(lease.row.score, float | None)
+    assert_type(lease.attempt, int)
+    lease.row.titel  # E: "Article" has no attribute "titel"
+    lease.row.title + 1  # E: Unsupported operand types
+    async with lease.settling() as session:
+        assert_type(session, AsyncSession)
+    if lease.last_attempt:
+        return rm.Done({"score": 1.0})
+    return {"score": 0.5}
+
+
+@articles.handler()
+def classify_in_a_thread(lease: rm.Lease[Article]) -> None:
+    with lease.settling(rm.Done()) as session:
+        assert_type(session, Session)
+
+
+@articles.batch_handler(size=50)
+async def classify_many(leases: list[rm.Lease[Article]]) -> list[rm.Outcome | None]:
+    assert_type([lease.row.title for lease in leases], list[str])
+    return [None for _ in leases]
+
+
+@articles.handler()  # E: Argument 1 has incompatible type
+async def wrong_row(lease: rm.Lease[int]) -> None:
+    pass
+
+
+@articles.handler()  # E: Argument 1 has incompatible type
+async def wrong_answer(lease: rm.Lease[Article]) -> int:
+    return 3
+
+
+@articles.handler()  # E: Argument 1 has incompatible type
+async def one_for_many(leases: list[rm.Lease[Article]]) -> None:
+    pass
+
+
+mill.queue(Article, retries=3)  # E: No overload variant
+mill.queue(Article, lease="5 minutes")  # E: No overload variant
+mill.queue(Article, order=rm.Order(priority=1))  # E: Argument "priority" to "Order" has incompatible type
+mill.queue(Article, in_order=rm.InOrder("title", dead_head="jump"))  # E: Argument "dead_head" to "InOrder"
+
+things = mill.queue(sa.Table("things", sa.MetaData(), sa.Column("id", sa.Integer, primary_key=True)))
+assert_type(things, rm.Queue[rm.Record])
+
+
+@things.handler()
+async def handle(lease: rm.Lease[rm.Record]) -> None:
+    lease.row.id
+    lease.row["id"]
+
+
+async def run() -> None:
+    report = await mill.drain()
+    assert_type(report.done, int)
+    assert_type(await articles.load([{"title": "a"}]), int)
+    async with mill.worker(["articles"]) as worker:
+        assert_type(await worker.run(), rm.Report)
+"""
+
+
+@pytest.mark.slow
+def test_a_type_checker_knows_rows_and_finds_mistakes(tmp_path: Path) -> None:
+    module = tmp_path / "use.py"
+    module.write_text(USE)
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-error-summary", "--show-error-codes"]
+    cache = ["--cache-dir", str(REPOSITORY / ".mypy_cache" / "typing")]
+    environment = {**os.environ, "MYPYPATH": str(REPOSITORY / "src")}
+    done = subprocess.run(
+        [*command, *cache, str(module)], capture_output=True, text=True, cwd=tmp_path, env=environment, check=False
+    )
+    found = {
+        int(number): text for number, text in re.findall(r"^use\.py:(\d+): error: (.*)$", done.stdout, re.MULTILINE)
+    }
+    expected = {
+        number: line.partition("# E: ")[2] for number, line in enumerate(USE.splitlines(), start=1) if "# E: " in line
+    }
+    assert found.keys() == expected.keys(), done.stdout + done.stderr
+    for number, text in expected.items():
+        assert text in found[number]

@@ -1,0 +1,37 @@
+"""Prefetch: enough to keep fast handlers fed, never enough to starve other workers."""
+
+from rowmill.work.pace import MOST, Pace
+
+
+def test_the_first_claim_takes_only_what_can_start() -> None:
+    assert Pace(8, None).wanted(waiting=0, running=0) == 8
+
+
+def test_slow_handlers_get_nothing_ahead() -> None:
+    pace = Pace(8, None)
+    pace.ran(2.0)
+    assert pace.wanted(waiting=0, running=8) == 0
+    assert pace.wanted(waiting=0, running=5) == 3
+
+
+def test_fast_handlers_get_what_they_work_off_in_a_moment() -> None:
+    pace = Pace(10, None)
+    pace.ran(0.01)
+    assert pace.prefetch == 100
+
+
+def test_there_is_a_limit_however_fast() -> None:
+    pace = Pace(10, None)
+    pace.ran(0.0)
+    assert pace.prefetch == MOST
+
+
+def test_claims_stay_large() -> None:
+    pace = Pace(10, None)
+    pace.ran(0.01)
+    assert pace.wanted(waiting=80, running=10) == 0
+    assert pace.wanted(waiting=40, running=10) == 60
+
+
+def test_a_batch_handler_wants_whole_batches() -> None:
+    assert Pace(2, 50).wanted(waiting=0, running=0) == 100
