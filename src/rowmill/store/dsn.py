@@ -1,0 +1,42 @@
+"""One URL for PostgreSQL, as hosting services hand it out, and what each driver understands of it."""
+
+from typing import Any
+
+from sqlalchemy.engine import URL
+
+LIBPQ_ALONE = (
+    "application_name", "channel_binding", "client_encoding", "connect_timeout", "fallback_application_name",
+    "gssdelegation", "gssencmode", "keepalives", "keepalives_count", "keepalives_idle", "keepalives_interval",
+    "krbsrvname", "load_balance_hosts", "replication", "require_auth", "requirepeer", "sslcompression", "sslsni",
+    "tcp_user_timeout",
+)  # fmt: skip
+"""Parameters that asyncpg would pass to the server, which does not know them."""
+
+CACHES = ("statement_cache_size", "prepared_statement_cache_size")
+"""Numbers for asyncpg, and for SQLAlchemy on top of it, which a pooler between us and the server may ask for."""
+
+
+def for_asyncpg(url: URL) -> dict[str, Any]:
+    """Arguments of `asyncpg.connect`, which reads sslmode, certificates and settings of the server out of the URL."""
+    plain = _with_sslmode(url).set(drivername="postgresql").difference_update_query((*LIBPQ_ALONE, *CACHES))
+    size = url.query.get("statement_cache_size")
+    given = {} if size is None else {"statement_cache_size": int(str(size))}
+    return {"dsn": plain.render_as_string(hide_password=False), **given}
+
+
+def for_engine(url: URL) -> dict[str, Any]:
+    """`connect_args` of an engine on asyncpg."""
+    size = url.query.get("prepared_statement_cache_size")
+    given = {} if size is None else {"prepared_statement_cache_size": int(str(size))}
+    return for_asyncpg(url) | given
+
+
+def for_psycopg(url: URL) -> URL:
+    """The URL for a sync engine."""
+    return _with_sslmode(url).set(drivername="postgresql+psycopg").difference_update_query(CACHES)
+
+
+def _with_sslmode(url: URL) -> URL:
+    """asyncpg's own name for it, as URLs of SQLAlchemy have it, is understood too."""
+    mode = url.query.get("ssl")
+    return url if mode is None else url.difference_update_query(["ssl"]).update_query_dict({"sslmode": str(mode)})

@@ -1,0 +1,103 @@
+"""To enqueue is to INSERT. These are conveniences for it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import sqlalchemy as sa
+
+from rowmill.model.queue import Queue
+from rowmill.model.words import as_value
+from rowmill.store.loading import with_defaults
+from rowmill.store.port import Store
+from rowmill.store.terms import Terms
+
+
+def insert(
+    terms: Terms, rows: Mapping[str, Any] | Sequence[Mapping[str, Any]], unique: Iterable[str] | None
+) -> "sa.Insert":
+    """An INSERT of rows in the first stage's ready state, unless they say otherwise."""
+    given = [rows] if isinstance(rows, Mapping) else list(rows)
+    now: Any = sa.literal_column(terms.now("available_at")) if must_be_timed(terms.queue) else None
+    complete = of_one_shape(terms.queue, [with_state(terms.queue, row, now) for row in given])
+    if terms.dialect.name == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert as dialect_insert
+    else:
+        from sqlalchemy.dialects.sqlite import insert as dialect_insert  # type: ignore[assignment]
+    statement = dialect_insert(terms.queue.table).values(complete)
+    if unique is None:
+        return statement
+    columns = [column_of(terms.queue, name) for name in unique]
+    return statement.on_conflict_do_nothing(index_elements=columns, index_where=condition_of(terms, columns))
+
+
+def condition_of(terms: Terms, columns: Sequence["sa.Column[Any]"]) -> Any:
+    """The condition of the partial unique index over these columns, such as one open row per name: without it the
+    database would not know the index again."""
+    for index in terms.queue.table.indexes:
+        if index.unique and set(index.columns) == set(columns):
+            return index.dialect_options[terms.dialect.name]["where"]
+    return None
+
+
+def column_of(queue: Queue[Any], name: str) -> "sa.Column[Any]":
+    column = queue.names.get(name)
+    if column is None:
+        raise KeyError(f"table {queue.table.name} has no column {name}")
+    return column
+
+
+def of_one_shape(queue: Queue[Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows that name the same columns. SQLAlchemy takes those of the first row and drops what others have besides.
+    A column that a row leaves out is NULL, unless the table has a default for it, which one INSERT can't mix."""
+    wanted = dict.fromkeys(name for row in rows for name in row)
+    for row in rows:
+        for name in wanted.keys() - row.keys():
+            column = queue.table.columns[name]
+            if column.default is not None or column.server_default is not None or not column.nullable:
+                raise ValueError(
+                    f"some rows name column {name} and others leave it to its default: "
+                    "give it in every row, or insert the two kinds apart"
+                )
+            row[name] = None
+    return rows
+
+
+def must_be_timed(queue: Queue[Any]) -> bool:
+    """Has a row no time at which it is available unless we say one?"""
+    column = queue.columns["available_at"]
+    return not column.nullable and column.default is None and column.server_default is None
+
+
+def with_state(queue: Queue[Any], row: Mapping[str, Any], now: Any = None) -> dict[str, Any]:
+    """The row by column names, ready if it does not say otherwise; available `now` if that has to be said."""
+    named = {}
+    for name, value in row.items():
+        named[column_of(queue, name).key] = value
+    state = queue.columns["state"]
+    if state.key not in named:
+        named[state.key] = as_value(queue.steps[0].ready[0], state.type)
+    attempts = queue.columns["attempts"]
+    if not attempts.nullable and attempts.default is None and attempts.server_default is None:
+        named.setdefault(attempts.key, 0)
+    if now is not None:
+        named.setdefault(queue.columns["available_at"].key, now)
+    return named
+
+
+async def load(store: Store, queue: Queue[Any], rows: Iterable[Mapping[str, Any]], batch: int) -> int:
+    """Insert many rows in batches that commit by themselves."""
+    source, total = iter(rows), 0
+    columns = [column for column in queue.table.columns if column.default is not None]
+    now = await store.run(partial(now_of, store.terms(queue)), write=False) if must_be_timed(queue) else None
+    while part := [with_defaults(columns, with_state(queue, row, now)) for row in islice(source, batch)]:
+        await store.load(queue, part)
+        total += len(part)
+    return total
+
+
+def now_of(terms: Terms, connection: sa.Connection) -> Any:
+    """The database's time, as a value for `available_at`."""
+    column = terms.queue.columns["available_at"]
+    return connection.scalar(sa.select(sa.type_coerce(sa.literal_column(terms.now("available_at")), column.type)))

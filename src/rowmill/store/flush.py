@@ -1,0 +1,46 @@
+"""Verdicts of one shape, written by one statement."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rowmill.model.judge import Verdict
+from rowmill.model.lifecycle import Move
+from rowmill.model.queue import Queue
+from rowmill.model.words import Step
+
+
+@dataclass(slots=True)
+class Flush:
+    """Verdicts of one queue, stage, move and set of result columns. The number names it in its receipt."""
+
+    number: int
+    queue: Queue[Any]
+    step: Step
+    move: Move
+    columns: tuple[str, ...]
+    verdicts: list[Verdict]
+
+    @property
+    def seconds(self) -> float:
+        return sum(verdict.ran for verdict in self.verdicts)
+
+    def halves(self, number: Callable[[], int]) -> Iterator["Flush"]:
+        """Two smaller ones, to find the verdict that the database refuses."""
+        middle = len(self.verdicts) // 2
+        for part in (self.verdicts[:middle], self.verdicts[middle:]):
+            yield Flush(number(), self.queue, self.step, self.move, self.columns, part)
+
+
+def flushes(verdicts: Sequence[Verdict], number: Callable[[], int]) -> list[Flush]:
+    """Verdicts grouped by shape."""
+    groups: dict[tuple[Any, ...], list[Verdict]] = {}
+    for verdict in verdicts:
+        lease = verdict.lease
+        shape = (lease.queue.name, lease.step.name, verdict.move.name, tuple(verdict.values))
+        groups.setdefault(shape, []).append(verdict)
+    found = []
+    for (_, _, _, columns), group in groups.items():
+        first = group[0]
+        found.append(Flush(number(), first.lease.queue, first.lease.step, first.move, columns, group))
+    return found

@@ -1,0 +1,111 @@
+"""The indexes that serve a queue's statements, and the trigger that wakes its workers."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from rowmill.model.lifecycle import FINAL, Kind
+from rowmill.model.words import Step
+from rowmill.store import schema
+from rowmill.store.terms import Terms
+
+NAME_LENGTH = 63
+IN_ORDER = "claim in order"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueIndex:
+    """One index on the user's table."""
+
+    name: str
+    expressions: tuple[str, ...]
+    where: str
+    serves: str
+
+    def create(self, table: str, *, concurrently: bool = False) -> str:
+        how = "CONCURRENTLY " if concurrently else ""
+        return (
+            f"CREATE INDEX {how}IF NOT EXISTS {self.name} ON {table} ({', '.join(self.expressions)}) WHERE {self.where}"
+        )
+
+    def attach(self, terms: Terms) -> None:
+        """Make it part of the user's Table, for `metadata.create_all` and Alembic's autogenerate."""
+        table = terms.queue.table
+        name = self.name.strip('"')
+        if name in {index.name for index in table.indexes}:
+            return
+        where = sa.text(self.where.replace(":", r"\:"))
+        columns = {terms.name(column): column for column in table.columns}
+        # A plain column among them is what ties the index to its table.
+        parts = [columns.get(part, sa.text(part.replace(":", r"\:"))) for part in self.expressions]
+        sa.Index(name, *parts, postgresql_where=where, sqlite_where=where, info={"rowmill": self.serves})
+
+
+def queue_indexes(terms: Terms) -> list[QueueIndex]:
+    """Every index that a queue needs: one per stage for claims, one for rescues, one for order per key."""
+    queue = terms.queue
+    priority = terms.priority
+    first: tuple[str, ...] = ()
+    if priority is not None:
+        expression = f"({priority})" if priority.startswith("coalesce") else priority
+        first = (f"{expression} {terms.priority_direction}",)
+    found = [
+        QueueIndex(
+            index_name(terms, f"{step.name}_ready"),
+            (*first, terms.available_at + terms.nulls_first, *terms.sequence),
+            terms.is_in(step.claimable),
+            "claim",
+        )
+        for step in queue.steps
+    ]
+    running = terms.is_in(queue.vocabulary.of(Kind.RUNNING))
+    found.append(QueueIndex(index_name(terms, "running"), (terms.leased_until,), running, "rescue"))
+    if queue.per is not None:
+        parts = (terms.name(queue.per), *terms.per_sequence)
+        found.append(QueueIndex(index_name(terms, "in_order"), parts, terms.is_in(terms.holding), IN_ORDER))
+    return found
+
+
+def ready_index(terms: Terms, step: Step) -> QueueIndex:
+    """The index that serves the claims of a stage: they come first, in the order of the stages."""
+    return queue_indexes(terms)[terms.queue.steps.index(step)]
+
+
+def prune_index(terms: Terms) -> QueueIndex:
+    """Optional: for tables whose finished rows are pruned by age."""
+    where = terms.is_in(terms.queue.vocabulary.all_of(FINAL))
+    return QueueIndex(index_name(terms, "finished"), (terms.role("finished_at"),), where, "prune")
+
+
+def index_name(terms: Terms, purpose: str) -> str:
+    """A name within PostgreSQL's 63 bytes; long ones end in a hash, so that two never meet."""
+    name = f"rowmill_{terms.queue.table.name}_{purpose}"
+    if len(name.encode()) > NAME_LENGTH:
+        start = name.encode()[:40].decode(errors="ignore")
+        name = f"{start}_{hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()[:12]}"
+    return terms.quote(name)
+
+
+def wake_trigger(terms: Terms) -> list[str]:
+    """Statements that make every INSERT wake a sleeping worker. PostgreSQL only."""
+    number = schema.wake_number(terms.queue.table)
+    return [
+        f"DROP TRIGGER IF EXISTS rowmill_wake ON {terms.table}",
+        f"CREATE TRIGGER rowmill_wake AFTER INSERT ON {terms.table} "
+        f"FOR EACH STATEMENT EXECUTE FUNCTION {schema.SCHEMA}.wake('{number}')",
+    ]
+
+
+def has_wake_trigger(connection: sa.Connection, terms: Terms) -> bool:
+    """Is the trigger there, switched on, and calling sleepers by the number under which they listen?"""
+    number = schema.wake_number(terms.queue.table)
+    found: Any = connection.scalar(
+        sa.text(
+            "SELECT 1 FROM pg_trigger WHERE tgname = 'rowmill_wake' AND tgrelid = to_regclass(:name) "
+            "AND tgenabled <> 'D' AND encode(tgargs, 'escape') = :arguments"
+        ),
+        {"name": terms.table, "arguments": f"{number}\\000"},
+    )
+    return found is not None

@@ -1,0 +1,88 @@
+"""Keys as people type them, and as the history has them."""
+
+import json
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy import Column
+
+from rowmill.model.errors import BadRequest
+from rowmill.model.queue import Queue
+from rowmill.store.terms import Terms
+
+Key = tuple[Any, ...]
+"""The parts of a key, one or more."""
+
+LARGEST = 1 << 63
+
+
+def parse_key(queue: Queue[Any], text: str) -> Key:
+    """The key that somebody typed: parts joined by |, or as a JSON list where a part itself holds one."""
+    if len(queue.key) == 1:
+        parts = [text]
+    elif text.startswith("["):
+        try:
+            parts = [str(part) for part in json.loads(text)]
+        except ValueError:
+            raise _wrong(queue, text) from None
+    else:
+        parts = text.split("|")
+    if len(parts) != len(queue.key):
+        raise _wrong(queue, text)
+    try:
+        return tuple(_part(column, part) for column, part in zip(queue.key, parts, strict=True))
+    except (ValueError, ArithmeticError, KeyError):
+        raise _wrong(queue, text) from None
+
+
+def _part(column: "Column[Any]", text: str) -> Any:
+    try:
+        kind = column.type.python_type
+    except NotImplementedError:
+        return text
+    if issubclass(kind, bool):
+        return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+    if issubclass(kind, Enum):
+        return kind[text]
+    if issubclass(kind, UUID):
+        return UUID(text) if getattr(column.type, "as_uuid", True) else text
+    if issubclass(kind, (datetime, date)):
+        return kind.fromisoformat(text)
+    if issubclass(kind, int) and not -LARGEST <= int(text) < LARGEST:
+        raise ValueError(text)
+    if issubclass(kind, (int, float, Decimal)):
+        return kind(text)
+    return text
+
+
+def _wrong(queue: Queue[Any], text: str) -> BadRequest:
+    parts = " and ".join(f"{column.name} ({column.type!r})" for column in queue.key)
+    example = "" if len(queue.key) == 1 else f": write {'|'.join(column.name for column in queue.key)}"
+    return BadRequest(f"{text!r} is not a key of queue {queue.name}, which is {parts}{example}")
+
+
+def scalar(key: Key) -> Any:
+    """A key as the rest of the engine has it: bare when it has one part."""
+    return key[0] if len(key) == 1 else key
+
+
+def key_text_sql(terms: Terms) -> "sa.ColumnElement[str]":
+    """The key of a row as `Queue.key_text` writes it, for a look into the history."""
+    parts = [_text_sql(terms, column) for column in terms.queue.key]
+    text = parts[0]
+    for part in parts[1:]:
+        text = text.concat("|").concat(part)
+    return text
+
+
+def _text_sql(terms: Terms, column: "Column[Any]") -> "sa.ColumnElement[str]":
+    if isinstance(column.type, sa.Uuid) and terms.dialect.name == "sqlite":
+        # SQLite holds 32 digits; Python writes them in five groups.
+        text = sa.cast(sa.type_coerce(column, sa.String()), sa.Text)
+        groups = [sa.func.substr(text, first, length) for first, length in ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))]
+        return sa.cast(sa.func.printf("%s-%s-%s-%s-%s", *groups), sa.Text)
+    return sa.cast(column, sa.Text)

@@ -1,0 +1,169 @@
+"""What the PostgreSQL store knows of one queue: its statements, made once, and its watermarks."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from functools import cached_property
+from types import NoneType
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Column
+
+from rowmill.model.lease import Lease
+from rowmill.model.words import Step
+from rowmill.store import postgres_sql as sql
+from rowmill.store.flush import Flush
+from rowmill.store.postgres_sql import PostgresTerms, is_text
+from rowmill.store.rows import RowLoader
+from rowmill.store.terms import Terms, bare
+from rowmill.store.watermark import Position, Shape, Watermark
+
+
+class Known:
+    """Statements, watermarks and converters of one queue."""
+
+    def __init__(self, terms: PostgresTerms) -> None:
+        self.terms = terms
+        self.load = RowLoader(terms)
+        self.marks: dict[str, Watermark] = {}
+        self.statements: dict[tuple[Any, ...], str] = {}
+        queue = terms.queue
+        self.key_as_itself = [travels_as_itself(terms, column) for column in queue.key]
+        self.level_name = None if queue.priority is None else queue.priority.name
+        sequence = [*queue.order_by, *(key for key in queue.key if key not in queue.order_by)]
+        self.available_name = queue.columns["available_at"].name
+        self.sequence_names = [column.name for column in sequence]
+
+    def mark(self, step: Step) -> Watermark:
+        found = self.marks.get(step.name)
+        if found is None:
+            queue = self.terms.queue
+            found = self.marks[step.name] = Watermark(
+                by_level=queue.priority is not None,
+                nullable=bool(queue.columns["available_at"].nullable),
+            )
+        return found
+
+    def lease(self, step: Step, token: int, record: Any) -> Lease[Any]:
+        attempt = record[self.load.attempts_place]
+        return Lease(
+            self.terms.queue,
+            step,
+            self.load.key(record),
+            token,
+            attempt,
+            record["claimed_at"],
+            record,
+            self.load,
+        )
+
+    def position(self, record: Any) -> Position:
+        """Where a claimed row stood, in the values that the driver gave."""
+        level = None if self.level_name is None else (record[self.level_name] or 0)
+        return level, record[self.available_name], tuple(record[name] for name in self.sequence_names)
+
+    def claim_statement(self, step: Step, shape: Shape) -> str:
+        wanted = ("claim", step.name, shape)
+        if wanted not in self.statements:
+            self.statements[wanted] = sql.claim(self.terms, step, shape)
+        return self.statements[wanted]
+
+    def settle_statement(self, flush: Flush) -> str:
+        wanted = ("settle", flush.step.name, flush.move.name, flush.columns)
+        if wanted not in self.statements:
+            self.statements[wanted] = sql.settle(self.terms, flush.step, flush.move, flush.columns)
+        return self.statements[wanted]
+
+    def in_order_statement(self, step: Step, find: Callable[[Terms, Step, str], str]) -> str:
+        wanted = ("claim in order", step.name, find.__name__)
+        if wanted not in self.statements:
+            self.statements[wanted] = sql.claim_in_order(self.terms, step, find(self.terms, step, "$2"))
+        return self.statements[wanted]
+
+    @cached_property
+    def renew_statement(self) -> str:
+        return sql.renew(self.terms)
+
+    @cached_property
+    def holds_statement(self) -> str:
+        return sql.holds(self.terms)
+
+    def key_arrays(self, leases: Sequence[Lease[Any]]) -> list[list[Any]]:
+        return [
+            [lease.record[place] for lease in leases]
+            if as_itself
+            else [as_text(lease.record[place]) for lease in leases]
+            for (place, _), as_itself in zip(self.load.key_places, self.key_as_itself, strict=True)
+        ]
+
+    def raw_key(self, lease: Lease[Any]) -> tuple[Any, ...]:
+        return self.load.raw_key(lease.record)
+
+    def settle_arguments(self, flush: Flush) -> list[list[Any]]:
+        """The arrays of `postgres_sql.settle`, in its order."""
+        verdicts = flush.verdicts
+        arrays: list[list[Any]] = [[verdict.lease.token for verdict in verdicts]]
+        if flush.move.delayed:
+            arrays.append([verdict.wait for verdict in verdicts])
+        if flush.move.failed:
+            arrays += [
+                [verdict.lease.attempt for verdict in verdicts],
+                [verdict.code for verdict in verdicts],
+                [verdict.message for verdict in verdicts],
+                [verdict.error for verdict in verdicts],
+                [verdict.lease.claimed_at for verdict in verdicts],
+                [flush.queue.key_text(verdict.lease.key) for verdict in verdicts],
+            ]
+        arrays += self.key_arrays([verdict.lease for verdict in verdicts])
+        for name in flush.columns:
+            convert = travel(self.terms, flush.queue.by_name[name])
+            values = (verdict.values[name] for verdict in verdicts)
+            arrays.append(flat(values if convert is None else map(convert, values)))
+        return arrays
+
+
+def travel(terms: PostgresTerms, column: "Column[Any]") -> Callable[[Any], Any] | None:
+    """Turns a Python value into the element of the array in which it travels."""
+    bind = terms.binder(column)
+    if travels_as_itself(terms, column):
+        return bind
+
+    def convert(value: Any) -> Any:
+        given = value if bind is None else bind(value)
+        return given if given is None else as_text(given)
+
+    return convert
+
+
+def travels_as_itself(terms: PostgresTerms, column: "Column[Any]") -> bool:
+    return terms.type_of(column) != "text" or is_text(bare(column, terms.dialect))
+
+
+PLAIN = frozenset({NoneType, str, int, float, bool, Decimal, datetime, date, time, timedelta, UUID, bytes})
+
+
+def flat(values: Iterable[Any]) -> list[Any]:
+    """The values as one array. A list among them would be taken for a dimension of it, and its parts would be
+    written to other rows."""
+    array = list(values)
+    for kind in set(map(type, array)) - PLAIN:
+        if issubclass(kind, Iterable) and not issubclass(kind, (str, bytes, bytearray, memoryview)):
+            raise TypeError(f"{kind.__name__} is not a value for this column")
+    return array
+
+
+def as_text(value: Any) -> str:
+    """A value as PostgreSQL reads it from text; lists become array literals."""
+    if isinstance(value, (list, tuple)):
+        return "{" + ",".join("NULL" if part is None else _element(part) for part in value) + "}"
+    if isinstance(value, bool):
+        return "t" if value else "f"
+    return str(value)
+
+
+def _element(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return as_text(value)
+    escaped = as_text(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,41 @@
+"""The store for a database URL."""
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL
+
+from rowmill.model.errors import DatabaseUnreachable
+from rowmill.store.port import Store
+from rowmill.store.sqlite import SqliteStore
+
+
+def parse_url(text: str) -> URL:
+    """A database URL as people write it, driver or not."""
+    try:
+        url = sa.make_url(text.replace("postgres://", "postgresql://", 1))
+    except sa.exc.ArgumentError as error:
+        raise DatabaseUnreachable(
+            "not a database URL. Write sqlite:///file.db or postgresql://user@host/name"
+        ) from error
+    if url.get_backend_name() not in ("sqlite", "postgresql"):
+        raise DatabaseUnreachable(f"Rowmill works on PostgreSQL and SQLite, not on {url.get_backend_name()}")
+    if url.get_backend_name() == "sqlite" and in_memory(url):
+        raise DatabaseUnreachable(
+            "a SQLite database in memory belongs to one connection, and a worker has several. "
+            "Use a file: sqlite:///file.db"
+        )
+    return url
+
+
+def in_memory(url: URL) -> bool:
+    return not url.database or ":memory:" in url.database or url.query.get("mode") == "memory"
+
+
+def open_store(url: URL) -> Store:
+    """The store for a URL, not yet connected."""
+    if url.get_backend_name() == "sqlite":
+        return SqliteStore(url)
+    try:
+        from rowmill.store.postgres import PostgresStore
+    except ImportError as error:
+        raise DatabaseUnreachable("PostgreSQL needs asyncpg. Run: pip install 'rowmill[postgres]'") from error
+    return PostgresStore(url)

@@ -1,0 +1,100 @@
+"""Statements about order that both databases share: the priorities there are, and rows free in their key's order."""
+
+from collections.abc import Callable
+
+from rowmill.model.words import Step
+from rowmill.store.terms import Terms
+
+Finder = Callable[[Terms, Step, str], str]
+"""A query for the keys of free rows, limited by the given parameter."""
+
+DEPTH = 1000
+"""How many ready rows, oldest first, are looked at before every key is asked for its head instead."""
+
+
+# served by: the ready index, one descent per priority
+def priorities(terms: Terms, step: Step) -> str:
+    """The priorities that claimable rows have, first to last."""
+    level, ready = terms.priority, terms.is_in(step.claimable)
+    direction = terms.priority_direction
+    beyond = ">" if terms.queue.lower_first else "<"
+    first = f"SELECT {level} AS p FROM {terms.table} WHERE {ready} ORDER BY {level} {direction} LIMIT 1"
+    following = (
+        f"SELECT {level} FROM {terms.table} WHERE {ready} AND {level} {beyond} level.p "
+        f"ORDER BY {level} {direction} LIMIT 1"
+    )
+    return (
+        f"WITH RECURSIVE level(p) AS (SELECT p FROM ({first}) AS top "
+        f"UNION ALL SELECT ({following}) FROM level WHERE level.p IS NOT NULL) "
+        "SELECT p FROM level WHERE p IS NOT NULL"
+    )
+
+
+# served by: the ready index for the candidates, the in-order index for the head of each one's key
+def oldest_free(terms: Terms, step: Step, limit: str) -> str:
+    """Keys of rows, oldest first, that are the first unfinished one of their key, or have none."""
+    per = _per(terms)
+    wanted = ", ".join(dict.fromkeys([*terms.keys, per]))
+    candidates = " UNION ALL ".join(
+        f"SELECT * FROM (SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(step.claimable)} AND {available} "
+        f"ORDER BY {terms.order} LIMIT {DEPTH}) AS lane_{place}"
+        for place, available in enumerate((f"{terms.available_at} IS NULL", terms.due))
+    )
+    keys = ", ".join(f"candidate.{key} AS {key}" for key in terms.keys)
+    this = ", ".join(f"candidate.{key}" for key in terms.keys)
+    head = _head(terms, f"candidate.{per}", ", ".join(terms.keys))
+    return (
+        f"SELECT {keys} FROM ({candidates}) AS candidate "
+        f"WHERE candidate.{per} IS NULL OR ({this}) = {head} LIMIT {limit}"
+    )
+
+
+# served by: the in-order index, two descents per key
+def free_heads(terms: Terms, step: Step, limit: str) -> str:
+    """Keys of rows that are the first unfinished one of their key: for when the oldest rows are all held back."""
+    per = _per(terms)
+    holding = terms.is_in(terms.holding)
+    first = f"SELECT {per} AS p FROM {terms.table} WHERE {holding} AND {per} IS NOT NULL ORDER BY {per} LIMIT 1"
+    following = f"SELECT {per} FROM {terms.table} WHERE {holding} AND {per} > every.p ORDER BY {per} LIMIT 1"
+    ready = f"{terms.is_in(step.claimable)} AND ({terms.available_at} IS NULL OR {terms.due})"
+    heads = ", ".join(f"{_head(terms, 'every.p', f'CASE WHEN {ready} THEN {key} END')} AS {key}" for key in terms.keys)
+    return (
+        f"WITH RECURSIVE every(p) AS (SELECT p FROM ({first}) AS top "
+        f"UNION ALL SELECT ({following}) FROM every WHERE every.p IS NOT NULL) "
+        f"SELECT {', '.join(terms.keys)} FROM (SELECT {heads} FROM every WHERE p IS NOT NULL) AS head "
+        f"WHERE {terms.keys[0]} IS NOT NULL LIMIT {limit}"
+    )
+
+
+def _head(terms: Terms, of: str, wanted: str) -> str:
+    """A sub-query for the first unfinished row of a key that has one. `>=`, not `=`: with equality the order is that
+    of the rest alone, which other indexes have too, and the planner may walk one of those from end to end."""
+    per = _per(terms)
+    return (
+        f"(SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(terms.holding)} AND {per} >= {of} "
+        f"ORDER BY {', '.join([per, *terms.per_sequence])} LIMIT 1)"
+    )
+
+
+# served by: the in-order index
+def without_key(terms: Terms, step: Step, limit: str) -> str:
+    """Keys of rows that belong to nobody, and wait for nobody: for when the oldest rows are all held back."""
+    per = _per(terms)
+    return (
+        f"SELECT {', '.join(terms.keys)} FROM {terms.table} WHERE {terms.is_in(terms.holding)} "
+        f"AND {terms.is_in(step.claimable)} AND {per} IS NULL AND ({terms.available_at} IS NULL OR {terms.due}) "
+        f"ORDER BY {', '.join([per, *terms.per_sequence])} LIMIT {limit}"
+    )
+
+
+def finders(terms: Terms) -> list[Finder]:
+    """Ways to find free rows, to be gone through until there are enough."""
+    per = terms.queue.per
+    return [oldest_free, free_heads, *([without_key] if per is not None and per.nullable else [])]
+
+
+def _per(terms: Terms) -> str:
+    column = terms.queue.per
+    if column is None:
+        raise ValueError(f"queue {terms.queue.name} keeps no order per key")
+    return terms.name(column)

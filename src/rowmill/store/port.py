@@ -1,0 +1,91 @@
+"""What the worker asks of a database. One conformance suite holds both stores to it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.engine import Dialect
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from rowmill.model.errors import RowmillError
+from rowmill.model.judge import Verdict
+from rowmill.model.lease import Lease
+from rowmill.model.queue import Queue
+from rowmill.model.words import Step
+from rowmill.store.terms import Terms
+
+T = TypeVar("T")
+
+
+class Disconnected(RowmillError):
+    """The connection broke under a statement. Whether it was carried out is not known."""
+
+
+@dataclass(slots=True)
+class Settled:
+    """What became of the verdicts of one settle."""
+
+    kept: int = 0
+    lost: list[Verdict] = field(default_factory=list)
+    """Their lease was gone: nothing was written."""
+    refused: list[tuple[Verdict, str]] = field(default_factory=list)
+    """The database does not take their values; with its reason. Nothing was written."""
+
+
+class Store(Protocol):
+    """A database as the worker sees it."""
+
+    worker: int
+    """This process's number in the fleet, once registered."""
+    engine: AsyncEngine
+    dialect: Dialect
+
+    @property
+    def sync_engine(self) -> Engine:
+        """For sync handlers, which get a Session of their own."""
+
+    async def open(self) -> None:
+        """Connect. Raises DatabaseUnreachable with what to look at."""
+
+    async def close(self) -> None:
+        """Let go of every connection. Twice is fine."""
+
+    async def claim(self, queue: Queue[Any], step: Step, limit: int) -> list[Lease[Any]]:
+        """Take up to `limit` rows, in the queue's order, under a lease of their own."""
+
+    def forget(self, queue: Queue[Any]) -> None:
+        """Drop what is remembered of positions in this queue: the next claim looks at everything."""
+
+    async def settle(self, verdicts: Sequence[Verdict]) -> Settled:
+        """Write outcomes, each only where its lease still holds. Survives a lost connection: it is carried out once."""
+
+    async def renew(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
+        """Push the end of these leases on; answers those that are lost."""
+
+    async def crashed(self, queue: Queue[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
+        """The keys among these whose earlier attempt in this stage ended with the death of its worker."""
+
+    async def load(self, queue: Queue[Any], rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert rows, given by column, as fast as this database can, in one transaction."""
+
+    async def wait(self, queues: Sequence[Queue[Any]], seconds: float) -> None:
+        """Sleep until there may be new rows, `seconds` at the most."""
+
+    async def busy(self, queues: Sequence[Queue[Any]]) -> None:
+        """These queues keep us busy: nobody needs to wake us for them."""
+
+    async def rouse(self, queues: Sequence[Queue[Any]]) -> None:
+        """Tell sleeping workers that these queues have rows."""
+
+    async def run(self, work: Callable[[Connection], T], *, write: bool = True) -> T:
+        """Run a function on a connection in a transaction of its own."""
+
+    def settle_within(self, connection: Connection, verdict: Verdict) -> Settled:
+        """Write one verdict inside a transaction of the user's."""
+
+    def translate(self, schema: str | None) -> None:
+        """A table of this schema is used: where there are no schemas, it goes by its bare name."""
+
+    def terms(self, queue: Queue[Any]) -> Terms:
+        """The queue in this database's words."""

@@ -1,0 +1,340 @@
+"""PostgreSQL: claims, settles and renewals over asyncpg, on connections of their own."""
+
+import asyncio
+import random
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import Any, TypeVar
+
+import asyncpg
+import sqlalchemy as sa
+from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy.engine import URL
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from rowmill.model import lease as leases_of
+from rowmill.model.errors import DatabaseUnreachable
+from rowmill.model.judge import Verdict
+from rowmill.model.lease import Lease
+from rowmill.model.queue import Queue
+from rowmill.model.words import Step
+from rowmill.store import dsn, order_sql
+from rowmill.store import postgres_sql as sql
+from rowmill.store.flush import Flush, flushes
+from rowmill.store.history import crashed_keys
+from rowmill.store.known import Known
+from rowmill.store.line import BROKEN, CONNECT_SECONDS, Line, reason, refused_values
+from rowmill.store.listener import Listener
+from rowmill.store.loading import records_of
+from rowmill.store.port import Disconnected, Settled
+from rowmill.store.postgres_sql import PostgresTerms
+from rowmill.store.presence import claim_refused
+from rowmill.store.schema import SCHEMA
+
+T = TypeVar("T")
+MAX_PAUSE = 5.0
+CLOSE_SECONDS = 2.0
+LATE_SECONDS = 5.0
+"""How long after its answer was lost a claim may still take rows."""
+AWAY = (*BROKEN, sa.exc.InterfaceError, sa.exc.OperationalError, sa.exc.TimeoutError)
+
+
+UNREADABLE = (ValueError, ArithmeticError)
+"""What the driver raises for a value that has no place in Python."""
+
+
+class Refused(Exception):
+    """The database does not take these values."""
+
+
+class PostgresStore:
+    """A PostgreSQL database. One per process."""
+
+    def __init__(self, url: URL) -> None:
+        self.url = url
+        self.engine: AsyncEngine = create_async_engine(
+            url.set(drivername="postgresql+asyncpg", query={}),
+            pool_pre_ping=True,
+            connect_args=dsn.for_engine(url) | {"timeout": CONNECT_SECONDS},
+        )
+        self.dialect = self.engine.dialect
+        self._connections()
+        self.worker = 0
+        self._claim_number = 0
+        self._flush_number = 0
+        self._known: dict[str, Known] = {}
+        self._unanswered: dict[int, tuple[Queue[Any], Step, float]] = {}
+        self._closing = False
+
+    def _connections(self) -> None:
+        """New ones each time we open: what waits for a loop belongs to that loop for ever."""
+        arguments = dsn.for_asyncpg(self.url)
+        self.claims = Line("claim", arguments)
+        self.settles = Line("settle", arguments)
+        self.renewals = Line("renew", arguments)
+        self.loads = Line("load", arguments)
+        self.listener = Listener(Line("listen", arguments))
+
+    @cached_property
+    def sync_engine(self) -> Engine:
+        """For sync handlers, which get a Session of their own."""
+        return create_engine(dsn.for_psycopg(self.url), pool_pre_ping=True)
+
+    async def open(self) -> None:
+        self._closing = False
+        self._connections()
+        try:
+            await self.claims.connect()
+        except Disconnected as error:
+            raise DatabaseUnreachable(
+                f"PostgreSQL at {self.url.render_as_string(hide_password=True)} does not answer: {error}. "
+                "Is it running, and is DATABASE_URL right?"
+            ) from error
+
+    async def close(self) -> None:
+        self._closing = True
+        if self._unanswered:
+            with suppress(Disconnected, TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._give_back_unanswered()
+            self._unanswered.clear()
+        await self.listener.close()
+        for line in (self.claims, self.settles, self.renewals, self.loads):
+            await line.close()
+        await self.engine.dispose()
+        if "sync_engine" in self.__dict__:
+            self.sync_engine.dispose()
+
+    def known(self, queue: Queue[Any]) -> "Known":
+        found = self._known.get(queue.name)
+        if found is None:
+            found = self._known[queue.name] = Known(PostgresTerms(queue, self.dialect))
+        return found
+
+    def terms(self, queue: Queue[Any]) -> PostgresTerms:
+        return self.known(queue).terms
+
+    def forget(self, queue: Queue[Any]) -> None:
+        for mark in self.known(queue).marks.values():
+            mark.drop()
+
+    async def claim(self, queue: Queue[Any], step: Step, limit: int) -> list[Lease[Any]]:
+        await self._give_back_unanswered()
+        known = self.known(queue)
+        token = self._next_token()
+        try:
+            if queue.per is None:
+                records = await self._claim_onward(known, step, token, limit)
+            else:
+                records = await self._claim_in_order(known, step, token, limit)
+        except UNREADABLE:
+            records = await self._read_one_by_one(known, step, token)
+        except asyncpg.PostgresError as error:
+            raise claim_refused(known.terms, step, refused_values(error)) from error
+        except BaseException:
+            # Only now: a claim that another stage has under way is not an unanswered one.
+            self._unanswered[token] = (queue, step, time.monotonic() + LATE_SECONDS)
+            raise
+        return [known.lease(step, token, record) for record in records]
+
+    async def _read_one_by_one(self, known: Known, step: Step, token: int) -> list[Any]:
+        """A row that was claimed holds a value that the driver can't read, and so fails the whole answer: a time
+        beyond Python's last year, say. It is buried; the others are read by themselves."""
+        records: list[Any] = []
+        while True:
+            try:
+                found = await self.claims.fetch(sql.held_row(known.terms, step), token, len(records))
+            except UNREADABLE as error:
+                reason = f"a value of this row can't be read: {type(error).__name__}"
+                about = (token, len(records), self.worker, "unreadable", reason)
+                await self.claims.fetch(sql.condemn(known.terms, step), *about)
+                continue
+            if not found:
+                return records
+            records += found
+
+    async def _claim_onward(self, known: Known, step: Step, token: int, limit: int) -> list[Any]:
+        """From where the last claim left off. What comes back short of that is looked for from the start, so that
+        "nothing is ready" is true whenever it is said."""
+        resumed = known.mark(step).resumes
+        records = await self._claim_lanes(known, step, token, limit)
+        if len(records) < limit and resumed:
+            records += await self._claim_lanes(known, step, token, limit - len(records))
+        return records
+
+    async def _claim_lanes(self, known: Known, step: Step, token: int, limit: int) -> list[Any]:
+        mark, now = known.mark(step), time.monotonic()
+        if mark.expired(now):
+            levels: list[Any] = [None]
+            if mark.by_level:
+                levels = [record[0] for record in await self.claims.fetch(order_sql.priorities(known.terms, step))]
+            mark.start(levels, now)
+        if not mark.lanes:
+            return []
+        statement = known.claim_statement(step, mark.shape)
+        records = await self.claims.fetch(statement, token, limit, step.lease, *mark.arguments())
+        records.sort(key=_place)
+        if len(records) < limit:
+            mark.drop()
+        else:
+            mark.passed(known.position(record) for record in reversed(records))
+        return records
+
+    async def _claim_in_order(self, known: Known, step: Step, token: int, limit: int) -> list[Any]:
+        """The oldest first; where the oldest are all held back by others of their key, every key's head."""
+        records: list[Any] = []
+        for find in order_sql.finders(known.terms):
+            if len(records) < limit:
+                statement = known.in_order_statement(step, find)
+                records += await self.claims.fetch(statement, token, limit - len(records), step.lease)
+        return records
+
+    async def _give_back_unanswered(self) -> None:
+        """A claim whose answer was lost may have taken rows: nobody works on them, so they go back at once. The
+        server may be at it still when we are back: so we look for them more than once."""
+        for token, (queue, step, late) in list(self._unanswered.items()):
+            found = await self.claims.fetch(sql.disclaim(self.terms(queue), step), token)
+            if found or time.monotonic() > late:
+                self._unanswered.pop(token, None)
+
+    def _next_token(self) -> int:
+        self._claim_number += 1
+        return leases_of.token(self.worker, self._claim_number)
+
+    async def settle(self, verdicts: Sequence[Verdict]) -> Settled:
+        settled = Settled()
+        for flush in flushes(verdicts, self._next_flush):
+            await self._settle_flush(flush, settled)
+        return settled
+
+    def _next_flush(self) -> int:
+        self._flush_number += 1
+        return self._flush_number
+
+    async def _settle_flush(self, flush: Flush, settled: Settled) -> None:
+        try:
+            places = await self._settle_surely(flush)
+        except Refused as refusal:
+            if len(flush.verdicts) == 1:
+                settled.refused.append((flush.verdicts[0], str(refusal)))
+                return
+            for half in flush.halves(self._next_flush):
+                await self._settle_flush(half, settled)
+            return
+        settled.kept += len(places)
+        if len(places) < len(flush.verdicts):
+            kept = set(places)
+            settled.lost += [v for place, v in enumerate(flush.verdicts, start=1) if place not in kept]
+
+    async def _settle_surely(self, flush: Flush) -> list[int]:
+        """Write a flush once, however often the connection breaks. Its receipt tells a settle whose answer was
+        lost from a lost lease: written twice, it violates the key of the receipts."""
+        try:
+            statement, arguments = self.settle_statement(flush)
+        except Exception as error:  # a type of the user's does not take its value
+            raise Refused(type(error).__name__) from error
+        pause = 0.05
+        while True:
+            try:
+                rows = await self.settles.fetch(statement, *arguments)
+                return list(rows[0][0] or ())
+            except Disconnected:
+                if self._closing:
+                    raise
+                await asyncio.sleep(pause * (0.5 + random.random()))
+                pause = min(pause * 2, MAX_PAUSE)
+            except asyncpg.UniqueViolationError as error:
+                if error.schema_name == SCHEMA and error.table_name == "receipt":
+                    return list(range(1, len(flush.verdicts) + 1))
+                raise Refused(refused_values(error)) from error
+            except asyncpg.PostgresError as error:
+                raise Refused(refused_values(error)) from error
+
+    def settle_statement(self, flush: Flush) -> tuple[str, list[Any]]:
+        """In the order of the keys, so that two statements that meet the same rows lock them in the same order."""
+        known = self.known(flush.queue)
+        flush.verdicts.sort(key=lambda verdict: known.raw_key(verdict.lease))
+        statement = known.settle_statement(flush)
+        return statement, [self.worker, flush.number, flush.seconds, *known.settle_arguments(flush)]
+
+    async def renew(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
+        lost: list[Lease[Any]] = []
+        by_lease: dict[tuple[str, float], list[Lease[Any]]] = {}
+        for lease in leases:
+            by_lease.setdefault((lease.queue.name, lease.step.lease), []).append(lease)
+        for (_, seconds), group in by_lease.items():
+            known = self.known(group[0].queue)
+            group.sort(key=known.raw_key)
+            tokens = [lease.token for lease in group]
+            keys = known.key_arrays(group)
+            rows = await self.renewals.fetch(known.renew_statement, seconds, tokens, *keys)
+            held = {row[0] for row in rows}
+            if len(held) < len(group):
+                held |= {row[0] for row in await self.renewals.fetch(known.holds_statement, tokens, *keys)}
+            lost += [lease for place, lease in enumerate(group, start=1) if place not in held]
+        return lost
+
+    async def crashed(self, queue: Queue[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
+        return await self.run(lambda connection: crashed_keys(connection, queue, leases), write=False)
+
+    async def load(self, queue: Queue[Any], rows: Sequence[Mapping[str, Any]]) -> None:
+        await self.loads.copy(
+            queue.table,
+            [
+                ([column.name for column in columns], records)
+                for columns, records in records_of(self.terms(queue), rows)
+            ],
+        )
+
+    async def wait(self, queues: Sequence[Queue[Any]], seconds: float) -> None:
+        await self.listener.wait([queue.table for queue in queues], seconds)
+
+    async def busy(self, queues: Sequence[Queue[Any]]) -> None:
+        await self.listener.awake([queue.table for queue in queues])
+
+    async def rouse(self, queues: Sequence[Queue[Any]]) -> None:
+        await self.listener.rouse(self.renewals, [queue.table for queue in queues])
+
+    def translate(self, schema: str | None) -> None:
+        """Schemas are schemas here."""
+
+    def settle_within(self, connection: Connection, verdict: Verdict) -> Settled:
+        """Write one verdict inside a transaction of the user's, whatever its driver."""
+        settled = Settled()
+        for flush in flushes([verdict], self._next_flush):
+            statement, arguments = self.settle_statement(flush)
+            if connection.dialect.driver == "psycopg":
+                statement = re.sub(r"\$(\d+)", r"%(p\1)s", statement.replace("%", "%%"))
+                given: Any = {f"p{place}": value for place, value in enumerate(arguments, start=1)}
+            else:
+                given = tuple(arguments)
+            try:
+                places = connection.exec_driver_sql(statement, given).scalar()
+            except (sa.exc.IntegrityError, sa.exc.DataError, sa.exc.ProgrammingError) as error:
+                settled.refused.append((verdict, type(error.orig).__name__))
+                continue
+            if places:
+                settled.kept += 1
+            else:
+                settled.lost.append(verdict)
+        return settled
+
+    async def run(self, work: Callable[[Connection], T], *, write: bool = True) -> T:
+        try:
+            async with self.engine.begin() as connection:
+                return await connection.run_sync(work)
+        except AWAY as error:
+            raise Disconnected(reason(error)) from error
+        except sa.exc.DBAPIError as error:
+            read_only = getattr(error.orig, "sqlstate", None) == asyncpg.ReadOnlySQLTransactionError.sqlstate
+            if error.connection_invalidated or read_only:
+                raise Disconnected(str(error.orig)) from error
+            raise
+
+
+def _place(record: Any) -> int:
+    place: int = record["g_place"]
+    return place

@@ -1,0 +1,333 @@
+"""The hot statements on PostgreSQL. One function per statement, headed by the index that serves it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column
+from sqlalchemy.dialects.postgresql import CITEXT, INTERVAL
+from sqlalchemy.dialects.postgresql.base import PGDialect
+from sqlalchemy.engine import Dialect
+
+from rowmill.model.lifecycle import CLAIM, DIE, RELEASE, Move
+from rowmill.model.words import Step
+from rowmill.store.schema import SCHEMA
+from rowmill.store.terms import Terms, bare, set_clause
+from rowmill.store.watermark import Shape, Stretch
+
+SESSION = {
+    # A worker's plans must not depend on statistics: a table that was empty when a plan was cached and is
+    # full now would be scanned from end to end for every claim. With these, only index plans are left.
+    "enable_seqscan": "off",
+    "enable_sort": "off",
+    "enable_bitmapscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    # Compiling a statement of a millisecond takes longer than running it.
+    "jit": "off",
+    "application_name": "rowmill",
+    # A worker whose machine vanished must not keep rows locked for hours.
+    "tcp_keepalives_idle": "30",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
+    "idle_in_transaction_session_timeout": "60000",
+}
+NOW = "statement_timestamp()"
+
+TRAVELS_AS_ITSELF = (
+    sa.Integer, sa.Numeric, sa.Float, sa.Boolean, sa.DateTime, sa.Date, sa.Time, INTERVAL, sa.Uuid,
+    sa.LargeBinary, sa.JSON,
+)  # fmt: skip
+"""Types whose values go to the server as an array of that type. Others go as text and are cast there."""
+
+PLAIN: Dialect = PGDialect()  # type: ignore[no-untyped-call]
+"""PostgreSQL without a driver: reads JSON from text."""
+FLOAT8, NUMERIC = 701, 1700
+"""The server's numbers for these types, by which SQLAlchemy reads them."""
+
+
+class PostgresTerms(Terms):
+    """A queue in PostgreSQL's words."""
+
+    nulls_first = " NULLS FIRST"
+
+    @property
+    def table(self) -> str:
+        return self.preparer.format_table(self.queue.table)
+
+    def parameter(self, place: int) -> str:
+        return f"${place}"
+
+    def moment(self, column: "Column[Any]", wait: str | None = None) -> str:
+        kind = bare(column, self.dialect)
+        if isinstance(kind, sa.DateTime):
+            at = NOW if wait is None else f"{NOW} + {wait} * interval '1 second'"
+            return at if kind.timezone else f"(({at}) AT TIME ZONE 'UTC')"
+        unit = 1000 if self.queue.epoch == "ms" else 1
+        seconds = f"extract(epoch FROM {NOW})" + ("" if wait is None else f" + {wait}")
+        number = f"({seconds}) * {unit}"
+        return f"floor({number})::bigint" if isinstance(kind, sa.Integer) else f"({number})::numeric"
+
+    def shifted(self, column: "Column[Any]", seconds: float) -> str:
+        if isinstance(bare(column, self.dialect), sa.DateTime):
+            return f"{self.name(column)} + {float(seconds)!r} * interval '1 second'"
+        return f"{self.name(column)} + {float(seconds) * (1000 if self.queue.epoch == 'ms' else 1)!r}"
+
+    def attempts_plus(self, n: int) -> str:
+        count = f"coalesce({self.attempts}, 0)"
+        return f"{count} + {n}" if n > 0 else f"greatest({count} - {-n}, 0)"
+
+    def type_of(self, column: "Column[Any]") -> str:
+        """The type in which values of a column travel."""
+        impl = bare(column, self.dialect)
+        return str(impl.compile(self.dialect)) if isinstance(impl, TRAVELS_AS_ITSELF) else "text"
+
+    def key_type(self, column: "Column[Any]") -> str:
+        """The type in which a column of the key is compared, so that its index serves."""
+        impl = bare(column, self.dialect)
+        if not is_text(impl) or isinstance(impl, CITEXT):
+            return str(impl.compile(self.dialect))
+        return "bpchar" if isinstance(impl, sa.CHAR) else "text"
+
+    def cast(self, column: "Column[Any]", value: str) -> str:
+        """A travelled value in the column's own type. Text is left to the assignment: a cast would cut it to the
+        column's length without a word."""
+        impl = bare(column, self.dialect)
+        if is_text(impl) or isinstance(impl, TRAVELS_AS_ITSELF):
+            return value
+        return f"{value}::{impl.compile(self.dialect)}"
+
+    def reader(self, column: "Column[Any]") -> Callable[[Any], Any] | None:
+        impl = bare(column, self.dialect)
+        while isinstance(impl, sa.ARRAY):
+            impl = impl.item_type
+        if isinstance(impl, sa.JSON):
+            # SQLAlchemy has its asyncpg decode JSON; ours does not, so that a row is decoded when it is looked at.
+            return column.type.dialect_impl(PLAIN).result_processor(PLAIN, None)
+        number = FLOAT8 if isinstance(impl, sa.Float) else NUMERIC
+        return column.type.dialect_impl(self.dialect).result_processor(self.dialect, number)
+
+
+# served by: the stage's ready index, (priority, available_at, order columns, key) WHERE state IN (claimable)
+def claim(terms: PostgresTerms, step: Step, shape: Shape) -> str:
+    """Take up to $2 rows. $1 token, $3 seconds of lease; then per lane its priority and its watermark.
+
+    A lane is one stretch of the index: the rows of one priority that are available at once (NULL) or from a
+    time. Each starts at its watermark, so that it does not walk over the dead entries that earlier claims
+    left behind.
+    The sub-query is an array, which is made once: a joined one may be run again and claim more than its limit.
+    """
+    place = 4
+    branches = []
+    for stretch, marked in shape:
+        conditions, position = terms.stretch(step, stretch, place)
+        if terms.priority is not None and stretch is not Stretch.WHOLE:
+            place += 1
+        if marked:
+            marks = ", ".join(f"${place + n}" for n in range(len(position)))
+            conditions.append(f"({', '.join(position)}) > ({marks})")
+            place += len(position)
+        branches.append(
+            f"SELECT {picked(terms)} FROM (SELECT {', '.join(terms.keys)} FROM {terms.table} "
+            f"WHERE {' AND '.join(conditions)} ORDER BY {terms.order} LIMIT $2 FOR UPDATE SKIP LOCKED) AS lane"
+        )
+    return _claim_of(terms, step, " UNION ALL ".join(branches))
+
+
+# served by: see `order_sql`, which finds the rows
+def claim_in_order(terms: PostgresTerms, step: Step, free: str) -> str:
+    """Take up to $2 rows out of the free ones of a queue that keeps order per key. That they can be claimed is
+    asked again of the locked row: it may have failed, and been sent to wait, since it was found."""
+    available = f"(held.{terms.available_at} IS NULL OR held.{terms.due})"
+    # In a form from which the planner proves nothing: it might walk a whole partial index instead of the key's.
+    claimable = f"coalesce({terms.is_in(step.claimable, 'held.')} AND {available}, false)"
+    same = " AND ".join(f"held.{key} = {one_of(f'free.{key}')}" for key in terms.keys)
+    keys = ", ".join(f"held.{key}" for key in terms.keys)
+    return _claim_of(
+        terms,
+        step,
+        f"SELECT {picked(terms)} FROM (SELECT {keys} FROM ({free}) AS free JOIN {terms.table} AS held ON {same} "
+        f"WHERE {claimable} LIMIT $2 FOR UPDATE OF held SKIP LOCKED) AS lane",
+    )
+
+
+def is_text(impl: "sa.types.TypeEngine[Any]") -> bool:
+    """Is a column of this type text to the server? An enum without a type of its own is."""
+    return isinstance(impl, sa.String) and not (isinstance(impl, sa.Enum) and impl.native_enum)
+
+
+def picked(terms: PostgresTerms) -> str:
+    """The key as one value: itself, or a record of its parts."""
+    if len(terms.keys) == 1:
+        return terms.keys[0]
+    return f"ROW({', '.join(f'CAST({key} AS {kind})' for key, kind in key_types(terms))})"
+
+
+def key_types(terms: PostgresTerms) -> list[tuple[str, str]]:
+    return [(terms.name(column), terms.key_type(column)) for column in terms.queue.key]
+
+
+def _claim_of(terms: PostgresTerms, step: Step, picks: str) -> str:
+    pairs = terms.assignments(CLAIM, step, wait="$3::float8", token="$1")
+    source = f"unnest(ARRAY(SELECT * FROM ({picks}) AS pick LIMIT $2))"
+    if len(terms.keys) == 1:
+        given = f"{source} WITH ORDINALITY AS given(g_k0, g_place)"
+    else:
+        parts = ", ".join(f"g_k{n} {kind}" for n, (_, kind) in enumerate(key_types(terms)))
+        names = ", ".join(f"g_k{n}" for n in range(len(terms.keys)))
+        given = f"ROWS FROM ({source} AS ({parts})) WITH ORDINALITY AS given({names}, g_place)"
+    same = " AND ".join(f"t.{key} = {one_of(f'g_k{n}')}" for n, key in enumerate(terms.keys))
+    columns = ", ".join(f"t.{terms.name(column)}" for column in terms.queue.table.columns)
+    return (
+        f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {given} WHERE {same} "
+        f"RETURNING {columns}, g_place, {NOW} AS claimed_at"
+    )
+
+
+FENCE = (("g_lease", "bigint"),)
+DELAY = (("g_wait", "float8"),)
+FAILURE = (
+    ("g_attempt", "int"),
+    ("g_code", "text"),
+    ("g_message", "text"),
+    ("g_error", "text"),
+    ("g_claimed", "timestamptz"),
+    ("g_row", "text"),
+)
+"""What travels with a verdict that failed, beside its fence, its key and its values."""
+
+
+# served by: the primary key. The running state is not named: the planner would take the small partial index on
+# running rows, which fills with dead entries. The token alone is the fence.
+def settle(terms: PostgresTerms, step: Step, move: Move, columns: tuple[str, ...]) -> str:
+    """Write verdicts of one shape, each only where its lease still holds, with receipt and history.
+
+    $1 worker, $2 flush, $3 seconds run; then one array each: FENCE, DELAY if the move waits, FAILURE if it is
+    one, the parts of the key, the result columns. Answers the places (from 1) of those that were written.
+    """
+    columns_of = terms.queue.by_name
+    fields = [*FENCE, *(DELAY if move.delayed else ()), *(FAILURE if move.failed else ())]
+    fields += [(f"g_k{n}", terms.type_of(column)) for n, column in enumerate(terms.queue.key)]
+    fields += [(f"g_v{n}", terms.type_of(columns_of[name])) for n, name in enumerate(columns)]
+    pairs = terms.assignments(move, step, wait="g_wait", error="g_error", code="g_code")
+    pairs += [(terms.quote(name), terms.cast(columns_of[name], f"g_v{n}")) for n, name in enumerate(columns)]
+    returned = [name for name, _ in fields if name in ("g_attempt", "g_code", "g_message", "g_claimed", "g_row")]
+    settled = (
+        f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {given(fields, first=4)} "
+        f"WHERE {same_key(terms)} AND t.{terms.lease} = g_lease RETURNING {', '.join(['g_place', *returned])}"
+    )
+    queue, stage = terms.text(terms.queue.name), terms.text(step.name)
+    receipt = (
+        f"INSERT INTO {SCHEMA}.receipt (worker, flush, queue, stage, move, rows, seconds, at) "
+        f"SELECT $1::bigint, $2::bigint, {queue}, {stage}, {terms.text(move.name)}, count(*), $3::float8, {NOW} "
+        "FROM settled"
+    )
+    history = (
+        f", history AS (INSERT INTO {SCHEMA}.attempt "
+        "(queue, key, stage, attempt, worker, started_at, ended_at, code, message) "
+        f"SELECT {queue}, g_row, {stage}, g_attempt, $1::bigint, g_claimed, {NOW}, g_code, g_message FROM settled)"
+    )
+    return (
+        f"WITH settled AS ({settled}), receipt AS ({receipt}){history if move.failed else ''} "
+        "SELECT array_agg(g_place) FROM settled"
+    )
+
+
+# served by: the primary key
+def renew(terms: PostgresTerms) -> str:
+    """Push leases on by $1 seconds, each only where it still holds. $2 tokens, then the parts of the key.
+
+    A row that a transaction of the user's has locked is passed over: its lock keeps the rescue away too, and to
+    wait for it would let all other leases of the process run out. `holds` tells such rows from lost ones.
+    """
+    keys = ", ".join(f"g_k{n}" for n in range(len(terms.keys)))
+    held = (
+        f"SELECT g_lease, {keys}, g_place FROM {given(fenced(terms), first=2)} JOIN {terms.table} AS t "
+        f"ON {same_key(terms)} AND t.{terms.lease} = g_lease FOR UPDATE OF t SKIP LOCKED"
+    )
+    return (
+        f"UPDATE {terms.table} AS t SET {terms.leased_until} = {terms.later('leased_until', '$1::float8')} "
+        f"FROM ({held}) AS held WHERE {same_key(terms)} AND t.{terms.lease} = g_lease RETURNING g_place"
+    )
+
+
+# served by: the primary key
+def holds(terms: PostgresTerms) -> str:
+    """Which leases still hold, whoever has the row locked. $1 tokens, then the parts of the key."""
+    return (
+        f"SELECT g_place FROM {given(fenced(terms), first=1)} JOIN {terms.table} AS t "
+        f"ON {same_key(terms)} AND t.{terms.lease} = g_lease"
+    )
+
+
+def fenced(terms: PostgresTerms) -> list[tuple[str, str]]:
+    return [*FENCE, *((f"g_k{n}", terms.type_of(column)) for n, column in enumerate(terms.queue.key))]
+
+
+# served by: the partial index on running rows, which is small
+def disclaim(terms: PostgresTerms, step: Step) -> str:
+    """Give back what a claim took whose answer was lost. $1 its token."""
+    pairs = terms.assignments(RELEASE, step)
+    own = ", ".join(f"t.{key}" for key in terms.keys)
+    same = " AND ".join(f"t.{key} = {one_of(f'found.{key}')}" for key in terms.keys)
+    # The order is for the planner: other indexes hold running rows too, but only one of them in this order.
+    found = f"SELECT {own} FROM {terms.table} AS t WHERE {held(terms, step)} ORDER BY t.{terms.leased_until} FOR UPDATE"
+    return (
+        f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM ({found}) AS found "
+        f"WHERE {same} AND t.{terms.lease} = $1 RETURNING 1"
+    )
+
+
+def held(terms: PostgresTerms, step: Step) -> str:
+    """The rows of table t that the claim with token $1 took."""
+    return (
+        f"{terms.is_in(step.running, 't.')} AND t.{terms.leased_until} > {terms.now('leased_until')} "
+        f"AND t.{terms.lease} = $1"
+    )
+
+
+# served by: the partial index on running rows, which is small
+def held_row(terms: PostgresTerms, step: Step) -> str:
+    """One of the rows that a claim took, $2 from 0, as the claim would have answered it. $1 its token."""
+    columns = ", ".join(f"t.{terms.name(column)}" for column in terms.queue.table.columns)
+    return (
+        f"SELECT {columns}, 1 AS g_place, {NOW} AS claimed_at FROM {terms.table} AS t "
+        f"WHERE {held(terms, step)} ORDER BY {terms.order} LIMIT 1 OFFSET $2"
+    )
+
+
+# served by: the partial index on running rows, which is small
+def condemn(terms: PostgresTerms, step: Step) -> str:
+    """Bury the row that `held_row` finds. $1 token, $2 its place, $3 worker, $4 code, $5 message."""
+    keys = ", ".join(terms.keys)
+    own = ", ".join(f"t.{key}" for key in terms.keys)
+    text = ", ".join(f"t.{key}::text" for key in terms.keys)
+    pairs = terms.assignments(DIE, step, error="$4::text || ': ' || $5::text", code="$4::text")
+    found = f"SELECT {own} FROM {terms.table} AS t WHERE {held(terms, step)} ORDER BY {terms.order} LIMIT 1 OFFSET $2"
+    return (
+        f"WITH condemned AS (UPDATE {terms.table} AS t SET {set_clause(pairs)} WHERE ({keys}) IN ({found}) "
+        f"AND {held(terms, step)} RETURNING concat_ws('|', {text}) AS g_row, t.{terms.attempts} AS g_attempt) "
+        f"INSERT INTO {SCHEMA}.attempt (queue, key, stage, attempt, worker, ended_at, code, message) "
+        f"SELECT {terms.text(terms.queue.name)}, g_row, {terms.text(step.name)}, g_attempt, $3::bigint, {NOW}, $4, $5 "
+        "FROM condemned"
+    )
+
+
+def given(fields: list[tuple[str, str]], first: int) -> str:
+    """Arrays as a table, with the place of each row in it."""
+    arrays = ", ".join(f"${place}::{kind}[]" for place, (_, kind) in enumerate(fields, start=first))
+    return f"unnest({arrays}) WITH ORDINALITY AS given({', '.join(name for name, _ in fields)}, g_place)"
+
+
+def same_key(terms: PostgresTerms) -> str:
+    return " AND ".join(
+        f"t.{terms.name(column)} = {one_of(f'g_k{n}::{terms.key_type(column)}')}"
+        for n, column in enumerate(terms.queue.key)
+    )
+
+
+def one_of(key: str) -> str:
+    """To join a row to its key so that only a look-up by the key is left to the planner. With a plain `=` it may walk
+    the key's whole index and look for each row among those given: the best plan for an empty table, and one that it
+    keeps when the table is full."""
+    return f"ANY (ARRAY[{key}])"

@@ -1,0 +1,56 @@
+"""Is a table in the database as it is declared? Asked before a worker starts: a migration may have been forgotten."""
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Table
+from sqlalchemy.exc import NoSuchTableError
+
+from rowmill.model.errors import DeclarationError
+from rowmill.model.queue import Queue
+from rowmill.model.words import Step
+from rowmill.store.terms import Terms
+
+
+def check_table(connection: Connection, queue: Queue[Any]) -> None:
+    """Refuse a table that is not there, or lacks columns; names all of them."""
+    table = queue.table
+    try:
+        columns = sa.inspect(connection).get_columns(table.name, schema_of(connection, table))
+    except NoSuchTableError:
+        raise DeclarationError(
+            queue.name,
+            [f"there is no table {table.name} in the database. Create it, or look whether DATABASE_URL is right"],
+        ) from None
+    there = {column["name"] for column in columns}
+    missing = [column.name for column in table.columns if column.name not in there]
+    if missing:
+        raise DeclarationError(
+            queue.name,
+            [
+                f"table {table.name} lacks column {name} in the database. "
+                f"Add it with a migration of yours, or: rowmill adopt {table.name}"
+                for name in missing
+            ],
+        )
+
+
+def claim_refused(terms: Terms, step: Step, reason: str) -> DeclarationError:
+    """The table does not let a row be claimed. Nobody can work on it until that is put right."""
+    queue = terms.queue
+    return DeclarationError(
+        queue.name,
+        [
+            f"a claim writes {terms.word(step.running[0])} into column {queue.columns['state'].name} of table "
+            f"{queue.table.name}, and the table refuses it: {reason}. Is there a constraint or a trigger against it?"
+        ],
+    )
+
+
+def has_table(connection: Connection, table: Table) -> bool:
+    return sa.inspect(connection).has_table(table.name, schema=schema_of(connection, table))
+
+
+def schema_of(connection: Connection, table: Table) -> str | None:
+    """A file of SQLite has no schemas."""
+    return table.schema if connection.dialect.name == "postgresql" else None

@@ -1,0 +1,148 @@
+"""From what a driver returns to what a handler sees as `lease.row`."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy.orm import Mapper, configure_mappers, make_transient_to_detached
+
+from rowmill.model.errors import PermanentError
+from rowmill.store.terms import Terms
+
+
+class Record:
+    """A row of a `Table`: columns as attributes or by name. Read only."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        object.__setattr__(self, "_values", values)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise AttributeError(f"the row has no column {name}") from None
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("a claimed row is read only: return the new values from the handler")
+
+    def as_dict(self) -> dict[str, Any]:
+        return dict(self._values)
+
+    def __repr__(self) -> str:
+        return f"<Record {', '.join(self._values)}>"
+
+
+class Unreadable(bytes):
+    """What stands in a column of text and is none."""
+
+
+def read_text(raw: bytes) -> str | Unreadable:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return Unreadable(raw)
+
+
+Attributes = list[tuple[int, str, Callable[[Any], Any] | None]]
+"""Of each column: its place in a record, what the row calls it, and what reads it."""
+
+
+class RowLoader:
+    """Builds rows of one queue from records in the order of the table's columns."""
+
+    def __init__(self, terms: Terms) -> None:
+        queue = terms.queue
+        self.mapper = queue.mapper
+        self.columns = list(queue.table.columns)
+        self.readers = [terms.reader(column) for column in self.columns]
+        places = {column.name: place for place, column in enumerate(self.columns)}
+        self.key_places = [(places[column.name], terms.reader(column)) for column in queue.key]
+        self.attempts_place = places[queue.columns["attempts"].name]
+        first, reader = self.key_places[0]
+        self._plain_key = first if len(self.key_places) == 1 and reader is None else None
+        self._attributes: dict[Mapper[Any] | None, Attributes] = {}
+
+    def key(self, record: Sequence[Any]) -> Any:
+        """The key of a record: a scalar, or a tuple for a composite key. A part that can't be read stays as it is:
+        its row is looked at by the handler, and fails alone."""
+        if self._plain_key is not None:
+            return record[self._plain_key]
+        return self.key_of([record[place] for place, _ in self.key_places])
+
+    def key_of(self, raw: Sequence[Any]) -> Any:
+        """The key out of its raw parts."""
+        readers = (reader for _, reader in self.key_places)
+        parts = [part if reader is None else _read(reader, part) for part, reader in zip(raw, readers, strict=True)]
+        return parts[0] if len(parts) == 1 else tuple(parts)
+
+    def raw_key(self, record: Sequence[Any]) -> tuple[Any, ...]:
+        """The parts of the key as the driver gave them. These name the row: what was read from them and is
+        written again may be spelled differently, as a time without fractions is on SQLite."""
+        return tuple(record[place] for place, _ in self.key_places)
+
+    def __call__(self, record: Sequence[Any]) -> Any:
+        if Unreadable in map(type, record):
+            raise self._unreadable(record, UnicodeError())
+        mapper = self._mapper_of(record)
+        attributes = self._attributes.get(mapper)
+        if attributes is None:
+            attributes = self._attributes[mapper] = self._attributes_of(mapper)
+        try:
+            values = {
+                name: record[place] if reader is None else reader(record[place]) for place, name, reader in attributes
+            }
+        except Exception as error:
+            raise self._unreadable(record, error) from error
+        if mapper is None:
+            return Record(values)
+        instance = mapper.class_manager.new_instance()
+        instance.__dict__.update(values)
+        make_transient_to_detached(instance)
+        return instance
+
+    def _attributes_of(self, mapper: "Mapper[Any] | None") -> Attributes:
+        """A class may leave out columns of its table: those of its sister classes, for one."""
+        places = enumerate(zip(self.columns, self.readers, strict=True))
+        if mapper is None:
+            return [(place, column.key, reader) for place, (column, reader) in places]
+        configure_mappers()  # by now every class is defined; an instance can't be made before
+        return [
+            (place, mapper.get_property_by_column(column).key, reader)
+            for place, (column, reader) in places
+            if column in mapper.columns.values()
+        ]
+
+    def _mapper_of(self, record: Sequence[Any]) -> "Mapper[Any] | None":
+        """The class of a row, which its discriminator names where a table holds several."""
+        mapper = self.mapper
+        if mapper is None or mapper.polymorphic_on is None:
+            return mapper
+        place = next((n for n, column in enumerate(self.columns) if column is mapper.polymorphic_on), None)
+        if place is None:
+            return mapper
+        reader = self.readers[place]
+        kind = record[place] if reader is None else _read(reader, record[place])
+        found: Mapper[Any] = mapper.polymorphic_map.get(kind, mapper)
+        return found
+
+    def _unreadable(self, record: Sequence[Any], error: Exception) -> PermanentError:
+        """Names the column, never what is in it."""
+        for column, reader, value in zip(self.columns, self.readers, record, strict=False):
+            failed = object()
+            if isinstance(value, Unreadable) or (reader is not None and _read(reader, value, failed) is failed):
+                return PermanentError(
+                    f"column {column.name} can't be read as {column.type!r}: {type(error).__name__}", code="unreadable"
+                )
+        return PermanentError(f"the row can't be read: {type(error).__name__}", code="unreadable")
+
+
+def _read(reader: Callable[[Any], Any], value: Any, *instead: Any) -> Any:
+    """The value as it reads, or itself (or what is given instead) if it can't be read."""
+    try:
+        return reader(value)
+    except Exception:
+        return instead[0] if instead else value

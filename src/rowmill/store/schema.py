@@ -1,0 +1,195 @@
+"""Rowmill's own tables: in schema `rowmill` on PostgreSQL, with the prefix `rowmill_` on SQLite."""
+
+import zlib
+from dataclasses import dataclass
+from functools import cache
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Connection, MetaData, Table
+
+from rowmill.model.errors import SchemaMismatch
+
+VERSION = 1
+SCHEMA = "rowmill"
+CHANNEL = "rowmill"
+WAKE_LOCK = 0x726F776D
+"""First half of the advisory lock that a sleeping worker holds ("rowm")."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTables:
+    """Where the engine keeps what is not on the user's rows."""
+
+    metadata: MetaData
+    meta: Table
+    worker: Table
+    attempt: Table
+    receipt: Table
+    throughput: Table
+    pause: Table
+    leader: Table
+    words: Table
+
+
+@cache
+def own_tables(dialect: str) -> OwnTables:
+    """The tables as this dialect names them."""
+    metadata = MetaData(schema=SCHEMA if dialect == "postgresql" else None)
+    prefix = "" if dialect == "postgresql" else "rowmill_"
+    serial = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+    moment = sa.DateTime(timezone=True)
+
+    def table(name: str, *columns: sa.schema.SchemaItem) -> Table:
+        # AUTOINCREMENT, since SQLite would give the number of a deleted worker to a new one, and tokens are made of it.
+        return Table(prefix + name, metadata, *columns, sqlite_autoincrement=name == "worker")
+
+    return OwnTables(
+        metadata=metadata,
+        meta=table("meta", Column("version", sa.Integer, primary_key=True)),
+        worker=table(
+            "worker",
+            Column("id", serial, primary_key=True, autoincrement=True),
+            Column("host", sa.Text, nullable=False),
+            Column("pid", sa.Integer, nullable=False),
+            Column("queues", sa.Text, nullable=False),
+            Column("started_at", moment, nullable=False),
+            Column("seen_at", moment, nullable=False),
+            Column("stopped_at", moment),
+        ),
+        attempt=table(
+            "attempt",
+            Column("id", serial, primary_key=True, autoincrement=True),
+            Column("queue", sa.Text, nullable=False),
+            Column("key", sa.Text, nullable=False),
+            Column("stage", sa.Text, nullable=False),
+            Column("attempt", sa.Integer, nullable=False),
+            Column("worker", sa.BigInteger, nullable=False),
+            Column("started_at", moment),
+            Column("ended_at", moment, nullable=False),
+            Column("code", sa.Text, nullable=False),
+            Column("message", sa.Text, nullable=False),
+            sa.Index(f"{prefix}attempt_row", "queue", "key", "id"),
+            sa.Index(f"{prefix}attempt_ended_at", "ended_at"),
+        ),
+        receipt=table(
+            "receipt",
+            Column("worker", sa.BigInteger, primary_key=True, autoincrement=False),
+            Column("flush", sa.BigInteger, primary_key=True, autoincrement=False),
+            Column("queue", sa.Text, nullable=False),
+            Column("stage", sa.Text, nullable=False),
+            Column("move", sa.Text, nullable=False),
+            Column("rows", sa.Integer, nullable=False),
+            Column("seconds", sa.Float, nullable=False),
+            Column("at", moment, nullable=False),
+        ),
+        throughput=table(
+            "throughput",
+            Column("queue", sa.Text, primary_key=True),
+            Column("stage", sa.Text, primary_key=True),
+            Column("minute", moment, primary_key=True),
+            Column("move", sa.Text, primary_key=True),
+            Column("rows", sa.BigInteger, nullable=False),
+            Column("seconds", sa.Float, nullable=False),
+        ),
+        pause=table(
+            "pause",
+            Column("queue", sa.Text, primary_key=True),
+            Column("stage", sa.Text, primary_key=True, server_default=""),
+            Column("since", moment, nullable=False),
+        ),
+        leader=table(
+            "leader",
+            Column("name", sa.Text, primary_key=True),
+            Column("worker", sa.BigInteger, nullable=False),
+            Column("until", moment, nullable=False),
+        ),
+        words=table(
+            "words",
+            Column("table_name", sa.Text, primary_key=True),
+            Column("worker", sa.BigInteger, primary_key=True, autoincrement=False),
+            Column("queue", sa.Text, nullable=False),
+            Column("words", sa.Text, nullable=False),
+        ),
+    )
+
+
+WAKE_FUNCTION = f"""
+CREATE OR REPLACE FUNCTION {SCHEMA}.wake() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  -- A sleeping worker holds this lock shared. If we get it, nobody sleeps, and nobody needs a NOTIFY,
+  -- which would make commits wait for each other.
+  IF pg_try_advisory_lock({WAKE_LOCK}, TG_ARGV[0]::int) THEN
+    PERFORM pg_advisory_unlock({WAKE_LOCK}, TG_ARGV[0]::int);
+  ELSE
+    PERFORM pg_notify('{CHANNEL}', TG_ARGV[0]);
+  END IF;
+  RETURN NULL;
+END $$
+"""
+
+
+def wake_number(table: Table) -> int:
+    """The number under which sleepers on a table are woken: second half of the lock, payload of the NOTIFY."""
+    return zlib.crc32(full_name(table, "postgresql").encode()) & 0x7FFFFFFF
+
+
+def full_name(table: Table, dialect: str) -> str:
+    """One name for one table, whether or not a declaration writes the usual schema out."""
+    return table.name if dialect == "sqlite" else f"{table.schema or 'public'}.{table.name}"
+
+
+def same_table(one: Table, other: Table, dialect: str) -> bool:
+    return full_name(one, dialect) == full_name(other, dialect)
+
+
+def version_of(connection: Connection) -> int | None:
+    """The version of Rowmill's tables in this database; None where there are none."""
+    own = own_tables(connection.dialect.name)
+    if not sa.inspect(connection).has_table(own.meta.name, schema=own.meta.schema):
+        return None
+    version: int | None = connection.scalar(sa.select(sa.func.max(own.meta.c.version)))
+    return version
+
+
+def check_version(connection: Connection) -> None:
+    """Refuse a database that this version of Rowmill can't work on."""
+    found = version_of(connection)
+    if found == VERSION:
+        return
+    if found is None:
+        raise SchemaMismatch("this database has no tables of Rowmill's yet. Run: rowmill migrate")
+    if found < VERSION:
+        raise SchemaMismatch(
+            f"Rowmill's tables are at version {found}, this code needs {VERSION}. Run: rowmill migrate"
+        )
+    raise SchemaMismatch(
+        f"Rowmill's tables are at version {found}, this code knows only {VERSION}. Install a newer rowmill"
+    )
+
+
+def _first(connection: Connection) -> None:
+    own = own_tables(connection.dialect.name)
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
+    own.metadata.create_all(connection)
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.text(WAKE_FUNCTION.replace(":", r"\:")))
+
+
+MIGRATIONS = {1: _first}
+"""What brings the tables to each version from the one before."""
+
+
+def migrate(connection: Connection) -> list[int]:
+    """Bring Rowmill's own tables to this version; answers the steps taken. Safe to run twice, and by two at once."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({WAKE_LOCK}, 0)"))
+    found = version_of(connection) or 0
+    if found > VERSION:
+        check_version(connection)
+    own = own_tables(connection.dialect.name)
+    steps = [version for version in MIGRATIONS if version > found]
+    for version in steps:
+        MIGRATIONS[version](connection)
+        connection.execute(own.meta.insert().values(version=version))
+    return steps

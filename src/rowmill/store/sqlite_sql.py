@@ -1,0 +1,117 @@
+"""The hot statements on SQLite. One function per statement, headed by the index that serves it.
+
+Each runs inside BEGIN IMMEDIATE, so nobody else writes meanwhile: what a row lock is on PostgreSQL is the
+whole file here. There are no dead index entries either, so no watermark.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column
+
+from rowmill.model.lifecycle import CLAIM, Move
+from rowmill.model.words import Step
+from rowmill.store.indexes import IN_ORDER, QueueIndex, queue_indexes, ready_index
+from rowmill.store.terms import Terms, bare, set_clause
+from rowmill.store.watermark import Stretch
+
+
+class SqliteTerms(Terms):
+    """A queue in SQLite's words. A table's schema is left out: a file has none."""
+
+    @property
+    def table(self) -> str:
+        return self.preparer.format_table(self.queue.table, use_schema=False)
+
+    def parameter(self, place: int) -> str:
+        return f"?{place}"
+
+    def moment(self, column: "Column[Any]", wait: str | None = None) -> str:
+        kind = bare(column, self.dialect)
+        if isinstance(kind, sa.DateTime):
+            # Six digits, as SQLAlchemy writes them: with three it would read milliseconds as microseconds.
+            shift = "" if wait is None else f", ({wait}) || ' seconds'"
+            return f"strftime('%Y-%m-%d %H:%M:%f000', 'now'{shift})"
+        unit = 1000 if self.queue.epoch == "ms" else 1
+        seconds = "(julianday('now') - 2440587.5) * 86400.0" + ("" if wait is None else f" + ({wait})")
+        number = f"({seconds}) * {unit}"
+        return f"CAST({number} AS INTEGER)" if isinstance(kind, sa.Integer) else f"({number})"
+
+    def shifted(self, column: "Column[Any]", seconds: float) -> str:
+        if isinstance(bare(column, self.dialect), sa.DateTime):
+            return f"strftime('%Y-%m-%d %H:%M:%f000', {self.name(column)}, '{float(seconds)!r} seconds')"
+        return f"{self.name(column)} + {float(seconds) * (1000 if self.queue.epoch == 'ms' else 1)!r}"
+
+    def attempts_plus(self, n: int) -> str:
+        count = f"coalesce({self.attempts}, 0)"
+        return f"{count} + {n}" if n > 0 else f"max({count} - {-n}, 0)"
+
+    @property
+    def same_key(self) -> str:
+        return " AND ".join(f"{key} = :k{n}" for n, key in enumerate(self.keys))
+
+
+# served by: the stage's ready index, (priority, available_at, order columns, key) WHERE state IN (claimable)
+def claim(terms: Terms, step: Step, stretch: Stretch) -> str:
+    """Take up to ?2 rows of one stretch. ?1 token, ?3 seconds of lease, ?4 the priority if there is one."""
+    conditions, position = terms.stretch(step, stretch, 4)
+    # The priority is the same all along a stretch. To name it here would cost a sort of the whole stretch: SQLite
+    # does not see that an expression is constant.
+    order = ", ".join(position) or terms.order
+    # A key may be NULL here, and such a row can't be named: it must not take a place. The plus keeps the key's
+    # own index out of the plan.
+    conditions += [f"+{key} IS NOT NULL" for key in terms.keys]
+    keys = ", ".join(terms.keys)
+    picks = f"SELECT {keys} FROM {terms.table} WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?2"
+    return claim_of(terms, step, picks)
+
+
+def by_index(terms: Terms, step: Step, statement: str, usable: Callable[[QueueIndex], bool] = lambda _: True) -> str:
+    """A statement that finds rows to claim, with the queue's own indexes named in it, as far as they are usable. Left
+    to itself, SQLite takes an index of the table's own that begins with the state, as most tables have, and sorts."""
+    named = [(step.claimable, ready_index(terms, step))]
+    named += [(terms.holding, index) for index in queue_indexes(terms) if index.serves == IN_ORDER]
+    for words, index in named:
+        rows = terms.is_in(words)
+        if usable(index):
+            source = f"FROM {terms.table} INDEXED BY {index.name} WHERE {rows}"
+            statement = statement.replace(f"FROM {terms.table} WHERE {rows}", source)
+    return statement
+
+
+def claim_of(terms: Terms, step: Step, picks: str) -> str:
+    pairs = terms.assignments(CLAIM, step, wait="?3", token="?1")
+    columns = ", ".join(terms.name(column) for column in terms.queue.table.columns)
+    keys = ", ".join(terms.keys)
+    key = f"({keys})" if len(terms.keys) > 1 else keys
+    return f"UPDATE {terms.table} SET {set_clause(pairs)} WHERE {key} IN ({picks}) RETURNING {columns}"
+
+
+# served by: the primary key
+def settle(terms: SqliteTerms, step: Step, move: Move, columns: tuple[str, ...]) -> str:
+    """Write one verdict, only where its lease still holds. Parameters by name: lease, wait, error, code, k0…, v0…"""
+    pairs = terms.assignments(move, step, wait=":wait", error=":error", code=":code")
+    pairs += [(terms.quote(name), f":v{n}") for n, name in enumerate(columns)]
+    return f"UPDATE {terms.table} SET {set_clause(pairs)} WHERE {terms.same_key} AND {terms.lease} = :lease"
+
+
+# served by: the primary key
+def renew(terms: SqliteTerms) -> str:
+    """Push one lease on, only where it still holds. Parameters by name: seconds, lease, k0…"""
+    return (
+        f"UPDATE {terms.table} SET {terms.leased_until} = {terms.later('leased_until', ':seconds')} "
+        f"WHERE {terms.same_key} AND {terms.lease} = :lease"
+    )
+
+
+NOW = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
+
+RECEIPT = (
+    "INSERT INTO rowmill_receipt (worker, flush, queue, stage, move, rows, seconds, at) "
+    f"VALUES (:worker, :flush, :queue, :stage, :move, :rows, :seconds, {NOW})"
+)
+HISTORY = (
+    "INSERT INTO rowmill_attempt (queue, key, stage, attempt, worker, started_at, ended_at, code, message) "
+    f"VALUES (:queue, :key, :stage, :attempt, :worker, :started_at, {NOW}, :code, :message)"
+)

@@ -1,0 +1,235 @@
+"""The names, words and times of one queue, as text of one SQL dialect.
+
+Names are quoted by SQLAlchemy, so that any name works. State words are literals in every statement and
+index, never parameters: the planner proves that a partial index serves a statement only from literals.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column
+from sqlalchemy.engine import Dialect
+
+from rowmill.model import lifecycle
+from rowmill.model.lifecycle import Attempts, Move
+from rowmill.model.queue import Queue
+from rowmill.model.words import Step, Word, as_value
+from rowmill.store.watermark import Stretch
+
+
+class Terms(ABC):
+    """Base of both dialects."""
+
+    def __init__(self, queue: Queue[Any], dialect: Dialect) -> None:
+        self.queue = queue
+        self.dialect = dialect
+        self.preparer = dialect.identifier_preparer
+        self.state = self.role("state")
+        self.attempts = self.role("attempts")
+        self.available_at = self.role("available_at")
+        self.lease = self.role("lease")
+        self.leased_until = self.role("leased_until")
+        self.keys = [self.name(column) for column in queue.key]
+
+    @property
+    @abstractmethod
+    def table(self) -> str:
+        """The quoted name of the table."""
+
+    @abstractmethod
+    def parameter(self, place: int) -> str:
+        """The place of a parameter in a statement, from 1."""
+
+    @abstractmethod
+    def moment(self, column: "Column[Any]", wait: str | None = None) -> str:
+        """The database's time now, or `wait` seconds from now, in the type of this column."""
+
+    @abstractmethod
+    def shifted(self, column: "Column[Any]", seconds: float) -> str:
+        """The time in this column, moved by a number of seconds."""
+
+    def name(self, column: "Column[Any]") -> str:
+        return self.preparer.format_column(column)
+
+    def quote(self, name: str) -> str:
+        return self.preparer.quote(name)
+
+    def role(self, role: str) -> str:
+        return self.name(self.queue.columns[role])
+
+    def now(self, role: str) -> str:
+        return self.moment(self.queue.columns[role])
+
+    def later(self, role: str, wait: str) -> str:
+        return self.moment(self.queue.columns[role], wait)
+
+    def word(self, word: Word) -> str:
+        """A state word as a literal."""
+        return literal_word(self.queue.columns["state"], word, self.dialect)
+
+    def literal(self, kind: "sa.types.TypeEngine[Any]", value: Any) -> str:
+        return literal(kind, value, self.dialect)
+
+    def text(self, value: str) -> str:
+        return self.literal(sa.String(), value)
+
+    def words(self, words: Iterable[Word]) -> str:
+        return ", ".join(self.word(word) for word in words)
+
+    def is_in(self, words: Iterable[Word], alias: str = "") -> str:
+        """`state IN (…)`, spelled as in the index, so that the planner knows it again."""
+        return f"{alias}{self.state} IN ({self.words(words)})"
+
+    @property
+    def priority(self) -> str | None:
+        """The priority as an expression; a missing one counts as 0."""
+        column = self.queue.priority
+        if column is None:
+            return None
+        return f"coalesce({self.name(column)}, 0)" if column.nullable else self.name(column)
+
+    @property
+    def priority_direction(self) -> str:
+        return "ASC" if self.queue.lower_first else "DESC"
+
+    @property
+    def sequence(self) -> list[str]:
+        """Columns that order rows of one priority, after `available_at`; the key makes it total."""
+        own = [self.name(column) for column in self.queue.order_by]
+        return own + [key for key in self.keys if key not in own]
+
+    @property
+    def order(self) -> str:
+        """ORDER BY of the claim, which is the order of the ready index."""
+        first = [f"{self.priority} {self.priority_direction}"] if self.priority else []
+        return ", ".join([*first, self.available_at + self.nulls_first, *self.sequence])
+
+    @property
+    def nulls_first(self) -> str:
+        """What makes rows that are available at once (NULL) sort first; where that isn't the rule anyway."""
+        return ""
+
+    @property
+    def due(self) -> str:
+        return f"{self.available_at} <= {self.now('available_at')}"
+
+    def stretch(self, step: Step, stretch: Stretch, level: int) -> tuple[list[str], list[str]]:
+        """The conditions of one stretch of the ready index, and the columns that order it.
+        `level` is the place of the parameter with its priority, where there are any."""
+        conditions = [self.is_in(step.claimable)]
+        if self.priority is not None and stretch is not Stretch.WHOLE:
+            conditions.append(f"{self.priority} = {self.parameter(level)}")
+        match stretch:
+            case Stretch.AT_ONCE:
+                return [*conditions, f"{self.available_at} IS NULL"], self.sequence
+            case Stretch.TIMED:
+                return [*conditions, self.due], [self.available_at, *self.sequence]
+            case Stretch.WHOLE:
+                return [*conditions, f"({self.available_at} IS NULL OR {self.due})"], []
+
+    @property
+    def per_sequence(self) -> list[str]:
+        """Columns that order rows of one key, where the queue asks for it."""
+        own = [self.name(column) for column in self.queue.per_by]
+        return own + [key for key in self.keys if key not in own]
+
+    @property
+    def holding(self) -> tuple[Word, ...]:
+        """States in which an earlier row holds back the later ones of its key."""
+        kinds = set(lifecycle.UNFINISHED)
+        if self.queue.dead_head_blocks:
+            kinds.add(lifecycle.Kind.DEAD)
+        return self.queue.vocabulary.all_of(frozenset(kinds))
+
+    def assignments(
+        self,
+        move: Move,
+        step: Step,
+        *,
+        wait: str = "0",
+        error: str = "NULL",
+        code: str = "NULL",
+        token: str = "NULL",
+    ) -> list[tuple[str, str]]:
+        """What a move writes: (column, expression), from the lifecycle's data."""
+        queue = self.queue
+        pairs = [(self.state, self.word(queue.target(move, step)))]
+        match move.attempts:
+            case Attempts.COUNT:
+                pairs.append((self.attempts, self.attempts_plus(1)))
+            case Attempts.GIVE_BACK:
+                pairs.append((self.attempts, self.attempts_plus(-1)))
+            case Attempts.RESET:
+                pairs.append((self.attempts, "0"))
+            case Attempts.KEEP:
+                pass
+        pairs.append((self.lease, token))
+        pairs.append((self.leased_until, self.later("leased_until", wait) if move.takes_lease else "NULL"))
+        if move.target in lifecycle.CLAIMABLE:
+            at = self.later("available_at", wait) if move.delayed else self.now("available_at")
+            pairs.append((self.available_at, at))
+        match move.error:
+            case lifecycle.Error.CLEAR:
+                pairs += self.error_columns("NULL", "NULL")
+            case lifecycle.Error.SET:
+                pairs += self.error_columns(error, code)
+            case lifecycle.Error.KEEP:
+                pass
+        if move.finishes:
+            pairs.append((self.role("finished_at"), self.now("finished_at")))
+        elif move.name in ("advance", "requeue"):
+            pairs.append((self.role("finished_at"), "NULL"))
+        if move.takes_lease and "started_at" in queue.columns:
+            pairs.append((self.role("started_at"), self.now("started_at")))
+        if "updated_at" in queue.columns:
+            pairs.append((self.role("updated_at"), self.now("updated_at")))
+        return pairs
+
+    def error_columns(self, error: str, code: str) -> list[tuple[str, str]]:
+        pairs = [(self.role("error"), self.cut("error", error))]
+        if "error_code" in self.queue.columns:
+            pairs.append((self.role("error_code"), self.cut("error_code", code)))
+        return pairs
+
+    def cut(self, role: str, text: str) -> str:
+        """Text cut to what the column takes: a failure must not fail to be written."""
+        length = getattr(bare(self.queue.columns[role], self.dialect), "length", None)
+        return text if length is None or text == "NULL" else f"substr({text}, 1, {length})"
+
+    @abstractmethod
+    def attempts_plus(self, n: int) -> str:
+        """The count of attempts changed by n, never below zero; a NULL counts as 0."""
+
+    def binder(self, column: "Column[Any]") -> Callable[[Any], Any] | None:
+        """Turns a Python value into what the driver takes for this column."""
+        return column.type.dialect_impl(self.dialect).bind_processor(self.dialect)
+
+    def reader(self, column: "Column[Any]") -> Callable[[Any], Any] | None:
+        """Turns what the driver gives for this column into the Python value."""
+        return column.type.dialect_impl(self.dialect).result_processor(self.dialect, None)
+
+
+def literal_word(state: "Column[Any]", word: Word, dialect: Dialect) -> str:
+    """A word of a state column, as it stands in statements."""
+    return literal(state.type, as_value(word, state.type), dialect)
+
+
+def literal(kind: "sa.types.TypeEngine[Any]", value: Any, dialect: Dialect) -> str:
+    process = kind.dialect_impl(dialect).literal_processor(dialect)
+    if process is None:
+        raise TypeError(f"{kind!r} has no literals, so it can't hold a state")
+    return process(value)
+
+
+def set_clause(pairs: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{column} = {value}" for column, value in pairs)
+
+
+def bare(column: "Column[Any]", dialect: Dialect) -> "sa.types.TypeEngine[Any]":
+    """The type that a column has in this database: its variant, without what a TypeDecorator puts around it."""
+    kind = column.type.dialect_impl(dialect)
+    while isinstance(kind, sa.types.TypeDecorator):
+        kind = kind.type_engine(dialect).dialect_impl(dialect)
+    return kind

@@ -1,0 +1,98 @@
+"""Where the last claim left off, so that the next does not walk over the dead index entries behind it.
+
+A claim leaves dead entries at the head of the ready index; while some old transaction is open, nothing can
+remove them, and a scan from the start walks over all of them. So a claim starts behind the last row that
+this worker took. It is only a short cut: rows may come to lie behind it (a late commit, an old date, a lock
+that was skipped), so it is dropped every few seconds and whenever a claim comes back short.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+LIFETIME = 2.0
+MAX_LEVELS = 8
+
+
+class Stretch(StrEnum):
+    """A part of the ready index that one scan walks."""
+
+    AT_ONCE = "at once"
+    """Rows of one priority without an `available_at`."""
+    TIMED = "timed"
+    """Rows of one priority whose `available_at` has come."""
+    WHOLE = "whole"
+    """Everything: for a queue with more priorities than are worth a scan each."""
+
+
+Shape = tuple[tuple[Stretch, bool], ...]
+"""Of each lane: its stretch, and whether it has a watermark. Claims of one shape share a statement."""
+
+
+Position = tuple[Any, Any, tuple[Any, ...]]
+"""(priority, available_at, the columns that order the rest) of a row."""
+
+
+@dataclass(slots=True)
+class Lane:
+    level: Any
+    stretch: Stretch
+    position: tuple[Any, ...] | None = None
+
+
+class Watermark:
+    """The lanes of one stage of one queue, as this worker knows them."""
+
+    def __init__(self, *, by_level: bool, nullable: bool) -> None:
+        self.by_level = by_level
+        self.stretches = [Stretch.AT_ONCE, Stretch.TIMED] if nullable else [Stretch.TIMED]
+        self.lanes: list[Lane] = []
+        self.since = float("-inf")
+
+    def expired(self, now: float) -> bool:
+        return not self.lanes or now - self.since > LIFETIME
+
+    def start(self, levels: Sequence[Any], now: float) -> None:
+        """Forget every position. `levels` are the priorities there are, first to last; [None] without any."""
+        self.since = now
+        if len(levels) > MAX_LEVELS:
+            self.lanes = [Lane(None, Stretch.WHOLE)]
+        else:
+            self.lanes = [Lane(level, stretch) for level in levels for stretch in self.stretches]
+
+    def drop(self) -> None:
+        self.lanes = []
+
+    @property
+    def resumes(self) -> bool:
+        """Does the next claim pass over a part of the index?"""
+        return any(lane.position is not None for lane in self.lanes)
+
+    @property
+    def shape(self) -> Shape:
+        return tuple((lane.stretch, lane.position is not None) for lane in self.lanes)
+
+    def arguments(self) -> list[Any]:
+        found: list[Any] = []
+        for lane in self.lanes:
+            if self.by_level and lane.stretch is not Stretch.WHOLE:
+                found.append(lane.level)
+            if lane.position is not None:
+                found.extend(lane.position)
+        return found
+
+    def passed(self, backwards: Iterable[Position]) -> None:
+        """Rows at these positions were claimed. They come last first: the first of each lane is its new mark."""
+        open_lanes = {(lane.level, lane.stretch): lane for lane in self.lanes if lane.stretch is not Stretch.WHOLE}
+        for level, available_at, sequence in backwards:
+            if not open_lanes:
+                return
+            if available_at is None:
+                lane = open_lanes.pop((level, Stretch.AT_ONCE), None)
+                position = sequence
+            else:
+                lane = open_lanes.pop((level, Stretch.TIMED), None)
+                position = (available_at, *sequence)
+            if lane is not None:
+                lane.position = position
