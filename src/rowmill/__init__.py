@@ -1,0 +1,71 @@
+"""Rowmill: your table is the queue."""
+
+from rowmill.mill import Mill, Queue
+from rowmill.model.errors import (
+    DatabaseUnreachable,
+    DeclarationError,
+    LeaseLost,
+    PermanentError,
+    ProviderDown,
+    RateLimited,
+    RowmillError,
+    SchemaMismatch,
+    TransientError,
+    UnknownQueue,
+    UnknownRow,
+    WorkError,
+)
+from rowmill.model.lease import Lease
+from rowmill.model.mixin import QueueMixin
+from rowmill.model.outcome import Again, Cancel, Dead, Done, Outcome
+from rowmill.model.queue import Columns, Crash, InOrder, Order
+from rowmill.model.retry import Retry, exponential, fixed, hours, minutes, seconds, steps
+from rowmill.model.words import Stage, States
+from rowmill.store.rows import Record
+from rowmill.work.report import Report
+from rowmill.work.settings import WorkerSettings
+from rowmill.work.worker import Worker
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Again",
+    "Cancel",
+    "Columns",
+    "Crash",
+    "DatabaseUnreachable",
+    "Dead",
+    "DeclarationError",
+    "Done",
+    "InOrder",
+    "Lease",
+    "LeaseLost",
+    "Mill",
+    "Order",
+    "Outcome",
+    "PermanentError",
+    "ProviderDown",
+    "Queue",
+    "QueueMixin",
+    "RateLimited",
+    "Record",
+    "Report",
+    "Retry",
+    "RowmillError",
+    "SchemaMismatch",
+    "Stage",
+    "States",
+    "TransientError",
+    "UnknownQueue",
+    "UnknownRow",
+    "WorkError",
+    "Worker",
+    "WorkerSettings",
+    "__version__",
+    "exponential",
+    "fixed",
+    "hours",
+    "minutes",
+    "seconds",
+    "steps",
+]

@@ -1,0 +1,1 @@
+"""Upkeep: every worker gives signs of life; one of the fleet rescues and tidies for all."""

@@ -1,0 +1,103 @@
+"""The service beside a worker's stations that keeps the fleet in order.
+
+Leadership is one row with an end, renewed while its holder lives. It saves work, nothing else: two leaders at
+once do no harm, since every rescue is guarded in its own statement.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Any
+
+from sqlalchemy.exc import DBAPIError
+
+from rowmill.model.queue import Queue
+from rowmill.observe.events import Events
+from rowmill.store import upkeep
+from rowmill.store.port import Disconnected, Store
+
+TIDY_EVERY = 60.0
+TICK_SECONDS = 60.0
+"""After which a connection that does not answer is given up."""
+
+
+class Keeper:
+    """Signs of life, leadership, rescue, roll-up of throughput, retention of Rowmill's own history."""
+
+    def __init__(
+        self,
+        store: Store,
+        queues: Sequence[Queue[Any]],
+        events: Events,
+        *,
+        heartbeat: float,
+        rescue_every: float,
+        rescue_most: int,
+        keep_history: float,
+        paused: set[tuple[str, str]] | None = None,
+    ) -> None:
+        self._store = store
+        self._queues = queues
+        # A leader keeps the queues that it knows: other applications on this database have their own.
+        self._office = f"upkeep of {', '.join(sorted(queue.name for queue in queues))}"
+        self._events = events
+        self._heartbeat = heartbeat
+        self._rescue_every = rescue_every
+        self._rescue_most = rescue_most
+        self._keep_history = keep_history
+        self._paused = paused or set()
+        self.holding: Callable[[], Collection[int]] = lambda: ()
+        """The tokens under which this very process holds rows."""
+        self._rescue_at = 0.0
+        self._tidy_at = 0.0
+
+    def paused(self, queue: str, stage: str) -> bool:
+        return (queue, "") in self._paused or (queue, stage) in self._paused
+
+    async def run(self) -> None:
+        while True:
+            now = asyncio.get_running_loop().time()
+            try:
+                async with asyncio.timeout(TICK_SECONDS):
+                    await self.tick(now)
+                self._events.back()
+            except (Disconnected, DBAPIError, OSError) as error:
+                self._events.away(type(error).__name__)
+                # Leases that ran out meanwhile may belong to workers that live: let them renew first.
+                self._rescue_at = now + self._rescue_every
+            await asyncio.sleep(self._heartbeat * (0.75 + random.random() / 2))
+
+    async def tick(self, now: float) -> None:
+        """One sign of life, and, as the leader, what is due."""
+        self._paused = await self._store.run(lambda c: upkeep.sign_of_life(c, self._store.worker))
+        term = self._heartbeat * 5
+        if not await self._store.run(lambda c: upkeep.lead(c, self._store.worker, term, self._office)):
+            return
+        if now >= self._rescue_at:
+            self._rescue_at = now + self._rescue_every
+            await self.rescue()
+        if now >= self._tidy_at:
+            self._tidy_at = now + TIDY_EVERY
+            await self._store.run(upkeep.roll_up)
+            await self._store.run(lambda c: upkeep.tidy(c, self._keep_history))
+
+    async def rescue(self) -> upkeep.Rescued:
+        """One sweep over every stage, bounded."""
+        returned = buried = 0
+        for queue in self._queues:
+            terms = self._store.terms(queue)
+            for step in queue.steps:
+                # A process that was frozen finds its own leases expired, and their handlers alive.
+                sweep = partial(upkeep.rescue, terms=terms, step=step, most=self._rescue_most)
+                found = await self._store.run(partial(sweep, sparing=self.holding(), acquit=True))
+                if found.returned or found.buried:
+                    self._events.rescued(queue.name, step.name, found.returned, found.buried)
+                    self._store.forget(queue)
+                if found.refused:
+                    self._events.unrescued(queue.name, step.name, found.refused)
+                returned += found.returned
+                buried += found.buried
+            if returned:
+                await self._store.rouse([queue])
+        return upkeep.Rescued(returned, buried)

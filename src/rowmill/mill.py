@@ -1,0 +1,358 @@
+"""A mill: a database and its queues. What an application declares and a worker runs."""
+
+import asyncio
+import inspect
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
+from weakref import WeakKeyDictionary
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Table
+from sqlalchemy.engine import URL
+
+from rowmill.keep.keeper import Keeper
+from rowmill.model import declare
+from rowmill.model.errors import DatabaseUnreachable, DeclarationError, UnknownQueue
+from rowmill.model.lease import Lease
+from rowmill.model.outcome import Answer
+from rowmill.model.queue import Columns, Crash, EpochUnit, Handler, InOrder, Order
+from rowmill.model.queue import Queue as QueueModel
+from rowmill.model.retry import Retry
+from rowmill.model.words import Stage, States, vocabulary
+from rowmill.observe.events import Events, Observer
+from rowmill.store import enqueue, indexes, presence, schema, upkeep
+from rowmill.store.open import open_store, parse_url
+from rowmill.store.port import Disconnected, Store
+from rowmill.store.rows import Record
+from rowmill.store.terms import literal_word
+from rowmill.work.report import Report
+from rowmill.work.settings import WorkerSettings
+from rowmill.work.worker import Worker
+
+R = TypeVar("R")
+T = TypeVar("T")
+DEFAULT_URL = "sqlite:///rowmill.db"
+SIGN_OFF_SECONDS = 5.0
+
+OneHandler = Callable[[Lease[R]], Awaitable[Answer] | Answer]
+BatchAnswer = Sequence[Answer | BaseException] | Mapping[Any, Answer | BaseException] | None
+ManyHandler = Callable[[list[Lease[R]]], Awaitable[BatchAnswer] | BatchAnswer]
+
+
+class Queue(QueueModel[R], Generic[R]):
+    """A queue of a mill: the declaration, its handlers, and how rows are put in."""
+
+    mill: "Mill"
+
+    def handler(
+        self,
+        *,
+        stage: str | None = None,
+        concurrency: int = 10,
+        timeout: float | None = None,
+    ) -> Callable[[OneHandler[R]], OneHandler[R]]:
+        """Register the handler of a stage (the only one by default): async on the loop, sync in threads."""
+
+        def register(call: OneHandler[R]) -> OneHandler[R]:
+            self._register(call, stage, concurrency, None, timeout)
+            return call
+
+        return register
+
+    def batch_handler(
+        self,
+        *,
+        size: int,
+        stage: str | None = None,
+        concurrency: int = 1,
+        timeout: float | None = None,
+    ) -> Callable[[ManyHandler[R]], ManyHandler[R]]:
+        """Register a handler that gets up to `size` rows and answers for each, in a list or a mapping by key."""
+
+        def register(call: ManyHandler[R]) -> ManyHandler[R]:
+            self._register(call, stage, concurrency, size, timeout)
+            return call
+
+        return register
+
+    def _register(
+        self,
+        call: Callable[..., Any],
+        stage: str | None,
+        concurrency: int,
+        batch: int | None,
+        timeout: float | None,
+    ) -> None:
+        problems = []
+        if concurrency < 1:
+            problems.append(f"concurrency must be 1 or more, not {concurrency}")
+        if batch is not None and batch < 1:
+            problems.append(f"a batch must hold 1 row or more, not {batch}")
+        if stage is None and len(self.steps) > 1:
+            problems.append(f"say which stage: {', '.join(step.name for step in self.steps)}")
+        try:
+            step = self.step(stage)
+        except KeyError as error:
+            problems.append(str(error.args[0]))
+        if problems:
+            raise DeclarationError(self.name, problems)
+        threaded = not inspect.iscoroutinefunction(call) and not inspect.iscoroutinefunction(
+            getattr(call, "__call__", None)  # noqa: B004
+        )
+        limit = timeout if timeout is not None else step.timeout
+        self.handlers[step.name] = Handler(call, concurrency, batch, limit, threaded)
+
+    def insert(
+        self, rows: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, unique: Iterable[str] | None = None
+    ) -> "sa.Insert":
+        """An INSERT of rows for your own session or connection, ready to be worked on. With `unique`, rows whose
+        values in these columns are there already are left out (ON CONFLICT DO NOTHING)."""
+        return enqueue.insert(self.mill.store.terms(self), rows, unique)
+
+    async def load(self, rows: Iterable[Mapping[str, Any]], *, batch: int = 10_000) -> int:
+        """Put many rows in, fast (COPY on PostgreSQL), in batches that commit by themselves; answers how many."""
+        async with self.mill.opened() as store:
+            with reachable(self.mill.url):
+                return await enqueue.load(store, self, rows, batch)
+
+
+class QueueOptions(TypedDict, total=False):
+    """What `Mill.queue` takes by name."""
+
+    name: str | None
+    columns: Columns | None
+    states: States | None
+    stages: Sequence[Stage]
+    order: Order | None
+    in_order: InOrder | None
+    retry: Retry | None
+    lease: float
+    timeout: float | None
+    crash: Crash | None
+    epoch: EpochUnit
+
+
+class Mill:
+    """A database and its queues. SQLite in `rowmill.db` by default; DATABASE_URL or `url` for another."""
+
+    def __init__(self, url: str | None = None, *, settings: WorkerSettings | None = None) -> None:
+        chosen = url or os.environ.get("ROWMILL_DATABASE_URL") or os.environ.get("DATABASE_URL") or DEFAULT_URL
+        self.url = parse_url(chosen)
+        self.settings = settings or WorkerSettings()
+        self.queues: dict[str, Queue[Any]] = {}
+        self.events = Events()
+        self.store: Store = open_store(self.url)
+        self._opened = 0
+        self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+    def observe(self, observer: Observer) -> None:
+        """Call `observer(event, fields)` for every event of the engine."""
+        self.events.observers.append(observer)
+
+    @overload
+    def queue(self, source: Table, **options: Unpack[QueueOptions]) -> Queue[Record]: ...
+    @overload
+    def queue(self, source: type[R], **options: Unpack[QueueOptions]) -> Queue[R]: ...
+    def queue(
+        self,
+        source: Any,
+        *,
+        name: str | None = None,
+        columns: Columns | None = None,
+        states: States | None = None,
+        stages: Sequence[Stage] = (),
+        order: Order | None = None,
+        in_order: InOrder | None = None,
+        retry: Retry | None = None,
+        lease: float = 60.0,
+        timeout: float | None = None,
+        crash: Crash | None = None,
+        epoch: EpochUnit = "s",
+    ) -> Queue[Any]:
+        """Declare a queue on an ORM class or a Table of yours. What is wrong is said at once, all of it."""
+        table, mapper = declare.inspect_source(source)
+        names = declare.columns_by_name(table, mapper)
+        chosen = name or table.name
+        checked = declare.Declaration(chosen, table, names)
+        mapped = checked.columns(columns or getattr(source, "__rowmill_columns__", None) or Columns())
+        words = vocabulary(
+            states or getattr(source, "__rowmill_states__", None) or States(),
+            tuple(stages), retry or Retry(), lease, timeout,
+        )  # fmt: skip
+        checked.words(words, state := mapped.get("state"))
+        if state is not None and not checked.problems:
+            checked.spelling(words, state, lambda word: literal_word(state, word, self.store.dialect))
+        checked.policies(words)
+        order = order or Order()
+        priority, order_by = checked.order(order)
+        per, per_by = checked.in_order(in_order)
+        checked.epoch(epoch, mapped)
+        if chosen in self.queues:
+            checked.problem("this mill has a queue of that name already: pass name=...")
+        for other in self.queues.values():
+            if schema.same_table(other.table, table, self.store.dialect.name):
+                checked.problem(
+                    f"table {table.name} is declared already, as queue {other.name}: one set of words per table"
+                )
+        checked.check()
+        queue: Queue[Any] = Queue(
+            name=chosen, table=table, mapper=mapper, columns=mapped, names=names, vocabulary=words,
+            priority=priority, lower_first=order.lower_first, order_by=order_by,
+            per=per, per_by=per_by, dead_head_blocks=in_order is None or in_order.dead_head == "block",
+            crash=crash, epoch=epoch,
+        )  # fmt: skip
+        queue.mill = self
+        self.queues[chosen] = queue
+        self._fit(queue)
+        return queue
+
+    def move_to(self, url: str) -> None:
+        """Work on another database than the declared one, from now on. Not while it is open."""
+        self.url = parse_url(url)
+        self.store = open_store(self.url)
+        for queue in self.queues.values():
+            self._fit(queue)
+
+    def _fit(self, queue: Queue[Any]) -> None:
+        """Make a queue known to the store, and put its indexes, as this database spells them, into the table's
+        metadata: for `create_all` and for Alembic's autogenerate."""
+        table = queue.table
+        self.store.translate(table.schema)
+        table.indexes -= {index for index in table.indexes if "rowmill" in index.info}
+        terms = self.store.terms(queue)
+        for index in indexes.queue_indexes(terms):
+            index.attach(terms)
+
+    def __getitem__(self, name: str) -> Queue[Any]:
+        try:
+            return self.queues[name]
+        except KeyError:
+            known = ", ".join(self.queues) or "none"
+            raise UnknownQueue(f"this mill has no queue {name}. It has: {known}") from None
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Store]:
+        """The store, connected for the time of the block."""
+        gate = self._gates.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+        async with gate:  # two that come at once must not both connect
+            if self._opened == 0:
+                await self.store.open()
+            self._opened += 1
+        try:
+            yield self.store
+        finally:
+            async with gate:
+                self._opened -= 1
+                if self._opened == 0:
+                    await self.store.close()
+
+    async def run(self, work: Callable[[Connection], T], *, write: bool = True) -> T:
+        """Run a function on a connection, in a transaction of its own."""
+        async with self.opened() as store:
+            with reachable(self.url):
+                return await store.run(work, write=write)
+
+    async def migrate(self, *, tables: bool = False) -> list[int]:
+        """Bring Rowmill's own tables to this version, and the declared queues' indexes and triggers into place.
+        With `tables`, create the declared tables that are missing too."""
+
+        def work(connection: Connection) -> list[int]:
+            steps = schema.migrate(connection)
+            for queue in self.queues.values():
+                terms = self.store.terms(queue)
+                if tables:
+                    queue.table.create(connection, checkfirst=True)
+                if not presence.has_table(connection, queue.table):
+                    continue
+                for index in indexes.queue_indexes(terms):
+                    connection.exec_driver_sql(index.create(terms.table))
+                if connection.dialect.name == "postgresql" and not indexes.has_wake_trigger(connection, terms):
+                    for statement in indexes.wake_trigger(terms):
+                        connection.exec_driver_sql(statement)
+            return steps
+
+        return await self.run(work)
+
+    @asynccontextmanager
+    async def worker(
+        self,
+        queues: Sequence[str] | None = None,
+        *,
+        settings: WorkerSettings | None = None,
+    ) -> AsyncIterator[Worker]:
+        """A worker for these queues (all that have handlers), signed up with the fleet for the time of the block."""
+        chosen = [self[name] for name in queues] if queues else [q for q in self.queues.values() if q.handlers]
+        settings = settings or self.settings
+        async with self.opened() as store:
+
+            def sign_up(connection: Connection) -> tuple[int, set[tuple[str, str]]]:
+                schema.check_version(connection)
+                for queue in chosen:
+                    presence.check_table(connection, queue)
+                number = upkeep.register(connection, chosen)
+                for queue in chosen:
+                    upkeep.agree_on_words(connection, store.terms(queue), number)
+                return number, upkeep.sign_of_life(connection, number)
+
+            with reachable(self.url):
+                store.worker, paused = await store.run(sign_up)
+            keeper = Keeper(
+                store, chosen, self.events,
+                heartbeat=settings.heartbeat, rescue_every=settings.rescue_every,
+                rescue_most=settings.rescue_most, keep_history=settings.keep_history, paused=paused,
+            )  # fmt: skip
+            worker = Worker(
+                store,
+                chosen,
+                settings=settings,
+                events=self.events,
+                services=[keeper],
+                paused=keeper.paused,
+            )
+            keeper.holding = worker.holding
+            try:
+                yield worker
+            finally:
+                # Without a database, nobody is told: others will see that our signs of life have ended.
+                with suppress(Disconnected, TimeoutError):
+                    async with asyncio.timeout(SIGN_OFF_SECONDS):
+                        await store.run(lambda connection: upkeep.sign_off(connection, store.worker))
+
+    async def drain(
+        self,
+        queues: Sequence[str] | None = None,
+        *,
+        settings: WorkerSettings | None = None,
+        begun: Callable[[Worker], None] | None = None,
+    ) -> Report:
+        """Rescue what dead workers left, then work until nothing is ready; answers what was done.
+        `begun` is given the worker, so that it can be stopped before that."""
+        async with self.worker(queues, settings=settings) as worker:
+            if begun is not None:
+                begun(worker)
+            chosen = [self[name] for name in queues] if queues else list(self.queues.values())
+            most = (settings or self.settings).rescue_most
+            for queue in chosen:
+                for step in queue.steps:
+                    terms = self.store.terms(queue)
+                    found = await self.store.run(partial(upkeep.rescue, terms=terms, step=step, most=most, acquit=True))
+                    worker.report.rescued += found.returned
+                    worker.report.buried += found.buried
+            return await worker.drain()
+
+    def drain_now(self, queues: Sequence[str] | None = None) -> Report:
+        """`drain` for code without a loop: cron jobs, Dagster ops, Celery tasks."""
+        return asyncio.run(self.drain(queues))
+
+
+@contextmanager
+def reachable(url: URL) -> Iterator[None]:
+    """Outside a worker nobody waits for the database: that it can't be used is an error with a reason."""
+    try:
+        yield
+    except Disconnected as error:
+        where = url.render_as_string(hide_password=True)
+        raise DatabaseUnreachable(f"the database at {where} can't be used: {error}") from error

@@ -1,0 +1,1 @@
+"""What the engine says of itself: events, and the log made of them."""

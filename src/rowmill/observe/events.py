@@ -1,0 +1,111 @@
+"""Events of the engine. Counts, codes and keys only: never what is in a row.
+
+| event | when | fields |
+| --- | --- | --- |
+| claimed | rows were taken | queue, stage, rows |
+| settled | an outcome was written | queue, stage, key, move, code, attempt, seconds |
+| lost | an outcome was refused, because the lease was gone | queue, stage, key, move |
+| stuck | the table refuses the move itself | queue, stage, key, reason |
+| rescued | rows of dead workers were given back | queue, stage, rows, buried |
+| unrescued | the table lets rows of dead workers neither go back nor die | queue, stage, rows |
+| away | the database does not answer | reason |
+| back | it does again | - |
+| unwritten | the worker left while the database was away; the rows come back by their leases | rows |
+| deaf | the worker can't be woken and only looks now and then | queue, reason |
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rowmill.model.judge import Verdict
+from rowmill.model.lifecycle import Error, Kind
+
+log = logging.getLogger("rowmill")
+Observer = Callable[[str, Mapping[str, Any]], None]
+
+
+class Events:
+    """Hands every event to the log and to whoever asked. An observer's error is its own."""
+
+    def __init__(self, observers: list[Observer] | None = None) -> None:
+        self.observers = observers if observers is not None else []
+        self._away = False
+        self._deaf: set[str] = set()
+
+    @property
+    def watched(self) -> bool:
+        """Does anybody want to hear of ordinary successes?"""
+        return bool(self.observers) or log.isEnabledFor(logging.DEBUG)
+
+    def emit(self, level: int, name: str, **fields: Any) -> None:
+        if log.isEnabledFor(level):
+            log.log(
+                level,
+                "%s %s",
+                name,
+                " ".join(f"{k}={v}" for k, v in fields.items()),
+                extra={"rowmill": fields},
+            )
+        for observer in self.observers:
+            try:
+                observer(name, fields)
+            except Exception:
+                log.exception("an observer failed on %s", name)
+
+    def claimed(self, queue: str, stage: str, rows: int) -> None:
+        if rows and (self.observers or log.isEnabledFor(logging.DEBUG)):
+            self.emit(logging.DEBUG, "claimed", queue=queue, stage=stage, rows=rows)
+
+    def settled(self, verdict: Verdict) -> None:
+        failed = verdict.move.error is Error.SET
+        level = logging.WARNING if verdict.move.target is Kind.DEAD else logging.INFO if failed else logging.DEBUG
+        if self.observers or log.isEnabledFor(level):
+            fields = self._of(verdict) | {
+                "code": verdict.code,
+                "attempt": verdict.lease.attempt,
+                "seconds": round(verdict.ran, 6),
+            }
+            self.emit(level, "settled", **fields)
+
+    def lost(self, verdict: Verdict) -> None:
+        self.emit(logging.WARNING, "lost", **self._of(verdict))
+
+    def stuck(self, verdict: Verdict, reason: str) -> None:
+        self.emit(logging.ERROR, "stuck", **self._of(verdict), reason=reason)
+
+    def rescued(self, queue: str, stage: str, rows: int, buried: int) -> None:
+        self.emit(logging.WARNING, "rescued", queue=queue, stage=stage, rows=rows, buried=buried)
+
+    def unrescued(self, queue: str, stage: str, rows: int) -> None:
+        self.emit(logging.ERROR, "unrescued", queue=queue, stage=stage, rows=rows)
+
+    def unwritten(self, rows: int) -> None:
+        self.emit(logging.ERROR, "unwritten", rows=rows)
+
+    def deaf(self, queue: str, reason: str) -> None:
+        """Said once per queue."""
+        if queue not in self._deaf:
+            self._deaf.add(queue)
+            self.emit(logging.WARNING, "deaf", queue=queue, reason=reason)
+
+    def away(self, reason: str) -> None:
+        """Said once per outage."""
+        if not self._away:
+            self._away = True
+            self.emit(logging.ERROR, "away", reason=reason)
+
+    def back(self) -> None:
+        if self._away:
+            self._away = False
+            self.emit(logging.WARNING, "back")
+
+    @staticmethod
+    def _of(verdict: Verdict) -> dict[str, Any]:
+        lease = verdict.lease
+        return {
+            "queue": lease.queue.name,
+            "stage": lease.stage,
+            "key": lease.queue.key_text(lease.key),
+            "move": verdict.move.name,
+        }

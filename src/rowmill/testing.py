@@ -1,0 +1,95 @@
+"""For tests of applications that use Rowmill: a mill on a temporary file, a clock to turn, assertions on states.
+
+async def test_articles(tmp_path):
+    async with rowmill.testing.mill_on(app.mill, tmp_path) as bench:
+        await bench.insert(articles, {"title": "a"})
+        await bench.drain()
+        await bench.assert_states(articles, done=1)
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from rowmill.mill import Mill, Queue
+from rowmill.work.report import Report
+from rowmill.work.settings import WorkerSettings
+
+QUICK = WorkerSettings(poll_base=0.01, poll_max=0.05, grace=5.0, heartbeat=0.5, rescue_every=0.2)
+"""Settings for tests: everything soon."""
+
+
+class Bench:
+    """A mill under test."""
+
+    def __init__(self, mill: Mill) -> None:
+        self.mill = mill
+
+    async def insert(self, queue: Queue[Any], *rows: Mapping[str, Any]) -> None:
+        """Put rows in, as an application would: with an INSERT."""
+        await self.mill.run(lambda connection: connection.execute(queue.insert(list(rows))).close())
+
+    async def drain(self) -> Report:
+        """Work until nothing is ready."""
+        return await self.mill.drain(settings=QUICK)
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass for every row that is not finished: what waits becomes due, leases run out.
+
+        The database's clock decides, and can't be turned; so the rows' times are moved back instead.
+        """
+
+        def work(connection: Connection) -> None:
+            for queue in self.mill.queues.values():
+                terms = self.mill.store.terms(queue)
+                for role in ("available_at", "leased_until"):
+                    column = queue.columns[role]
+                    back = terms.shifted(column, -seconds)
+                    connection.execute(
+                        sa.update(queue.table).where(column.is_not(None)).values({column: sa.literal_column(back)})
+                    )
+
+        await self.mill.run(work)
+
+    async def states(self, queue: Queue[Any]) -> dict[str, int]:
+        """How many rows are in each state, in the table's own words."""
+        column = queue.columns["state"]
+        rows = await self.mill.run(
+            lambda connection: connection.execute(sa.select(column, sa.func.count()).group_by(column)).all(),
+            write=False,
+        )
+        return {str(getattr(word, "value", word)): number for word, number in rows}
+
+    async def assert_states(self, queue: Queue[Any], **expected: int) -> None:
+        """The table holds exactly these rows, by word."""
+        found = await self.states(queue)
+        assert found == {word: number for word, number in expected.items() if number}, (
+            f"rows of {queue.name} are {found}, expected {expected}"
+        )
+
+    async def failures(self, queue: Queue[Any]) -> list[tuple[str, int, str]]:
+        """(key, attempt, code) of every failed attempt, oldest first."""
+        from rowmill.store.schema import own_tables
+
+        attempt = own_tables(self.mill.store.dialect.name).attempt
+        wanted = sa.select(attempt.c.key, attempt.c.attempt, attempt.c.code).where(attempt.c.queue == queue.name)
+        rows = await self.mill.run(lambda c: c.execute(wanted.order_by(attempt.c.id)).all(), write=False)
+        return [tuple(row) for row in rows]
+
+
+@asynccontextmanager
+async def mill_on(mill: Mill, database: Path | str) -> AsyncIterator[Bench]:
+    """Point a mill of yours at a fresh database (a folder, for a SQLite file in it, or a URL), with its tables
+    made, for the time of the block."""
+    before = mill.url.render_as_string(hide_password=False)
+    mill.move_to(f"sqlite:///{database / 'rowmill.db'}" if isinstance(database, Path) else database)
+    try:
+        async with mill.opened():
+            await mill.migrate(tables=True)
+            yield Bench(mill)
+    finally:
+        mill.move_to(before)

@@ -1,0 +1,1 @@
+"""The worker: claim, run, settle, renew."""

@@ -1,0 +1,33 @@
+"""How many rows a stage may hold beyond those that run."""
+
+HORIZON = 0.1
+"""Seconds of work that may lie ready in a process. More would starve others, and be lost longer in a crash."""
+MOST = 1000
+SMOOTHING = 0.2
+
+
+class Pace:
+    """Learns how long a row takes; allows as much prefetch as is worked off within the horizon."""
+
+    def __init__(self, concurrency: int, batch: int | None) -> None:
+        self.concurrency = concurrency
+        self.width = concurrency * (batch or 1)
+        self._seconds: float | None = None
+
+    def ran(self, seconds: float, rows: int = 1) -> None:
+        each = seconds / rows
+        self._seconds = each if self._seconds is None else self._seconds + SMOOTHING * (each - self._seconds)
+
+    @property
+    def prefetch(self) -> int:
+        if self._seconds is None:
+            return 0
+        return min(MOST, int(self.concurrency * HORIZON / max(self._seconds, 1e-6)))
+
+    def wanted(self, waiting: int, running: int) -> int:
+        """How many rows to claim now: none while enough lies ready, so that claims stay large."""
+        prefetch = self.prefetch
+        free = self.width - running
+        if waiting > max(free, prefetch // 2) or (waiting and waiting >= free + prefetch):
+            return 0
+        return max(free + prefetch - waiting, 0)

@@ -1,0 +1,46 @@
+"""What a worker did, counted."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Report:
+    """Counts of one run. `settled` is by move: done, advance, again, park, dead, abandon, release."""
+
+    claimed: int = 0
+    settled: dict[str, int] = field(default_factory=dict)
+    lost: int = 0
+    """Settlements refused because the lease was gone."""
+    refused: int = 0
+    """Rows that failed because the database does not take their values."""
+    rescued: int = 0
+    buried: int = 0
+    seconds: float = 0.0
+
+    def count(self, move: str, rows: int = 1) -> None:
+        self.settled[move] = self.settled.get(move, 0) + rows
+
+    @property
+    def done(self) -> int:
+        return self.settled.get("done", 0)
+
+    @property
+    def dead(self) -> int:
+        return self.settled.get("dead", 0) + self.buried
+
+    @property
+    def again(self) -> int:
+        return self.settled.get("again", 0) + self.settled.get("park", 0)
+
+    @property
+    def cancelled(self) -> int:
+        return self.settled.get("abandon", 0)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {
+            "done": self.done,
+            "dead": self.dead,
+            "again": self.again,
+            "cancelled": self.cancelled,
+        }

@@ -1,0 +1,154 @@
+"""Runs a handler on rows, and brings back a verdict for each."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any
+
+from rowmill.model.errors import ProviderDown, RateLimited, WorkError
+from rowmill.model.judge import Verdict, judge, refuse
+from rowmill.model.lease import Lease
+from rowmill.model.queue import Handler
+
+
+class HandlerTimeout(WorkError):
+    """The handler took longer than its time-out."""
+
+    code = "timeout"
+
+
+class Runner:
+    """Calls one handler. Whatever it does, every lease gets its verdict; none touches another."""
+
+    def __init__(self, handler: Handler, chance: Callable[[], float]) -> None:
+        self.handler = handler
+        self._chance = chance
+        self._threads: ThreadPoolExecutor | None = None
+        self._calls: set[asyncio.Future[Any]] = set()
+        self._overdue: dict[asyncio.Task[Any] | None, asyncio.Future[Any]] = {}
+        if handler.threaded:
+            self._threads = ThreadPoolExecutor(handler.concurrency, thread_name_prefix="rowmill-handler")
+
+    def close(self) -> None:
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def one(self, lease: Lease[Any]) -> Verdict | None:
+        """The verdict on one row; None when the handler settled it itself."""
+        start = time.perf_counter()
+        answer = await self._call(lease)
+        if lease.settled:
+            return None
+        verdict = self._judge(lease, answer)
+        verdict.ran = time.perf_counter() - start
+        return verdict
+
+    async def many(self, leases: Sequence[Lease[Any]]) -> list[Verdict]:
+        """Verdicts on a batch. If the handler fails as a whole, each row is tried alone, so that one bad row
+        fails by itself and costs no other an attempt; not for a failure that is true of all of them."""
+        start = time.perf_counter()
+        answers = await self._call(list(leases))
+        true_of_all = isinstance(answers, (RateLimited, ProviderDown, HandlerTimeout))
+        if isinstance(answers, BaseException) and not true_of_all and len(leases) > 1:
+            found: list[Verdict] = []
+            for lease in leases:
+                await self.rested()
+                if not lease.lost:
+                    found += await self.many([lease])
+            return found
+        each = (time.perf_counter() - start) / len(leases)
+        verdicts = [
+            self._judge_part(lease, part)
+            for lease, part in zip(leases, self._spread(leases, answers), strict=True)
+            if not lease.settled
+        ]
+        for verdict in verdicts:
+            verdict.ran = each
+        return verdicts
+
+    def _judge_part(self, lease: Lease[Any], answer: Any) -> Verdict:
+        if isinstance(answer, _Wrong):
+            return refuse(lease, "bad_answer", answer.message)
+        return self._judge(lease, answer)
+
+    def _judge(self, lease: Lease[Any], answer: Any) -> Verdict:
+        """Code of the user's has a say here (a backoff, the text of an exception), and may fail like a handler."""
+        try:
+            return judge(lease, answer, self._chance())
+        except Exception as error:
+            return refuse(lease, "bad_answer", f"the answer could not be judged: {type(error).__name__}")
+
+    def _spread(self, leases: Sequence[Lease[Any]], answers: Any) -> Sequence[Any]:
+        """The answer for each lease: from a list in the same order, or from a mapping by key."""
+        match answers:
+            case None | BaseException():
+                return [answers] * len(leases)
+            case Mapping():
+                return [
+                    answers.get(lease.key, _Wrong("the batch handler gave no answer for this row")) for lease in leases
+                ]
+            case str() | bytes():
+                pass
+            case Sequence() if len(answers) == len(leases):
+                return answers
+            case Sequence():
+                wrong = _Wrong(f"the batch handler gave {len(answers)} answers for {len(leases)} rows")
+                return [wrong] * len(leases)
+        wrong = _Wrong(f"a batch handler returns a list of answers or a mapping by key, not {type(answers).__name__}")
+        return [wrong] * len(leases)
+
+    async def _call(self, argument: Any) -> Any:
+        """What the handler returned, or the exception that it raised."""
+        limit = self.handler.timeout
+        try:
+            if self._threads is not None:
+                return await self._in_thread(argument, limit)
+            if limit is None:
+                return await self.handler.call(argument)
+            async with asyncio.timeout(limit) as scope:
+                return await self.handler.call(argument)
+        except TimeoutError as error:
+            if self._threads is None and limit is not None and scope.expired():
+                return HandlerTimeout(f"the handler took longer than {limit} s")
+            return error
+        except (Exception, SystemExit) as error:
+            return error
+
+    async def _in_thread(self, argument: Any, limit: float | None) -> Any:
+        """A thread can't be stopped: past its time-out the row is judged, and the thread's own result ignored."""
+        loop = asyncio.get_running_loop()
+        context = copy_context()
+        running = loop.run_in_executor(self._threads, context.run, self._guarded, argument)
+        self._calls.add(running)
+        running.add_done_callback(self._calls.discard)
+        done, _ = await asyncio.wait({running}, timeout=limit)
+        if done:
+            return running.result()
+        self._overdue[asyncio.current_task()] = running
+        return HandlerTimeout(f"the handler took longer than {limit} s")
+
+    def _guarded(self, argument: Any) -> Any:
+        """An exception travels as a value: StopIteration can't be raised into a future, which would never end."""
+        try:
+            return self.handler.call(argument)
+        except BaseException as error:
+            return error
+
+    @property
+    def threads_at_work(self) -> int:
+        return len(self._calls)
+
+    async def rested(self) -> None:
+        """Wait for the thread of this slot, if it is still at a row whose time is over: otherwise the next row
+        would wait for a thread while its own time runs."""
+        running = self._overdue.pop(asyncio.current_task(), None)
+        if running is not None:
+            await asyncio.wait({running})
+            running.cancelled() or running.exception()
+
+
+class _Wrong:
+    def __init__(self, message: str) -> None:
+        self.message = message
