@@ -1,0 +1,159 @@
+"""What is kept beside the rows: failed attempts, throughput, workers."""
+
+from datetime import UTC
+from functools import partial
+from typing import Any
+
+import sqlalchemy as sa
+
+from rowmill import Again, Cancel, Dead, Lease, Mill, PermanentError, Queue, Retry, States
+from rowmill.store import upkeep
+from rowmill.store.moment import moment
+from rowmill.store.schema import own_tables
+from tests.conformance.fleet import Member, jobs, worker
+
+
+def plain(mill: Mill) -> Queue[Any]:
+    return mill.queue(jobs(), states=States(waiting="waiting", cancelled="cancelled"), retry=Retry(attempts=3))
+
+
+def run(statement: Any, connection: sa.Connection) -> None:
+    connection.execute(statement)
+
+
+async def age(member: Member, table: str, column: str, seconds: float) -> None:
+    """Make rows of one of Rowmill's own tables older."""
+    found = getattr(own_tables(member.store.dialect.name), table)
+    then = moment(member.store.dialect.name, -seconds)
+    await member.mill.run(lambda connection: connection.execute(sa.update(found).values({column: then})).close())
+
+
+async def test_every_failed_attempt_is_kept(database_url: str) -> None:
+    async with worker(database_url, plain) as member:
+        await member.put({})
+        for answer in (Again(0, "busy", "one"), Again(0, "busy", "two", spend=False), ValueError("three"), Dead("bad")):
+            [lease] = await member.claim()
+            await member.settle((lease, answer))
+            await member.bench.advance(10_000)
+        entries = await member.own("attempt")
+        assert [(entry.attempt, entry.code, entry.message) for entry in entries] == [
+            (1, "busy", "one"),
+            (2, "busy", "two"),
+            (2, "ValueError", "three"),
+            (3, "bad", ""),
+        ]
+        row = await member.row()
+        assert {(entry.queue, entry.key, entry.stage, entry.worker) for entry in entries} == {
+            ("jobs", str(row.id), "work", member.store.worker)
+        }
+        for entry in entries:
+            assert entry.started_at.replace(tzinfo=UTC) <= entry.ended_at.replace(tzinfo=UTC)
+
+
+async def test_successes_and_releases_are_not_failures(database_url: str) -> None:
+    async with worker(database_url, plain) as member:
+        await member.put({}, {})
+        first, second = await member.claim(2)
+        await member.settle((first, None))
+        await member.release(second)
+        assert await member.own("attempt") == []
+
+
+async def test_a_refused_settle_leaves_no_history(database_url: str) -> None:
+    async with worker(database_url, plain) as member:
+        await member.put({})
+        [lease] = await member.claim()
+        await member.sql("UPDATE jobs SET lease = NULL")
+        await member.settle((lease, Dead("late")))
+        assert await member.own("attempt") == []
+
+
+async def test_a_cancellation_is_in_the_history(database_url: str) -> None:
+    async with worker(database_url, plain) as member:
+        await member.put({})
+        [lease] = await member.claim()
+        await member.settle((lease, Cancel("not wanted")))
+        [entry] = await member.own("attempt")
+        assert (entry.code, entry.message) == ("cancelled", "not wanted")
+
+
+async def test_throughput_is_added_up_by_the_minute(database_url: str) -> None:
+    async with worker(database_url, plain) as member:
+        await member.put(*({} for _ in range(6)))
+        leases = await member.claim(6)
+        await member.settle((leases[0], None), (leases[1], None), (leases[2], Dead("x")))
+        await member.settle((leases[3], None))
+        assert await member.mill.run(upkeep.roll_up) == 0
+        assert await member.own("throughput") == []
+        await age(member, "receipt", "at", 3600)
+        assert await member.mill.run(upkeep.roll_up) == 3
+        assert await member.own("receipt") == []
+        found = {(entry.queue, entry.stage, entry.move): entry.rows for entry in await member.own("throughput")}
+        assert found == {("jobs", "work", "done"): 3, ("jobs", "work", "dead"): 1}
+
+
+async def test_a_second_roll_up_adds_to_the_first(database_url: str) -> None:
+    async with worker(database_url, plain) as member:
+        await member.put({}, {})
+        minute = None
+        for _ in range(2):
+            [lease] = await member.claim()
+            await member.settle((lease, None))
+            own = own_tables(member.store.dialect.name).receipt
+            old = sa.update(own).values(at=minute or moment(member.store.dialect.name, -3600))
+            await member.mill.run(partial(run, old))
+            await member.mill.run(upkeep.roll_up)
+            [entry] = await member.own("throughput")
+            minute = entry.minute
+        assert entry.rows == 2
+
+
+async def test_old_history_is_tidied_away_in_bounded_batches(database_url: str) -> None:
+    async with worker(database_url, plain) as member:
+        await member.put(*({} for _ in range(5)))
+        await member.settle(*((lease, Dead("x")) for lease in await member.claim(5)))
+        assert await member.mill.run(lambda c: upkeep.tidy(c, 1000.0)) == 0
+        await age(member, "attempt", "ended_at", 2000)
+        assert await member.mill.run(lambda c: upkeep.tidy(c, 1000.0, most=3)) == 3
+        assert await member.mill.run(lambda c: upkeep.tidy(c, 1000.0, most=3)) == 2
+
+
+async def test_workers_are_known_with_their_last_sign_of_life(database_url: str) -> None:
+    async with worker(database_url, plain) as member:
+
+        @member.queue.handler()
+        async def work(lease: Lease[Any]) -> None:
+            raise PermanentError("no")
+
+        await member.put({})
+        await member.bench.drain()
+        workers = await member.own("worker")
+        ran = max(workers, key=lambda entry: entry.id)
+        assert (ran.queues, ran.stopped_at is not None) == ("jobs", True)
+        assert ran.seen_at >= ran.started_at
+        assert len({entry.id for entry in workers}) == len(workers) == 2
+        [entry] = await member.own("attempt")
+        assert entry.worker == ran.id
+
+
+async def test_a_worker_s_number_is_never_used_twice(database_url: str) -> None:
+    """Tokens are made of it: not even after the rows of old workers are gone."""
+    async with worker(database_url, plain) as member:
+        first = member.store.worker
+        own = own_tables(member.store.dialect.name).worker
+        await member.mill.run(lambda connection: connection.execute(sa.delete(own)).close())
+        second = await member.mill.run(lambda connection: upkeep.register(connection, [member.queue]))
+        assert second > first
+
+
+async def test_one_leads_and_another_takes_over(database_url: str) -> None:
+    async with worker(database_url, plain) as member:
+
+        async def lead(number: int) -> bool:
+            return await member.mill.run(lambda connection: upkeep.lead(connection, number, 30.0))
+
+        assert [await lead(1), await lead(2), await lead(1)] == [True, False, True]
+        await age(member, "leader", "until", 1)
+        assert [await lead(2), await lead(1)] == [True, False]
+        await member.mill.run(lambda connection: upkeep.sign_off(connection, 2))
+        assert await lead(1)
