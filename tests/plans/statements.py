@@ -1,0 +1,266 @@
+"""The statements that must stay fast on a big table, as the engine writes them, each with the index it is made for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Connection, MetaData, Table, event
+from sqlalchemy.dialects.postgresql import JSONB
+
+from rowmill import InOrder, Mill, Order, Queue, Retry
+from rowmill.model.lifecycle import AGAIN, DIE, DONE, RELEASE, Move
+from rowmill.store import counts, operate, order_sql, upkeep
+from rowmill.store import postgres_sql as sql
+from rowmill.store.filters import Filter
+from rowmill.store.postgres_sql import PostgresTerms
+from rowmill.store.watermark import Shape, Stretch
+
+ROWS = 1_000_000
+KEYS = 5003
+BATCH = 100
+TOKEN = 7 << 36
+LEASE = 60.0
+
+AT_ONCE, TIMED, WHOLE = Stretch.AT_ONCE, Stretch.TIMED, Stretch.WHOLE
+
+FILL = f"""
+INSERT INTO %s (id, account, rank, state, attempts, available_at, lease, leased_until, error, finished_at, payload)
+SELECT n, nullif(mod(n, {KEYS}), 0), mod(n, 3), state, 1,
+       CASE WHEN mod(n, 200) <> 100 THEN began END,
+       CASE WHEN state = 'running' THEN {TOKEN} END,
+       CASE WHEN state = 'running' THEN now() + (CASE WHEN mod(n, 2000) = 1 THEN -1 ELSE 1 END) * interval '1 hour' END,
+       CASE WHEN state = 'dead' THEN 'code: why' END,
+       CASE WHEN state IN ('done', 'dead') THEN began + interval '1 minute' END,
+       repeat(md5(n::text), 4)
+FROM (SELECT n, now() - ({ROWS} - n) * interval '1 second' AS began,
+      CASE WHEN mod(n, 1000) = 1 THEN 'running' WHEN mod(n, 1000) = 3 THEN 'dead'
+      WHEN mod(n, 2) = 0 THEN 'ready' ELSE 'done' END AS state FROM generate_series(1, {ROWS}) AS n) AS made
+"""
+"""Half of the rows ready, one in a thousand running, half of those past their lease, as many dead, the rest done."""
+
+RUNNING = list(range(1, BATCH * 1000, 1000))
+MARK = datetime.now(UTC) - timedelta(seconds=ROWS // 2)
+
+
+@dataclass(frozen=True)
+class Statement:
+    queue: Queue[Any]
+    name: str
+    text: str
+    """With $1, $2, … for its parameters."""
+    arguments: tuple[Any, ...]
+    indexes: frozenset[str]
+    most: int
+    """Pages that it may look at."""
+    by_worker: bool = True
+    """Run with the settings of a worker's connection, as opposed to the server's own."""
+    rows: int = BATCH
+    """Rows that it may sort, at the most."""
+    needs_statistics: bool = False
+    """An operator's, seldom sent: it is left to the planner, which has to know the table."""
+
+
+def queue_of(name: str, **options: Any) -> Queue[Any]:
+    moment = sa.DateTime(timezone=True)
+    table = Table(
+        name,
+        MetaData(),
+        Column("id", sa.BigInteger, primary_key=True),
+        Column("account", sa.Integer),
+        Column("rank", sa.SmallInteger, nullable=False),
+        # An index of the user's own, as every hand-written queue has it.
+        Column("state", sa.Text, nullable=False, index=True),
+        Column("attempts", sa.Integer, nullable=False),
+        Column("available_at", moment),
+        Column("lease", sa.BigInteger),
+        Column("leased_until", moment),
+        Column("error", sa.Text),
+        Column("finished_at", moment),
+        Column("payload", sa.Text),
+        Column("result", JSONB),
+        prefixes=["UNLOGGED"],
+    )
+    mill = Mill("postgresql://nobody@localhost/nowhere")
+    return mill.queue(table, retry=Retry(attempts=3), lease=LEASE, **options)
+
+
+PLAIN = queue_of("plain")
+RANKED = queue_of("ranked", order=Order(priority="rank"))
+ORDERED = queue_of("ordered", in_order=InOrder(per="account"))
+QUEUES = (PLAIN, RANKED, ORDERED)
+
+
+def key(queue: Queue[Any]) -> str:
+    return f"{queue.name}_pkey"
+
+
+def index(queue: Queue[Any], purpose: str) -> str:
+    return f"rowmill_{queue.name}_{purpose}"
+
+
+def ready(queue: Queue[Any]) -> str:
+    return index(queue, f"{queue.steps[0].name}_ready")
+
+
+def terms_of(queue: Queue[Any]) -> PostgresTerms:
+    terms = queue.mill.store.terms(queue)
+    assert isinstance(terms, PostgresTerms)
+    return terms
+
+
+def claim(name: str, queue: Queue[Any], shape: Shape, *marks: Any) -> Statement:
+    text = sql.claim(terms_of(queue), queue.steps[0], shape)
+    return Statement(
+        queue,
+        f"claim, {name}",
+        text,
+        (TOKEN + 1, BATCH, LEASE, *marks),
+        frozenset({ready(queue), key(queue)}),
+        # A row is found, locked, and written to every index; a lane may lock as many.
+        most=BATCH * 60 + len(shape) * BATCH * 10,
+    )
+
+
+def claims() -> list[Statement]:
+    first = 100
+    return [
+        claim("from the start", PLAIN, ((AT_ONCE, False), (TIMED, False))),
+        claim("behind a time", PLAIN, ((AT_ONCE, False), (TIMED, True)), MARK, 5),
+        claim("behind both", PLAIN, ((AT_ONCE, True), (TIMED, True)), first, MARK, 5),
+        claim("of timed rows only", PLAIN, ((TIMED, False),)),
+        claim("of timed rows only, behind a time", PLAIN, ((TIMED, True),), MARK, 5),
+        claim(
+            "of three priorities",
+            RANKED,
+            tuple((stretch, False) for _ in range(3) for stretch in (AT_ONCE, TIMED)),
+            *(level for level in (2, 1, 0) for _ in range(2)),
+        ),
+        claim(
+            "of three priorities, behind a time in each",
+            RANKED,
+            tuple((stretch, stretch is TIMED) for _ in range(3) for stretch in (AT_ONCE, TIMED)),
+            *(part for level in (2, 1, 0) for part in (level, level, MARK, 5)),
+        ),
+        claim("of many priorities", RANKED, ((WHOLE, False),)),
+    ]
+
+
+def claims_in_order() -> list[Statement]:
+    """Candidates are looked at, oldest first; or every key is asked for its head."""
+    in_order = index(ORDERED, "in_order")
+    indexes = {
+        order_sql.oldest_free: {ready(ORDERED), in_order, key(ORDERED)},
+        order_sql.free_heads: {in_order, key(ORDERED)},
+        order_sql.without_key: {in_order, key(ORDERED)},
+    }
+    looks = {order_sql.oldest_free: order_sql.DEPTH * 10, order_sql.free_heads: KEYS * 20, order_sql.without_key: 0}
+    assert indexes.keys() == set(order_sql.finders(terms_of(ORDERED)))
+    step = ORDERED.steps[0]
+    return [
+        Statement(
+            ORDERED,
+            f"claim in order, {find.__name__}",
+            sql.claim_in_order(terms_of(ORDERED), step, find(terms_of(ORDERED), step, "$2")),
+            (TOKEN + 1, BATCH, LEASE),
+            frozenset(indexes[find]),
+            most=BATCH * 60 + looks[find],
+        )
+        for find in indexes
+    ]
+
+
+def settle(name: str, move: Move, *values: list[Any]) -> Statement:
+    arrays: list[Any] = [[TOKEN] * BATCH]
+    if move.delayed:
+        arrays.append([30.0] * BATCH)
+    if move.failed:
+        why = ["why"] * BATCH
+        arrays += [[1] * BATCH, why, why, why, [MARK] * BATCH, why]
+    text = sql.settle(terms_of(PLAIN), PLAIN.steps[0], move, ("result",) if values else ())
+    arguments = (7, 1, 0.5, *arrays, RUNNING, *values)
+    return Statement(PLAIN, f"settle, {name}", text, arguments, frozenset({key(PLAIN)}), most=BATCH * 60)
+
+
+def fenced() -> list[Statement]:
+    """What a worker does to rows that it holds."""
+    terms, keys = terms_of(PLAIN), frozenset({key(PLAIN)})
+    held = ([TOKEN] * BATCH, RUNNING)
+    return [
+        settle("done, with values", DONE, ['{"score": 1}'] * BATCH),
+        settle("again", AGAIN),
+        settle("dead", DIE),
+        settle("release", RELEASE),
+        Statement(PLAIN, "renew", sql.renew(terms), (LEASE, *held), keys, most=BATCH * 60),
+        Statement(PLAIN, "holds", sql.holds(terms), held, keys, most=BATCH * 6),
+        Statement(
+            ORDERED,
+            "disclaim",
+            sql.disclaim(terms_of(ORDERED), ORDERED.steps[0]),
+            (TOKEN + 1,),
+            frozenset({index(ORDERED, "running"), key(ORDERED)}),
+            # All that runs is looked at.
+            most=ROWS // 1000 * 6,
+        ),
+        Statement(
+            RANKED,
+            "priorities",
+            order_sql.priorities(terms_of(RANKED), RANKED.steps[0]),
+            (),
+            frozenset({ready(RANKED)}),
+            most=60,
+        ),
+    ]
+
+
+Recorded = tuple[str, tuple[Any, ...], bool]
+"""A statement, its parameters, and whether it was to be planned by indexes alone."""
+
+
+class Recorder:
+    """Notes what SQLAlchemy sends, while it is attached."""
+
+    def __init__(self) -> None:
+        self.found: list[Recorded] = []
+        self._index_plans = False
+
+    def __call__(self, connection: Connection, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        if "set_config('enable_seqscan'" in statement:
+            self._index_plans = "set_config('enable_seqscan', 'off'" in statement
+        elif PLAIN.name in statement:
+            self.found.append((statement, tuple(parameters), self._index_plans))
+
+
+async def recorded(mill: Mill, work: Callable[[Mill], Any]) -> list[Recorded]:
+    recorder = Recorder()
+    engine = mill.store.engine.sync_engine
+    event.listen(engine, "before_cursor_execute", recorder)
+    try:
+        await work(mill)
+    finally:
+        event.remove(engine, "before_cursor_execute", recorder)
+    return recorder.found
+
+
+async def upkeep_statements(mill: Mill) -> list[Statement]:
+    """What the leader and operators send, taken down while they do it. `mill` is on an empty table."""
+    terms, step = mill.store.terms(PLAIN), PLAIN.steps[0]
+    running, finished = frozenset({index(PLAIN, "running")}), frozenset({index(PLAIN, "finished")})
+    depth = await recorded(mill, lambda m: m.run(lambda c: counts.depth(c, terms, 1000)))
+    rescue = await recorded(mill, lambda m: m.run(lambda c: upkeep.rescue(c, terms, step, 500)))
+    prune = await recorded(
+        mill, lambda m: operate.prune(m.store, PLAIN, Filter(), timedelta(seconds=ROWS - 5000), batch=500)
+    )
+    assert (len(depth), len(rescue), len(prune)) == (1, 2, 2)
+
+    def made(name: str, about: Recorded, indexes: frozenset[str], most: int) -> Statement:
+        text, arguments, index_plans = about
+        return Statement(PLAIN, name, text, arguments, indexes, most, index_plans, 500, not index_plans)
+
+    return [
+        made("depth against a threshold", depth[0], frozenset({ready(PLAIN)}), 1100),
+        made("rescue, rows without a lease", rescue[0], running, 100),
+        made("rescue, expired leases", rescue[1], running, 3500),
+        made("prune", prune[0], finished, 8000),
+    ]

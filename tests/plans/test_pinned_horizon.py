@@ -1,0 +1,87 @@
+"""A long transaction elsewhere keeps every dead index entry in place: a claim must not walk over those that earlier
+claims left behind."""
+
+import json
+from typing import Any
+
+import asyncpg
+import pytest
+import sqlalchemy as sa
+
+import rowmill as rm
+from rowmill.model import lifecycle
+from rowmill.model.judge import Verdict
+from rowmill.store.postgres import PostgresStore
+from rowmill.store.postgres_sql import SESSION
+from rowmill.store.watermark import Watermark
+from tests.plans.plan import Plan
+
+BATCH = 100
+ROUNDS = 40
+FILL = """
+INSERT INTO jobs (id, state, available_at)
+SELECT n, 'ready', now() - mod(n * 7919, 20000) * interval '1 second' FROM generate_series(1, 20000) AS n
+"""
+"""Neighbours in the order of the claim are not neighbours in the table."""
+
+
+class Base(sa.orm.DeclarativeBase):
+    pass
+
+
+class Job(rm.QueueMixin, Base):
+    __tablename__ = "jobs"
+    id: sa.orm.Mapped[int] = sa.orm.mapped_column(primary_key=True)
+
+
+async def pages_of_a_claim(store: PostgresStore, queue: rm.Queue[Any], explaining: Any, mark: Watermark) -> int:
+    """How many pages the next claim looks at, with the positions that are known, or none. It is undone."""
+    if not mark.lanes:
+        mark.start([None], 0.0)
+    step = queue.steps[0]
+    statement = store.known(queue).claim_statement(step, mark.shape)
+    undone = explaining.transaction()
+    await undone.start()
+    found = await explaining.fetchval(
+        f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", 1, BATCH, 60.0, *mark.arguments()
+    )
+    await undone.rollback()
+    return Plan(json.loads(found)[0]["Plan"]).buffers
+
+
+async def work_off(store: PostgresStore, queue: rm.Queue[Any]) -> None:
+    for _ in range(ROUNDS):
+        leases = await store.claim(queue, queue.steps[0], BATCH)
+        assert len(leases) == BATCH
+        settled = await store.settle([Verdict(lease, lifecycle.DONE) for lease in leases])
+        assert settled.kept == BATCH
+
+
+@pytest.mark.xdist_group("plans")
+async def test_a_claim_costs_the_same_however_much_was_claimed_under_a_pinned_horizon(pg_url: str) -> None:
+    mill = rm.Mill(pg_url)
+    queue = mill.queue(Job)
+    store = mill.store
+    assert isinstance(store, PostgresStore)
+    async with mill.opened():
+        await mill.migrate(tables=True)
+        store.worker = 1
+        elsewhere = await asyncpg.connect(pg_url)
+        explaining = await asyncpg.connect(pg_url, server_settings=SESSION)
+        try:
+            await elsewhere.execute(FILL)
+            await elsewhere.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            await elsewhere.fetch("SELECT 1 FROM jobs LIMIT 1")
+            nothing_known = Watermark(by_level=False, nullable=False)
+
+            first = await pages_of_a_claim(store, queue, explaining, nothing_known)
+            await work_off(store, queue)
+            onward = await pages_of_a_claim(store, queue, explaining, store.known(queue).mark(queue.steps[0]))
+            from_the_start = await pages_of_a_claim(store, queue, explaining, nothing_known)
+        finally:
+            await elsewhere.close()
+            await explaining.close()
+
+    assert onward < first * 1.5
+    # The walk that the watermark saves: a page or more for each row that was claimed before.
+    assert from_the_start > onward + ROUNDS * BATCH
