@@ -1,0 +1,134 @@
+"""How many rows: exact where that is cheap, capped against a threshold, estimated on big tables. Each says which."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Connection
+
+from rowmill.model.lifecycle import Kind
+from rowmill.model.words import Step, Word
+from rowmill.store import estimate
+from rowmill.store.index_plans import index_plans
+from rowmill.store.lexicon import UNKNOWN, Lexicon
+from rowmill.store.terms import Terms
+
+CAP = 10_000
+"""Unfinished rows are counted up to this many on a big table, by their indexes."""
+
+
+class How(StrEnum):
+    """How a count was made."""
+
+    EXACT = "exact"
+    CAPPED = "capped"
+    """There are more than that."""
+    ESTIMATED = "estimated"
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """Rows that wait to be worked on."""
+
+    rows: int
+    count: How
+
+
+@dataclass(frozen=True, slots=True)
+class StateCount:
+    """Rows in one state."""
+
+    word: str | None
+    """As the table has it; None for rows without a state."""
+    kind: str
+    """What the word means; `unknown` for a stranger."""
+    stage: str | None
+    rows: int
+    count: How
+
+
+# served by: the ready index of each stage, read from its end
+def depth(connection: Connection, terms: Terms, at_least: int) -> Depth:
+    """How many rows wait to be worked on, due or not, counted up to `at_least`. Takes milliseconds at any size."""
+    parts = [f"SELECT 1 FROM ({_last_ready(terms, step, '1', at_least + 1)}) AS ready" for step in terms.queue.steps]
+    statement = f"SELECT count(*) FROM (SELECT 1 FROM ({' UNION ALL '.join(parts)}) AS every LIMIT {at_least + 1}) AS t"
+    with index_plans(connection):
+        found = connection.exec_driver_sql(statement).scalar() or 0
+    return Depth(min(found, at_least), How.CAPPED if found > at_least else How.EXACT)
+
+
+def _last_ready(terms: Terms, step: Step, wanted: str, limit: int) -> str:
+    """Rows of a stage from the end of its ready index: claims leave their dead entries at its beginning."""
+    if terms.dialect.name == "sqlite":
+        # No dead entries here. Asked for an order, SQLite may take an index of the table's own and sort.
+        return f"SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(step.claimable)} LIMIT {int(limit)}"
+    order = [] if terms.priority is None else [f"{terms.priority} {'DESC' if terms.queue.lower_first else 'ASC'}"]
+    order.append(f"{terms.available_at} DESC" + (" NULLS LAST" if terms.nulls_first else ""))
+    order += [f"{column} DESC" for column in terms.sequence]
+    return (
+        f"SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(step.claimable)} "
+        f"ORDER BY {', '.join(order)} LIMIT {int(limit)}"
+    )
+
+
+def counts(connection: Connection, terms: Terms, *, cap: int = CAP) -> list[StateCount]:
+    """Rows by state, in the order of the lifecycle. A big table is never counted from end to end: unfinished rows
+    are counted by their indexes, the rest is estimated. A state that few of its rows have may be missed then."""
+    lexicon = Lexicon(terms)
+    if estimate.is_small(connection, terms):
+        return _listed(lexicon, _by_state(connection, terms, terms.table), {})
+    exact: dict[Any, int] = {}
+    at_least: dict[Any, int] = {}
+    with index_plans(connection):
+        for words, found in _unfinished(terms, cap):
+            rows = _by_state(connection, terms, f"({found}) AS found")
+            if sum(rows.values()) <= cap:
+                exact |= {lexicon.raw(word): 0 for word in words} | rows
+            else:
+                at_least |= rows
+    guessed = estimate.by_state(connection, terms)
+    if guessed is None:
+        return _listed(lexicon, _by_state(connection, terms, terms.table), {})
+    rest = {raw: max(rows, guessed.get(raw, 0)) for raw, rows in (guessed | at_least).items() if raw not in exact}
+    return _listed(lexicon, exact, rest)
+
+
+def _by_state(connection: Connection, terms: Terms, source: str) -> dict[Any, int]:
+    statement = f"SELECT {terms.state}, count(*) FROM {source} GROUP BY {terms.state}"
+    return {row[0]: row[1] for row in connection.exec_driver_sql(statement)}
+
+
+# served by: the ready index of each stage, and the index on running rows
+def _unfinished(terms: Terms, cap: int) -> Iterator[tuple[Sequence[Word], str]]:
+    for step in terms.queue.steps:
+        yield step.claimable, _last_ready(terms, step, terms.state, cap + 1)
+    running = terms.queue.vocabulary.of(Kind.RUNNING)
+    yield (
+        running,
+        f"SELECT {terms.state} FROM {terms.table} WHERE {terms.is_in(running)} "
+        f"ORDER BY {terms.leased_until} DESC LIMIT {int(cap) + 1}",
+    )
+
+
+def _listed(lexicon: Lexicon, exact: dict[Any, int], guessed: dict[Any, int]) -> list[StateCount]:
+    """Every word of the queue, with or without rows, then strangers."""
+    known = [lexicon.raw(word) for word in lexicon.words]
+    rows = dict.fromkeys(known, 0) | exact | guessed
+    strangers = sorted((raw for raw in rows if raw not in known), key=str)
+    whole = not guessed
+    found = []
+    for raw in [*known, *strangers]:
+        word = lexicon.word(raw)
+        step = None if word is None else lexicon.vocabulary.step_of(word)
+        kind = lexicon.kind(raw)
+        found.append(
+            StateCount(
+                word=None if raw is None else str(raw),
+                kind=UNKNOWN if kind is None else str(kind),
+                stage=None if step is None else step.name,
+                rows=rows[raw],
+                count=How.EXACT if whole or raw in exact else How.ESTIMATED,
+            )
+        )
+    return found

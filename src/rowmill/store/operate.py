@@ -1,0 +1,223 @@
+"""What an operator does to many rows: requeue, cancel, prune. In batches that commit by themselves, never to a
+running row.
+
+Each batch locks the rows that it found, passing over those that somebody else has locked, and changes them only
+where the condition still holds. A pass goes through the table once, in the order of the key, so that no row is
+changed twice and no batch looks again at what earlier ones passed.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.types import NULLTYPE
+
+from rowmill.model.lifecycle import CANCEL, REQUEUE, Kind
+from rowmill.model.queue import Queue
+from rowmill.store.filters import Filter, known_stage
+from rowmill.store.history import last_failed_stages
+from rowmill.store.keys import Key
+from rowmill.store.lexicon import Lexicon
+from rowmill.store.port import Store
+from rowmill.store.rows import RowLoader
+from rowmill.store.targets import Condition, cancellable, prunable, requeueable
+from rowmill.store.terms import Terms
+from rowmill.store.upkeep import assigned, raw_key, raw_key_in
+
+BATCH = 1000
+Progress = Callable[[int], None]
+"""Called after each batch with the rows changed so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What became of the rows."""
+
+    rows: int = 0
+    refused: int = 0
+    """Left as they are: a constraint of the table forbids the change."""
+
+
+async def requeue(
+    store: Store,
+    queue: Queue[Any],
+    wanted: Filter,
+    *,
+    stage: str | None = None,
+    most: int | None = None,
+    batch: int = BATCH,
+    progress: Progress | None = None,
+) -> Changed:
+    """Put rows back: ready now, attempts at zero, error cleared.
+
+    Of several stages, a dead row resumes at the one that failed, as its history says, and a waiting row at its
+    own; others begin at the first. `stage` overrides.
+    """
+    terms = store.terms(queue)
+    condition, lexicon = requeueable(terms, wanted), Lexicon(terms)
+    if stage is not None:
+        known_stage(queue, stage)
+
+    def change(connection: Connection, rows: Sequence[Any]) -> Changed:
+        total = Changed()
+        for name, keys in _by_stage(connection, lexicon, rows, stage).items():
+            move = sa.update(queue.table).values(assigned(terms, REQUEUE, queue.step(name)))
+            total = _plus(total, _change(connection, terms, move, keys, condition))
+        return total
+
+    done = await _in_batches(store, terms, condition, change, most, batch, progress)
+    if done.rows:
+        await _tell(store, queue)
+    return done
+
+
+async def cancel(
+    store: Store,
+    queue: Queue[Any],
+    wanted: Filter,
+    *,
+    most: int | None = None,
+    batch: int = BATCH,
+    progress: Progress | None = None,
+) -> Changed:
+    """Take rows out of the queue that nobody has taken yet. They stay in the table, as cancelled."""
+    terms = store.terms(queue)
+    condition = cancellable(terms, wanted)
+    move = sa.update(queue.table).values(assigned(terms, CANCEL, queue.steps[0]))
+
+    def change(connection: Connection, rows: Sequence[Any]) -> Changed:
+        return _change(connection, terms, move, _keys(queue, rows), condition)
+
+    done = await _in_batches(store, terms, condition, change, most, batch, progress)
+    if done.rows and queue.per is not None:
+        await _tell(store, queue)
+    return done
+
+
+async def prune(
+    store: Store,
+    queue: Queue[Any],
+    wanted: Filter,
+    older_than: timedelta,
+    *,
+    most: int | None = None,
+    batch: int = BATCH,
+    progress: Progress | None = None,
+) -> Changed:
+    """Delete finished rows that are older than that."""
+    terms, total = store.terms(queue), Changed()
+    for condition in prunable(terms, wanted, older_than):
+
+        def change(connection: Connection, rows: Sequence[Any], condition: Condition = condition) -> Changed:
+            return _change(connection, terms, sa.delete(queue.table), _keys(queue, rows), condition)
+
+        before = total.rows
+        left = None if most is None else most - before
+        further = None if progress is None else lambda rows, before=before: progress(before + rows)
+        total = _plus(total, await _in_batches(store, terms, condition, change, left, batch, further))
+    return total
+
+
+async def _in_batches(
+    store: Store,
+    terms: Terms,
+    condition: Condition,
+    change: Callable[[Connection, Sequence[Any]], Changed],
+    most: int | None,
+    batch: int,
+    progress: Progress | None,
+) -> Changed:
+    """Call `change` for batches of locked rows (the key, then the raw state), each in a transaction of its own."""
+    queue, total, after = terms.queue, Changed(), None
+    state = Lexicon(terms).raw_state.label("raw_state")
+    while most is None or total.rows < most:
+        limit = batch if most is None else min(batch, most - total.rows)
+
+        def work(connection: Connection, after: Key | None = after, limit: int = limit) -> tuple[list[Any], Changed]:
+            wanted = sa.select(*raw_key(terms), state).where(condition).order_by(*raw_key(terms)).limit(limit)
+            if after is not None:
+                wanted = wanted.where(_beyond(terms, after))
+            rows = list(connection.execute(wanted.with_for_update(skip_locked=True)).all())
+            return rows, change(connection, rows) if rows else Changed()
+
+        rows, done = await store.run(work)
+        total = _plus(total, done)
+        if progress is not None:
+            progress(total.rows)
+        if len(rows) < limit:
+            break
+        after = tuple(rows[-1][: len(queue.key)])
+    return total
+
+
+def _beyond(terms: Terms, after: Key) -> Condition:
+    columns, parts = raw_key(terms), [sa.literal(part, NULLTYPE) for part in after]
+    beyond: Condition = columns[0] > parts[0] if len(parts) == 1 else sa.tuple_(*columns) > sa.tuple_(*parts)
+    return beyond
+
+
+# served by: the primary key
+def _change(
+    connection: Connection,
+    terms: Terms,
+    statement: "sa.Update | sa.Delete",
+    keys: Sequence[Key],
+    condition: Condition,
+) -> Changed:
+    """Change these rows where the condition still holds. A row that a constraint refuses stays; the rest goes on."""
+    guarded = statement.where(raw_key_in(terms, keys), condition).returning(*raw_key(terms))
+    try:
+        with connection.begin_nested():
+            return Changed(len(connection.execute(guarded).all()))
+    except IntegrityError:
+        if len(keys) == 1:
+            return Changed(refused=1)
+    half = len(keys) // 2
+    return _plus(
+        _change(connection, terms, statement, keys[:half], condition),
+        _change(connection, terms, statement, keys[half:], condition),
+    )
+
+
+def _by_stage(
+    connection: Connection, lexicon: Lexicon, rows: Sequence[Any], override: str | None
+) -> dict[str, list[Key]]:
+    """The keys of these rows, by the stage at which each begins again."""
+    queue = lexicon.terms.queue
+    first = queue.steps[0].name
+    if override is not None or len(queue.steps) == 1:
+        return {override or first: _keys(queue, rows)}
+    key_of = RowLoader(lexicon.terms).key_of
+    texts = [queue.key_text(key_of(key)) for key in _keys(queue, rows)]
+    dead = [text for text, row in zip(texts, rows, strict=True) if lexicon.kind(row.raw_state) is Kind.DEAD]
+    # A stage that is not declared any more can't be resumed.
+    failed = {
+        text: stage
+        for text, stage in last_failed_stages(connection, queue, dead).items()
+        if any(step.name == stage for step in queue.steps)
+    }
+    found: dict[str, list[Key]] = {}
+    for key, text, row in zip(_keys(queue, rows), texts, rows, strict=True):
+        word = lexicon.word(row.raw_state)
+        own = None if word is None else queue.vocabulary.step_of(word)
+        found.setdefault(own.name if own else failed.get(text, first), []).append(key)
+    return found
+
+
+def _keys(queue: Queue[Any], rows: Sequence[Any]) -> list[Key]:
+    """The raw keys, which name the rows."""
+    return [tuple(row[: len(queue.key)]) for row in rows]
+
+
+def _plus(one: Changed, other: Changed) -> Changed:
+    return Changed(one.rows + other.rows, one.refused + other.refused)
+
+
+async def _tell(store: Store, queue: Queue[Any]) -> None:
+    """Rows became ready behind the watermark, while workers may sleep."""
+    store.forget(queue)
+    await store.rouse([queue])

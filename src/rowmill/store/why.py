@@ -1,0 +1,163 @@
+"""Why a row is not worked on: everything that holds it, and what to do about it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from rowmill.model.lifecycle import Kind
+from rowmill.model.words import Step
+from rowmill.store import activity, pausing
+from rowmill.store.activity import seconds_between
+from rowmill.store.browse import RowView, find_row, history
+from rowmill.store.keys import parse_key, scalar
+from rowmill.store.lexicon import Lexicon
+from rowmill.store.moment import as_moment
+from rowmill.store.terms import Terms
+from rowmill.store.upkeep import in_words, keys_in
+
+
+class Reason(StrEnum):
+    """What can hold a row."""
+
+    LEASED = "leased"
+    LEASE_EXPIRED = "lease_expired"
+    NO_LEASE = "no_lease"
+    BACKOFF = "backoff"
+    PAUSED = "paused"
+    ORDER = "order"
+    NO_HANDLER = "no_handler"
+    NO_WORKER = "no_worker"
+    DEAD = "dead"
+    DONE = "done"
+    CANCELLED = "cancelled"
+    UNKNOWN_WORD = "unknown_word"
+    NO_STATE = "no_state"
+    READY = "ready"
+    """Nothing holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """One thing that holds a row, in a sentence, and the facts behind it."""
+
+    reason: Reason
+    text: str
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def why(connection: Connection, terms: Terms, key: str) -> tuple[RowView, list[Hold]]:
+    """A row, and all that holds it, the most telling first; never empty."""
+    row = find_row(connection, terms, key)
+    if row.state is None:
+        return row, [Hold(Reason.NO_STATE, "it has no state (NULL), so nobody claims it: set one")]
+    match row.kind:
+        case Kind.RUNNING:
+            return row, [_lease(connection, terms, row, key)]
+        case Kind.READY | Kind.WAITING:
+            step = terms.queue.step(row.stage)
+            holds = list(_claimable(connection, terms, row, step, key))
+            return row, holds or [Hold(Reason.READY, "nothing holds it: a worker takes it when its turn comes")]
+        case Kind.DEAD:
+            return row, [_dead(connection, terms, key)]
+        case Kind.DONE:
+            return row, [Hold(Reason.DONE, "it is done" + _at(row), {"finished_at": row.finished_at})]
+        case Kind.CANCELLED:
+            return row, [Hold(Reason.CANCELLED, "it was cancelled" + _at(row), {"finished_at": row.finished_at})]
+    known = ", ".join(map(Lexicon(terms).text, Lexicon(terms).words))
+    text = f"its state {row.state} is a word that the queue does not know, so nobody claims it. Known: {known}"
+    return row, [Hold(Reason.UNKNOWN_WORD, text, {"state": row.state})]
+
+
+def _at(row: RowView) -> str:
+    return f", since {row.finished_at:%Y-%m-%d %H:%M:%S} UTC" if row.finished_at else ""
+
+
+def _lease(connection: Connection, terms: Terms, row: RowView, key: str) -> Hold:
+    if row.worker is None or row.leased_until is None:
+        text = "it is called running, but nobody holds a lease on it. A rescue gives it one, and it back when that ends"
+        return Hold(Reason.NO_LEASE, text)
+    left = _seconds_left(connection, terms, "leased_until", key)
+    holder = activity.worker(connection, row.worker)
+    facts: dict[str, Any] = {"worker": row.worker, "leased_until": row.leased_until, "seconds_left": round(left, 3)}
+    who = f"worker {row.worker}"
+    if holder is not None:
+        facts |= {"host": holder.host, "pid": holder.pid, "alive": holder.alive, "seen_at": holder.seen_at}
+        who += f" ({holder.host}, process {holder.pid}, {'alive' if holder.alive else 'no sign of life'})"
+    if left < 0:
+        text = f"the lease of {who} ran out {-left:.0f} s ago. The next rescue gives the row back: rowmill rescue"
+        return Hold(Reason.LEASE_EXPIRED, text, facts)
+    return Hold(Reason.LEASED, f"{who} works on it; its lease ends in {left:.0f} s unless it is renewed", facts)
+
+
+def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, key: str) -> Iterator[Hold]:
+    queue = terms.queue
+    pauses = pausing.paused(connection, queue)
+    for stage in (pausing.WHOLE, step.name):
+        if stage in pauses:
+            what = f"stage {stage}" if stage else f"queue {queue.name}"
+            command = f"rowmill resume {queue.name}" + (f" --stage {stage}" if stage else "")
+            since = {"stage": stage or None, "since": as_moment(pauses[stage])}
+            yield Hold(Reason.PAUSED, f"{what} is paused. Go on with: {command}", since)
+    if row.available_at is not None:
+        left = _seconds_left(connection, terms, "available_at", key)
+        if left > 0:
+            after = f" after {row.attempts} attempts" if row.attempts else ""
+            until = {"available_at": row.available_at, "seconds_left": round(left, 3)}
+            yield Hold(Reason.BACKOFF, f"it waits for its time{after}: {left:.0f} s more", until)
+    earlier = _held_by(connection, terms, key)
+    if earlier is not None:
+        text = f"row {earlier['key']} of the same {queue.per.name if queue.per is not None else ''} comes first"
+        yield Hold(Reason.ORDER, f"{text}, and is {earlier['state']}", earlier)
+    if step.name not in queue.handlers:
+        yield Hold(Reason.NO_HANDLER, f"stage {step.name} has no handler in this application", {"stage": step.name})
+    if not any(queue.name in one.queues for one in activity.workers(connection) if one.alive):
+        yield Hold(Reason.NO_WORKER, f"no living worker serves queue {queue.name}. Start one with: rowmill work")
+
+
+def _dead(connection: Connection, terms: Terms, key: str) -> Hold:
+    queue, last = terms.queue, next(iter(reversed(history(connection, terms, key))), None)
+    retry = f"Try again with: rowmill requeue {queue.name} --key {key}"
+    if last is None:
+        return Hold(Reason.DEAD, f"it is dead, and no failed attempt of it is known. {retry}")
+    facts = {"code": last.code, "stage": last.stage, "attempt": last.attempt, "ended_at": last.ended_at}
+    return Hold(
+        Reason.DEAD, f"it is dead: attempt {last.attempt} of stage {last.stage} failed with {last.code}. {retry}", facts
+    )
+
+
+# served by: the primary key
+def _seconds_left(connection: Connection, terms: Terms, role: str, key: str) -> float:
+    """By the database's clock."""
+    column = terms.queue.columns[role]
+    now = sa.literal_column(terms.now(role), column.type).label("now")
+    row = connection.execute(
+        sa.select(column.label("at"), now).where(keys_in(terms, [parse_key(terms.queue, key)]))
+    ).one()
+    return seconds_between(terms.queue, row.now, row.at)
+
+
+# served by: the in-order index
+def _held_by(connection: Connection, terms: Terms, key: str) -> dict[str, Any] | None:
+    """The first row of the same key that has to be finished before this one."""
+    queue = terms.queue
+    if queue.per is None:
+        return None
+    # By name: == between columns makes SQL, not an answer.
+    sequence = list({column.name: column for column in (*queue.per_by, *queue.key)}.values())
+    mine = [parse_key(queue, key)]
+    this = connection.execute(sa.select(queue.per.label("per_key"), *sequence).where(keys_in(terms, mine))).one()
+    values = [sa.literal(value, column.type) for value, column in zip(this[1:], sequence, strict=True)]
+    row = connection.execute(
+        sa.select(*queue.key, Lexicon(terms).raw_state.label("r_state"))
+        .where(queue.per == this.per_key, in_words(terms, terms.holding))
+        .where(sa.tuple_(*sequence) < sa.tuple_(*values))
+        .order_by(*sequence)
+        .limit(1)
+    ).first()
+    if row is None:
+        return None
+    return {"key": queue.key_text(scalar(tuple(row[: len(queue.key)]))), "state": str(row.r_state)}
