@@ -1,0 +1,133 @@
+"""The lines of Python that declare an adopted table."""
+
+import json
+from dataclasses import fields
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column
+
+from rowmill.model.lifecycle import Kind
+from rowmill.model.queue import Columns, Order, Queue
+from rowmill.store.adopt import lexicon
+from rowmill.store.adopt.guess import States, Wishes
+from rowmill.store.adopt.look import Look
+from rowmill.store.adopt.roles import Roles
+
+WIDTH = 100
+
+
+def declaration(
+    look: Look, queue: Queue[Any], columns: Columns, order: Order, states: States, roles: Roles, wishes: Wishes
+) -> str:
+    """Ready to paste: on a reflected Table; with what to add to an ORM class, if there is one."""
+    table = look.table
+    overrides = [f"    sa.Column({_literal(name)}, {_kind(queue.table.columns[name])})," for name in roles.types]
+    where = "" if table.schema is None else f"    schema={_literal(table.schema)},"
+    options = [*_call("columns", "Columns", _differing(columns)), *_call("states", "States", _states(states))]
+    if order != Order():
+        options += _call("order", "Order", _set_fields(order))
+    options.append(f"    lease={_seconds(wishes.lease)},")
+    if queue.epoch != "s":
+        options.append(f"    epoch={_literal(queue.epoch)},")
+    name = lexicon.plain(table.name) or "rows"
+    on_expression = queue.priority is not None and queue.priority.nullable
+    quiet = [] if not on_expression else [
+        "",
+        "# SQLAlchemy can't reflect an index on an expression, and says so.",
+        'warnings.filterwarnings("ignore", message="Skipped unsupported reflection of expression-based index")',
+    ]  # fmt: skip
+    lines = [
+        *(["import warnings", ""] if quiet else []),
+        "import rowmill as rm",
+        "import sqlalchemy as sa",
+        *quiet,
+        "",
+        "mill = rm.Mill()  # the database of DATABASE_URL",
+        "",
+        f"{name}_table = sa.Table(",
+        f"    {_literal(table.name)},",
+        "    sa.MetaData(),",
+        *overrides,
+        *([where] if where else []),
+        "    autoload_with=mill.store.sync_engine,",
+        ")",
+        f"{name} = mill.queue(",
+        f"    {name}_table,",
+        *options,
+        ")",
+        "",
+        "",
+        f"@{name}.handler(concurrency=8)",
+        "async def work(lease: rm.Lease[rm.Record]) -> None:",
+        "    ...  # your work on lease.row",
+    ]
+    added = [column for column in queue.table.columns if column.name not in table.columns]
+    if added:
+        lines += ["", "# An ORM class goes in the place of the Table. Add to it:"]
+        lines += [f"#     {_attribute(column)}" for column in added]
+    return "\n".join(lines) + "\n"
+
+
+def _kind(column: "Column[Any]") -> str:
+    match column.type:
+        case sa.DateTime(timezone=True):
+            return "sa.DateTime(timezone=True)"
+        case sa.DateTime():
+            return "sa.DateTime"
+        case sa.BigInteger():
+            return "sa.BigInteger"
+        case sa.Integer():
+            return "sa.Integer"
+        case sa.Numeric():
+            return "sa.Float"
+        case _:
+            return "sa.Text"
+
+
+def _attribute(column: "Column[Any]") -> str:
+    python = {"sa.BigInteger": "int", "sa.Integer": "int", "sa.Text": "str"}.get(_kind(column), "datetime")
+    optional = " | None" if column.nullable else ""
+    default = ""
+    if column.server_default is not None:
+        arg = getattr(column.server_default, "arg", "")
+        default = f", server_default={_literal(str(getattr(arg, 'text', arg)))}"
+    return f"{column.name}: Mapped[{python}{optional}] = mapped_column({_kind(column)}{default})"
+
+
+def _differing(columns: Columns) -> dict[str, Any]:
+    given = Columns()
+    return {role: name for role, name in columns.items() if getattr(given, role) != name}
+
+
+def _set_fields(value: Any) -> dict[str, Any]:
+    return {f.name: getattr(value, f.name) for f in fields(value) if getattr(value, f.name) != f.default}
+
+
+def _states(states: States) -> dict[str, Any]:
+    found = {}
+    for kind in Kind:
+        words = states.words.get(kind, ())
+        if words:
+            found[str(kind)] = words[0] if len(words) == 1 else words
+    return found
+
+
+def _call(option: str, name: str, values: dict[str, Any]) -> list[str]:
+    """`option=rm.Name(…),`, on one line if it fits."""
+    given = [f"{key}={_literal(value)}" for key, value in values.items()]
+    line = f"    {option}=rm.{name}({', '.join(given)}),"
+    if len(line) <= WIDTH:
+        return [line]
+    return [f"    {option}=rm.{name}(", *(f"        {part}," for part in given), "    ),"]
+
+
+def _literal(value: Any) -> str:
+    """As a formatter would write it, with double quotes."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_literal, value))}{',' if len(value) == 1 else ''})"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def _seconds(seconds: float) -> str:
+    return f"rm.minutes({seconds / 60:g})" if seconds % 60 == 0 else f"rm.seconds({seconds:g})"

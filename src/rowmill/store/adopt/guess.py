@@ -1,0 +1,235 @@
+"""The column that holds the state, and what its words mean."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Connection
+
+from rowmill.model.lifecycle import Kind
+from rowmill.model.queue import EpochUnit
+from rowmill.model.words import Word
+from rowmill.store.adopt import lexicon
+from rowmill.store.adopt.look import MANY_WORDS, Look, Words, words_in
+
+NEEDED = (Kind.READY, Kind.RUNNING, Kind.DONE, Kind.DEAD)
+DEFAULT_LEASE = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the caller knows better than a guess."""
+
+    state: str | None = None
+    words: Mapping[Kind, tuple[str, ...]] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """By role; `priority` among them."""
+    lower_first: bool = False
+    epoch: EpochUnit | None = None
+    lease: float = DEFAULT_LEASE
+
+
+@dataclass(slots=True)
+class States:
+    """The words of a table, by meaning."""
+
+    column: str | None
+    """None: no column holds a state, so one must be added."""
+    words: dict[Kind, tuple[Word, ...]] = field(default_factory=dict)
+    unknown: dict[Any, int] = field(default_factory=dict)
+    """Words that mean nothing to us, with the rows seen; None is a NULL."""
+    seen: dict[Any, int] = field(default_factory=dict)
+    seen_all: bool = True
+    doubts: list[str] = field(default_factory=list)
+    """What a person must confirm before anything is changed."""
+    notes: list[str] = field(default_factory=list)
+
+
+def guess_states(connection: Connection, look: Look, wishes: Wishes) -> States:
+    """Find the column and read its words: those of the caller first, then what they are called."""
+    column, seen = find_state_column(connection, look, wishes.state)
+    if column is None or seen is None:
+        states = States(None, dict(_chosen(wishes, None)))
+        states.notes.append("no column holds a state: one is added")
+    else:
+        states = States(column.name, seen=seen.counts, seen_all=seen.complete)
+        allowed = allowed_words(look, column)
+        vocabulary = list(dict.fromkeys([*seen.known, *allowed, *_default_of(column)]))
+        states.words = dict(_chosen(wishes, column))
+        left = [word for word in vocabulary if not any(word in words for words in states.words.values())]
+        if isinstance(column.type, sa.Integer):
+            _read_codes(states, left, column)
+        else:
+            _read_words(states, [str(word) for word in left], seen)
+        mapped = {word for words in states.words.values() for word in words}
+        states.unknown = {word: n for word, n in seen.counts.items() if word not in mapped}
+    _complete(states, look)
+    return states
+
+
+def find_state_column(
+    connection: Connection, look: Look, wanted: str | None
+) -> "tuple[Column[Any] | None, Words | None]":
+    """The column whose name says state and whose few words are known ones."""
+    if wanted is not None:
+        column = look.table.columns[wanted]
+        return column, words_in(connection, look, column)
+    best: tuple[int, Column[Any], Words] | None = None
+    for column in look.table.columns:
+        named = _name_score(column)
+        if column.primary_key or column.foreign_keys or not _may_hold_states(column):
+            continue
+        if not named and isinstance(column.type, sa.Integer):
+            continue
+        words = words_in(connection, look, column)
+        if len(words.counts) > MANY_WORDS:
+            continue
+        kinds = {lexicon.meaning(lexicon.plain(str(word)), frozenset()) for word in words.known} - {None}
+        score = named + 2 * len(kinds)
+        if (named or len(kinds) >= 2) and (best is None or score > best[0]):
+            best = score, column, words
+    return (best[1], best[2]) if best else (None, None)
+
+
+def _name_score(column: "Column[Any]") -> int:
+    last = lexicon.plain(column.name).rsplit("_", 1)[-1]
+    return 3 if last in lexicon.STATE_NAMES else 1 if last in lexicon.WEAK_STATE_NAMES else 0
+
+
+def _may_hold_states(column: "Column[Any]") -> bool:
+    return isinstance(column.type, (sa.String, sa.Integer))
+
+
+def _chosen(wishes: Wishes, column: "Column[Any] | None") -> Iterable[tuple[Kind, tuple[Word, ...]]]:
+    numbers = column is not None and isinstance(column.type, sa.Integer)
+    for kind, words in wishes.words.items():
+        if words:
+            yield kind, tuple(int(word) if numbers and re.fullmatch(r"-?\d+", word) else word for word in words)
+
+
+def allowed_words(look: Look, column: "Column[Any]") -> list[Word]:
+    """The words that an enum type or a CHECK allows; none if anything goes."""
+    if isinstance(column.type, sa.Enum):
+        return list(column.type.enums)
+    for _, condition in look.checks:
+        words = words_of_check(condition, column.name)
+        if words:
+            return [int(word) for word in words] if isinstance(column.type, sa.Integer) else list(words)
+    return []
+
+
+def words_of_check(condition: str, column: str) -> list[str]:
+    """The words of `status IN ('a', 'b')`, in either database's spelling; none for a condition of another kind."""
+    bare = re.sub(r"::\w+( varying)?(\[\])?", "", condition).replace("(", " ").replace(")", " ").replace('"', " ")
+    listed = re.fullmatch(
+        rf"\s*\[?`?{re.escape(column)}`?\]?\s+(?:=\s*any\s+array\s*\[(?P<array>.*)\]|in\s+(?P<list>.*))\s*",
+        bare,
+        re.IGNORECASE | re.DOTALL,
+    )
+    if listed is None:
+        return []
+    inside = listed["array"] if listed["array"] is not None else listed["list"]
+    if not re.fullmatch(r"(\s*('(?:[^']|'')*'|-?\d+)\s*,?)+", inside):
+        return []
+    return [
+        text.replace("''", "'") if text or not number else number
+        for text, number in re.findall(r"'((?:[^']|'')*)'|(-?\d+)", inside)
+    ]
+
+
+def _default_of(column: "Column[Any]") -> list[Word]:
+    """The word that new rows get."""
+    default = column.server_default
+    text = str(getattr(getattr(default, "arg", None), "text", None) or getattr(default, "arg", ""))
+    literal = re.match(r"\s*'((?:[^']|'')*)'", text) or re.match(r"\s*(-?\d+)\s*$", text)
+    if literal is None:
+        return []
+    return [int(literal[1])] if isinstance(column.type, sa.Integer) else [literal[1].replace("''", "'")]
+
+
+def _read_words(states: States, vocabulary: list[str], seen: Words) -> None:
+    prefix = lexicon.shared_prefix([lexicon.plain(word) for word in vocabulary])
+    plain = {word: lexicon.plain(word).removeprefix(prefix) for word in vocabulary}
+    others = frozenset(plain.values())
+    by_kind: dict[Kind, list[str]] = {}
+    for word in vocabulary:
+        kind = lexicon.meaning(plain[word], others)
+        if kind is not None and kind not in states.words:
+            by_kind.setdefault(kind, []).append(word)
+    for kind, words in by_kind.items():
+        rank = lexicon.WORDS[kind].index
+        # The word that most rows have is the one to write; of two that none has, the better known.
+        words.sort(key=lambda word: (-seen.counts.get(word, 0) if kind is not Kind.READY else 0, rank(plain[word])))
+        together = words
+        if kind in (Kind.READY, Kind.WAITING):
+            together = words[:1]
+        elif kind is Kind.RUNNING and len(words) > 1:
+            together = [word for word in words if plain[word] in lexicon.SAME_AS_RUNNING] or words[:1]
+        states.words[kind] = tuple(together)
+        for word in words:
+            if word not in together:
+                states.notes.append(
+                    f"{word!r} may mean {kind} too; its rows are left alone unless you say --{kind} {word}"
+                )
+    if len(by_kind.get(Kind.DEAD, [])) > 1:
+        states.notes.append(
+            f"{_listed(states.words[Kind.DEAD])} are all taken for dead, which is safe: such rows are never tried "
+            "again by themselves. If one of them is meant to be, say --waiting WORD"
+        )
+
+
+def _read_codes(states: States, left: list[Any], column: "Column[Any]") -> None:
+    """Numbers mean what the column's comment says, or what is usual; the latter must be confirmed."""
+    commented = {
+        int(code): lexicon.meaning(lexicon.plain(word), frozenset())
+        for code, word in re.findall(r"(-?\d+)\s*(?:=>?|:|-|is)\s*([A-Za-z][\w -]*)", column.comment or "")
+    }
+    if any(commented.values()):
+        for code, kind in commented.items():
+            if kind is not None and kind not in states.words:
+                states.words[kind] = (code,)
+        return
+    codes = {word for word in left if isinstance(word, int)}
+    missing = [kind for kind in NEEDED if kind not in states.words]
+    if not missing:
+        return
+    used = {word for words in states.words.values() for word in words}
+    for usual in lexicon.CODES:
+        if codes and codes <= set(usual.values()) and not used:
+            for kind, code in usual.items():
+                if kind in NEEDED or code in codes:
+                    states.words[kind] = (code,)
+            break
+    missing = [kind for kind in NEEDED if kind not in states.words] or missing
+    states.doubts.append(
+        f"column {column.name} holds numbers, and what they mean is a guess: say it with "
+        + " ".join(f"--{kind} N" for kind in missing)
+    )
+
+
+def _complete(states: States, look: Look) -> None:
+    """Every state needs a word: where the table has none yet, one in its style."""
+    known = [word for words in states.words.values() for word in words]
+    numbers = [word for word in [*known, *states.seen] if isinstance(word, int)]
+    for kind in NEEDED:
+        if states.words.get(kind):
+            continue
+        new: Word
+        if states.column is None or states.words.get(Kind.READY) == ("ready",):
+            new = str(kind)
+        elif numbers or isinstance(look.table.columns[states.column].type, sa.Integer):
+            new = max([*numbers, -1]) + 1
+            numbers.append(new)
+        else:
+            new = lexicon.in_style(lexicon.WRITTEN[kind], [str(word) for word in known])
+        states.words[kind] = (new,)
+        if states.column is not None:
+            states.notes.append(f"there is no word for {kind} yet: {new!r} is used")
+            if kind is Kind.READY and states.seen:
+                states.doubts.append("no word of this table says which rows are ready: say it with --ready WORD")
+
+
+def _listed(words: Iterable[Word]) -> str:
+    return ", ".join(repr(word) for word in words)

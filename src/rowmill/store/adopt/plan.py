@@ -1,0 +1,59 @@
+"""What a table lacks to be a queue, as steps of a migration in the order in which they are made."""
+
+from sqlalchemy import Connection
+
+from rowmill.store import indexes, schema
+from rowmill.store.adopt import rows
+from rowmill.store.adopt.change import Change, Part, Plan
+from rowmill.store.adopt.look import Look
+from rowmill.store.adopt.plan_columns import UNFILLED, add_columns, filled, loosen_columns, missing_columns, not_null
+from rowmill.store.adopt.plan_indexes import make_indexes
+from rowmill.store.adopt.plan_words import allow_words
+from rowmill.store.terms import Terms
+
+
+def make_plan(connection: Connection, terms: Terms, look: Look, finished: str | None = None) -> Plan:
+    """Compare what the queue needs with what the database has. `finished` is a condition for rows that are done,
+    for a table that gets its state column only now."""
+    plan = Plan()
+    if not look.is_table:
+        plan.obstacles.append(f"{look.table.name} is a view or a foreign table: adopt the table behind it")
+        return plan
+    if not look.table.primary_key.columns:
+        plan.obstacles.append(
+            f"table {look.table.name} has no primary key: a row could not be told from another. Give it one, as in: "
+            f"ALTER TABLE {terms.table} ADD COLUMN id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+        )
+        return plan
+    postgres = connection.dialect.name == "postgresql"
+    plan.changes += allow_words(plan, terms, look, postgres)
+    missing = missing_columns(plan, terms, look)
+    plan.changes += add_columns(terms, look, missing, postgres)
+    plan.changes += loosen_columns(plan, terms, look, postgres)
+    if look.own_version != schema.VERSION:
+        plan.changes.append(Change(Part.OWN, _own(look.own_version)))
+    plan.changes += make_indexes(connection, plan, terms, look, all_missing=bool(missing))
+    if postgres and not indexes.has_wake_trigger(connection, terms):
+        plan.changes.append(
+            Change(
+                Part.TRIGGER,
+                "no trigger wakes a sleeping worker when rows come in",
+                tuple(indexes.wake_trigger(terms)),
+                (f"DROP TRIGGER IF EXISTS rowmill_wake ON {terms.table}",),
+            )
+        )
+    state = look.table.columns.get(terms.queue.columns["state"].name)
+    unfilled = not look.empty and (state is None or state.comment == UNFILLED)
+    for what, fill in rows.fills(connection, terms, look, missing, finished, unfilled=unfilled):
+        plan.changes.append(Change(Part.ROWS, what, (fill.statement(terms.table),), fill=fill))
+    if unfilled and postgres:
+        if not terms.queue.columns["state"].nullable:
+            plan.changes.append(not_null(terms, terms.state))
+        plan.changes.append(filled(terms))
+    return plan
+
+
+def _own(found: int | None) -> str:
+    if found is None:
+        return "Rowmill's own tables are not there yet"
+    return f"Rowmill's own tables are at version {found}, this code needs {schema.VERSION}"

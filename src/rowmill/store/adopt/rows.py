@@ -1,0 +1,126 @@
+"""What rows that are there already must be given, so that none is lost, repeated, or taken for stuck."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Connection
+
+from rowmill.model.lifecycle import UNFINISHED, Kind
+from rowmill.store.adopt.fill import Fill
+from rowmill.store.adopt.look import Look, samples
+from rowmill.store.adopt.plan_words import word_text
+from rowmill.store.adopt.times import sorts_wrongly
+from rowmill.store.index_facts import IndexState, index_states
+from rowmill.store.indexes import queue_indexes
+from rowmill.store.terms import Terms, bare
+from rowmill.store.upkeep import in_words
+
+
+def fills(
+    connection: Connection,
+    terms: Terms,
+    look: Look,
+    missing: Mapping[str, "Column[Any]"],
+    finished: str | None,
+    *,
+    unfilled: bool,
+) -> Iterator[tuple[str, Fill]]:
+    """(what is wrong, what to write)."""
+    if unfilled:
+        yield from _states(terms, look, finished, connection.dialect.name == "postgresql")
+    if "state" in missing:
+        return
+    yield from _leases(connection, terms, look, missing)
+    if "attempts" not in missing:
+        yield from _attempts(connection, terms, look)
+    for role in ("available_at", "leased_until"):
+        if role not in missing and connection.dialect.name == "sqlite":
+            yield from _times(connection, terms, look, role)
+
+
+def _fill(look: Look, sets: str, where: str, *, walk: bool) -> Fill:
+    return Fill(look.table.name, look.table.schema, sets, where, walk)
+
+
+def _states(terms: Terms, look: Look, finished: str | None, postgres: bool) -> Iterator[tuple[str, Fill]]:
+    done, ready = terms.word(terms.queue.vocabulary.done[0]), terms.word(terms.queue.steps[0].ready[0])
+    if postgres:
+        value = ready if finished is None else f"CASE WHEN {finished} THEN {done} ELSE {ready} END"
+        yield "rows have no state yet", _fill(look, f"{terms.state} = {value}", f"{terms.state} IS NULL", walk=True)
+    elif finished is not None:
+        # The new column's default made every row ready, in this same transaction.
+        where = f"{terms.state} = {ready} AND {finished}"
+        yield "rows that are done have no state yet", _fill(look, f"{terms.state} = {done}", where, walk=False)
+
+
+def _leases(
+    connection: Connection, terms: Terms, look: Look, missing: Mapping[str, "Column[Any]"]
+) -> Iterator[tuple[str, Fill]]:
+    """Rows in progress belong to somebody: they are left alone for a lease, and rescued only after it."""
+    column = terms.queue.columns["leased_until"]
+    for step in terms.queue.steps:
+        until = terms.later("leased_until", repr(float(step.lease)))
+        without = f"{terms.leased_until} IS NULL"
+        if "lease" in missing and "leased_until" not in missing:
+            # An end of a lease that the table's own code wrote, and may not have kept to.
+            without = f"({without} OR {terms.leased_until} < {terms.now('leased_until')})"
+        where = f"{terms.is_in(step.running)} AND {without}"
+        if (
+            column.name in look.table.columns
+            and not look.elsewhere
+            and not _any_running_without(connection, terms, look, where)
+        ):
+            continue
+        what = f"rows in progress ({', '.join(map(str, step.running))}) have no lease: they get one of {step.lease:g} s"
+        yield what, _fill(look, f"{terms.leased_until} = {until}", where, walk=False)
+
+
+def _any_running_without(connection: Connection, terms: Terms, look: Look, where: str) -> bool:
+    """Looks only where that is quick; otherwise the answer is that there may be some."""
+    if not look.exact:
+        running = [index for index in queue_indexes(terms) if index.serves == "rescue"]
+        if index_states(connection, terms, running)[running[0].name] is not IndexState.GOOD:
+            return True
+    some = sa.select(sa.literal(1)).select_from(look.table).where(sa.literal_column(where)).limit(1)
+    return connection.scalar(some) is not None
+
+
+def _attempts(connection: Connection, terms: Terms, look: Look) -> Iterator[tuple[str, Fill]]:
+    column = look.table.columns[terms.queue.columns["attempts"].name]
+    if not column.nullable:
+        return
+    unfinished = terms.queue.vocabulary.all_of(UNFINISHED)
+    state = look.table.columns[terms.queue.columns["state"].name]
+    texts = [word_text(terms, word) for word in unfinished]
+    for sample in samples(look.table, [column], lambda rows: _is_one_of(rows.c[state.key], texts)):
+        found = sample.subquery()
+        seen = connection.scalar(sa.select(sa.literal(1)).where(found.c[column.key].is_(None)).limit(1))
+        if seen or look.elsewhere:
+            where = f"{terms.is_in(unfinished)} AND {terms.attempts} IS NULL"
+            yield "rows have no count of attempts", _fill(look, f"{terms.attempts} = 0", where, walk=True)
+            return
+
+
+def _is_one_of(column: Any, words: list[str]) -> "sa.ColumnElement[bool]":
+    return sa.cast(column, sa.String).in_(words)
+
+
+def _times(connection: Connection, terms: Terms, look: Look, role: str) -> Iterator[tuple[str, Fill]]:
+    """SQLite compares times as text: those written in another way must become like ours."""
+    column = terms.queue.columns[role]
+    if not isinstance(bare(column, terms.dialect), sa.DateTime):
+        return
+    kinds = {Kind.READY, Kind.WAITING} if role == "available_at" else {Kind.RUNNING}
+    waiting = in_words(terms, terms.queue.vocabulary.all_of(frozenset(kinds)))
+    found = look.table.columns[column.name]
+    raw = sa.type_coerce(found, sa.types.NullType())
+    values = connection.scalars(sa.select(raw).where(waiting, found.is_not(None)).limit(2000))
+    if not any(sorts_wrongly(value) for value in values):
+        return
+    name = terms.name(column)
+    words = terms.is_in(terms.queue.vocabulary.all_of(frozenset(kinds)))
+    other = f"(substr({name}, 11, 1) = 'T' OR substr({name}, 20) LIKE '%+%' OR substr({name}, 20) LIKE '%-%')"
+    sets = f"{name} = coalesce(strftime('%Y-%m-%d %H:%M:%f000', {name}), {name})"
+    where = f"{words} AND {other} AND strftime('%s', {name}) IS NOT NULL"
+    yield f"times in {column.name} are written so that they sort wrongly", _fill(look, sets, where, walk=True)

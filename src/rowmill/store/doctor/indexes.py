@@ -1,0 +1,170 @@
+"""Are the indexes there, valid, and reached by the statements that need them?"""
+
+import json
+import re
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy.exc import OperationalError
+
+from rowmill.model.lifecycle import DONE
+from rowmill.model.words import Step
+from rowmill.store import order_sql, postgres_sql, raw_sql, sqlite_sql
+from rowmill.store.adopt.change import Plan
+from rowmill.store.adopt.plan_words import allow_words
+from rowmill.store.doctor.finding import Finding, Patient, Severity
+from rowmill.store.index_facts import IndexState, bare_name, index_states
+from rowmill.store.indexes import has_wake_trigger, queue_indexes, ready_index
+from rowmill.store.postgres_sql import PostgresTerms
+from rowmill.store.sqlite_sql import SqliteTerms
+from rowmill.store.watermark import Shape, Stretch, Watermark
+
+SAID = {
+    IndexState.MISSING: (Severity.ERROR, "index_missing", "is missing: every {serves} reads the whole table"),
+    IndexState.INVALID: (
+        Severity.ERROR,
+        "index_invalid",
+        "is invalid, because making it failed: it costs every write and serves no {serves}",
+    ),
+    IndexState.OTHER: (
+        Severity.WARNING,
+        "index_differs",
+        "was made for other words or columns than the queue has: the {serves} may not find rows by it",
+    ),
+    IndexState.BUILDING: (Severity.INFO, "index_building", "is being made now: every {serves} is slow until then"),
+}
+
+
+def indexes(patient: Patient) -> Iterator[Finding]:
+    wanted = queue_indexes(patient.terms)
+    states = index_states(patient.connection, patient.terms, wanted)
+    for index in wanted:
+        state = states[index.name]
+        if state is not IndexState.GOOD:
+            severity, code, text = SAID[state]
+            fix = "wait for it" if state is IndexState.BUILDING else patient.adopt
+            yield patient.finding(severity, code, f"index {bare_name(index)} {text.format(serves=index.serves)}", fix)
+
+
+def words_allowed(patient: Patient) -> Iterator[Finding]:
+    """Does an enum type or a CHECK refuse a word that the queue writes?"""
+    plan = Plan()
+    changes = list(allow_words(plan, patient.terms, patient.look, patient.postgres))
+    for what in [change.what for change in changes] + plan.obstacles:
+        yield patient.finding(Severity.ERROR, "word_refused", what, patient.adopt)
+
+
+def trigger(patient: Patient) -> Iterator[Finding]:
+    if patient.postgres and not has_wake_trigger(patient.connection, patient.terms):
+        yield patient.finding(
+            Severity.WARNING,
+            "trigger_missing",
+            "no trigger wakes a sleeping worker when rows come in: they wait for its next look, up to some seconds",
+            "rowmill migrate",
+        )
+
+
+def plans(patient: Patient) -> Iterator[Finding]:
+    """Asks the planner, with the statements and settings of a worker. Only where the indexes are there."""
+    states = index_states(patient.connection, patient.terms, queue_indexes(patient.terms))
+    if not set(states.values()) <= {IndexState.GOOD, IndexState.OTHER}:
+        return
+    explain = _explain_postgres if patient.postgres else _explain_sqlite
+    for step in patient.terms.queue.steps:
+        for what, statement, served_by in _statements(patient, step):
+            reason = explain(patient, statement, served_by)
+            if reason is not None:
+                yield patient.finding(
+                    Severity.ERROR,
+                    "index_unreachable",
+                    f"the {what} of stage {step.name} is not served by {' or '.join(served_by) or 'the primary key'}: "
+                    f"{reason}",
+                    "see what forbids it: settings of role or database (enable_indexscan), collations, row security",
+                )
+                break
+
+
+def _statements(patient: Patient, step: Step) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """(what, statement, indexes of which one must be in its plan; none for the primary key)."""
+    terms = patient.terms
+    ready = (bare_name(ready_index(terms, step)),)
+    if isinstance(terms, PostgresTerms):
+        if terms.queue.per is not None:
+            free = order_sql.oldest_free(terms, step, "$2")
+            yield "claim", postgres_sql.claim_in_order(terms, step, free), ready
+        else:
+            for shape in _shapes(patient):
+                yield "claim", postgres_sql.claim(terms, step, shape), ready
+        yield "settling", postgres_sql.settle(terms, step, DONE, ()), ()
+    elif isinstance(terms, SqliteTerms):
+        if terms.queue.per is not None:
+            claims = [sqlite_sql.claim_of(terms, step, order_sql.oldest_free(terms, step, "?2"))]
+        else:
+            claims = [sqlite_sql.claim(terms, step, stretch) for stretch in (Stretch.AT_ONCE, Stretch.TIMED)]
+        for claim in claims:
+            yield "claim", sqlite_sql.by_index(terms, step, claim), ready
+        yield "settling", sqlite_sql.settle(terms, step, DONE, ()), ()
+
+
+def _shapes(patient: Patient) -> list[Shape]:
+    """A claim from the start, and one from a watermark."""
+    queue = patient.terms.queue
+    mark = Watermark(by_level=queue.priority is not None, nullable=bool(queue.columns["available_at"].nullable))
+    mark.start([None], 0.0)
+    return [mark.shape, tuple((stretch, True) for stretch, _ in mark.shape)]
+
+
+def _explain_postgres(patient: Patient, statement: str, served_by: tuple[str, ...]) -> str | None:
+    """Why no index serves the statement, under a generic plan, as a worker's becomes; None if one does."""
+    connection = patient.connection
+    name_of_plan = f"rowmill_doctor_{secrets.token_hex(8)}"
+    places = max(map(int, re.findall(r"\$(\d+)", statement)), default=0)
+    with connection.begin_nested() as trial:
+        for name, value in (*postgres_sql.SESSION.items(), ("plan_cache_mode", "force_generic_plan")):
+            if name.startswith(("enable_", "jit", "plan_")):
+                raw_sql.run(connection, f"SET LOCAL {name} = {value}")
+        raw_sql.run(connection, f"PREPARE {name_of_plan} AS {statement}")
+        nothing = f"({', '.join(['NULL'] * places)})" if places else ""
+        plan: Any = raw_sql.run(connection, f"EXPLAIN (FORMAT JSON) EXECUTE {name_of_plan}{nothing}").scalar()
+        raw_sql.run(connection, f"DEALLOCATE {name_of_plan}")
+        trial.rollback()
+    nodes = list(_nodes((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]))
+    table = patient.look.table.name
+    if any(node["Node Type"] == "Seq Scan" and node.get("Relation Name") == table for node in nodes):
+        return "it reads the whole table"
+    used = {str(node.get("Index Name")) for node in nodes if "Index Name" in node}
+    if served_by and not patient.look.partitioned and not used & set(served_by):
+        return "another index is used" if used else "no index is used"
+    if any("Sort" in node["Node Type"] for node in nodes):
+        return "rows are sorted for each claim"
+    return None
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from _nodes(child)
+
+
+def _explain_sqlite(patient: Patient, statement: str, served_by: tuple[str, ...]) -> str | None:
+    named = re.findall(r"(?<![:\w]):([a-z]\w*)", re.sub(r"'[^']*'", "''", statement))
+    given: Any = (
+        dict.fromkeys(named, 0) if named else (0,) * max(map(int, re.findall(r"\?(\d+)", statement)), default=0)
+    )
+    try:
+        rows = patient.connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", given)
+    except OperationalError:
+        return "it can't be used"
+    details = [str(row[-1]) for row in rows]
+    if served_by and not any(name in detail for name in served_by for detail in details):
+        return "no index is used"
+    if any(detail.startswith("SCAN") and "INDEX" not in detail and _is_table(patient, detail) for detail in details):
+        return "it reads the whole table"
+    if any("TEMP B-TREE FOR ORDER BY" in detail for detail in details):
+        return "rows are sorted for each claim"
+    return None
+
+
+def _is_table(patient: Patient, detail: str) -> bool:
+    return detail.removeprefix("SCAN ").startswith(patient.look.table.name)

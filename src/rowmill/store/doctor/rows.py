@@ -1,0 +1,179 @@
+"""Rows that are stuck, and rows that nobody will ever claim."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column
+
+from rowmill.model.lifecycle import CLAIMABLE, Kind
+from rowmill.store.activity import workers
+from rowmill.store.adopt.look import words_in
+from rowmill.store.adopt.plan_words import texts_of, word_text
+from rowmill.store.adopt.times import sorts_wrongly
+from rowmill.store.doctor.finding import Finding, Patient, Severity, many
+from rowmill.store.index_plans import index_plans
+from rowmill.store.pausing import paused
+from rowmill.store.terms import bare
+
+SHOWN = 10
+
+
+# served by: the partial index on running rows
+def running(patient: Patient) -> Iterator[Finding]:
+    """Rows in progress that nobody works on."""
+    terms, limits = patient.terms, patient.limits
+    words = terms.is_in(terms.queue.vocabulary.of(Kind.RUNNING))
+    late = terms.later("leased_until", repr(-limits.late))
+    without = _count(patient, f"{words} AND {terms.leased_until} IS NULL")
+    if without:
+        yield patient.finding(
+            Severity.WARNING,
+            "lease_missing",
+            f"{many(without, limits.most)} in progress without a lease: some other code writes the word for running",
+            f"rowmill rescue {patient.name} gives them one, and takes them back when it ends; stop the other code",
+        )
+    expired = _count(patient, f"{words} AND {terms.leased_until} < {late}")
+    if expired:
+        yield patient.finding(
+            Severity.ERROR,
+            "lease_expired",
+            f"{many(expired, limits.most)} in progress whose lease ran out more than {limits.late:g} s ago: "
+            "no worker rescues them",
+            f"rowmill rescue {patient.name}; then see that a worker runs: rowmill work {patient.name}",
+        )
+
+
+# served by: the ready index
+def waiting(patient: Patient) -> Iterator[Finding]:
+    """Is somebody there to work?"""
+    terms, queue = patient.terms, patient.terms.queue
+    stopped = paused(patient.connection, queue)
+    if stopped:
+        stages = ", ".join(filter(None, stopped)) or "all of it"
+        yield patient.finding(
+            Severity.INFO, "paused", f"the queue is paused ({stages})", f"rowmill resume {patient.name}"
+        )
+    if any(worker.alive and patient.name in worker.queues for worker in workers(patient.connection)):
+        return
+    due = _count(
+        patient,
+        f"{terms.is_in(queue.vocabulary.all_of(CLAIMABLE))} AND ({terms.available_at} IS NULL OR {terms.due})",
+    )
+    if due:
+        yield patient.finding(
+            Severity.WARNING,
+            "no_worker",
+            f"{many(due, patient.limits.most)} ready, and no worker of this queue gives a sign of life",
+            f"rowmill work {patient.name}",
+        )
+    held = f"{terms.is_in(queue.vocabulary.of(Kind.RUNNING))} AND {terms.leased_until} >= {terms.now('leased_until')}"
+    busy = _count(patient, held)
+    if busy:
+        yield patient.finding(
+            Severity.WARNING,
+            "running_without_worker",
+            f"{many(busy, patient.limits.most)} in progress, and no worker of this queue gives a sign of life",
+            f"rowmill work {patient.name}: it takes them back when their lease ends",
+        )
+
+
+# a bounded look: every row of a small table, a sample of a big one
+def words(patient: Patient) -> Iterator[Finding]:
+    """Words that the lifecycle does not know, no word at all, and how many are dead."""
+    column = patient.look.table.columns[patient.terms.queue.columns["state"].name]
+    seen = words_in(patient.connection, patient.look, column)
+    about = "" if seen.complete else " (of a sample)"
+    known = texts_of(patient.terms)
+    nothing = seen.counts.get(None, 0)
+    if nothing:
+        ready = patient.terms.word(patient.terms.queue.steps[0].ready[0])
+        yield patient.finding(
+            Severity.WARNING,
+            "state_null",
+            f"{nothing} rows without a state{about}: nobody will ever claim them",
+            f"UPDATE {patient.terms.table} SET {patient.terms.state} = {ready} WHERE {patient.terms.state} IS NULL, "
+            "if they should be worked on",
+        )
+    strangers = {str(word): count for word, count in seen.counts.items() if word is not None and str(word) not in known}
+    if strangers:
+        listed = ", ".join(f"{word[:40]!r} ({count})" for word, count in list(strangers.items())[:SHOWN])
+        yield patient.finding(
+            Severity.WARNING,
+            "unknown_words",
+            f"states that the queue does not know{about}: {listed}. Nobody will ever claim such rows",
+            "name them in States(...) or in a Stage, or put the rows into a state that it knows",
+        )
+    dead = {word_text(patient.terms, word) for word in patient.terms.queue.vocabulary.dead}
+    count = sum(number for word, number in seen.counts.items() if str(word) in dead)
+    if count:
+        yield patient.finding(
+            Severity.INFO,
+            "dead_rows",
+            f"{many(count, 10**9)} dead{about}",
+            f"rowmill list {patient.name} --state dead; rowmill requeue {patient.name}",
+        )
+
+
+# served by: the ready index
+def never_due(patient: Patient) -> Iterator[Finding]:
+    """Rows that are ready, but not in our time."""
+    terms = patient.terms
+    ready = terms.is_in(terms.queue.vocabulary.all_of(CLAIMABLE))
+    far = _count(patient, f"{ready} AND {terms.available_at} > {terms.later('available_at', repr(patient.limits.far))}")
+    if far:
+        yield patient.finding(
+            Severity.WARNING,
+            "far_future",
+            f"{many(far, patient.limits.most)} ready, but not available for more than a year, or ever",
+            "see who writes such times: milliseconds where seconds are meant, or 'infinity'. "
+            f"rowmill requeue {patient.name} --where … makes them available now",
+        )
+    column = terms.queue.columns["available_at"]
+    if not patient.postgres and isinstance(bare(column, terms.dialect), sa.DateTime):
+        raw = sa.type_coerce(column, sa.types.NullType())
+        some = sa.select(raw).where(sa.literal_column(f"{ready} AND {terms.available_at} IS NOT NULL"))
+        values = patient.connection.scalars(some.limit(patient.limits.most)).all()
+        wrong = sum(sorts_wrongly(value) for value in values)
+        if wrong:
+            yield patient.finding(
+                Severity.WARNING,
+                "time_text",
+                f"{wrong} rows whose {column.name} is written so that it sorts wrongly (with a T, or with a zone): "
+                "they become available too late, or too early",
+                f"rowmill adopt {patient.name} --apply mends them; write such times as 2026-01-31 09:00:00, in UTC",
+            )
+
+
+# served by: the ready index
+def order(patient: Patient) -> Iterator[Finding]:
+    """A NULL in a column of the order compares with nothing."""
+    queue, ready = patient.terms.queue, patient.terms.is_in(patient.terms.queue.vocabulary.all_of(CLAIMABLE))
+    for columns, effect in (
+        (queue.order_by, "they come last, and are passed over while there is other work"),
+        (queue.per_by, "their place among the rows of their key is not kept"),
+    ):
+        for column in _nullable(patient, columns):
+            name = patient.terms.name(column)
+            missing = _count(patient, f"{ready} AND {name} IS NULL")
+            if missing:
+                forbid = f"ALTER TABLE {patient.terms.table} ALTER COLUMN {name} SET NOT NULL"
+                yield patient.finding(
+                    Severity.WARNING,
+                    "order_null",
+                    f"{many(missing, patient.limits.most)} ready without a value in {column.name}, which is part of "
+                    f"the order: {effect}",
+                    f"give them one, and forbid NULL: {forbid}" if patient.postgres else "give them one",
+                )
+
+
+def _nullable(patient: Patient, columns: "Sequence[Column[Any]]") -> "list[Column[Any]]":
+    return [column for column in columns if patient.look.table.columns[column.name].nullable]
+
+
+def _count(patient: Patient, condition: str) -> int:
+    """How many rows, up to one more than is worth counting."""
+    some = f"SELECT 1 FROM {patient.terms.table} WHERE {condition} LIMIT {patient.limits.most + 1}"
+    with index_plans(patient.connection):
+        found: int = patient.connection.exec_driver_sql(f"SELECT count(*) FROM ({some}) AS found").scalar_one()
+    return found

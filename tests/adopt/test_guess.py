@@ -1,0 +1,232 @@
+"""What is guessed, what is asked, and what is left alone."""
+
+import pytest
+
+from rowmill.model.errors import BadRequest, UnknownQueue
+from rowmill.model.lifecycle import Kind
+from rowmill.store.adopt import Wishes, look
+from tests.adopt.conftest import Site
+from tests.adopt.tables import CODES, PLAIN
+
+
+async def test_numbers_are_a_guess_that_must_be_confirmed(site: Site) -> None:
+    await site.make(CODES)
+
+    guessed = await site.look("jobs")
+    said = await site.look("jobs", CODES.wishes)
+
+    assert "--ready N --running N --done N --dead N" in guessed.doubts[0]
+    assert said.doubts == []
+    assert said.states[Kind.DEAD] == (9,)
+
+
+async def test_usual_numbers_are_read_as_usual(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, state integer)", "INSERT INTO jobs VALUES (1, 0), (2, 1), (3, 2)"
+    )
+
+    found = await site.look("jobs")
+
+    assert found.states == {Kind.READY: (0,), Kind.RUNNING: (1,), Kind.DONE: (2,), Kind.DEAD: (3,)}
+    assert found.doubts != []
+
+
+async def test_a_comment_says_what_numbers_mean(postgres: Site) -> None:
+    await postgres.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status smallint)",
+        "COMMENT ON COLUMN jobs.status IS '10 = new, 20 = running, 30 = done, 40 = error'",
+    )
+
+    found = await postgres.look("jobs")
+
+    assert found.states == {Kind.READY: (10,), Kind.RUNNING: (20,), Kind.DONE: (30,), Kind.DEAD: (40,)}
+    assert found.doubts == []
+
+
+async def test_of_two_status_columns_the_one_with_the_words_of_a_queue_is_taken(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE entities (id integer PRIMARY KEY, status text, enrichment_status text, enrichment_error text, "
+        "error text, enriched_at timestamp)",
+        "INSERT INTO entities (id, status, enrichment_status) "
+        "VALUES (1, 'draft', 'PENDING'), (2, 'final', 'ENRICHED'), (3, 'final', 'FAILED')",
+    )
+
+    found = await site.look("entities", Wishes(words={Kind.DONE: ("ENRICHED",)}))
+
+    assert found.columns["state"] == "enrichment_status"
+    assert found.columns["error"] == "enrichment_error"
+    assert found.columns["finished_at"] == "enriched_at"
+    assert found.states[Kind.RUNNING] == ("PROCESSING",), "a word that is missing is made in the style of the others"
+
+
+async def test_words_that_mean_nothing_are_named_and_left_alone(site: Site) -> None:
+    await site.make(PLAIN)
+    if site.postgres:
+        await site.sql("ALTER TABLE enrichment_requests DROP CONSTRAINT enrichment_requests_status_check")
+    else:
+        await site.sql(
+            "PRAGMA ignore_check_constraints = ON", "UPDATE enrichment_requests SET status = 'banana' WHERE id = 1"
+        )
+    await site.sql("UPDATE enrichment_requests SET status = 'banana' WHERE id = 1")
+
+    found = await site.adopt("enrichment_requests")
+
+    assert found.unknown == {"banana": 1}
+    assert any("'banana'" in note for note in found.notes)
+    assert await site.value("SELECT status FROM enrichment_requests WHERE id = 1") == "banana"
+
+
+async def test_a_second_word_for_ready_is_not_taken_by_itself(site: Site) -> None:
+    """It may wait for something else, such as a person: its rows would be worked on too early."""
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status text)",
+        "INSERT INTO jobs VALUES (1, 'pending'), (2, 'new'), (3, 'done'), (4, 'failed')",
+    )
+
+    guessed = await site.look("jobs")
+    said = await site.look("jobs", Wishes(words={Kind.READY: ("pending", "new")}))
+
+    assert guessed.states[Kind.READY] == ("pending",)
+    assert guessed.unknown == {"new": 1}
+    assert any("--ready new" in note for note in guessed.notes)
+    assert said.states[Kind.READY] == ("pending", "new")
+
+
+async def test_of_dead_and_failed_neither_is_tried_again_by_itself(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status text)",
+        "INSERT INTO jobs VALUES (1, 'pending'), (2, 'failed'), (3, 'failed'), (4, 'dead')",
+    )
+
+    found = await site.look("jobs")
+
+    assert found.states[Kind.DEAD] == ("failed", "dead")
+    assert any("--waiting WORD" in note for note in found.notes)
+
+
+async def test_no_word_for_ready_is_a_doubt(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status text)", "INSERT INTO jobs VALUES (1, 'apple'), (2, 'done')"
+    )
+
+    found = await site.look("jobs")
+
+    assert any("--ready WORD" in doubt for doubt in found.doubts)
+
+
+async def test_a_table_in_which_nothing_says_done_is_a_doubt(site: Site) -> None:
+    await site.sql("CREATE TABLE mails (id integer PRIMARY KEY, body text)", "INSERT INTO mails VALUES (1, 'a')")
+
+    found = await site.look("mails")
+
+    assert any("--sure" in doubt for doubt in found.doubts)
+
+
+async def test_a_wait_in_seconds_is_no_time(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status text, retry_after integer)",
+        "INSERT INTO jobs VALUES (1, 'pending', 300)",
+    )
+
+    found = await site.look("jobs")
+
+    assert found.columns["available_at"] == "available_at"
+
+
+async def test_milliseconds_are_told_from_seconds(site: Site) -> None:
+    await site.make(CODES)
+
+    found = await site.look("jobs", CODES.wishes)
+
+    assert 'epoch="ms"' in (found.declaration or "")
+
+
+async def test_a_name_that_is_taken_is_not_used_again(site: Site) -> None:
+    await site.sql("CREATE TABLE jobs (id integer PRIMARY KEY, status text, lease text, error integer)")
+
+    found = await site.adopt("jobs")
+
+    assert found.columns["lease"] == "queue_lease"
+    assert found.columns["error"] == "queue_error"
+
+
+async def test_the_caller_knows_better(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status text, phase text, oops text, error text)",
+        "INSERT INTO jobs VALUES (1, 'pending', 'go', '', '')",
+    )
+    wishes = Wishes(
+        state="phase",
+        words={Kind.READY: ("go",), Kind.DONE: ("gone",), Kind.DEAD: ("stuck",)},
+        columns={"error": "oops"},
+        lower_first=True,
+        lease=30.0,
+    )
+
+    found = await site.look("jobs", wishes)
+
+    assert found.columns["state"] == "phase"
+    assert found.columns["error"] == "oops"
+    assert found.states[Kind.DONE] == ("gone",)
+    assert "lease=rm.seconds(30)" in (found.declaration or "")
+
+
+async def test_a_column_that_is_not_there_is_refused(site: Site) -> None:
+    await site.make(PLAIN)
+
+    with pytest.raises(BadRequest, match=r"no column nope. It has: id, raw_name"):
+        await site.look("enrichment_requests", Wishes(state="nope"))
+    with pytest.raises(BadRequest, match="no part nonsense"):
+        await site.look("enrichment_requests", Wishes(columns={"nonsense": "id"}))
+
+
+async def test_a_table_that_is_not_there_is_refused_with_those_that_are(site: Site) -> None:
+    await site.make(PLAIN)
+
+    with pytest.raises(UnknownQueue, match=r"no table enrichment in .*It has: enrichment_requests"):
+        await site.look("enrichment")
+
+
+async def test_a_table_without_a_primary_key_is_told_how_to_get_one(site: Site) -> None:
+    await site.sql("CREATE TABLE jobs (status text)")
+
+    found = await site.look("jobs")
+
+    assert "ADD COLUMN id" in found.plan.obstacles[0] if site.postgres else found.plan.obstacles
+    assert found.plan.changes == []
+
+
+async def test_a_view_is_refused(site: Site) -> None:
+    await site.make(PLAIN)
+    await site.sql("CREATE VIEW requests AS SELECT * FROM enrichment_requests")
+
+    found = await site.look("requests")
+
+    assert "view" in found.plan.obstacles[0]
+
+
+async def test_a_rare_word_of_a_big_table_is_found(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three rows of 3,000 are in progress, far from both ends: an index, or the planner, knows of them."""
+    monkeypatch.setattr(look, "ALL", 100)
+    monkeypatch.setattr(look, "SAMPLE", 50)
+    series = "generate_series(1, 3000) AS n" if site.postgres else SERIES
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status text)",
+        f"INSERT INTO jobs SELECT n, CASE WHEN n < 2900 THEN 'completed' ELSE 'queued' END FROM {series}",
+        "UPDATE jobs SET status = 'failed' WHERE id IN (1, 2)",
+    )
+    if site.postgres:
+        await site.sql("UPDATE jobs SET status = 'running' WHERE id BETWEEN 1500 AND 1502")
+        await site.sql("CREATE INDEX ON jobs (status)", "CREATE INDEX ON jobs (id) WHERE status = 'queued'")
+
+    found = await site.look("jobs")
+
+    assert not found.exact
+    assert found.states[Kind.READY] == ("queued",)
+    assert found.states[Kind.DONE] == ("completed",)
+    assert found.states[Kind.DEAD] == ("failed",)
+    if site.postgres:
+        assert found.states[Kind.RUNNING] == ("running",)
+
+
+SERIES = "(WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 3000) SELECT n FROM s)"
