@@ -1,0 +1,1 @@
+"""The command line: Typer commands, output for people or --json."""

@@ -1,0 +1,76 @@
+"""What `rowmill adopt` found and does, in words."""
+
+import sys
+from typing import Any
+
+from rowmill.cli.output import say
+from rowmill.store.adopt import Adoption, Change
+from rowmill.store.adopt.look import ALL
+from rowmill.store.adopt.revision import as_sql
+
+
+def tell(change: Change, done: int) -> None:
+    """Progress on stderr: a line for each step; the rows of long ones only on a terminal."""
+    if not done:
+        say(change.what)
+    elif sys.stderr.isatty():
+        print(f"\r  {done:,} rows", end="\n" if change.fill is None else "\r", file=sys.stderr, flush=True)
+
+
+def rows(found: Adoption) -> str:
+    if found.exact:
+        return f"{found.rows:,} row{'' if found.rows == 1 else 's'}"
+    return f"more than {ALL:,} rows" if found.rows == ALL + 1 else f"about {found.rows:,} rows"
+
+
+def report(found: Adoption) -> dict[str, Any]:
+    """What was found, for programs."""
+    return {
+        "table": found.table,
+        "rows": found.rows,
+        "exact": found.exact,
+        "columns": found.columns,
+        "added": found.added,
+        "states": found.states,
+        "seen": words_of(found.seen),
+        "unknown": words_of(found.unknown),
+        "missing": [
+            {"part": change.part, "what": change.what, "statements": change.statements, "undo": change.undo}
+            for change in found.plan.changes
+        ],
+        "obstacles": found.plan.obstacles,
+        "doubts": found.doubts,
+        "notes": found.notes,
+        "declaration": found.declaration,
+    }
+
+
+def words_of(counts: dict[Any, int]) -> dict[str, int]:
+    return {"NULL" if word is None else str(word)[:100]: number for word, number in counts.items()}
+
+
+def show(found: Adoption, postgres: bool) -> None:
+    """What was found, for people."""
+    print(f"{found.table}, {rows(found)}")
+    for role, name in found.columns.items():
+        print(f"  {role:<13} {name}{'   (to be added)' if name in found.added else ''}")
+    for kind, words in found.states.items():
+        seen = words_of({word: number for word, number in found.seen.items() if word in words})
+        counts = ", ".join(f"{word} ({number:,})" for word, number in seen.items())
+        print(f"  {kind:<13} {', '.join(map(str, words))}{f'   seen: {counts}' if counts else ''}")
+    for title, texts in (
+        ("Missing", [change.what for change in found.plan.changes]),
+        ("In the way", found.plan.obstacles),
+        ("In doubt", found.doubts),
+        ("Note", found.notes),
+    ):
+        if texts:
+            print(f"\n{title}:")
+            for text in texts:
+                print(f"  - {text}")
+    if not found.plan:
+        print("\nNothing is missing.")
+    if found.plan.changes:
+        print(f"\nThe migration (rowmill adopt --apply makes it):\n\n{as_sql(found.plan, postgres)}")
+    if found.declaration:
+        print(f"\nThe declaration:\n\n{found.declaration}")

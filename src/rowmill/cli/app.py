@@ -1,0 +1,90 @@
+"""Finding the mill of an application."""
+
+import importlib
+import os
+import sys
+import tomllib
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rowmill.cli.exits import UsageError
+from rowmill.mill import Mill
+from rowmill.model.errors import RowmillError
+
+VARIABLE = "ROWMILL_APP"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What stood before the command: `rowmill --app x stats`."""
+
+    app: str | None = None
+    database_url: str | None = None
+    debug: bool = False
+
+
+GIVEN: ContextVar[Given] = ContextVar("GIVEN")
+
+
+def load_mill(app: str | None, database_url: str | None) -> Mill:
+    """The mill that `--app`, ROWMILL_APP or pyproject.toml names, on its own database or that of `--database-url`."""
+    given = GIVEN.get(Given())
+    name, folder = find_app(app or given.app)
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    mill = import_mill(name, folder)
+    url = database_url or given.database_url
+    if url:
+        mill.move_to(url)
+    return mill
+
+
+def find_app(app: str | None) -> tuple[str, Path]:
+    """The name of the mill, as module:attribute, and the folder from which it is imported."""
+    here = Path.cwd()
+    if name := app or os.environ.get(VARIABLE):
+        return name, here
+    for folder in (here, *here.parents):
+        file = folder / "pyproject.toml"
+        if file.is_file():
+            try:
+                settings = tomllib.loads(file.read_text(encoding="utf-8"))
+            except (OSError, ValueError) as error:
+                raise UsageError(f"{file} can't be read: {error}") from error
+            name = settings.get("tool", {}).get("rowmill", {}).get("app")
+            if name:
+                return str(name), folder
+            break
+    raise UsageError(
+        "which mill? Name it: --app module:mill, the environment variable ROWMILL_APP, "
+        'or app = "module:mill" under [tool.rowmill] in pyproject.toml'
+    )
+
+
+def import_mill(name: str, folder: Path) -> Mill:
+    """Import `module:attribute`; the attribute is `mill` where none is named."""
+    module_name, _, path = name.partition(":")
+    path = path or "mill"
+    if not module_name:
+        raise UsageError(f"{name!r} names no module. Write it as module:mill")
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise RowmillError(f"importing {module_name} failed: {error}") from error
+        raise UsageError(f"there is no module {module_name} in {folder} or in this Python's packages") from error
+    except RowmillError:
+        raise
+    except Exception as error:
+        raise RowmillError(f"importing {module_name} failed: {type(error).__name__}: {error}") from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            mills = [key for key, value in vars(found).items() if isinstance(value, Mill)]
+            hint = f". It has: {', '.join(mills)}" if mills else ""
+            raise UsageError(f"module {module_name} has no {path}{hint}")
+        found = getattr(found, part)
+    if not isinstance(found, Mill):
+        raise UsageError(f"{module_name}:{path} is not a Mill but {type(found).__name__}")
+    return found

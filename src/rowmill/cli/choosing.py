@@ -1,0 +1,82 @@
+"""Filters from options, and the question before many rows are changed."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from sqlalchemy.exc import DBAPIError
+
+from rowmill.cli.errors import is_fault_of_the_statement, own_words, sqlstate
+from rowmill.cli.exits import Exit, UsageError
+from rowmill.cli.output import emit, say
+from rowmill.store.filters import Filter, parse_when
+from rowmill.store.targets import Preview
+
+
+def chosen(
+    state: list[str] | None = None,
+    stage: str | None = None,
+    error_code: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    where: str | None = None,
+    key: list[str] | None = None,
+) -> Filter:
+    """The filter that the options make."""
+    return Filter(
+        states=tuple(state or ()),
+        stage=stage,
+        error_code=error_code,
+        since=None if since is None else parse_when(since),
+        until=None if until is None else parse_when(until),
+        where=where,
+        keys=tuple(key or ()),
+    )
+
+
+@contextmanager
+def blaming(wanted: Filter) -> Iterator[None]:
+    """A mistake in --where is the operator's to mend: say so. What the database says about values is kept back."""
+    try:
+        yield
+    except DBAPIError as error:
+        if wanted.where is None:
+            raise
+        if is_fault_of_the_statement(error):
+            raise UsageError(f"the database does not understand --where: {own_words(error)}") from error
+        if sqlstate(error).startswith("22"):
+            raise UsageError(
+                f"the condition of --where fails on a row ({type(error).__name__} {sqlstate(error)})"
+            ) from error
+        raise
+
+
+def agreed(
+    preview: Preview, verb: str, queue: str, *, yes: bool, dry_run: bool, json: bool, into: Callable[[str], Any] = say
+) -> bool:
+    """Tell what would be changed, and ask. False: there is nothing to do, or it was a dry run, and that was said."""
+    about = describe(preview)
+    if dry_run or not preview.rows:
+        shown = f"would {verb} {about}" if preview.rows else f"no rows of {queue} to {verb}"
+        data = {"queue": queue, "command": verb, "changed": 0, "dry_run": dry_run}
+        data |= {"matching": preview.rows, "capped": preview.capped, "keys": preview.keys}
+        emit(data, json, shown)
+        return False
+    if yes:
+        return True
+    into(f"{verb} {about} of {queue}")
+    if not sys.stdin.isatty():
+        raise UsageError(f"that changes {about}, and there is no terminal to ask on. Add --yes to do it")
+    if not typer.confirm("Go on?", err=True):
+        into("nothing was changed")
+        raise typer.Exit(Exit.FAILED)
+    return True
+
+
+def describe(preview: Preview) -> str:
+    """How many rows, and which: 12 rows (1, 2, 3, 4, 5, …)."""
+    more = ", …" if preview.rows > len(preview.keys) else ""
+    many = f"{'more than ' if preview.capped else ''}{preview.rows:,} row{'' if preview.rows == 1 else 's'}"
+    return f"{many} ({', '.join(preview.keys)}{more})"

@@ -1,0 +1,190 @@
+"""`rowmill pause`, `resume`, `rescue` and `migrate`."""
+
+import asyncio
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+from sqlalchemy import Connection
+
+from rowmill.cli.app import load_mill
+from rowmill.cli.choosing import agreed
+from rowmill.cli.exits import Exit
+from rowmill.cli.options import AppOption, JsonOption, QueueArgument, UrlOption, YesOption
+from rowmill.cli.output import emit, progress
+from rowmill.mill import Mill, Queue
+from rowmill.store import pausing, schema, targets, upkeep
+from rowmill.store.filters import known_stage
+from rowmill.store.presence import has_table
+from rowmill.store.targets import Preview
+from rowmill.store.upkeep import Rescued
+
+SWEEP = 500
+"""Rows that are rescued in one transaction."""
+
+StageChoice = Annotated[str | None, typer.Option("--stage", metavar="NAME", help="Only this stage.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(pause)
+    app.command()(resume)
+    app.command()(rescue)
+    app.command()(migrate)
+
+
+def pause(
+    queue: QueueArgument,
+    stage: StageChoice = None,
+    app: AppOption = None,
+    database_url: UrlOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Claim no more rows of a queue, or of one stage. Running rows finish. Workers notice within seconds.
+
+    \b
+    Example:
+      rowmill pause files
+      rowmill pause entities --stage enrich
+    """
+    mill = load_mill(app, database_url)
+    chosen = staged(mill, queue, stage)
+
+    def work(connection: Connection) -> bool:
+        schema.check_version(connection)
+        return pausing.pause(connection, chosen, stage)
+
+    new = asyncio.run(mill.run(work))
+    what = f"stage {stage} of {queue}" if stage else queue
+    emit({"queue": queue, "stage": stage, "paused": True, "changed": new}, json,
+         f"{what} is paused" if new else f"{what} was paused already")  # fmt: skip
+
+
+def resume(
+    queue: QueueArgument,
+    stage: StageChoice = None,
+    app: AppOption = None,
+    database_url: UrlOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Go on with a queue and all of its stages, or with one stage.
+
+    \b
+    Example:
+      rowmill resume files
+    """
+    mill = load_mill(app, database_url)
+    chosen = staged(mill, queue, stage)
+
+    def work(connection: Connection) -> tuple[int, bool]:
+        schema.check_version(connection)
+        ended = pausing.resume(connection, chosen, stage)
+        return ended, pausing.WHOLE in pausing.paused(connection, chosen)
+
+    async def resuming() -> tuple[int, bool]:
+        async with mill.opened() as store:
+            answer = await store.run(work)
+            await store.rouse([chosen])
+            return answer
+
+    ended, still = asyncio.run(resuming())
+    what = f"stage {stage} of {queue}" if stage else queue
+    text = f"{what} goes on" if ended else f"{what} was not paused"
+    if still:
+        text += f"; but all of {queue} is paused: rowmill resume {queue}"
+    emit({"queue": queue, "stage": stage, "paused": still, "changed": bool(ended)}, json, text)
+
+
+def staged(mill: Mill, queue: str, stage: str | None) -> Queue[Any]:
+    chosen = mill[queue]
+    if stage is not None:
+        known_stage(chosen, stage)
+    return chosen
+
+
+def rescue(
+    queues: Annotated[
+        list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Which queues; all by default.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be changed.")] = False,
+    yes: YesOption = False,
+    app: AppOption = None,
+    database_url: UrlOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Give back rows whose lease has run out, or bury them when no attempts are left. Workers do it by themselves;
+    this is for when none runs.
+
+    \b
+    Example:
+      rowmill rescue
+    """
+    mill = load_mill(app, database_url)
+    chosen = [mill[name] for name in queues or list(mill.queues)]
+    names = ", ".join(queue.name for queue in chosen)
+    found = asyncio.run(mill.run(lambda connection: expired(connection, mill, chosen), write=False))
+    if not agreed(found, "rescue", names, yes=yes, dry_run=dry_run, json=json):
+        return
+    done = asyncio.run(rescuing(mill, chosen, found.rows))
+    data: dict[str, Any] = {"queue": names, "command": "rescue", "changed": done.returned + done.buried}
+    data |= {"returned": done.returned, "buried": done.buried, "dry_run": False}
+    emit(data, json, f"rescue: {done.returned:,} rows returned, {done.buried:,} buried, of {names}")
+
+
+def expired(connection: Connection, mill: Mill, queues: list[Queue[Any]]) -> Preview:
+    schema.check_version(connection)
+    looks = []
+    for queue in queues:
+        terms = mill.store.terms(queue)
+        looks.append(targets.preview(connection, terms, targets.expired(terms)))
+    keys = [key for look in looks for key in look.keys][:5]
+    return Preview(sum(look.rows for look in looks), any(look.capped for look in looks), keys)
+
+
+async def rescuing(mill: Mill, queues: list[Queue[Any]], rows: int) -> Rescued:
+    returned = buried = 0
+    async with mill.opened() as store:
+        with progress("rescue", rows) as tick:
+            for queue in queues:
+                terms = store.terms(queue)
+                for step in queue.steps:
+                    found = Rescued(1)
+                    while found.returned or found.buried:
+                        found = await store.run(partial(upkeep.rescue, terms=terms, step=step, most=SWEEP))
+                        returned, buried = returned + found.returned, buried + found.buried
+                        tick(returned + buried)
+                store.forget(queue)
+                await store.rouse([queue])
+    return Rescued(returned, buried)
+
+
+def migrate(
+    tables: Annotated[bool, typer.Option("--tables", help="Create declared tables that are missing, too.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; exit 4 if something is to do.")] = False,
+    app: AppOption = None,
+    database_url: UrlOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Bring Rowmill's own tables to this version, and the indexes of the declared queues into place.
+
+    \b
+    Example:
+      rowmill migrate
+      rowmill migrate --check
+    """
+    mill = load_mill(app, database_url)
+    if check:
+        asyncio.run(mill.run(schema.check_version, write=False))
+        emit({"version": schema.VERSION, "steps": []}, json, f"Rowmill's tables are at version {schema.VERSION}")
+        return
+    steps = asyncio.run(mill.migrate(tables=tables))
+    missing = asyncio.run(mill.run(lambda connection: missing_tables(connection, mill), write=False))
+    lines = [f"Rowmill's tables are at version {schema.VERSION}" + ("" if steps else ", as before")]
+    lines += [f"table {name} is missing. Create it, or run: rowmill migrate --tables" for name in missing]
+    emit({"version": schema.VERSION, "steps": steps, "missing": missing}, json, "\n".join(lines))
+    if missing:
+        raise typer.Exit(Exit.SCHEMA)
+
+
+def missing_tables(connection: Connection, mill: Mill) -> list[str]:
+    tables = [queue.table for queue in mill.queues.values()]
+    return [str(table.fullname) for table in tables if not has_table(connection, table)]

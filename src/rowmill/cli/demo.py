@@ -1,0 +1,62 @@
+"""`rowmill demo`: see it hold."""
+
+import asyncio
+import signal
+from typing import Annotated
+
+import typer
+
+from rowmill.cli.app import GIVEN, Given
+from rowmill.cli.exits import Exit
+from rowmill.cli.output import emit
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command(name="demo")(demo)
+
+
+def demo(
+    rows: Annotated[int, typer.Option(min=200, max=1_000_000, help="How many rows to work off.")] = 20_000,
+    workers: Annotated[int, typer.Option(min=2, max=32, help="How many worker processes.")] = 3,
+    database_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where to run: tables rowmill_demo_* are made there, and dropped at the end. "
+            "A SQLite file in a temporary folder by default.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Decides which rows fail, and how.")] = 1,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep tables, ledgers and logs, and say where.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="End with one line of JSON on stdout.")] = False,
+) -> None:
+    """Work off a table with workers that fail, die and freeze, and prove that every row came out right.
+
+    The exit code is 0 only if the proof holds.
+    """
+    from rich.console import Console
+
+    from rowmill.demo.proof import Result
+    from rowmill.demo.run import Options, run
+    from rowmill.demo.view import summary, view_for
+
+    console = Console(stderr=json)
+    url = database_url or GIVEN.get(Given()).database_url
+    options = Options(rows=rows, workers=workers, seed=seed, url=url, keep=keep)
+
+    async def to_the_end() -> Result:
+        # A polite kill cleans up as Ctrl-C does.
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await run(options, lambda: view_for(console, rows))
+
+    try:
+        result = asyncio.run(to_the_end())
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        console.print("Interrupted. The workers have ended.")
+        raise typer.Exit(Exit.INTERRUPTED) from None
+    console.print(summary(result), soft_wrap=True)
+    emit(result.as_dict(), json)
+    raise typer.Exit(Exit.OK if result.holds else Exit.FAILED)

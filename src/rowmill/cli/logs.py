@@ -1,0 +1,60 @@
+"""The log of a worker process: one line per event, for people or as JSON. Never what is in a row."""
+
+import json
+import logging
+import os
+import sys
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from rowmill.cli.exits import UsageError
+
+VARIABLE = "ROWMILL_LOG"
+LEVELS = ("debug", "info", "warning", "error")
+TELL_VALUES = ("aiosqlite", "sqlalchemy")
+"""Loggers that would write statements with their values."""
+
+
+class LogFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per line; the fields of an event stand beside its name."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "process": record.process,
+        }
+        fields = getattr(record, "rowmill", None)
+        if fields is not None and isinstance(record.args, tuple) and record.args:
+            line |= {"event": record.args[0], **fields}
+        else:
+            line["message"] = record.getMessage()
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def start_log(level: str | None, style: LogFormat, default: str = "info") -> None:
+    """Log to stderr, unless the application has set up a log of its own: then only the level is ours."""
+    chosen = (level or os.environ.get(VARIABLE) or default).lower()
+    if chosen not in LEVELS:
+        where = "--log-level" if level else VARIABLE
+        raise UsageError(f"{where} is {chosen!r}; it may be {', '.join(LEVELS)}")
+    for name in TELL_VALUES:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("rowmill").setLevel(chosen.upper())
+    root = logging.getLogger()
+    if root.handlers:
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    text = logging.Formatter("%(asctime)s.%(msecs)03d %(levelname)-7s [%(process)d] %(message)s", "%Y-%m-%d %H:%M:%S")
+    handler.setFormatter(JsonLines() if style is LogFormat.JSON else text)
+    root.addHandler(handler)
+    root.setLevel(chosen.upper())

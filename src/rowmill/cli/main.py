@@ -1,0 +1,81 @@
+"""The command `rowmill`."""
+
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from rowmill import __version__
+from rowmill.cli import adopt, change, control, demo, doctor, rows, stats, work
+from rowmill.cli.app import GIVEN, Given
+from rowmill.cli.errors import explain
+from rowmill.cli.exits import Exit
+from rowmill.cli.options import AppOption, UrlOption
+from rowmill.cli.output import say
+
+app = typer.Typer(
+    name="rowmill",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich" if sys.stdout.isatty() else None,
+    pretty_exceptions_enable=False,
+)
+for group in (work, stats, rows, change, control, adopt, doctor, demo):
+    group.register(app)
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"rowmill {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    app: AppOption = None,
+    database_url: UrlOption = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Say which version this is.", callback=show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Your table is the queue: work on its rows, look at them, put them back.
+
+    Exit codes: 0 ok, 1 failed, 2 usage, 3 database unreachable, 4 schema mismatch, 5 findings, 130 interrupted.
+    """
+    GIVEN.set(Given(app, database_url, debug))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; answers its exit code."""
+    before = GIVEN.set(Given())
+    try:
+        code = app(args=arguments, prog_name="rowmill", standalone_mode=False)
+        return int(code or 0)
+    except typer.TyperException as error:
+        return usage(error)
+    except (typer.Abort, KeyboardInterrupt):
+        return Exit.INTERRUPTED
+    except Exception as error:
+        if GIVEN.get().debug:
+            traceback.print_exc()
+        code, text = explain(error)
+        say(f"rowmill: {text}")
+        return code
+    finally:
+        GIVEN.reset(before)
+
+
+def usage(error: typer.TyperException) -> int:
+    show = getattr(error, "show", None)
+    if show is not None:
+        show()
+    else:
+        say(f"rowmill: {error}")
+    return int(getattr(error, "exit_code", Exit.USAGE))
+
+
+def main() -> None:
+    sys.exit(run())

@@ -1,0 +1,56 @@
+"""Options that many commands share, so that they are called and explained the same everywhere."""
+
+from typing import Annotated
+
+import typer
+
+AppOption = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        metavar="MODULE:MILL",
+        help="Where the mill is. Otherwise ROWMILL_APP, or app in [tool.rowmill] of pyproject.toml.",
+    ),
+]
+UrlOption = Annotated[
+    str | None,
+    typer.Option("--database-url", metavar="URL", help="Another database than the one that the mill names."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+
+QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", help="The name of the queue.")]
+KeyArgument = Annotated[
+    str, typer.Argument(metavar="KEY", help="The key of the row; the parts of a composite key joined by |.")
+]
+
+StateOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--state",
+        metavar="WORD",
+        help="Rows in this state: a word of the table, or ready, waiting, running, done, dead, cancelled.",
+    ),
+]
+StageOption = Annotated[
+    str | None, typer.Option("--stage", metavar="NAME", help="Rows at this stage; dead ones by the stage that failed.")
+]
+ErrorCodeOption = Annotated[
+    str | None, typer.Option("--error-code", metavar="CODE", help="Rows whose last failure has this code.")
+]
+SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--since", metavar="WHEN", help="Rows that changed since: 90s, 15m, 6h, 7d, or a time such as 2026-01-31T12:00."
+    ),
+]
+UntilOption = Annotated[
+    str | None,
+    typer.Option("--until", metavar="WHEN", help="Rows that did not change after this time, written as for --since."),
+]
+WhereOption = Annotated[
+    str | None, typer.Option("--where", metavar="SQL", help="Rows for which this SQL condition holds.")
+]
+KeyOption = Annotated[
+    list[str] | None, typer.Option("--key", metavar="KEY", help="The row with this key; may be given several times.")
+]

@@ -1,0 +1,109 @@
+"""Output: one JSON document for programs, tables for people; colours and rules only on a terminal."""
+
+import json as jsonlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
+from datetime import date, datetime, time, timedelta
+from enum import Enum
+from typing import Any
+
+Text = str | Callable[[], str | None] | None
+
+
+def emit(data: Any, json: bool, text: Text = None) -> None:
+    """Write an answer: `data` as one JSON document, or `text` for people. A callable prints for itself, or
+    answers what to print."""
+    if json:
+        print(as_json(data))
+        return
+    shown = text() if callable(text) else text
+    if shown is not None:
+        print(shown)
+
+
+def as_json(data: Any) -> str:
+    """One line of JSON. Times are ISO 8601, durations seconds, keys of other types text."""
+    return jsonlib.dumps(plain(data), ensure_ascii=False, allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    match value:
+        case Enum():
+            return plain(value.value)
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if value == value and abs(value) != float("inf") else None
+        case datetime() | date() | time():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case bytes() | bytearray() | memoryview():
+            return f"<{len(value)} bytes>"
+        case Mapping():
+            return {str(plain(key)): plain(item) for key, item in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [plain(item) for item in value]
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return plain(asdict(value))
+        case _:
+            return str(value)
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None) -> None:
+    """Print a table: with Rich on a terminal, in plain aligned columns otherwise."""
+    cells = [["" if cell is None else one_line(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text as RichText
+
+        shown = Table(*heads, title=title, box=box.SIMPLE_HEAD, title_justify="left")
+        for row in cells:
+            shown.add_row(*(RichText(cell) for cell in row))
+        Console().print(shown)
+        return
+    if title:
+        print(title)
+    widths = [max(len(head), *(len(row[n]) for row in cells), 0) for n, head in enumerate(heads)]
+    for row in [list(heads), *cells]:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def one_line(value: Any) -> str:
+    """A value in one line, without what would move the cursor of a terminal."""
+    text = str(plain(value))
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def say(text: str) -> None:
+    """A remark beside the answer: on stderr, so that stdout holds the answer alone."""
+    print(text, file=sys.stderr)
+
+
+@contextmanager
+def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Progress of long work, on stderr: a bar on a terminal, nothing otherwise. Call it with the rows done so far."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time as people say it: 45 s, 12 min, 3 h, 5 d."""
+    if seconds is None:
+        return ""
+    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if abs(seconds) >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

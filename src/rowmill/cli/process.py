@@ -1,0 +1,132 @@
+"""One worker process: its loop, its signals, its end."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from types import FrameType
+from typing import Any, TypeVar
+
+from rowmill.mill import Mill
+from rowmill.work.report import Report
+from rowmill.work.settings import WorkerSettings
+from rowmill.work.worker import Worker
+
+T = TypeVar("T")
+log = logging.getLogger("rowmill")
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+LAST_SECONDS = 30.0
+"""After the grace period, how long an orphan may take to leave by itself."""
+
+
+class Told:
+    """What signals tell this process: the first to finish, the second to leave at once."""
+
+    def __init__(self) -> None:
+        self.signal: signal.Signals | None = None
+        self.worker: Worker | None = None
+        self._stop: Callable[[], object] = lambda: None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def code(self) -> int:
+        """What a command that was cut short answers: 130 or 143; 0 if nobody told us anything."""
+        return 0 if self.signal is None else 128 + self.signal
+
+    def listen(self) -> None:
+        # Not the loop's own signal handlers: a handler that blocks the loop must not keep the second one out.
+        for number in SIGNALS:
+            signal.signal(number, self._hear)
+
+    def _hear(self, number: int, _frame: FrameType | None) -> None:
+        if self.signal is not None:
+            os._exit(128 + number)
+        self.signal = signal.Signals(number)
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended, and so do we
+                self._loop.call_soon_threadsafe(self._pass_on)
+
+    def _pass_on(self) -> None:
+        assert self.signal is not None
+        log.info("stopping after %s; once more to leave at once", self.signal.name)
+        self._stop()
+
+    async def unless_before(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+        """Run it; told to stop before there is a worker (the database may take its time), nothing is begun."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._loop, self._stop = asyncio.get_running_loop(), task.cancel
+        try:
+            if self.signal is None:
+                return await work()
+        except asyncio.CancelledError:
+            if self.signal is None:
+                raise
+        return None
+
+    def to(self, worker: Worker) -> None:
+        """Whom to stop, from now on."""
+        self.worker, self._stop = worker, worker.stop
+        if self.signal is not None:
+            worker.stop()
+
+
+def run_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine, on uvloop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        make = None
+    else:
+        make = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=make) as runner:
+        return runner.run(work)
+
+
+async def work(mill: Mill, queues: list[str] | None, settings: WorkerSettings, told: Told) -> None:
+    """Work until told to stop."""
+    async with mill.worker(queues, settings=settings) as worker:
+        told.to(worker)
+        introduce(worker, mill)
+        sum_up(await worker.run())
+    leave_behind(worker, 0)
+
+
+def introduce(worker: Worker, mill: Mill) -> None:
+    stages = ", ".join(
+        f"{station.queue.name}/{station.step.name} x{station.handler.concurrency}" for station in worker.stations
+    )
+    log.info("worker %d works on %s", mill.store.worker, stages)
+
+
+def sum_up(report: Report) -> None:
+    moves = " ".join(f"{move}={rows}" for move, rows in sorted(report.settled.items()))
+    log.info("stopped claimed=%d lost=%d %s", report.claimed, report.lost, moves)
+
+
+def leave_behind(worker: Worker | None, code: int) -> None:
+    """End the process here if handlers still run. Threads can't be stopped, and Python, like the loop, would wait
+    for them at its end. Their rows have been given back."""
+    if worker is not None and worker.left_behind:
+        log.warning("leaving %d handlers behind that did not end", worker.left_behind)
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(code)
+
+
+def follow_lifeline(grace: float) -> None:
+    """Stop when standard input closes: whoever started us is gone, by whatever end."""
+
+    def watch() -> None:
+        with suppress(OSError):
+            while os.read(0, 1024):
+                pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        threading.Event().wait(grace + LAST_SECONDS)
+        os._exit(128 + signal.SIGTERM)
+
+    threading.Thread(target=watch, name="lifeline", daemon=True).start()

@@ -1,0 +1,135 @@
+"""`rowmill stats`: how the queues stand."""
+
+import asyncio
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+from sqlalchemy import Connection
+
+from rowmill.cli.app import load_mill
+from rowmill.cli.options import AppOption, JsonOption, UrlOption
+from rowmill.cli.output import duration, emit, table
+from rowmill.mill import Mill, Queue
+from rowmill.store import activity, counts, pausing, schema
+from rowmill.store.activity import Minute, WorkerView
+from rowmill.store.counts import How, StateCount
+from rowmill.store.moment import as_moment
+
+MINUTES = 60
+RECENT = 5
+"""Minutes over which the rate for people is taken."""
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(stats)
+
+
+def stats(
+    queues: Annotated[
+        list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Which queues; all by default.")
+    ] = None,
+    app: AppOption = None,
+    database_url: UrlOption = None,
+    json: JsonOption = False,
+) -> None:
+    """How the queues stand: rows by state, the oldest ready row, throughput, failures, workers.
+
+    Counts are exact on small tables and estimated (~) on big ones.
+
+    \b
+    Example:
+      rowmill stats
+      rowmill stats files --json
+    """
+    mill = load_mill(app, database_url)
+    found = asyncio.run(gather(mill, queues or list(mill.queues)))
+    emit(found, json, lambda: show(found))
+
+
+async def gather(mill: Mill, names: list[str]) -> dict[str, Any]:
+    chosen = [mill[name] for name in names]
+    async with mill.opened() as store:
+        await store.run(schema.check_version, write=False)
+        every = [await store.run(partial(of_queue, mill, queue), write=False) for queue in chosen]
+        workers = await store.run(activity.workers, write=False)
+    return {"queues": every, "workers": workers}
+
+
+def of_queue(mill: Mill, queue: Queue[Any], connection: Connection) -> dict[str, Any]:
+    terms = mill.store.terms(queue)
+    states = counts.counts(connection, terms)
+    minutes = activity.throughput(connection, queue, MINUTES)
+    totals: dict[str, int] = {}
+    for minute in minutes:
+        for move, rows in minute.moves.items():
+            totals[move] = totals.get(move, 0) + rows
+    return {
+        "queue": queue.name,
+        "table": str(queue.table.fullname),
+        "stages": [step.name for step in queue.steps],
+        "count": How.ESTIMATED if any(state.count is How.ESTIMATED for state in states) else How.EXACT,
+        "states": states,
+        "kinds": kinds(states),
+        "oldest_ready_seconds": activity.oldest_ready(connection, terms),
+        "paused": [
+            {"stage": stage or None, "since": as_moment(since)}
+            for stage, since in pausing.paused(connection, queue).items()
+        ],
+        "throughput": {"minutes": minutes, "last_hour": totals},
+        "failures": activity.failures(connection, queue),
+    }
+
+
+def kinds(states: list[StateCount]) -> dict[str, int]:
+    """Rows by what their words mean."""
+    found: dict[str, int] = {}
+    for state in states:
+        found[state.kind] = found.get(state.kind, 0) + state.rows
+    return found
+
+
+def show(found: dict[str, Any]) -> None:
+    for one in found["queues"]:
+        staged = len(one["stages"]) > 1
+        heads = ["state", "kind", *(["stage"] if staged else []), "rows"]
+        rows = [
+            [state.word or "NULL", state.kind, *([state.stage or ""] if staged else []), number(state)]
+            for state in one["states"]
+        ]
+        table(heads, rows, title=f"queue {one['queue']}")
+        print(summary(one))
+        print()
+    workers: list[WorkerView] = found["workers"]
+    if not workers:
+        print("no workers")
+        return
+    heads = ["worker", "host", "process", "queues", "seen", "is"]
+    table(heads, [[w.id, w.host, w.pid, ", ".join(w.queues), ago(w.seen_seconds_ago), standing(w)] for w in workers])
+
+
+def number(state: StateCount) -> str:
+    return f"{'~' if state.count is How.ESTIMATED else ''}{state.rows:,}"
+
+
+def summary(one: dict[str, Any]) -> str:
+    parts = []
+    if one["oldest_ready_seconds"] is not None:
+        parts.append(f"oldest ready row waits {duration(one['oldest_ready_seconds'])}")
+    minutes: list[Minute] = one["throughput"]["minutes"][-RECENT:]
+    settled = sum(sum(minute.moves.values()) for minute in minutes)
+    if minutes:
+        parts.append(f"{settled / len(minutes):,.0f} rows settled a minute")
+    if one["failures"]:
+        top = list(one["failures"].items())[:3]
+        parts.append("failures in the last hour: " + ", ".join(f"{code} {count:,}" for code, count in top))
+    parts += [f"stage {pause['stage']} is paused" if pause["stage"] else "paused" for pause in one["paused"]]
+    return "; ".join(parts) or "nothing settled in the last hour"
+
+
+def ago(seconds: float) -> str:
+    return f"{duration(seconds)} ago"
+
+
+def standing(worker: WorkerView) -> str:
+    return "alive" if worker.alive else "stopped" if worker.stopped else "silent"

@@ -1,0 +1,185 @@
+"""`rowmill work` and `rowmill drain`."""
+
+import sys
+from dataclasses import replace
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from rowmill.cli import process
+from rowmill.cli.app import GIVEN, Given, load_mill
+from rowmill.cli.exits import UsageError
+from rowmill.cli.logs import LogFormat, start_log
+from rowmill.cli.options import AppOption, JsonOption, UrlOption
+from rowmill.cli.output import emit
+from rowmill.cli.supervisor import Supervisor
+from rowmill.mill import Mill
+from rowmill.work.report import Report
+from rowmill.work.settings import WorkerSettings, from_environment
+
+MillArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="MODULE:MILL", help="Where the mill is: the same as --app.", show_default=False),
+]
+QueueOption = Annotated[
+    list[str] | None,
+    typer.Option("--queue", "-q", metavar="NAME", help="Only this queue; may be given several times."),
+]
+GraceOption = Annotated[
+    float | None,
+    typer.Option("--grace", metavar="SECONDS", min=0.0, help="How long handlers may take to finish when told to stop."),
+]
+PollOption = Annotated[
+    float | None,
+    typer.Option("--poll-max", metavar="SECONDS", min=0.001, help="The longest wait between two looks for rows."),
+]
+LevelOption = Annotated[
+    str | None,
+    typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error. Otherwise ROWMILL_LOG."),
+]
+FormatOption = Annotated[LogFormat, typer.Option("--log-format", help="One line of text or of JSON per event.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(work)
+    app.command()(drain)
+
+
+def work(
+    where: MillArgument = None,
+    app: AppOption = None,
+    queue: QueueOption = None,
+    processes: Annotated[
+        int, typer.Option("--processes", "-p", metavar="N", min=1, help="Run so many worker processes.")
+    ] = 1,
+    grace: GraceOption = None,
+    poll_max: PollOption = None,
+    database_url: UrlOption = None,
+    log_level: LevelOption = None,
+    log_format: FormatOption = LogFormat.TEXT,
+    lifeline: Annotated[bool, typer.Option("--lifeline", hidden=True)] = False,
+) -> None:
+    """Run handlers until told to stop: finish within the grace period, release the rest. Twice: leave at once.
+
+    \b
+    Example:
+      rowmill work app:mill
+      rowmill work app:mill --queue files --processes 4
+    """
+    name = one_of(where, app)
+    mill = load_mill(name, database_url)
+    settings = settings_of(mill, queue, grace, poll_max)
+    start_log(log_level, log_format)
+    if processes > 1:
+        given = Before(name, queue, grace, poll_max, database_url, log_level, log_format)
+        raise typer.Exit(Supervisor(given.command(), processes).run())
+    if lifeline:
+        process.follow_lifeline(settings.grace)
+    told = process.Told()
+    told.listen()
+    process.run_loop(told.unless_before(partial(process.work, mill, queue, settings, told)))
+
+
+def drain(
+    where: MillArgument = None,
+    app: AppOption = None,
+    queue: QueueOption = None,
+    grace: GraceOption = None,
+    database_url: UrlOption = None,
+    log_level: LevelOption = None,
+    log_format: FormatOption = LogFormat.TEXT,
+    json: JsonOption = False,
+) -> None:
+    """Run handlers until nothing is ready, and say what was done. Rows that wait for a later time are left.
+
+    \b
+    Example:
+      rowmill drain app:mill
+      rowmill drain app:mill --queue files --json
+    """
+    mill = load_mill(one_of(where, app), database_url)
+    settings = settings_of(mill, queue, grace, None)
+    start_log(log_level, log_format, "warning")
+    told = process.Told()
+    told.listen()
+
+    async def drained() -> None:
+        report = await told.unless_before(partial(mill.drain, queue, settings=settings, begun=told.to)) or Report()
+        emit(report.as_dict(), json, in_words(report))
+        process.leave_behind(told.worker, told.code)
+
+    process.run_loop(drained())
+    raise typer.Exit(told.code)
+
+
+def one_of(where: str | None, app: str | None) -> str | None:
+    if where and app and where != app:
+        raise UsageError(f"two mills are named, {where} and {app}. Name one")
+    return where or app
+
+
+def settings_of(mill: Mill, queues: list[str] | None, grace: float | None, poll_max: float | None) -> WorkerSettings:
+    """The worker's settings: options before the environment before the mill's own. Also checks that there is
+    something to run."""
+    for name in queues or ():
+        if not mill[name].handlers:
+            raise UsageError(
+                f"queue {name} has no handler. Register one with @{name}.handler() in the module of the mill"
+            )
+    if not any(queue.handlers for queue in mill.queues.values()):
+        known = ", ".join(mill.queues) or "none"
+        raise UsageError(
+            f"this mill has no handlers to run; its queues: {known}. Register them in the module that is named, "
+            "or in one that it imports"
+        )
+    settings = from_environment(mill.settings)
+    if grace is not None:
+        settings = replace(settings, grace=grace)
+    return settings if poll_max is None else replace(settings, poll_max=poll_max)
+
+
+def in_words(report: Report) -> str:
+    counts = [
+        (report.done, "done"),
+        (report.settled.get("advance", 0), "moved on"),
+        (report.again, "to be tried again"),
+        (report.dead, "dead"),
+        (report.cancelled, "cancelled"),
+        (report.settled.get("release", 0), "released"),
+        (report.rescued, "rescued"),
+        (report.lost, "lost"),
+    ]
+    said = ", ".join(f"{number} {what}" for number, what in counts if number)
+    return f"{said or 'nothing was ready'} ({report.seconds:.1f} s)"
+
+
+class Before:
+    """The options of this command, for the processes that it starts."""
+
+    def __init__(
+        self,
+        name: str | None,
+        queues: list[str] | None,
+        grace: float | None,
+        poll_max: float | None,
+        database_url: str | None,
+        log_level: str | None,
+        log_format: LogFormat,
+    ) -> None:
+        given = GIVEN.get(Given())
+        pairs = [
+            ("--app", name or given.app),
+            ("--grace", grace),
+            ("--poll-max", poll_max),
+            ("--database-url", database_url or given.database_url),
+            ("--log-level", log_level),
+            ("--log-format", log_format.value),
+            *(("--queue", queue) for queue in queues or ()),
+        ]
+        self._debug = ["--debug"] if given.debug else []
+        self._options = [text for option, value in pairs if value is not None for text in (option, str(value))]
+
+    def command(self) -> list[str]:
+        """Fresh interpreters: a fork of a loop, its threads and its connections is no process of its own."""
+        return [sys.executable, "-m", "rowmill", *self._debug, "work", "--lifeline", *self._options]

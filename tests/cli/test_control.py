@@ -1,0 +1,136 @@
+"""pause, resume, rescue, migrate."""
+
+import pytest
+import sqlalchemy as sa
+
+from rowmill.model.lease import token
+from rowmill.store.schema import own_tables
+from rowmill.testing import mill_on
+from tests.cli import example
+from tests.cli.conftest import Shell
+from tests.cli.example import entities, files
+
+
+def pauses(shell: Shell) -> set[tuple[str, str]]:
+    def work(connection: sa.Connection) -> set[tuple[str, str]]:
+        pause = own_tables(connection.dialect.name).pause
+        return {(row.queue, row.stage) for row in connection.execute(sa.select(pause))}
+
+    found: set[tuple[str, str]] = shell.do(work)
+    return found
+
+
+def test_pause_and_resume(shell: Shell) -> None:
+    assert shell.ok("pause", "files", "--json").json == {
+        "queue": "files", "stage": None, "paused": True, "changed": True,
+    }  # fmt: skip
+    assert shell.ok("pause", "files", "--json").json["changed"] is False
+    assert pauses(shell) == {("files", "")}
+
+    assert shell.ok("resume", "files", "--json").json == {
+        "queue": "files", "stage": None, "paused": False, "changed": True,
+    }  # fmt: skip
+    assert pauses(shell) == set()
+    assert "was not paused" in shell.ok("resume", "files").out
+
+
+def test_a_paused_queue_is_not_drained(shell: Shell) -> None:
+    shell.put(files, {"id": 1, "status": "queued"})
+    shell.ok("pause", "files")
+    shell.drain("files")
+    assert shell.states(files, "status") == ["queued"]
+
+    shell.ok("resume", "files")
+    shell.drain("files")
+    assert shell.states(files, "status") == ["completed"]
+
+
+def test_stages_are_paused_by_themselves_and_resumed_with_the_queue(shell: Shell) -> None:
+    shell.ok("pause", "entities")
+    shell.ok("pause", "entities", "--stage", "link")
+    shell.ok("pause", "entities", "--stage", "enrich")
+
+    answer = shell.ok("resume", "entities", "--stage", "link")
+
+    assert "all of entities is paused" in answer.out
+    assert pauses(shell) == {("entities", ""), ("entities", "enrich")}
+    shell.ok("resume", "entities")
+    assert pauses(shell) == set()
+
+
+def test_an_unknown_stage_is_not_paused(shell: Shell) -> None:
+    answer = shell("pause", "entities", "--stage", "lnik")
+
+    assert answer.code == 2
+    assert "link, enrich" in answer.err
+
+
+def test_rescue_gives_back_or_buries(shell: Shell) -> None:
+    past, future = shell.now(files, "leased_until", -5), shell.now(files, "leased_until", 600)
+    shell.put(
+        files,
+        {"id": 1, "status": "processing", "attempts": 1, "lease": token(1, 1), "leased_until": past},
+        {"id": 2, "status": "processing", "attempts": 2, "lease": token(1, 2), "leased_until": past},
+        {"id": 3, "status": "processing", "attempts": 1, "lease": token(1, 3), "leased_until": future},
+    )
+    assert shell.ok("rescue", "--dry-run", "--json").json["matching"] == 2
+    assert shell("rescue").code == 2
+
+    answer = shell.ok("rescue", "--yes", "--json").json
+
+    assert (answer["returned"], answer["buried"]) == (1, 1)
+    assert shell.states(files, "status") == ["queued", "failed", "processing"]
+
+
+def test_rescue_goes_on_until_nothing_is_left(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rowmill.cli.control.SWEEP", 2)
+    past = shell.now(files, "leased_until", -5)
+    shell.put(
+        files,
+        *(
+            {"id": n, "status": "processing", "attempts": 1, "lease": token(1, n), "leased_until": past}
+            for n in range(1, 6)
+        ),
+    )
+
+    assert shell.ok("rescue", "files", "--yes", "--json").json["returned"] == 5
+
+
+def test_migrate_makes_everything_and_is_fine_twice(empty_shell: Shell) -> None:
+    assert empty_shell("migrate", "--check").code == 4
+
+    first = empty_shell("migrate", "--json")
+    assert first.code == 4
+    assert "files" in first.json["missing"]
+    assert first.json["steps"] == [1]
+
+    second = empty_shell.ok("migrate", "--tables", "--json").json
+    assert (second["steps"], second["missing"]) == ([], [])
+    assert "as before" in empty_shell.ok("migrate", "--tables").out
+    assert empty_shell.ok("migrate", "--check").code == 0
+
+
+def test_another_database_gets_indexes_in_its_own_spelling(empty_shell: Shell) -> None:
+    """The example is declared on SQLite; on PostgreSQL its rows without a time have to sort first."""
+    example.mill.move_to("sqlite:///nowhere/at/all.db")
+    empty_shell.ok("migrate", "--tables")
+
+    assert ("NULLS FIRST" in empty_shell.do(ready_index)) == (example.mill.store.dialect.name == "postgresql")
+    assert len([index for index in entities.indexes if "rowmill" in index.info]) == 3
+
+
+async def test_a_bench_on_another_database_does_too(pg_url: str) -> None:
+    example.mill.move_to("sqlite:///nowhere/at/all.db")
+
+    async with mill_on(example.mill, pg_url) as bench:
+        assert "NULLS FIRST" in await bench.mill.run(ready_index)
+
+    assert example.mill.url.get_backend_name() == "sqlite"
+
+
+def ready_index(connection: sa.Connection) -> str:
+    if connection.dialect.name == "postgresql":
+        statement = "SELECT indexdef FROM pg_indexes WHERE indexname = 'rowmill_files_work_ready'"
+    else:
+        statement = "SELECT sql FROM sqlite_master WHERE name = 'rowmill_files_work_ready'"
+    return str(connection.exec_driver_sql(statement).scalar_one())

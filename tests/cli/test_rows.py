@@ -1,0 +1,139 @@
+"""list, show: rows, filtered."""
+
+import shlex
+from uuid import UUID
+
+import pytest
+
+from tests.cli.conftest import Shell
+from tests.cli.example import ODD, codes, entities, files, odd
+
+
+@pytest.fixture
+def filled(shell: Shell) -> Shell:
+    old, new = shell.now(files, "available_at", -7200), shell.now(files, "available_at", -60)
+    shell.put(
+        files,
+        {"id": 1, "status": "queued", "available_at": new},
+        {"id": 2, "status": "failed", "error": "timeout: took too long", "finished_at": old},
+        {"id": 3, "status": "failed", "error": "timeout", "finished_at": new},
+        {"id": 4, "status": "failed", "error": "timeouts are common", "finished_at": new},
+        {"id": 5, "status": "processing", "available_at": old, "path": "100%:x"},
+        {"id": 6, "status": "queued", "available_at": shell.now(files, "available_at", 3600)},
+        {"id": 7, "status": "strange"},
+    )
+    return shell
+
+
+FILTERS = {
+    "": "1 2 3 4 5 6 7",
+    "--state failed": "2 3 4",
+    "--state dead": "2 3 4",
+    "--state queued": "1 6",
+    "--state waiting": "6",
+    "--state unknown": "7",
+    "--state cancelled": "",
+    "--state dead --state processing": "2 3 4 5",
+    "--error-code timeout": "2 3",
+    "--error-code time%": "",
+    "--since 1h --state dead": "3 4",
+    "--until 1h": "2 5",
+    "--until 2999-01-01": "1 2 3 4 5 6",
+    "--since 2999-01-01T00:00+02:00": "",
+    "--where \"path LIKE '100%:%' -- a comment\"": "5",
+    "--where \"path <> '$1?:x' AND id < 2\"": "1",
+    "--where 'id > 2 OR id = 1' --state dead": "3 4",
+    "--key 2 --key 6": "2 6",
+    "--stage work --state queued": "1 6",
+}
+
+
+def test_every_filter_chooses_its_rows(filled: Shell) -> None:
+    found = {}
+    for options in FILTERS:
+        answer = filled.ok("list", "files", "--json", *shlex.split(options)).json
+        found[options] = " ".join(row["key"] for row in answer["rows"])
+
+    assert found == FILTERS
+
+
+def test_a_list_is_limited_and_says_that_there_is_more(filled: Shell) -> None:
+    answer = filled.ok("list", "files", "--limit", "2", "--json").json
+
+    assert ([row["key"] for row in answer["rows"]], answer["more"]) == (["1", "2"], True)
+    assert "more" in filled.ok("list", "files", "--limit", "2").out
+
+
+def test_a_listed_row_tells_its_progress(filled: Shell) -> None:
+    row = filled.ok("list", "files", "--key", "2", "--json").json["rows"][0]
+
+    assert row["finished_at"].endswith("+00:00")
+    assert {name: row[name] for name in ("state", "kind", "stage", "attempts", "worker", "error", "available_at")} == {
+        "state": "failed", "kind": "dead", "stage": None, "attempts": 0, "worker": None,
+        "error": "timeout: took too long", "available_at": None,
+    }  # fmt: skip
+
+
+def test_codes_and_epochs_are_understood(shell: Shell) -> None:
+    shell.put(codes, {"id": 1, "state": 3, "finished_at": shell.now(codes, "finished_at", -60)}, {"id": 2, "state": 9})
+
+    assert [
+        row["key"] for row in shell.ok("list", "codes", "--state", "3", "--since", "1h", "--json").json["rows"]
+    ] == ["1"]
+    assert shell.ok("list", "codes", "--state", "dead", "--until", "1h", "--json").json["rows"] == []
+    assert [row["key"] for row in shell.ok("list", "codes", "--state", "unknown", "--json").json["rows"]] == ["2"]
+
+
+def test_a_mapped_column_of_codes_decides(shell: Shell) -> None:
+    shell.put(entities, {"id": UUID(int=1), "state": "FAILED", "code": "gone", "error": "other: x"})
+
+    assert len(shell.ok("list", "entities", "--error-code", "gone", "--json").json["rows"]) == 1
+    assert shell.ok("list", "entities", "--error-code", "other", "--json").json["rows"] == []
+
+
+def test_dead_rows_are_found_by_the_stage_that_failed(shell: Shell) -> None:
+    shell.put(entities, *({"id": UUID(int=n), "state": "PENDING"} for n in (1, 2, 3)))
+    shell.drain("entities")
+
+    def keys(stage: str) -> list[str]:
+        return [row["key"] for row in shell.ok("list", "entities", "--stage", stage, "--json").json["rows"]]
+
+    assert keys("link") == [str(UUID(int=1))]
+    assert keys("enrich") == [str(UUID(int=2))]
+
+
+def test_a_table_whose_names_need_quotes(shell: Shell) -> None:
+    shell.put(odd, {"Part 1": "a|b", "order": 1, "State?": "can'celled"}, {"Part 1": "c", "order": 2, "State?": "dead"})
+
+    assert [row["key"] for row in shell.ok("list", ODD, "--state", "can'celled", "--json").json["rows"]] == ["a|b|1"]
+    assert shell.ok("show", ODD, "c|2", "--json").json["values"]["State?"] == "dead"
+    assert shell.ok("show", ODD, '["a|b", 1]', "--json").json["key"] == "a|b|1"
+
+
+def test_show_tells_a_row_and_its_history(shell: Shell) -> None:
+    shell.put(files, {"id": 1, "status": "queued", "slot": "broken"})
+    shell.drain("files")
+
+    answer = shell.ok("show", "files", "1", "--json").json
+
+    assert (answer["row"]["kind"], answer["values"]["path"]) == ("dead", "secret-path")
+    assert [(one["stage"], one["attempt"], one["code"], one["message"]) for one in answer["history"]] == [
+        ("work", 1, "broken", "no use")
+    ]
+    text = shell.ok("show", "files", "1").out
+    assert "broken" in text
+    assert "secret-path" in text
+
+
+def test_show_cuts_long_values_unless_asked(shell: Shell) -> None:
+    shell.put(files, {"id": 1, "status": "queued", "path": "x" * 5000})
+
+    assert len(shell.ok("show", "files", "1", "--json").json["values"]["path"]) < 1100
+    assert len(shell.ok("show", "files", "1", "--full", "--json").json["values"]["path"]) == 5000
+
+
+def test_control_characters_of_a_row_do_not_reach_the_screen(shell: Shell) -> None:
+    shell.put(files, {"id": 1, "status": "failed", "error": "\x1b[2J\rgone\nline"})
+
+    assert "\x1b" not in shell.ok("list", "files").out
+    assert "\x1b" not in shell.ok("show", "files", "1").out
