@@ -1,0 +1,87 @@
+"""What signals do to a worker process."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.faults.processes import until, yard_on
+
+STOPPING = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+
+
+@STOPPING
+def test_the_first_signal_lets_handlers_finish(database_url: str, tmp_path: Path, number: signal.Signals) -> None:
+    with yard_on(database_url, tmp_path) as yard:
+        yard.put("hold effect", "hold effect")
+        worker = yard.work()
+        yard.until_begun(1, 2)
+        worker.send(number)
+        until(lambda: "stopping after" in worker.said())
+        yard.go()
+
+        assert worker.wait() == 0, worker.said()
+        assert yard.states() == {"done": 2}
+        assert yard.effects() == [1, 2]
+        assert "done=2" in worker.said()
+
+
+def test_handlers_that_outlive_the_grace_are_released_with_their_attempt(database_url: str, tmp_path: Path) -> None:
+    with yard_on(database_url, tmp_path) as yard:
+        yard.put("hold", "hold")
+        worker = yard.work("--grace", "0.2")
+        yard.until_begun(1, 2)
+        worker.send(signal.SIGTERM)
+
+        assert worker.wait() == 0, worker.said()
+        assert {(row.state, row.attempts, row.lease) for row in yard.rows().values()} == {("ready", 0, None)}
+        assert [call.what for call in yard.journal.calls()] == ["begin", "begin"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("title", ["hold", "block"])
+def test_the_second_signal_leaves_at_once(
+    sqlite_url: str, tmp_path: Path, number: signal.Signals, code: int, title: str
+) -> None:
+    """Even while a handler blocks the loop."""
+    with yard_on(sqlite_url, tmp_path, lease=30.0) as yard:
+        yard.put(title)
+        worker = yard.work()
+        yard.until_begun(1)
+        worker.send(number)
+        if title == "hold":
+            until(lambda: "stopping after" in worker.said())
+        else:
+            until(lambda: not pending(worker.pid))
+        worker.send(number)
+
+        assert worker.wait() == code, worker.said()
+        [row] = yard.rows().values()
+        assert (row.state, row.attempts) == ("running", 1), "nothing is written: it comes back by its lease"
+
+
+def pending(pid: int) -> bool:
+    """Does a signal wait to be delivered to this process?"""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return any(int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd:", "ShdPnd:")))
+
+
+def test_an_idle_worker_leaves_on_the_first_signal(database_url: str, tmp_path: Path) -> None:
+    with yard_on(database_url, tmp_path) as yard:
+        worker = yard.work(ROWMILL_POLL_BASE="60", ROWMILL_POLL_MAX="60")
+        until(lambda: "works on job/work" in worker.said())
+        worker.send(signal.SIGTERM)
+
+        assert worker.wait() == 0, worker.said()
+
+
+def test_a_drain_that_is_told_to_stop_says_what_it_did(sqlite_url: str, tmp_path: Path) -> None:
+    with yard_on(sqlite_url, tmp_path) as yard:
+        yard.put("", "", "hold")
+        worker = yard.work("--json", "--grace", "0.1", command="drain")
+        yard.until_begun(1, 2, 3)
+        worker.send(signal.SIGTERM)
+
+        assert worker.wait() == 143, worker.said()
+        assert '"done": 2' in worker.said()
+        assert yard.states() == {"done": 2, "ready": 1}

@@ -1,0 +1,197 @@
+"""Handlers of every kind are run, judged, and kept apart from each other."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rowmill import Again, Cancel, Dead, Done, Lease, PermanentError, RateLimited, Retry, TransientError, fixed
+from tests.work.shop import shop_on, soon
+
+NOW = Retry(attempts=3, backoff=fixed(0.0))
+
+
+async def test_an_async_handler_runs_on_the_loop_and_its_values_are_written(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+        threads = set()
+
+        @shop.jobs.handler()
+        async def handle(job: Lease[Any]) -> dict[str, str]:
+            threads.add(threading.current_thread())
+            return {"result": job.row.title.upper()}
+
+        await shop.put(5, title="a")
+        report = await shop.drain()
+
+        assert report.done == 5
+        assert {row.result for row in (await shop.rows()).values()} == {"A"}
+        assert threads == {threading.main_thread()}
+
+
+async def test_a_sync_handler_runs_in_a_thread_and_does_not_hold_up_the_loop(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+        loop, turned = asyncio.get_running_loop(), threading.Event()
+
+        @shop.jobs.handler(concurrency=2)
+        def handle(job: Lease[Any]) -> Done:
+            assert threading.current_thread() is not threading.main_thread()
+            loop.call_soon_threadsafe(turned.set)
+            assert turned.wait(20)
+            return Done({"result": "sync"})
+
+        await shop.put(4)
+        report = await shop.drain()
+
+        assert report.done == 4
+        assert {row.result for row in (await shop.rows()).values()} == {"sync"}
+
+
+ANSWERS: dict[int, Any] = {
+    1: None,
+    2: {"result": "r"},
+    3: Dead("bad", "no"),
+    4: Cancel("unwanted"),
+    5: Again(after=3600.0),
+    6: 17,
+    7: {"no_such_column": 1},
+    8: {"state": "done"},
+}
+STATES = {1: "done", 2: "done", 3: "dead", 4: "cancelled", 5: "waiting", 6: "dead", 7: "dead", 8: "dead"}
+
+
+@pytest.mark.parametrize("kind", ["async", "sync", "batch"])
+async def test_each_answer_decides_over_its_own_row_only(database_url: str, kind: str) -> None:
+    async with shop_on(database_url) as shop:
+        register(shop.jobs, kind, lambda job: ANSWERS[job.key])
+
+        await shop.put(8)
+        report = await shop.drain()
+
+        assert {key: row.state for key, row in (await shop.rows()).items()} == STATES
+        assert (report.done, report.dead, report.again, report.cancelled) == (2, 4, 1, 1)
+
+
+ERRORS: dict[int, BaseException | None] = {
+    1: None,
+    2: TransientError("later"),
+    3: PermanentError("never"),
+    4: RateLimited(retry_after=3600.0),
+    5: ValueError("what"),
+    6: SystemExit(3),
+    7: StopIteration(),
+    8: TimeoutError("of somebody else"),
+}
+AFTER = {1: "done", 2: "waiting", 3: "dead", 4: "waiting", 5: "waiting", 6: "waiting", 7: "waiting", 8: "waiting"}
+
+
+@pytest.mark.parametrize("kind", ["async", "sync", "batch"])
+async def test_errors_never_touch_neighbours(database_url: str, kind: str) -> None:
+    async with shop_on(database_url, retry=Retry(attempts=3, backoff=fixed(3600.0))) as shop:
+
+        def answer(job: Lease[Any]) -> None:
+            error = ERRORS[job.key]
+            if error is not None:
+                raise error
+
+        register(shop.jobs, kind, answer)
+        await shop.put(8)
+        await shop.drain()
+
+        rows = await shop.rows()
+        assert {key: row.state for key, row in rows.items()} == AFTER
+        assert rows[4].attempts == 0, "a rate limit costs no attempt"
+        assert rows[8].error == "TimeoutError: of somebody else", "not mistaken for a time-out of ours"
+
+
+def register(jobs: Any, kind: str, answer: Callable[[Lease[Any]], Any]) -> None:
+    if kind == "sync":
+        jobs.handler(concurrency=4)(answer)
+    elif kind == "async":
+
+        @jobs.handler(concurrency=4)
+        async def handle(job: Lease[Any]) -> Any:
+            await asyncio.sleep(0)
+            return answer(job)
+
+    else:
+
+        @jobs.batch_handler(size=3)
+        async def handle_many(batch: list[Lease[Any]]) -> Any:
+            # The limit of a provider holds for a whole batch.
+            return [attempt(answer, job) if job.key == 4 else answer(job) for job in batch]
+
+
+def attempt(answer: Callable[[Lease[Any]], Any], job: Lease[Any]) -> Any:
+    try:
+        return answer(job)
+    except RateLimited as error:
+        return error
+
+
+async def test_a_handler_that_raises_cancelled_error_spends_its_attempts(database_url: str) -> None:
+    """Given back with its attempt, it would come again at once, for ever."""
+    async with shop_on(database_url, retry=NOW) as shop:
+        calls = []
+
+        @shop.jobs.handler(concurrency=1)
+        async def handle(job: Lease[Any]) -> None:
+            calls.append(job.key)
+            if job.key == 1:
+                raise asyncio.CancelledError("of a library that leaks it")
+
+        await shop.put(2)
+        report = await shop.drain()
+
+        assert (await shop.row(1)).state == "dead"
+        assert (await shop.row(2)).state == "done"
+        assert calls.count(1) == 3
+        assert [code for _, code in await shop.failures(1)] == ["CancelledError"] * 3
+        assert report.dead == 1
+
+
+async def test_a_handler_that_cancels_its_own_task_leaves_the_slot_usable(database_url: str) -> None:
+    async with shop_on(database_url, retry=Retry(attempts=1)) as shop:
+        grouped = asyncio.Event()
+
+        @shop.jobs.handler(concurrency=1)
+        async def handle(job: Lease[Any]) -> None:
+            if job.key == 1:
+                task = asyncio.current_task()
+                assert task is not None
+                task.cancel()
+                await asyncio.sleep(0)
+            if job.key == 2:
+                # A cancellation that is still counted would turn this group's error into another one.
+                with pytest.raises(ExceptionGroup):
+                    await group_that_fails()
+                grouped.set()
+
+        async def group_that_fails() -> None:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fail())
+                await asyncio.sleep(3600)
+
+        async def fail() -> None:
+            raise ValueError
+
+        await shop.put(2)
+        await shop.drain()
+
+        await soon(grouped)
+        assert await shop.states() == {"dead": 1, "done": 1}
+
+
+async def test_context_variables_reach_a_sync_handler(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+        seen = []
+
+        @shop.jobs.handler()
+        def handle(job: Lease[Any]) -> None:
+            seen.append((job.attempt, job.last_attempt, job.lost))
+
+        await shop.put(1)
+        await shop.drain()
+
+        assert seen == [(1, False, False)]
