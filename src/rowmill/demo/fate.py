@@ -1,0 +1,68 @@
+"""What will happen to each company: decided by its number and the seed alone, so that the proof knows it too."""
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+
+SLOW_SHARE = 0.03
+FLAKY_SHARE = 0.04
+GONE_SHARE = 0.02
+OWN_TRANSACTION_SHARE = 0.05
+FEWEST_SLOW = 40
+"""In a small table too: a worker has to be met inside its handlers."""
+
+
+class Kind(StrEnum):
+    QUICK = "quick"
+    SLOW = "slow"
+    """Tens of milliseconds to a second."""
+    FLAKY = "flaky"
+    """Fails once or twice, then works."""
+    GONE = "gone"
+    """Fails for good."""
+    POISON = "poison"
+    """Kills the process that tries it, every time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    kind: Kind
+    seconds: float
+    """How long the provider takes to answer."""
+    failures: int
+    """How many attempts fail before one works."""
+    own_transaction: bool
+    """The handler writes the effect itself, in `settling()`; otherwise it returns values."""
+
+    @property
+    def ends_dead(self) -> bool:
+        return self.kind in (Kind.GONE, Kind.POISON)
+
+
+class Fates:
+    """The fate of every company of a demo, numbered from 1."""
+
+    def __init__(self, rows: int, seed: int) -> None:
+        self.rows = rows
+        self.seed = seed
+        self._slow = max(SLOW_SHARE, min(FEWEST_SLOW / rows, 0.3))
+        early = range(max(rows // 50, 1), max(rows // 2, 3))
+        poison = min(max(rows // 6000, 2), 6, len(early))
+        self.poison = frozenset(random.Random(f"{seed}:poison").sample(early, poison))
+
+    def of(self, company: int) -> Fate:
+        chance = random.Random(f"{self.seed}:{company}")
+        kind = Kind.POISON if company in self.poison else self._kind(chance.random())
+        seconds = 0.03 + 0.97 * chance.random() ** 2 if kind is Kind.SLOW else 0.005 + 0.015 * chance.random()
+        failures = chance.choice((1, 2)) if kind is Kind.FLAKY else 0
+        return Fate(kind, seconds, failures, chance.random() < OWN_TRANSACTION_SHARE)
+
+    def _kind(self, draw: float) -> Kind:
+        for kind, share in ((Kind.SLOW, self._slow), (Kind.FLAKY, FLAKY_SHARE), (Kind.GONE, GONE_SHARE)):
+            if draw < share:
+                return kind
+            draw -= share
+        return Kind.QUICK
+
+    def expected_dead(self) -> frozenset[int]:
+        return frozenset(company for company in range(1, self.rows + 1) if self.of(company).ends_dead)

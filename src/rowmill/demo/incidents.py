@@ -1,0 +1,142 @@
+"""What happens to healthy workers while the demo runs: one is killed, one is frozen past its lease.
+
+Each looks before it acts. A halted process can't change, so what its ledger says is the truth for as long as
+it stands: it is killed or kept frozen only when it is inside handlers, and let go otherwise.
+"""
+
+import time
+from collections.abc import Callable
+
+import rowmill as rm
+from rowmill.demo import reads
+from rowmill.demo.companies import ATTEMPTS, Company
+from rowmill.demo.crew import Condition, Crew, Member
+from rowmill.demo.fate import Fates, Kind
+
+LONGEST = 20.0
+"""Seconds that a worker is kept frozen at the most."""
+RETURN = 5.0
+"""Seconds in which a worker that was woken must have tried to settle."""
+SETTLED = 1.0
+"""Seconds after which it has tried to settle all that it held, if it began to."""
+MOST_FREEZES = 4
+
+
+class Scene:
+    """What incidents act on."""
+
+    def __init__(self, crew: Crew, queue: rm.Queue[Company], fates: Fates, say: Callable[[str], None]) -> None:
+        self.crew = crew
+        self.queue = queue
+        self.fates = fates
+        self.say = say
+
+    async def catch(self, member: Member) -> "reads.Held | None":
+        """Halt a worker in the middle of its work; None (and it goes on) if the moment is not right.
+
+        Not right is: no slow handler under way that will return values and may be tried again, or a lock held
+        that would make the others wait for it.
+        """
+        if not member.halt():
+            return None
+        answers = {
+            company: attempt
+            for company, attempt in member.ledger.inside.items()
+            if attempt < ATTEMPTS and (fate := self.fates.of(company)).kind is Kind.SLOW and not fate.own_transaction
+        }
+        if answers and await reads.others_can_write(self.queue.mill):
+            held = await reads.held_by(self.queue, member.ledger.worker)
+            rows = {company: attempt for company, attempt in held.items() if answers.get(company) == attempt}
+            if rows:
+                return reads.Held(rows, len(held))
+        member.go_on()
+        return None
+
+
+class Kill:
+    """SIGKILL for one worker: the rows in its hand come back when their lease ends."""
+
+    def __init__(self, scene: Scene, after: float) -> None:
+        self._scene = scene
+        self._after = after
+        self.over = False
+        self.kills = 0
+
+    async def tick(self, progress: float) -> None:
+        if self.over or progress < self._after:
+            return
+        for member in reversed(self._scene.crew.working()):
+            held = await self._scene.catch(member)
+            if held is not None:
+                member.kill()
+                self.kills += 1
+                self.over = True
+                self._scene.say(f"worker {member.place} killed (SIGKILL), rows in hand: {held.rows}")
+                return
+
+
+class Freeze:
+    """SIGSTOP for one worker until others have taken over its rows; then it wakes and tries to settle them."""
+
+    def __init__(self, scene: Scene, after: float) -> None:
+        self._scene = scene
+        self._after = after
+        self._member: Member | None = None
+        self._held = reads.Held({}, 0)
+        self._since = 0.0
+        self._refused_before = 0
+        self.over = False
+        self.freezes = 0
+
+    @property
+    def under_way(self) -> bool:
+        return self._member is not None
+
+    async def tick(self, progress: float) -> None:
+        member, now = self._member, time.monotonic()
+        if self.over:
+            return
+        if member is None:
+            if progress >= self._after:
+                await self._begin(now)
+        elif member.condition is Condition.DEAD:
+            self._member = None  # a row of its own killed it after it woke
+            self._judge(member)
+        elif member.condition is Condition.FROZEN:
+            taken = await reads.taken_over(self._scene.queue, self._held.answers)
+            if taken or now - self._since > LONGEST:
+                self._wake(member, now)
+        elif now - self._since > (RETURN if len(member.ledger.refused) == self._refused_before else SETTLED):
+            self._member = None
+            self._judge(member)
+
+    async def _begin(self, now: float) -> None:
+        for member in self._scene.crew.working():
+            held = await self._scene.catch(member)
+            if held is not None:
+                self._member, self._held, self._since = member, held, now
+                self._refused_before = len(member.ledger.refused)
+                self.freezes += 1
+                self._scene.say(
+                    f"worker {member.place} frozen (SIGSTOP), rows in hand: {held.rows}, "
+                    f"handlers running: {len(member.ledger.inside)}"
+                )
+                return
+
+    def _wake(self, member: Member, now: float) -> None:
+        frozen = now - self._since
+        self._since = now
+        member.go_on()
+        self._scene.say(
+            f"worker {member.place} woken (SIGCONT) after {frozen:.1f} s: it tries to settle rows that others have now"
+        )
+
+    def _judge(self, member: Member) -> None:
+        refused = len(member.ledger.refused) - self._refused_before
+        if refused:
+            self.over = True
+            self._scene.say(
+                f"settlements of worker {member.place} refused, as the leases are no longer its own: {refused}"
+            )
+        else:
+            self.over = self.freezes >= MOST_FREEZES

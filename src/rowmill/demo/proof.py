@@ -1,0 +1,188 @@
+"""Does it add up? Facts of the database and of the ledgers, held against what must be true."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rowmill.demo.companies import ATTEMPTS
+from rowmill.demo.fate import Fates
+from rowmill.demo.ledger import LedgerReader
+from rowmill.demo.reads import FINAL, Facts
+from rowmill.model.queue import Crash
+
+CRASHED = (Crash().requeued, Crash().buried)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One claim, whether it holds, and the numbers behind it."""
+
+    claim: str
+    holds: bool
+    numbers: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The numbers of a run."""
+
+    rows: int
+    done: int
+    dead: int
+    lost: int
+    """Rows that are missing, or not in a final state."""
+    applied_twice: int
+    applied_wrongly: int
+    """Rows that are done without an effect, or have one without being done."""
+    stale_refused: int
+    poison: int
+    expected_dead: int
+    unexpected_dead: int
+    unexpected_done: int
+    attempts: int
+    failed: int
+    crashes: int
+    """Attempts that ended with their worker: killed, frozen, or dead of a poison row."""
+    acquitted: int
+    """Last attempts that ended so and were given back: others were in the same hand, and may have been the cause."""
+    starts: int
+    unaccounted: int
+    """Attempts that no ending explains, endings without an attempt, and handlers begun twice for one attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What was done to the workers."""
+
+    kills: int
+    freezes: int
+    worker_crashes: int
+    """Processes that died of a poison row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    tally: Tally
+    checks: list[Check]
+    trouble: Trouble
+    store: str
+    seconds: float
+    kept: Path | None
+    """Where ledgers, logs and, if it is ours, the database are, when they were to be kept."""
+
+    @property
+    def holds(self) -> bool:
+        return all(check.holds for check in self.checks)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All numbers, by name."""
+        about = {"seconds": round(self.seconds, 2), "store": self.store, "holds": self.holds}
+        return asdict(self.tally) | asdict(self.trouble) | about | ({"kept": str(self.kept)} if self.kept else {})
+
+
+def tally(facts: Facts, ledgers: Sequence[LedgerReader], fates: Fates) -> Tally:
+    states = {company: state for company, (state, _, _) in facts.rows.items()}
+    done = {company for company, state in states.items() if state == "done"}
+    dead = {company for company, state in states.items() if state == "dead"}
+    lost = sum(states.get(company) not in FINAL for company in range(1, fates.rows + 1))
+    expected = fates.expected_dead()
+    acquitted = [(company, attempt) for company, attempt, code in facts.failures if is_acquittal(attempt, code)]
+    crashed = [
+        (company, attempt)
+        for company, attempt, code in facts.failures
+        if code in CRASHED and not is_acquittal(attempt, code)
+    ]
+    failed = [(company, attempt) for company, attempt, code in facts.failures if code not in CRASHED]
+    starts = [start for ledger in ledgers for start in ledger.starts]
+    return Tally(
+        rows=len(states),
+        done=len(done),
+        dead=len(dead),
+        lost=lost,
+        applied_twice=sum(number > 1 for number in facts.effects.values()),
+        applied_wrongly=len(done ^ facts.effects.keys()),
+        stale_refused=sum(len(ledger.refused) for ledger in ledgers),
+        poison=len(fates.poison),
+        expected_dead=len(expected),
+        unexpected_dead=len(dead - expected),
+        unexpected_done=len(done & expected),
+        attempts=sum(attempts for _, attempts, _ in facts.rows.values()),
+        failed=len(failed),
+        crashes=len(crashed),
+        acquitted=len(acquitted),
+        starts=len(starts),
+        unaccounted=unaccounted(facts, failed, crashed, acquitted, starts),
+    )
+
+
+def is_acquittal(attempt: int, code: str) -> bool:
+    """A crash on the last attempt is written down as one that is tried again only if that attempt was given back."""
+    return attempt == ATTEMPTS and code == Crash().requeued
+
+
+def unaccounted(
+    facts: Facts,
+    failed: Sequence[tuple[int, int]],
+    crashed: Sequence[tuple[int, int]],
+    acquitted: Sequence[tuple[int, int]],
+    starts: Sequence[tuple[int, int]],
+) -> int:
+    """Every attempt has one ending: done, failed or crashed. One that a handler ended was begun once; one that
+    crashed was begun once, or lay in the hand of its worker; one that was given back may be begun again.
+    Answers how many (row, attempt) break this."""
+    made = Counter(
+        (company, number) for company, (_, attempts, _) in facts.rows.items() for number in range(1, attempts + 1)
+    )
+    succeeded = [(company, attempts) for company, (state, attempts, _) in facts.rows.items() if state == "done"]
+    ended = Counter(succeeded) + Counter(failed) + Counter(crashed)
+    begun = Counter(starts)
+    by_handler = Counter(succeeded) + Counter(failed)
+    wrong = (made - ended) + (ended - made) + (begun - made - Counter(acquitted)) + (by_handler - begun)
+    return len(wrong)
+
+
+def checks(tally: Tally, trouble: Trouble, facts: Facts, fates: Fates) -> list[Check]:
+    """The proof, as a list to read."""
+    poison = [facts.rows.get(company, ("missing", 0, "")) for company in fates.poison]
+    buried = sum(state == "dead" and attempts == ATTEMPTS for state, attempts, _ in poison)
+    return [
+        Check(
+            "there was trouble",
+            min(trouble.kills, trouble.freezes, trouble.worker_crashes) > 0,
+            f"workers killed: {trouble.kills}, frozen past their lease: {trouble.freezes}, "
+            f"dead of a poison row: {trouble.worker_crashes}",
+        ),
+        Check(
+            "every row is in a final state",
+            tally.lost == 0 and tally.rows == fates.rows,
+            f"{tally.done:,} done + {tally.dead:,} dead = {tally.rows:,} rows; lost: {tally.lost}",
+        ),
+        Check(
+            "effects were applied exactly once",
+            tally.applied_twice == 0 and tally.applied_wrongly == 0,
+            f"one for each of {tally.done:,} done rows, none for a dead one; applied twice: {tally.applied_twice}",
+        ),
+        Check(
+            "stale settlements were refused",
+            tally.stale_refused > 0,
+            f"results of leases that had passed to others: {tally.stale_refused}",
+        ),
+        Check(
+            "every attempt is accounted for",
+            tally.unaccounted == 0 and tally.attempts == tally.done + tally.failed + tally.crashes,
+            f"{tally.attempts:,} attempts = {tally.done:,} done + {tally.failed:,} failed + {tally.crashes:,} cut off "
+            f"with their worker, and {tally.acquitted:,} given back; handlers begun: {tally.starts:,}",
+        ),
+        Check(
+            "poison rows are dead after exactly their attempts",
+            buried == len(poison),
+            f"{buried} of {len(poison)} after {ATTEMPTS} attempts each",
+        ),
+        Check(
+            "nobody else died of them",
+            tally.unexpected_dead == 0 and tally.unexpected_done == 0,
+            f"{tally.expected_dead:,} rows were to end dead; others dead: {tally.unexpected_dead}",
+        ),
+    ]

@@ -1,0 +1,107 @@
+"""What the demo asks the database while it runs and at the end."""
+
+import asyncio
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+import rowmill as rm
+from rowmill.demo.companies import Company, Effect
+from rowmill.model.lease import CLAIM_BITS
+from rowmill.store.schema import own_tables
+
+FINAL = ("done", "dead")
+LOOKS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a halted worker has in hand."""
+
+    answers: Mapping[int, int]
+    """Company → attempt, where a handler will return values and the worker try to settle them."""
+    rows: int
+
+
+async def states(queue: rm.Queue[Company]) -> dict[str, int]:
+    """How many rows are in each state."""
+    wanted = sa.select(Company.state, sa.func.count()).group_by(Company.state)
+    rows = await queue.mill.run(lambda c: c.execute(wanted).all(), write=False)
+    return {row[0]: row[1] for row in rows}
+
+
+async def held_by(queue: rm.Queue[Company], worker: int) -> dict[int, int]:
+    """Company → attempt of every row under a lease of this worker."""
+    wanted = sa.select(Company.id, Company.attempts).where(
+        Company.lease >= worker << CLAIM_BITS, Company.lease < (worker + 1) << CLAIM_BITS
+    )
+    rows = await queue.mill.run(lambda c: c.execute(wanted).all(), write=False)
+    return {row.id: row.attempts for row in rows}
+
+
+async def taken_over(queue: rm.Queue[Company], attempts: Mapping[int, int]) -> bool:
+    """Has each of these rows been claimed again since this attempt, and one of them been finished?"""
+    wanted = sa.select(Company.id, Company.attempts, Company.state).where(Company.id.in_(list(attempts)))
+    rows = await queue.mill.run(lambda c: c.execute(wanted).all(), write=False)
+    return all(row.attempts > attempts[row.id] for row in rows) and any(row.state in FINAL for row in rows)
+
+
+async def others_can_write(mill: rm.Mill) -> bool:
+    """Does the halted worker hold no lock that the others need? A busy lock is tried a few times.
+
+    SQLite has one lock for all writers. On PostgreSQL the one that all would wait for is the leader's row.
+    """
+    if mill.url.get_backend_name() == "sqlite":
+        return _can_write(str(mill.url.database))
+    leader = sa.select(own_tables("postgresql").leader.c.name).with_for_update(nowait=True)
+    for _ in range(LOOKS):
+        try:
+            await mill.run(lambda connection: connection.execute(leader).all())
+            return True
+        except DBAPIError:
+            await asyncio.sleep(0.01)
+    return False
+
+
+def _can_write(path: str) -> bool:
+    with closing(sqlite3.connect(path, timeout=LOOKS * 0.01, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        connection.execute("ROLLBACK")
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that the database knows at the end."""
+
+    rows: dict[int, tuple[str, int, str]]
+    """Company → state, attempts, error."""
+    effects: dict[int, int]
+    """Company → how often a result was written."""
+    failures: list[tuple[int, int, str]]
+    """(company, attempt, code) of every attempt in the history."""
+
+
+async def facts(queue: rm.Queue[Company]) -> Facts:
+    def work(connection: Connection) -> Facts:
+        attempt = own_tables(connection.dialect.name).attempt
+        rows = connection.execute(sa.select(Company.id, Company.state, Company.attempts, Company.error))
+        effects = connection.execute(sa.select(Effect.company_id, sa.func.count()).group_by(Effect.company_id))
+        history = connection.execute(
+            sa.select(attempt.c.key, attempt.c.attempt, attempt.c.code).where(attempt.c.queue == queue.name)
+        )
+        return Facts(
+            {row.id: (row.state, row.attempts, row.error or "") for row in rows},
+            {row[0]: row[1] for row in effects},
+            [(int(key), number, code) for key, number, code in history],
+        )
+
+    return await queue.mill.run(work, write=False)

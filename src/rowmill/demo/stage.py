@@ -1,0 +1,113 @@
+"""Where a demo takes place: a folder of its own, a database, tables that are gone afterwards."""
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+import rowmill as rm
+from rowmill.demo import companies
+from rowmill.demo.companies import Company
+from rowmill.demo.fate import Fates
+from rowmill.store.moment import moment
+from rowmill.store.open import parse_url
+from rowmill.store.schema import SCHEMA, own_tables, version_of
+
+FRESH = 5.0
+"""Seconds since its last sign of life in which a worker of another demo counts as alive."""
+
+
+class AnotherDemo(rm.RowmillError):
+    """Another demo runs on this database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    folder: Path
+    """Ledgers and logs of the workers; the database too, if it is ours."""
+    url: str
+    queue: rm.Queue[Company]
+
+
+@asynccontextmanager
+async def set_up(url: str | None, fates: Fates, *, keep: bool) -> AsyncIterator[Stage]:
+    """Tables with rows in them, and afterwards no trace, or with `keep` everything."""
+    with ExitStack() as cleaning:
+        folder = Path(tempfile.mkdtemp(prefix="rowmill-demo-"))
+        if not keep:
+            cleaning.callback(shutil.rmtree, folder)
+        ours = url is None
+        file = None if url is None else _new_file(url)
+        if file is not None and not keep:
+            for end in ("", "-wal", "-shm"):
+                cleaning.callback(Path(f"{file}{end}").unlink, missing_ok=True)
+        chosen = f"sqlite:///{folder / 'companies.db'}" if url is None else url
+        mill, queue = companies.demo_mill(chosen)
+        async with mill.opened():
+            was_there = await mill.run(version_of, write=False) is not None
+            if not ours and file is None:
+                await mill.run(_make_room)
+            await mill.migrate(tables=True)
+            try:
+                await mill.run(companies.create_witness)
+                await queue.load(companies.made_up(fates.rows, fates.seed))
+                yield Stage(folder, chosen, queue)
+            finally:
+                if not ours and not keep:
+                    await mill.run(lambda connection: _clear(connection, queue.name))
+                    if not was_there and mill.store.dialect.name == "postgresql":
+                        await _leave_nothing(mill)
+
+
+def _new_file(url: str) -> Path | None:
+    """The SQLite file that this run will make; None: it is there, or it is no file."""
+    parsed = parse_url(url)
+    if parsed.get_backend_name() != "sqlite" or not parsed.database:
+        return None
+    return None if Path(parsed.database).exists() else Path(parsed.database)
+
+
+def _make_room(connection: Connection) -> None:
+    """Drop what an earlier demo left, unless one is under way."""
+    if version_of(connection) is not None:
+        worker = own_tables(connection.dialect.name).worker
+        alive = sa.select(sa.func.count()).where(
+            worker.c.queues == Company.__tablename__,
+            worker.c.stopped_at.is_(None),
+            worker.c.seen_at > moment(connection.dialect.name, -FRESH),
+        )
+        if connection.scalar(alive):
+            raise AnotherDemo("another demo runs on this database. Wait for it, or try again in a few seconds")
+        _clear(connection, Company.__tablename__)
+    companies.drop_tables(connection)
+
+
+def _clear(connection: Connection, queue: str) -> None:
+    """Drop the demo's tables, and take what the engine noted about them out of its own."""
+    companies.drop_tables(connection)
+    own = own_tables(connection.dialect.name)
+    workers = sa.select(own.worker.c.id).where(own.worker.c.queues == queue)
+    connection.execute(sa.delete(own.leader).where(own.leader.c.worker.in_(workers)))
+    for table in reversed(own.metadata.sorted_tables):
+        if "queue" in table.columns:
+            connection.execute(sa.delete(table).where(table.c.queue == queue))
+    connection.execute(sa.delete(own.worker).where(own.worker.c.queues == queue))
+
+
+async def _leave_nothing(mill: rm.Mill) -> None:
+    """Drop Rowmill's own schema, which this run made, unless somebody has begun to use it."""
+
+    def work(connection: Connection) -> None:
+        own = own_tables("postgresql")
+        if not connection.scalar(sa.select(sa.func.count()).select_from(own.worker)):
+            own.metadata.drop_all(connection)
+            connection.exec_driver_sql(f"DROP FUNCTION IF EXISTS {SCHEMA}.wake()")
+            connection.exec_driver_sql(f"DROP SCHEMA {SCHEMA}")
+
+    with suppress(sa.exc.DBAPIError):  # something of somebody else's stands on it: it stays
+        await mill.run(work)
