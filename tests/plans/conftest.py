@@ -49,7 +49,7 @@ class Session:
         settings = {name: SESSION[name] for name in SESSION if by_worker and " " not in SESSION[name]}
         options = " ".join(f"-c {name}={value}" for name, value in settings.items())
         self.connection = psycopg.connect(url, autocommit=True, options=options)
-        self.connection.execute("SET statement_timeout = '5s'")
+        self.connection.execute("SET statement_timeout = '20s'")
         self.connection.execute(f"SET plan_cache_mode = force_{mode}_plan")
         for place, statement in enumerate(self.statements):
             self.connection.execute(f"PREPARE s{place} AS {statement.text}")

@@ -1,0 +1,51 @@
+"""Every snippet of the documentation runs, and does what its page says."""
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from rowmill import testing
+from tests.docs.pages import pages_with_python, run_page
+
+
+@pytest.mark.parametrize("page", pages_with_python())
+def test_the_snippets_of_a_page_run(page: str) -> None:
+    assert run_page(page)
+
+
+async def test_the_first_screen_of_the_readme_works(tmp_path: Path) -> None:
+    readme = run_page("README.md")
+    async with testing.mill_on(readme["mill"], tmp_path) as bench:
+        await bench.insert(readme["articles"], {"title": "the cup"}, {"title": "budget"})
+        await bench.drain()
+        table = readme["Article"].__table__
+        topics = await readme["mill"].run(lambda c: c.execute(sa.select(table.c.topic).order_by(table.c.id)).all())
+    assert [row.topic for row in topics] == ["sports", "news"]
+
+
+async def test_the_adopted_table_of_the_readme_works(tmp_path: Path) -> None:
+    readme = run_page("README.md")
+    mill, files = readme["mill"], readme["files"]
+    async with testing.mill_on(mill, tmp_path) as bench:
+        await mill.run(lambda c: readme["Suggestion"].__table__.create(c))
+        await bench.insert(files, {"path": "a.pdf"})
+        await bench.drain()
+        await bench.assert_states(files, completed=1)
+        written = await mill.run(lambda c: c.scalar(sa.select(sa.func.count()).select_from(readme["Suggestion"])))
+    assert written == 2
+
+
+async def test_the_example_test_of_the_testing_guide_passes(tmp_path: Path) -> None:
+    guide = run_page("docs/guides/testing.md")
+    await guide["test_a_failed_article_is_tried_again_after_its_backoff"](tmp_path)
+
+
+async def test_the_hand_written_queue_of_the_guide_works_on_rowmill(tmp_path: Path) -> None:
+    guide = run_page("docs/guides/from-hand-written.md")
+    async with testing.mill_on(guide["mill"], tmp_path) as bench:
+        await bench.insert(guide["requests"], {"raw_name": "ACME"}, {"raw_name": "unknown"})
+        for wait in (60, 300, 900):
+            await bench.drain()
+            await bench.advance(wait)
+        await bench.assert_states(guide["requests"], done=1, failed=1)

@@ -1,0 +1,106 @@
+"""Writes the generated parts of the documentation: `python -m tools.reference` (`--check` only compares).
+
+A generated part stands between `<!-- generated: name -->` and `<!-- end -->` in a page.
+"""
+
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.testing import CliRunner
+
+from rowmill.cli.main import app
+from rowmill.model.lifecycle import MOVES, Attempts, Error, Kind, Move
+from rowmill.work.settings import WorkerSettings
+
+DOCS = Path(__file__).parents[1] / "docs"
+PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def moves() -> str:
+    """The transition table."""
+    rows = ["| move | from | to | attempts | error | lease |", "| --- | --- | --- | --- | --- | --- |"]
+    for move in MOVES.values():
+        source = ", ".join(kind for kind in Kind if kind in move.source)
+        rows.append(
+            f"| {move.name} | {source} | {target(move)} | {attempts(move)} | {error(move)} | "
+            f"{'taken' if move.takes_lease else 'cleared'} |"
+        )
+    return "\n".join(rows)
+
+
+def target(move: Move) -> str:
+    if move.name == "advance":
+        return "ready of the next stage"
+    return f"{move.target}, after a wait" if move.delayed else str(move.target)
+
+
+def attempts(move: Move) -> str:
+    return {
+        Attempts.KEEP: "kept", Attempts.COUNT: "one more", Attempts.GIVE_BACK: "given back", Attempts.RESET: "zero",
+    }[move.attempts]  # fmt: skip
+
+
+def error(move: Move) -> str:
+    return {Error.KEEP: "kept", Error.CLEAR: "cleared", Error.SET: "set"}[move.error]
+
+
+def settings() -> str:
+    """Every setting of a worker, its variable, default and meaning."""
+    rows = ["| setting | environment | default | meaning |", "| --- | --- | --- | --- |"]
+    meanings = re.findall(r'^    (\w+): \w+ = .+\n    """(.+?)"""', inspect.getsource(WorkerSettings), re.MULTILINE)
+    by_name = dict(meanings)
+    for field in fields(WorkerSettings):
+        default = f"{field.default:.10g}" if isinstance(field.default, float) else str(field.default)
+        rows.append(f"| `{field.name}` | `ROWMILL_{field.name.upper()}` | {default} | {by_name[field.name]} |")
+    return "\n".join(rows)
+
+
+def commands() -> str:
+    """Every command with its help."""
+    root: Any = typer.main.get_command(app)
+    names = [name for name, command in root.commands.items() if not command.hidden]
+    parts = [f"```text\n{help_of()}\n```"]
+    parts += [f"## rowmill {name}\n\n```text\n{help_of(name)}\n```" for name in names]
+    return "\n\n".join(parts)
+
+
+def help_of(*command: str) -> str:
+    """What `--help` prints where there is no terminal."""
+    answer = CliRunner().invoke(app, [*command, "--help"], prog_name="rowmill", env={"COLUMNS": "100"})
+    if answer.exit_code != 0:
+        raise RuntimeError(f"rowmill {' '.join(command)} --help failed")
+    return "\n".join(line.rstrip() for line in answer.output.strip().splitlines())
+
+
+GENERATED: dict[str, Callable[[], str]] = {"moves": moves, "settings": settings, "commands": commands}
+
+
+def renewed(text: str) -> str:
+    """A page with its generated parts made anew."""
+    return PART.sub(lambda part: f"{part[1]}{GENERATED[part[2]]()}\n{part[3]}", text)
+
+
+def main(check: bool) -> list[Path]:
+    """Write the pages; answers those that were (or with `check` would be) changed."""
+    changed = []
+    for page in sorted(DOCS.rglob("*.md")):
+        text = page.read_text()
+        fresh = renewed(text)
+        if fresh != text:
+            changed.append(page)
+            if not check:
+                page.write_text(fresh)
+    return changed
+
+
+if __name__ == "__main__":
+    stale = main("--check" in sys.argv)
+    for page in stale:
+        print(page.relative_to(DOCS.parent))
+    sys.exit(1 if stale and "--check" in sys.argv else 0)
