@@ -20,7 +20,6 @@ MOMENT = sa.DateTime(timezone=True)
 FOLDER = "FAULTS_FOLDER"
 LEASE = "FAULTS_LEASE"
 CONCURRENCY = "FAULTS_CONCURRENCY"
-BATCH = "FAULTS_SYNC"
 
 
 def build(url: str, lease: float = 1.0) -> tuple[Mill, Queue[Any], Table]:

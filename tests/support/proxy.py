@@ -38,6 +38,8 @@ class Proxy:
     """After so many answers of the server, every connection is cut."""
     lost: list[str] = field(default_factory=list)
     """The names of connections that were cut after their request was carried out."""
+    silent: set[str] = field(default_factory=set)
+    """The names of connections whose answers go nowhere: half-open, each by itself."""
     _flowing: asyncio.Event = field(default_factory=asyncio.Event)
     _lose: set[tuple[str, bytes]] = field(default_factory=set)
     _tasks: set["asyncio.Task[None]"] = field(default_factory=set)
@@ -111,6 +113,8 @@ class Proxy:
         return True
 
     def _answered(self, wire: Wire, data: bytes) -> bool:
+        if wire.name in self.silent:
+            return False
         self.answers += data.count(READY)
         if self.cut_every is not None and self.answers >= self.cut_every:
             self.answers = 0

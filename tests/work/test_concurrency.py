@@ -1,6 +1,7 @@
 """No more handlers at once than a stage allows, and no fewer when there is work."""
 
 import asyncio
+import sqlite3
 import threading
 from collections import Counter
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from rowmill import Lease
-from tests.work.shop import SECONDS, TWO_STAGES, job_table, shop_on
+from tests.work.shop import SECONDS, TWO_STAGES, job_table, shop_on, soon
 
 
 class Gauge:
@@ -129,3 +130,32 @@ async def test_two_stages_that_claim_at_once_do_not_take_each_others_rows(pg_url
         assert report.lost == 0
         assert report.settled["done"] == 500
         assert {row.attempts for row in (await shop.rows()).values()} == {1}
+
+
+async def test_every_queue_is_woken_by_what_another_process_writes(sqlite_url: str) -> None:
+    """One look at the file serves all stations: none may take the news from another."""
+    async with shop_on(sqlite_url) as shop:
+        came: dict[str, asyncio.Event] = {"job": asyncio.Event()}
+        queues = [shop.mill.queue(job_table(f"other_{n}")) for n in range(4)]
+        for queue in queues:
+            came[queue.name] = asyncio.Event()
+
+            @queue.handler()
+            async def handle(job: Lease[Any]) -> None:
+                came[job.queue.name].set()
+
+        await shop.mill.migrate(tables=True)
+        async with shop.working(poll_base=3600.0, poll_max=3600.0):
+            await asyncio.sleep(0.1)  # all asleep
+            for queue in queues:
+                await insert_elsewhere(sqlite_url, queue.table.name)
+                await soon(came[queue.name])
+
+
+async def insert_elsewhere(url: str, table: str) -> None:
+    def insert() -> None:
+        with sqlite3.connect(url.removeprefix("sqlite:///"), timeout=30) as connection:
+            connection.execute(f"INSERT INTO {table} (id, state) VALUES (1, 'ready')")
+        connection.close()
+
+    await asyncio.to_thread(insert)

@@ -68,7 +68,8 @@ async def test_a_thread_that_takes_too_long_is_judged_and_refused_when_it_settle
         async with shop.working() as working:
             await until(lambda: shop.named("settled"))
             assert (await shop.row()).state == "waiting"
-            assert others == [], "the slot waits for its thread: the next row's time would run in vain"
+            await asyncio.sleep(0.3)  # the slot waits for its thread: the next row's time would run in vain
+            assert len(shop.named("settled")) == 1
             late.set()
             await until(refused.is_set)
             await until(lambda: others == [2])

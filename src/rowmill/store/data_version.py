@@ -15,35 +15,40 @@ class DataVersion:
         self._uri = uri
         self._connection: sqlite3.Connection | None = None
         self._seen: int | None = None
+        self._changes = 0
+        self._heard: dict[object, tuple[int, float]] = {}
         self._roused = asyncio.Event()
 
-    async def wait(self, seconds: float) -> None:
-        """Sleep until somebody wrote, `seconds` at the most."""
+    async def wait(self, seconds: float, who: object = None) -> None:
+        """Sleep until somebody wrote, `seconds` at the most. Each sleeper hears of every change, also of one that
+        came before it lay down; of many in a row, as a busy worker makes them, now and then."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         pause = SHORTEST
+        heard, at = self._heard.get(who, (0, float("-inf")))
         while (left := deadline - loop.time()) > 0:
-            if self._changed():
+            self._look()
+            if heard != self._changes and loop.time() - at >= LONGEST:
+                self._heard[who] = (self._changes, loop.time())
                 return
             try:
                 async with asyncio.timeout(min(pause, left)):
                     await self._roused.wait()
             except TimeoutError:
                 pause = min(pause * 1.2, LONGEST)
-            else:
-                self._roused.clear()
-                return
 
     def rouse(self) -> None:
-        self._roused.set()
+        self._changes += 1
+        self._roused.set()  # all who sleep now wake up, and see that there was a change
+        self._roused.clear()
 
-    def _changed(self) -> bool:
+    def _look(self) -> None:
         if self._connection is None:
             self._connection = sqlite3.connect(self.path, isolation_level=None, uri=self._uri)
         version = self._connection.execute("PRAGMA data_version").fetchone()[0]
-        changed = self._seen is not None and version != self._seen
+        if self._seen is not None and version != self._seen:
+            self._changes += 1
         self._seen = version
-        return bool(changed)
 
     def close(self) -> None:
         if self._connection is not None:

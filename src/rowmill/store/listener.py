@@ -8,9 +8,9 @@ nothing. The lock goes with the connection: nothing to clean up after a crash.
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from enum import Enum, auto
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Table
 
@@ -18,7 +18,10 @@ from rowmill.store.line import Line
 from rowmill.store.port import Disconnected
 from rowmill.store.schema import CHANNEL, WAKE_LOCK, wake_number
 
+T = TypeVar("T")
 CHECK_SECONDS = 5.0
+AWAKE_SECONDS = 1.0
+"""How long a busy worker waits for the end of its lock."""
 
 
 class Sleep(Enum):
@@ -30,6 +33,8 @@ class Sleep(Enum):
     """They do from now on: what came a moment ago, nobody called for."""
     DEAF = auto()
     """There is no connection on which they could."""
+    NOT_AT_ALL = auto()
+    """The connection does not answer: the time went by with asking."""
 
 
 class Listener:
@@ -43,30 +48,37 @@ class Listener:
         self._sleepers: Counter[int] = Counter()
         self._checked = 0.0
         self._lock = asyncio.Lock()
-        self._lying_down: set[asyncio.Task[Sleep]] = set()
+        self._asking: set[asyncio.Task[Any]] = set()
 
     async def wait(self, tables: Sequence[Table], seconds: float) -> None:
         """Sleep until rows may have come into one of these tables, `seconds` at the most."""
         numbers = [wake_number(table) for table in tables]
         self._sleepers.update(numbers)
         try:
-            match await self._lie_down(numbers):
+            match await self._ask(self._take_locks(numbers), seconds) or Sleep.NOT_AT_ALL:
                 case Sleep.LIGHT:
                     await self._sleep(numbers, seconds)
                 case Sleep.DEAF:
                     await asyncio.sleep(seconds)
-                case Sleep.JUST_NOW:
+                case Sleep.JUST_NOW | Sleep.NOT_AT_ALL:
                     pass
         finally:
             self._sleepers.subtract(numbers)
 
-    async def _lie_down(self, numbers: Sequence[int]) -> Sleep:
-        # A sleeper that is called from within its process is cancelled. In the middle of a statement that would
-        # cost us the connection, again and again: so the statement is let finish.
-        task = asyncio.ensure_future(self._take_locks(numbers))
-        self._lying_down.add(task)
-        task.add_done_callback(self._lying_down.discard)
-        return await asyncio.shield(task)
+    async def _ask(self, question: Coroutine[Any, Any, T], seconds: float) -> T | None:
+        """The answer; None if there is none in time. A half-open connection keeps us waiting for a minute, and polling
+        must go on meanwhile. The question itself is let finish: to be cancelled in the middle of a statement, as a
+        sleeper is that is called from within its process, would cost us the connection, again and again."""
+        task = asyncio.ensure_future(question)
+        self._asking.add(task)
+        task.add_done_callback(self._asked)
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+        return task.result() if done else None
+
+    def _asked(self, task: "asyncio.Task[Any]") -> None:
+        self._asking.discard(task)
+        if not task.cancelled():
+            task.exception()
 
     async def _take_locks(self, numbers: Sequence[int]) -> Sleep:
         try:
@@ -93,10 +105,13 @@ class Listener:
 
     async def awake(self, tables: Sequence[Table]) -> None:
         """These tables keep us busy: producers need not call, unless another of us sleeps on the same table."""
-        if not self._asleep.intersection(map(wake_number, tables)):
-            return
+        numbers = self._asleep.intersection(map(wake_number, tables))
+        if numbers and not self._lock.locked():
+            await self._ask(self._give_locks_up(numbers), AWAKE_SECONDS)
+
+    async def _give_locks_up(self, numbers: set[int]) -> None:
         async with self._lock:
-            for number in self._asleep.intersection(map(wake_number, tables)):
+            for number in numbers & self._asleep:
                 if self._sleepers[number]:
                     continue
                 self._asleep.discard(number)
@@ -114,6 +129,8 @@ class Listener:
             self._listening = connection
         elif now - self._checked > CHECK_SECONDS:
             await self.line.fetch("SELECT 1")
+        else:
+            return
         self._checked = now
 
     def _notified(self, _connection: Any, _pid: int, _channel: str, payload: Any) -> None:
@@ -121,9 +138,9 @@ class Listener:
             self._woken.setdefault(int(payload), asyncio.Event()).set()
 
     async def close(self) -> None:
-        for task in self._lying_down:
+        for task in self._asking:
             task.cancel()
-        await asyncio.gather(*self._lying_down, return_exceptions=True)
+        await asyncio.gather(*self._asking, return_exceptions=True)
         await self.line.close()
 
     async def rouse(self, line: Line, tables: Sequence[Table]) -> None:

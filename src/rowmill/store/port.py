@@ -69,8 +69,8 @@ class Store(Protocol):
     async def load(self, queue: Queue[Any], rows: Sequence[Mapping[str, Any]]) -> None:
         """Insert rows, given by column, as fast as this database can, in one transaction."""
 
-    async def wait(self, queues: Sequence[Queue[Any]], seconds: float) -> None:
-        """Sleep until there may be new rows, `seconds` at the most."""
+    async def wait(self, queues: Sequence[Queue[Any]], seconds: float, who: object = None) -> None:
+        """Sleep until there may be new rows, `seconds` at the most. `who` tells sleepers apart: each is called."""
 
     async def busy(self, queues: Sequence[Queue[Any]]) -> None:
         """These queues keep us busy: nobody needs to wake us for them."""

@@ -289,7 +289,7 @@ class PostgresStore:
             ],
         )
 
-    async def wait(self, queues: Sequence[Queue[Any]], seconds: float) -> None:
+    async def wait(self, queues: Sequence[Queue[Any]], seconds: float, who: object = None) -> None:
         await self.listener.wait([queue.table for queue in queues], seconds)
 
     async def busy(self, queues: Sequence[Queue[Any]]) -> None:

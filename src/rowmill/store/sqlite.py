@@ -369,8 +369,8 @@ class SqliteStore:
 
         await self._write(work)
 
-    async def wait(self, queues: Sequence[Queue[Any]], seconds: float) -> None:
-        await self.data_version.wait(seconds)
+    async def wait(self, queues: Sequence[Queue[Any]], seconds: float, who: object = None) -> None:
+        await self.data_version.wait(seconds, who)
 
     async def busy(self, queues: Sequence[Queue[Any]]) -> None:
         """Nobody calls us here: a sleeper looks for itself."""

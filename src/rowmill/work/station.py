@@ -184,7 +184,7 @@ class Station:
         for lease in leases:
             lease.attach(self._settler)
         leases = await self._without_suspects(leases)
-        if self.stopping or self._hand.closed:
+        if self.stopping or self._hand.closed or self.paused():
             for lease in leases:
                 self._give_back(lease)
             return
