@@ -72,7 +72,7 @@ async def test_a_claim_costs_the_same_however_much_was_claimed_under_a_pinned_ho
             await elsewhere.execute(FILL)
             await elsewhere.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
             await elsewhere.fetch("SELECT 1 FROM jobs LIMIT 1")
-            nothing_known = Watermark(by_level=False, nullable=False)
+            nothing_known = Watermark(by_level=False)
 
             first = await pages_of_a_claim(store, queue, explaining, nothing_known)
             await work_off(store, queue)

@@ -87,4 +87,6 @@ async def test_statements_look_rows_up(sqlite_url: str, analyzed: bool) -> None:
         assert not walks, f"{text}\n{plan}"
         if "'running'" in text.partition("WHERE")[2]:
             continue  # few rows: how they are found does not matter
+        if "available_at IS NULL" in text:
+            continue  # the column allows no NULL here: SQLite knows, and walks nothing
         assert not [line for line in plan if "TEMP B-TREE" in line], f"{text}\n{plan}"

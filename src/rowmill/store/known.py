@@ -38,11 +38,7 @@ class Known:
     def mark(self, step: Step) -> Watermark:
         found = self.marks.get(step.name)
         if found is None:
-            queue = self.terms.queue
-            found = self.marks[step.name] = Watermark(
-                by_level=queue.priority is not None,
-                nullable=bool(queue.columns["available_at"].nullable),
-            )
+            found = self.marks[step.name] = Watermark(by_level=self.terms.queue.priority is not None)
         return found
 
     def lease(self, step: Step, token: int, record: Any) -> Lease[Any]:

@@ -32,7 +32,7 @@ from rowmill.store.presence import claim_refused
 from rowmill.store.rows import RowLoader, read_text
 from rowmill.store.sqlite_sql import SqliteTerms
 from rowmill.store.terms import Terms
-from rowmill.store.watermark import MAX_LEVELS, Stretch
+from rowmill.store.watermark import MAX_LEVELS, STRETCHES, Stretch
 
 T = TypeVar("T")
 BUSY_MILLISECONDS = 5000
@@ -203,8 +203,7 @@ class SqliteStore:
             levels = [row[0] for row in connection.execute(statement)]
         if len(levels) > MAX_LEVELS:
             return [(Stretch.WHOLE, None)]
-        at_once = [Stretch.AT_ONCE] if terms.queue.columns["available_at"].nullable else []
-        return [(stretch, level) for level in levels for stretch in (*at_once, Stretch.TIMED)]
+        return [(stretch, level) for level in levels for stretch in STRETCHES]
 
     def _sequence(self, queue: Queue[Any]) -> Callable[[Any], Any]:
         """RETURNING keeps no order: this puts claimed rows back into the order of the claim."""

@@ -26,6 +26,10 @@ class Stretch(StrEnum):
     """Everything: for a queue with more priorities than are worth a scan each."""
 
 
+STRETCHES = (Stretch.AT_ONCE, Stretch.TIMED)
+"""What there is of each priority. A table may hold empty times although the declaration allows none: SQLite can't add
+a column that is filled with the time of day. Such rows are due at once, and to ask for them costs one page."""
+
 Shape = tuple[tuple[Stretch, bool], ...]
 """Of each lane: its stretch, and whether it has a watermark. Claims of one shape share a statement."""
 
@@ -44,9 +48,8 @@ class Lane:
 class Watermark:
     """The lanes of one stage of one queue, as this worker knows them."""
 
-    def __init__(self, *, by_level: bool, nullable: bool) -> None:
+    def __init__(self, *, by_level: bool) -> None:
         self.by_level = by_level
-        self.stretches = [Stretch.AT_ONCE, Stretch.TIMED] if nullable else [Stretch.TIMED]
         self.lanes: list[Lane] = []
         self.since = float("-inf")
 
@@ -59,7 +62,7 @@ class Watermark:
         if len(levels) > MAX_LEVELS:
             self.lanes = [Lane(None, Stretch.WHOLE)]
         else:
-            self.lanes = [Lane(level, stretch) for level in levels for stretch in self.stretches]
+            self.lanes = [Lane(level, stretch) for level in levels for stretch in STRETCHES]
 
     def drop(self) -> None:
         self.lanes = []

@@ -3,15 +3,14 @@
 from rowmill.store.watermark import LIFETIME, MAX_LEVELS, Stretch, Watermark
 
 
-def started(levels: list[object] | None = None, nullable: bool = True) -> Watermark:
-    mark = Watermark(by_level=levels is not None, nullable=nullable)
+def started(levels: list[object] | None = None) -> Watermark:
+    mark = Watermark(by_level=levels is not None)
     mark.start(levels or [None], now=0.0)
     return mark
 
 
 def test_it_starts_without_positions() -> None:
     assert started().shape == ((Stretch.AT_ONCE, False), (Stretch.TIMED, False))
-    assert started(nullable=False).shape == ((Stretch.TIMED, False),)
 
 
 def test_each_lane_remembers_the_last_row_taken_from_it() -> None:
@@ -27,9 +26,9 @@ def test_a_lane_nothing_was_taken_from_is_looked_at_from_its_start() -> None:
 
 
 def test_priorities_have_lanes_of_their_own() -> None:
-    mark = started(levels=[10, 0], nullable=False)
+    mark = started(levels=[10, 0])
     mark.passed([(0, 7, (3,)), (10, 5, (1,))])
-    assert mark.arguments() == [10, 5, 1, 0, 7, 3]
+    assert mark.arguments() == [10, 10, 5, 1, 0, 0, 7, 3]
 
 
 def test_it_expires_and_is_dropped() -> None:

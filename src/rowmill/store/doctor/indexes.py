@@ -18,7 +18,7 @@ from rowmill.store.index_facts import IndexState, bare_name, index_states
 from rowmill.store.indexes import has_wake_trigger, queue_indexes, ready_index
 from rowmill.store.postgres_sql import PostgresTerms
 from rowmill.store.sqlite_sql import SqliteTerms
-from rowmill.store.watermark import Shape, Stretch, Watermark
+from rowmill.store.watermark import STRETCHES, Shape, Watermark
 
 SAID = {
     IndexState.MISSING: (Severity.ERROR, "index_missing", "is missing: every {serves} reads the whole table"),
@@ -101,7 +101,7 @@ def _statements(patient: Patient, step: Step) -> Iterator[tuple[str, str, tuple[
         if terms.queue.per is not None:
             claims = [sqlite_sql.claim_of(terms, step, order_sql.oldest_free(terms, step, "?2"))]
         else:
-            claims = [sqlite_sql.claim(terms, step, stretch) for stretch in (Stretch.AT_ONCE, Stretch.TIMED)]
+            claims = [sqlite_sql.claim(terms, step, stretch) for stretch in STRETCHES]
         for claim in claims:
             yield "claim", sqlite_sql.by_index(terms, step, claim), ready
         yield "settling", sqlite_sql.settle(terms, step, DONE, ()), ()
@@ -110,7 +110,7 @@ def _statements(patient: Patient, step: Step) -> Iterator[tuple[str, str, tuple[
 def _shapes(patient: Patient) -> list[Shape]:
     """A claim from the start, and one from a watermark."""
     queue = patient.terms.queue
-    mark = Watermark(by_level=queue.priority is not None, nullable=bool(queue.columns["available_at"].nullable))
+    mark = Watermark(by_level=queue.priority is not None)
     mark.start([None], 0.0)
     return [mark.shape, tuple((stretch, True) for stretch, _ in mark.shape)]
 
