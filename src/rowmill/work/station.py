@@ -114,15 +114,16 @@ class Station:
             if self.stopping:
                 return
             self._return_stale(loop.time())
+            if self.paused():
+                self._return_waiting()
+                self._empty_at = loop.time()
+                await self._until(self._woken, min(self._settings.poll_base * 4, 1.0))
+                continue
             wanted = self._pace.wanted(len(self._waiting), self._running * (self.handler.batch or 1))
             if loop.time() < self._wary_until:
                 wanted = min(wanted, self._pace.width)
             if not wanted:
                 await self._until(self._needed, STALE / 2)
-                continue
-            if self.paused():
-                self._empty_at = loop.time()
-                await self._until(self._woken, min(self._settings.poll_base * 4, 1.0))
                 continue
             self._woken.clear()
             try:
@@ -156,7 +157,7 @@ class Station:
         if self.stopping or self._woken.is_set():
             return
         woken = asyncio.ensure_future(self._woken.wait())
-        called = asyncio.ensure_future(self._store.wait([self.queue], pause * (0.75 + random.random() / 2)))
+        called = asyncio.ensure_future(self._store.wait([self.queue], pause * (0.75 + random.random() / 2), self))
         try:
             await asyncio.wait({woken, called}, return_when=asyncio.FIRST_COMPLETED)
         finally:
