@@ -40,6 +40,16 @@ async def test_a_transaction_that_pins_the_horizon(hospital: Clinic, pg_url: str
     assert await hospital.audit(SOON) == []
 
 
+async def test_a_transaction_in_another_database_pins_nothing_here(hospital: Clinic, pg_url: str) -> None:
+    holder = await asyncpg.connect(pg_url, database="postgres")
+    try:
+        await holder.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        await holder.execute("SELECT 1")
+        assert await hospital.audit(SOON) == []
+    finally:
+        await holder.close()
+
+
 async def test_slots_and_prepared_transactions_that_pin_the_horizon(
     hospital: Clinic, monkeypatch: pytest.MonkeyPatch
 ) -> None:

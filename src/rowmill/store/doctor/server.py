@@ -59,12 +59,14 @@ def search_path(connection: Connection) -> Iterator[Finding]:
         )
 
 
+# Only of this database: one of another holds back nothing here but the catalogs that they share.
 HORIZON = """
 SELECT pid, coalesce(application_name, '') AS application, state,
        extract(epoch FROM clock_timestamp() - xact_start) AS seconds
 FROM pg_stat_activity
 WHERE xact_start < clock_timestamp() - :limit * interval '1 second' AND pid <> pg_backend_pid()
-  AND backend_type = 'client backend' AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL OR state LIKE 'idle in%')
+  AND datname = current_database() AND backend_type = 'client backend'
+  AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL OR state LIKE 'idle in%')
 ORDER BY xact_start LIMIT 10
 """
 PREPARED = """
