@@ -33,9 +33,9 @@ class Plan:
 
     @property
     def sorted_rows(self) -> int:
-        """The most rows that one node sorts."""
-        sorts = [node for node in self.nodes() if "Sort" in node["Node Type"]]
-        return max((int(node["Actual Rows"] * node["Actual Loops"]) for node in sorts), default=0)
+        """The most rows that are put into one sort."""
+        sources = [node["Plans"][0] for node in self.nodes() if "Sort" in node["Node Type"]]
+        return max((int(source["Actual Rows"] * source["Actual Loops"]) for source in sources), default=0)
 
     def __str__(self) -> str:
         wanted = ("Node Type", "Relation Name", "Index Name", "Actual Rows", "Actual Loops", "Shared Hit Blocks")

@@ -118,8 +118,8 @@ def claim(name: str, queue: Queue[Any], shape: Shape, *marks: Any) -> Statement:
         text,
         (TOKEN + 1, BATCH, LEASE, *marks),
         frozenset({ready(queue), key(queue)}),
-        # A row is found, locked, and written to every index; a lane may lock as many.
-        most=BATCH * 60 + len(shape) * BATCH * 10,
+        # A row is found, locked, and written to every index.
+        most=BATCH * 35,
     )
 
 
@@ -155,7 +155,7 @@ def claims_in_order() -> list[Statement]:
         order_sql.free_heads: {in_order, key(ORDERED)},
         order_sql.without_key: {in_order, key(ORDERED)},
     }
-    looks = {order_sql.oldest_free: order_sql.DEPTH * 10, order_sql.free_heads: KEYS * 20, order_sql.without_key: 0}
+    looks = {order_sql.oldest_free: order_sql.DEPTH * 8, order_sql.free_heads: BATCH * 40, order_sql.without_key: 0}
     assert indexes.keys() == set(order_sql.finders(terms_of(ORDERED)))
     step = ORDERED.steps[0]
     return [
@@ -165,7 +165,7 @@ def claims_in_order() -> list[Statement]:
             sql.claim_in_order(terms_of(ORDERED), step, find(terms_of(ORDERED), step, "$2")),
             (TOKEN + 1, BATCH, LEASE),
             frozenset(indexes[find]),
-            most=BATCH * 60 + looks[find],
+            most=BATCH * 35 + looks[find],
         )
         for find in indexes
     ]
@@ -180,7 +180,7 @@ def settle(name: str, move: Move, *values: list[Any]) -> Statement:
         arrays += [[1] * BATCH, why, why, why, [MARK] * BATCH, why]
     text = sql.settle(terms_of(PLAIN), PLAIN.steps[0], move, ("result",) if values else ())
     arguments = (7, 1, 0.5, *arrays, RUNNING, *values)
-    return Statement(PLAIN, f"settle, {name}", text, arguments, frozenset({key(PLAIN)}), most=BATCH * 60)
+    return Statement(PLAIN, f"settle, {name}", text, arguments, frozenset({key(PLAIN)}), most=BATCH * 35)
 
 
 def fenced() -> list[Statement]:
@@ -192,8 +192,8 @@ def fenced() -> list[Statement]:
         settle("again", AGAIN),
         settle("dead", DIE),
         settle("release", RELEASE),
-        Statement(PLAIN, "renew", sql.renew(terms), (LEASE, *held), keys, most=BATCH * 60),
-        Statement(PLAIN, "holds", sql.holds(terms), held, keys, most=BATCH * 6),
+        Statement(PLAIN, "renew", sql.renew(terms), (LEASE, *held), keys, most=BATCH * 45),
+        Statement(PLAIN, "holds", sql.holds(terms), held, keys, most=BATCH * 8),
         Statement(
             ORDERED,
             "disclaim",
@@ -201,7 +201,7 @@ def fenced() -> list[Statement]:
             (TOKEN + 1,),
             frozenset({index(ORDERED, "running"), key(ORDERED)}),
             # All that runs is looked at.
-            most=ROWS // 1000 * 6,
+            most=ROWS // 1000 * 2,
         ),
         Statement(
             RANKED,
@@ -256,11 +256,11 @@ async def upkeep_statements(mill: Mill) -> list[Statement]:
 
     def made(name: str, about: Recorded, indexes: frozenset[str], most: int) -> Statement:
         text, arguments, index_plans = about
-        return Statement(PLAIN, name, text, arguments, indexes, most, index_plans, 500, not index_plans)
+        return Statement(PLAIN, name, text, arguments, indexes, most, index_plans, 5000, not index_plans)
 
     return [
-        made("depth against a threshold", depth[0], frozenset({ready(PLAIN)}), 1100),
+        made("depth against a threshold", depth[0], frozenset({ready(PLAIN)}), 300),
         made("rescue, rows without a lease", rescue[0], running, 100),
-        made("rescue, expired leases", rescue[1], running, 3500),
-        made("prune", prune[0], finished, 8000),
+        made("rescue, expired leases", rescue[1], running, 2000),
+        made("prune", prune[0], finished, 2000),
     ]
