@@ -8,10 +8,10 @@ MOMENT = sa.DateTime(timezone=True)
 STATES = rm.States(ready="queued", running="processing", done="completed", dead="failed")
 
 
-def narrow(metadata: sa.MetaData) -> sa.Table:
+def narrow(metadata: sa.MetaData, name: str = "bench_narrow") -> sa.Table:
     """As narrow as the peers' own tables: a key, a payload, and what the queue needs."""
     return sa.Table(
-        "bench_narrow",
+        name,
         metadata,
         sa.Column("id", sa.BigInteger, sa.Identity(), primary_key=True),
         sa.Column("payload", sa.JSON),
