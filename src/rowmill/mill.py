@@ -221,7 +221,8 @@ class Mill:
         metadata: for `create_all` and for Alembic's autogenerate."""
         table = queue.table
         self.store.translate(table.schema)
-        table.indexes -= {index for index in table.indexes if "rowmill" in index.info}
+        # By name: what else an index carries is lost when its table is copied to another metadata.
+        table.indexes -= {index for index in table.indexes if str(index.name).startswith(indexes.PREFIX)}
         terms = self.store.terms(queue)
         for index in indexes.queue_indexes(terms):
             index.attach(terms)

@@ -12,6 +12,8 @@ from rowmill.store import schema
 from rowmill.store.terms import Terms
 
 NAME_LENGTH = 63
+PREFIX = "rowmill_"
+"""How the name of every index of ours begins."""
 IN_ORDER = "claim in order"
 
 
@@ -34,13 +36,11 @@ class QueueIndex:
         """Make it part of the user's Table, for `metadata.create_all` and Alembic's autogenerate."""
         table = terms.queue.table
         name = self.name.strip('"')
-        if name in {index.name for index in table.indexes}:
-            return
         where = sa.text(self.where.replace(":", r"\:"))
         columns = {terms.name(column): column for column in table.columns}
         # A plain column among them is what ties the index to its table.
         parts = [columns.get(part, sa.text(part.replace(":", r"\:"))) for part in self.expressions]
-        sa.Index(name, *parts, postgresql_where=where, sqlite_where=where, info={"rowmill": self.serves})
+        sa.Index(name, *parts, postgresql_where=where, sqlite_where=where)
 
 
 def queue_indexes(terms: Terms) -> list[QueueIndex]:
@@ -81,7 +81,7 @@ def prune_index(terms: Terms) -> QueueIndex:
 
 def index_name(terms: Terms, purpose: str) -> str:
     """A name within PostgreSQL's 63 bytes; long ones end in a hash, so that two never meet."""
-    name = f"rowmill_{terms.queue.table.name}_{purpose}"
+    name = f"{PREFIX}{terms.queue.table.name}_{purpose}"
     if len(name.encode()) > NAME_LENGTH:
         start = name.encode()[:40].decode(errors="ignore")
         name = f"{start}_{hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()[:12]}"
