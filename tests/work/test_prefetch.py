@@ -14,7 +14,7 @@ from tests.work.shop import shop_on, soon, until
 def test_a_batch_handler_gets_ahead_no_more_than_its_slots_work_off() -> None:
     """Rows of a batch share its time: 100 rows a second, whatever the size of the batch."""
     pace = Pace(concurrency=1, batch=100)
-    pace.ran(1.0, rows=100)
+    pace.ran(1.0 / 100)
     assert pace.prefetch == 10
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import cached_property
+from operator import itemgetter
 from types import NoneType
 from typing import Any
 from uuid import UUID
@@ -29,6 +30,7 @@ class Known:
         self.marks: dict[str, Watermark] = {}
         self.statements: dict[tuple[Any, ...], str] = {}
         queue = terms.queue
+        self.in_order_of_key: Callable[[Any], Any] = itemgetter(*(place for place, _ in self.load.key_places))
         self.key_as_itself = [travels_as_itself(terms, column) for column in queue.key]
         self.level_name = None if queue.priority is None else queue.priority.name
         sequence = [*queue.order_by, *(key for key in queue.key if key not in queue.order_by)]
@@ -92,9 +94,6 @@ class Known:
             else [as_text(lease.record[place]) for lease in leases]
             for (place, _), as_itself in zip(self.load.key_places, self.key_as_itself, strict=True)
         ]
-
-    def raw_key(self, lease: Lease[Any]) -> tuple[Any, ...]:
-        return self.load.raw_key(lease.record)
 
     def settle_arguments(self, flush: Flush) -> list[list[Any]]:
         """The arrays of `postgres_sql.settle`, in its order."""

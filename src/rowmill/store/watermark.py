@@ -6,11 +6,13 @@ this worker took. It is only a short cut: rows may come to lie behind it (a late
 that was skipped), so it is dropped every few seconds and whenever a claim comes back short.
 """
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 LIFETIME = 2.0
 MAX_LEVELS = 8
 
@@ -85,17 +87,20 @@ class Watermark:
                 found.extend(lane.position)
         return found
 
-    def passed(self, backwards: Iterable[Position]) -> None:
-        """Rows at these positions were claimed. They come last first: the first of each lane is its new mark."""
-        open_lanes = {(lane.level, lane.stretch): lane for lane in self.lanes if lane.stretch is not Stretch.WHOLE}
-        for level, available_at, sequence in backwards:
-            if not open_lanes:
-                return
-            if available_at is None:
-                lane = open_lanes.pop((level, Stretch.AT_ONCE), None)
-                position = sequence
-            else:
-                lane = open_lanes.pop((level, Stretch.TIMED), None)
-                position = (available_at, *sequence)
-            if lane is not None:
-                lane.position = position
+    def passed(self, rows: Sequence[T], position: Callable[[T], Position]) -> None:
+        """These rows were claimed, lane by lane: the last of each is its lane's new mark."""
+        places = {(lane.level, lane.stretch): place for place, lane in enumerate(self.lanes)}
+
+        def place(row: T) -> int:
+            level, available_at, _ = position(row)
+            # A trigger may have moved the row meanwhile: any lane will do then.
+            return places.get((level, Stretch.AT_ONCE if available_at is None else Stretch.TIMED), 0)
+
+        if self.lanes[0].stretch is Stretch.WHOLE:
+            return
+        end = len(rows)
+        while end:
+            _, available_at, sequence = position(rows[end - 1])
+            last = place(rows[end - 1])
+            self.lanes[last].position = sequence if available_at is None else (available_at, *sequence)
+            end = bisect_left(rows, last, hi=end, key=place)

@@ -13,9 +13,11 @@ class Pace:
         self.concurrency = concurrency
         self.width = concurrency * (batch or 1)
         self._seconds: float | None = None
+        self.low = 0
+        """So few rows waiting are too few: it is time for another claim. As of the last one."""
 
-    def ran(self, seconds: float, rows: int = 1) -> None:
-        each = seconds / rows
+    def ran(self, each: float) -> None:
+        """A row took so many seconds."""
         self._seconds = each if self._seconds is None else self._seconds + SMOOTHING * (each - self._seconds)
 
     @property
@@ -28,6 +30,7 @@ class Pace:
         """How many rows to claim now: none while enough lies ready, so that claims stay large."""
         prefetch = self.prefetch
         free = self.width - running
-        if waiting > max(free, prefetch // 2) or (waiting and waiting >= free + prefetch):
+        self.low = prefetch // 2
+        if waiting > max(free, self.low) or (waiting and waiting >= free + prefetch):
             return 0
         return max(free + prefetch - waiting, 0)

@@ -1,7 +1,6 @@
 """Runs a handler on rows, and brings back a verdict for each."""
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -37,18 +36,12 @@ class Runner:
 
     async def one(self, lease: Lease[Any]) -> Verdict | None:
         """The verdict on one row; None when the handler settled it itself."""
-        start = time.perf_counter()
         answer = await self._call(lease)
-        if lease.settled:
-            return None
-        verdict = self._judge(lease, answer)
-        verdict.ran = time.perf_counter() - start
-        return verdict
+        return None if lease.settled else self._judge(lease, answer)
 
     async def many(self, leases: Sequence[Lease[Any]]) -> list[Verdict]:
         """Verdicts on a batch. If the handler fails as a whole, each row is tried alone, so that one bad row
         fails by itself and costs no other an attempt; not for a failure that is true of all of them."""
-        start = time.perf_counter()
         answers = await self._call(list(leases))
         true_of_all = isinstance(answers, (RateLimited, ProviderDown, HandlerTimeout))
         if isinstance(answers, BaseException) and not true_of_all and len(leases) > 1:
@@ -58,15 +51,11 @@ class Runner:
                 if not lease.lost:
                     found += await self.many([lease])
             return found
-        each = (time.perf_counter() - start) / len(leases)
-        verdicts = [
+        return [
             self._judge_part(lease, part)
             for lease, part in zip(leases, self._spread(leases, answers), strict=True)
             if not lease.settled
         ]
-        for verdict in verdicts:
-            verdict.ran = each
-        return verdicts
 
     def _judge_part(self, lease: Lease[Any], answer: Any) -> Verdict:
         if isinstance(answer, _Wrong):

@@ -217,11 +217,14 @@ class Station:
         return [lease for lease in leases if lease.key not in keys]
 
     async def _run_alone(self, lease: Lease[Any]) -> None:
+        task = asyncio.current_task()
+        assert task is not None
         async with self._hand.alone(lease):
             if self.stopping:
                 self._give_back(lease)
             elif await self._on_trial(lease):
-                await self._work([lease])
+                await self._work([lease], task)
+                self.ran_at = asyncio.get_running_loop().time()
             await self._hand.settled(lease)
 
     async def _on_trial(self, lease: Lease[Any]) -> bool:
@@ -251,7 +254,8 @@ class Station:
         self._settler.put(Verdict(lease, lifecycle.RELEASE, wait))
 
     async def _slot(self) -> None:
-        turns, now = 0, asyncio.get_running_loop().time
+        turns, now, task = 0, asyncio.get_running_loop().time, asyncio.current_task()
+        assert task is not None
         while True:
             while not self._waiting:
                 if self.stopping:
@@ -260,24 +264,23 @@ class Station:
                 self._fed.clear()
                 await self._fed.wait()
             batch = [self._waiting.popleft() for _ in range(min(self.handler.batch or 1, len(self._waiting)))]
-            if len(self._waiting) <= self._pace.prefetch // 2:
+            if len(self._waiting) <= self._pace.low:
                 self._needed.set()
             self._running += 1
             self._since = now()
             try:
-                await self._work(batch)
+                await self._work(batch, task)
                 if self.handler.threaded:
                     await self._runner.rested()
             finally:
                 self._running -= 1
+                self.ran_at = now()
             turns += 1
             if turns % BREATH == 0:
                 await self._settler.room()
                 await asyncio.sleep(0)
 
-    async def _work(self, batch: list[Lease[Any]]) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    async def _work(self, batch: list[Lease[Any]], task: "asyncio.Task[Any]") -> None:
         for lease in batch:
             self._slots[lease] = task
         began = time.perf_counter()
@@ -295,12 +298,13 @@ class Station:
         finally:
             for lease in batch:
                 self._slots.pop(lease, None)
-            self.ran_at = asyncio.get_running_loop().time()
             # A cancellation was for these rows alone: if it stayed counted, the next handler would suffer from it.
             while task.cancelling() and not self.stopping:
                 task.uncancel()
-        self._pace.ran(time.perf_counter() - began, len(batch))
+        ran = (time.perf_counter() - began) / len(batch)
+        self._pace.ran(ran)
         for verdict in verdicts:
+            verdict.ran = ran
             self._settler.put(verdict)
         if len(verdicts) < len(batch):
             settled = {verdict.lease for verdict in verdicts}

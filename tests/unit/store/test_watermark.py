@@ -1,6 +1,6 @@
 """The watermark is a short cut that must never strand a row for long."""
 
-from rowmill.store.watermark import LIFETIME, MAX_LEVELS, Stretch, Watermark
+from rowmill.store.watermark import LIFETIME, MAX_LEVELS, Position, Stretch, Watermark
 
 
 def started(levels: list[object] | None = None) -> Watermark:
@@ -9,25 +9,29 @@ def started(levels: list[object] | None = None) -> Watermark:
     return mark
 
 
+def take(mark: Watermark, *positions: Position) -> None:
+    mark.passed(positions, lambda position: position)
+
+
 def test_it_starts_without_positions() -> None:
     assert started().shape == ((Stretch.AT_ONCE, False), (Stretch.TIMED, False))
 
 
 def test_each_lane_remembers_the_last_row_taken_from_it() -> None:
     mark = started()
-    mark.passed([(None, 20, (2,)), (None, 10, (1,)), (None, None, (9,)), (None, None, (8,))])
+    take(mark, (None, None, (8,)), (None, None, (9,)), (None, 10, (1,)), (None, 20, (2,)))
     assert mark.arguments() == [9, 20, 2]
 
 
 def test_a_lane_nothing_was_taken_from_is_looked_at_from_its_start() -> None:
     mark = started()
-    mark.passed([(None, 20, (2,))])
+    take(mark, (None, 20, (2,)))
     assert mark.shape == ((Stretch.AT_ONCE, False), (Stretch.TIMED, True))
 
 
 def test_priorities_have_lanes_of_their_own() -> None:
     mark = started(levels=[10, 0])
-    mark.passed([(0, 7, (3,)), (10, 5, (1,))])
+    take(mark, (10, 5, (1,)), (0, 7, (3,)))
     assert mark.arguments() == [10, 10, 5, 1, 0, 0, 7, 3]
 
 
@@ -42,5 +46,5 @@ def test_it_expires_and_is_dropped() -> None:
 def test_too_many_priorities_are_one_plain_scan() -> None:
     mark = started(levels=list(range(MAX_LEVELS + 1)))
     assert mark.shape == ((Stretch.WHOLE, False),)
-    mark.passed([(0, 7, (3,))])
+    take(mark, (0, 7, (3,)))
     assert mark.arguments() == []
