@@ -1,10 +1,9 @@
 """docs/requirements.md points at tests that are there, and at all that name an id."""
 
-import ast
 import re
-from pathlib import Path
 
-REPOSITORY = Path(__file__).parents[2]
+from tests.support.named import REPOSITORY, all_tests, named_in
+
 PAGE = REPOSITORY / "docs" / "requirements.md"
 TESTS = REPOSITORY / "tests" / "systems" / "test_tables.py"
 ID = re.compile(r"\b[CAFEK]\d+\b")
@@ -16,17 +15,13 @@ def page() -> dict[str, set[str]]:
     for line in PAGE.read_text().splitlines():
         match = re.match(r"\| ([CAFEK]\d+) \|", line)
         if match:
-            found[match[1]] = set(re.findall(r"::(test_\w+)", line))
+            found[match[1]] = {test for _, test in named_in(line)}
     return found
 
 
 def proofs() -> dict[str, set[str]]:
     """Each test of the five tables with the ids at the start of its docstring."""
-    found = {}
-    for node in ast.parse(TESTS.read_text()).body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_"):
-            found[node.name] = set(ID.findall((ast.get_docstring(node) or "").partition(":")[0]))
-    return found
+    return {test: set(ID.findall(about.partition(":")[0])) for test, about in all_tests(TESTS).items()}
 
 
 def test_every_test_that_is_named_is_there_and_proves_it() -> None:
