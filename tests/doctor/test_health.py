@@ -2,6 +2,7 @@
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 import rowmill as rm
 from rowmill.store.doctor import Severity
@@ -17,6 +18,29 @@ async def test_a_healthy_mill_with_rows_in_every_state_is_still_healthy(clinic: 
     await clinic.sql(clinic.insert("'pending'", available_at=clinic.at(600)))
 
     assert await clinic.audit() == []
+
+
+@pytest.mark.parametrize("kind", ["plain", "priority", "in order"])
+async def test_a_new_table_with_the_mixin_is_healthy(clinic_url: str, kind: str) -> None:
+    class Base(DeclarativeBase): ...
+
+    class Article(rm.QueueMixin, Base):
+        __tablename__ = "article"
+
+        id: Mapped[int] = mapped_column(primary_key=True)
+        parent: Mapped[int]
+
+    mill = rm.Mill(clinic_url)
+    match kind:
+        case "plain":
+            mill.queue(Article)
+        case "priority":
+            mill.queue(Article, order=rm.Order(priority="parent"))
+        case "in order":
+            mill.queue(Article, in_order=rm.InOrder(per="parent"))
+    await mill.migrate(tables=True)
+
+    assert await Clinic(mill).audit() == []
 
 
 async def test_an_audit_changes_nothing(clinic: Clinic) -> None:
