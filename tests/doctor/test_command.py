@@ -40,7 +40,7 @@ def test_warnings_end_with_5_and_come_with_their_fix(clinic: Clinic, capsys: Pri
 
     printed = capsys.readouterr().out
     assert "warning  no_worker" in printed
-    assert "fix: rowmill work jobs" in printed
+    assert "fix: rowmill work --queue jobs" in printed
 
 
 def test_what_is_only_worth_knowing_ends_with_0(clinic: Clinic, capsys: Printed) -> None:

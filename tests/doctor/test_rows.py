@@ -49,7 +49,7 @@ async def test_rows_in_progress_and_nobody_there(clinic: Clinic) -> None:
 async def test_ready_rows_and_nobody_there(clinic: Clinic) -> None:
     await clinic.sql(clinic.insert("'pending'"))
     finding = await clinic.only()
-    assert (finding.code, finding.fix) == ("no_worker", "rowmill work jobs")
+    assert (finding.code, finding.fix) == ("no_worker", "rowmill work --queue jobs")
 
     number = await sign_up(clinic)
     assert await clinic.audit() == []

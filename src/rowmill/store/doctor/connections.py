@@ -41,7 +41,7 @@ def pool(queues: Sequence[Queue[Any]], size: int | None) -> Iterator[Finding]:
             "pool_small",
             f"{wanted} handlers may run at once in a worker that has all queues, and the pool has {size} connections: "
             "those that use settling() wait for each other",
-            f"lower concurrency to {size} in all, or give queues workers of their own: rowmill work QUEUE",
+            f"lower concurrency to {size} in all, or give queues workers of their own: rowmill work --queue NAME",
         )
 
 

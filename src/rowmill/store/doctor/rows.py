@@ -40,7 +40,7 @@ def running(patient: Patient) -> Iterator[Finding]:
             "lease_expired",
             f"{many(expired, limits.most)} in progress whose lease ran out more than {limits.late:g} s ago: "
             "no worker rescues them",
-            f"rowmill rescue {patient.name}; then see that a worker runs: rowmill work {patient.name}",
+            f"rowmill rescue {patient.name}; then see that a worker runs: rowmill work --queue {patient.name}",
         )
 
 
@@ -65,7 +65,7 @@ def waiting(patient: Patient) -> Iterator[Finding]:
             Severity.WARNING,
             "no_worker",
             f"{many(due, patient.limits.most)} ready, and no worker of this queue gives a sign of life",
-            f"rowmill work {patient.name}",
+            f"rowmill work --queue {patient.name}",
         )
     held = f"{terms.is_in(queue.vocabulary.of(Kind.RUNNING))} AND {terms.leased_until} >= {terms.now('leased_until')}"
     busy = _count(patient, held)
@@ -74,7 +74,7 @@ def waiting(patient: Patient) -> Iterator[Finding]:
             Severity.WARNING,
             "running_without_worker",
             f"{many(busy, patient.limits.most)} in progress, and no worker of this queue gives a sign of life",
-            f"rowmill work {patient.name}: it takes them back when their lease ends",
+            f"rowmill work --queue {patient.name}: it takes them back when their lease ends",
         )
 
 
