@@ -105,6 +105,7 @@ async def test_an_index_for_other_words_is_not_reached(clinic: Clinic) -> None:
 
     assert [finding.code for finding in found] == ["index_unreachable", "index_differs"]
     assert "the claim of stage work" in found[0].what
+    assert {finding.fix for finding in found} == {"rowmill adopt jobs --apply"}
 
 
 async def test_an_index_in_another_order_is_not_reached(clinic: Clinic) -> None:

@@ -71,6 +71,10 @@ def plans(patient: Patient) -> Iterator[Finding]:
     if not set(states.values()) <= {IndexState.GOOD, IndexState.OTHER}:
         return
     explain = _explain_postgres if patient.postgres else _explain_sqlite
+    forbids = "settings of role or database (enable_indexscan), collations, row security"
+    fix = f"see what forbids it: {forbids if patient.postgres else 'collations of the columns'}"
+    if IndexState.OTHER in states.values():
+        fix = patient.adopt
     for step in patient.terms.queue.steps:
         for what, statement, served_by in _statements(patient, step):
             reason = explain(patient, statement, served_by)
@@ -80,7 +84,7 @@ def plans(patient: Patient) -> Iterator[Finding]:
                     "index_unreachable",
                     f"the {what} of stage {step.name} is not served by {' or '.join(served_by) or 'the primary key'}: "
                     f"{reason}",
-                    "see what forbids it: settings of role or database (enable_indexscan), collations, row security",
+                    fix,
                 )
                 break
 
