@@ -107,8 +107,38 @@ def test_migrate_makes_everything_and_is_fine_twice(empty_shell: Shell) -> None:
 
     second = empty_shell.ok("migrate", "--tables", "--json").json
     assert (second["steps"], second["missing"]) == ([], [])
+    assert "files" in second["created"]
     assert "as before" in empty_shell.ok("migrate", "--tables").out
     assert empty_shell.ok("migrate", "--check").code == 0
+
+
+def test_migrate_checks_the_indexes_too(shell: Shell) -> None:
+    shell.do(lambda connection: connection.exec_driver_sql("DROP INDEX rowmill_files_work_ready"))
+    missing = shell("migrate", "--check")
+    assert (missing.code, "rowmill_files_work_ready is missing" in missing.out) == (4, True)
+
+    shell.ok("migrate")
+    shell.ok("migrate", "--check")
+
+
+def test_an_index_of_another_shape_is_said_and_left(shell: Shell) -> None:
+    """To make it anew may take long on a big table: that is adopt's to do."""
+    shell.do(lambda connection: connection.exec_driver_sql("DROP INDEX rowmill_files_work_ready"))
+    shell.do(lambda connection: connection.exec_driver_sql("CREATE INDEX rowmill_files_work_ready ON files (status)"))
+
+    for option in ([], ["--check"]):
+        answer = shell("migrate", *option)
+        assert (answer.code, "Run: rowmill adopt files --apply" in answer.out) == (4, True)
+
+
+def test_a_trigger_that_is_missing_is_to_do(pg_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shell = Shell(pg_url, capsys)
+    shell.ok("migrate", "--tables")
+    shell.do(lambda connection: connection.exec_driver_sql("DROP TRIGGER rowmill_wake ON files"))
+
+    assert shell("migrate", "--check").code == 4
+    shell.ok("migrate")
+    shell.ok("migrate", "--check")
 
 
 def test_another_database_gets_indexes_in_its_own_spelling(empty_shell: Shell) -> None:

@@ -15,6 +15,8 @@ from rowmill.cli.output import emit, progress
 from rowmill.mill import Mill, Queue
 from rowmill.store import pausing, schema, targets, upkeep
 from rowmill.store.filters import known_stage
+from rowmill.store.index_facts import IndexState, bare_name, index_states
+from rowmill.store.indexes import has_wake_trigger, queue_indexes
 from rowmill.store.presence import has_table
 from rowmill.store.targets import Preview
 from rowmill.store.upkeep import Rescued
@@ -174,17 +176,44 @@ def migrate(
     mill = load_mill(app, database_url)
     if check:
         asyncio.run(mill.run(schema.check_version, write=False))
-        emit({"version": schema.VERSION, "steps": []}, json, f"Rowmill's tables are at version {schema.VERSION}")
-        return
-    steps = asyncio.run(mill.migrate(tables=tables))
+        steps, absent = [], []
+    else:
+        absent = asyncio.run(mill.run(lambda connection: missing_tables(connection, mill), write=False))
+        steps = asyncio.run(mill.migrate(tables=tables))
     missing = asyncio.run(mill.run(lambda connection: missing_tables(connection, mill), write=False))
-    lines = [f"Rowmill's tables are at version {schema.VERSION}" + ("" if steps else ", as before")]
+    unfit = asyncio.run(mill.run(lambda connection: unfit_indexes(connection, mill), write=False))
+    made = [name for name in absent if name not in missing]
+    lines = [f"Rowmill's tables are at version {schema.VERSION}" + ("" if steps or check else ", as before")]
+    lines += [f"table {name} was created" for name in made]
     lines += [f"table {name} is missing. Create it, or run: rowmill migrate --tables" for name in missing]
-    emit({"version": schema.VERSION, "steps": steps, "missing": missing}, json, "\n".join(lines))
-    if missing:
+    lines += unfit
+    data = {"version": schema.VERSION, "steps": steps, "created": made, "missing": missing, "indexes": unfit}
+    emit(data, json, "\n".join(lines))
+    if missing or unfit:
         raise typer.Exit(Exit.SCHEMA)
 
 
 def missing_tables(connection: Connection, mill: Mill) -> list[str]:
     tables = [queue.table for queue in mill.queues.values()]
     return [str(table.fullname) for table in tables if not has_table(connection, table)]
+
+
+def unfit_indexes(connection: Connection, mill: Mill) -> list[str]:
+    """What the tables that are there lack beside their columns, each with the command that mends it."""
+    found = []
+    for queue in mill.queues.values():
+        if not has_table(connection, queue.table):
+            continue
+        terms = mill.store.terms(queue)
+        wanted = queue_indexes(terms)
+        states = index_states(connection, terms, wanted)
+        for index in wanted:
+            match states[index.name]:
+                case IndexState.MISSING:
+                    found.append(f"index {bare_name(index)} is missing. Run: rowmill migrate")
+                case IndexState.INVALID | IndexState.OTHER:
+                    mend = f"Run: rowmill adopt {queue.name} --apply"
+                    found.append(f"index {bare_name(index)} is not what queue {queue.name} needs. {mend}")
+        if connection.dialect.name == "postgresql" and not has_wake_trigger(connection, terms):
+            found.append(f"trigger rowmill_wake of table {queue.table.fullname} is missing. Run: rowmill migrate")
+    return found
