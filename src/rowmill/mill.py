@@ -265,6 +265,7 @@ class Mill:
             for queue in self.queues.values():
                 terms = self.store.terms(queue)
                 if tables:
+                    presence.make_schema(connection, queue.table)
                     queue.table.create(connection, checkfirst=True)
                 if not presence.has_table(connection, queue.table):
                     continue

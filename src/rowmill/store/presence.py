@@ -51,6 +51,13 @@ def has_table(connection: Connection, table: Table) -> bool:
     return sa.inspect(connection).has_table(table.name, schema=schema_of(connection, table))
 
 
+def make_schema(connection: Connection, table: Table) -> None:
+    """Asked first: IF NOT EXISTS wants the right to make one, even where it is there."""
+    name = schema_of(connection, table)
+    if name is not None and not sa.inspect(connection).has_schema(name):
+        connection.execute(sa.schema.CreateSchema(name, if_not_exists=True))
+
+
 def schema_of(connection: Connection, table: Table) -> str | None:
     """A file of SQLite has no schemas."""
     return table.schema if connection.dialect.name == "postgresql" else None

@@ -77,6 +77,16 @@ async def test_a_table_in_a_schema(database_url: str, schema: str) -> None:
         await live(member, list(ROWS))
 
 
+async def test_a_schema_that_is_not_there_is_made_with_its_table(database_url: str) -> None:
+    mill = Mill(database_url)
+    queue = mill.queue(jobs(schema="My Schema"))
+
+    await mill.migrate(tables=True)
+    await queue.load(ROWS)
+
+    assert await mill.run(lambda connection: len(connection.execute(sa.select(queue.table)).all())) == len(ROWS)
+
+
 async def test_users_statements_find_a_table_with_a_schema_on_sqlite_too(sqlite_url: str) -> None:
     """A file has no schemas: the ORM's statements go to the bare name, in and beside handlers."""
 
