@@ -1,6 +1,6 @@
 """Rowmill: your table is the queue."""
 
-from rowmill.mill import Mill, Queue
+from rowmill.mill import BatchAnswer, Mill, Queue
 from rowmill.model.errors import (
     DatabaseUnreachable,
     DeclarationError,
@@ -17,7 +17,7 @@ from rowmill.model.errors import (
 )
 from rowmill.model.lease import Lease
 from rowmill.model.mixin import QueueMixin
-from rowmill.model.outcome import Again, Cancel, Dead, Done, Outcome
+from rowmill.model.outcome import Again, Answer, Cancel, Dead, Done, Outcome
 from rowmill.model.queue import Columns, Crash, InOrder, Order
 from rowmill.model.retry import Retry, exponential, fixed, hours, minutes, seconds, steps
 from rowmill.model.words import Stage, States
@@ -30,6 +30,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Again",
+    "Answer",
+    "BatchAnswer",
     "Cancel",
     "Columns",
     "Crash",

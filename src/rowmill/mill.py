@@ -37,9 +37,12 @@ T = TypeVar("T")
 DEFAULT_URL = "sqlite:///rowmill.db"
 SIGN_OFF_SECONDS = 5.0
 
-OneHandler = Callable[[Lease[R]], Awaitable[Answer] | Answer]
 BatchAnswer = Sequence[Answer | BaseException] | Mapping[Any, Answer | BaseException] | None
-ManyHandler = Callable[[list[Lease[R]]], Awaitable[BatchAnswer] | BatchAnswer]
+"""What a batch handler may return: answers in the order of the rows, or by key; an exception is that row's."""
+
+# What a decorated function returns, so that it is after the decorator what it was before.
+One = TypeVar("One", bound=Awaitable[Answer] | Answer)
+Many = TypeVar("Many", bound=Awaitable[BatchAnswer] | BatchAnswer)
 
 
 class Queue(QueueModel[R], Generic[R]):
@@ -53,10 +56,10 @@ class Queue(QueueModel[R], Generic[R]):
         stage: str | None = None,
         concurrency: int = 10,
         timeout: float | None = None,
-    ) -> Callable[[OneHandler[R]], OneHandler[R]]:
+    ) -> Callable[[Callable[[Lease[R]], One]], Callable[[Lease[R]], One]]:
         """Register the handler of a stage (the only one by default): async on the loop, sync in threads."""
 
-        def register(call: OneHandler[R]) -> OneHandler[R]:
+        def register(call: Callable[[Lease[R]], One]) -> Callable[[Lease[R]], One]:
             self._register(call, stage, concurrency, None, timeout)
             return call
 
@@ -69,10 +72,10 @@ class Queue(QueueModel[R], Generic[R]):
         stage: str | None = None,
         concurrency: int = 1,
         timeout: float | None = None,
-    ) -> Callable[[ManyHandler[R]], ManyHandler[R]]:
+    ) -> Callable[[Callable[[list[Lease[R]]], Many]], Callable[[list[Lease[R]]], Many]]:
         """Register a handler that gets up to `size` rows and answers for each, in a list or a mapping by key."""
 
-        def register(call: ManyHandler[R]) -> ManyHandler[R]:
+        def register(call: Callable[[list[Lease[R]]], Many]) -> Callable[[list[Lease[R]]], Many]:
             self._register(call, stage, concurrency, size, timeout)
             return call
 

@@ -71,7 +71,23 @@ async def wrong_row(lease: rm.Lease[int]) -> None:
     pass
 
 
-@articles.handler()  # E: Argument 1 has incompatible type
+@articles.handler()
+async def any_answer(lease: rm.Lease[Article]) -> rm.Answer:
+    return rm.Dead("no_title") if not lease.row.title else {"score": 0.5}
+
+
+@articles.batch_handler(size=50)
+def any_answers(leases: list[rm.Lease[Article]]) -> rm.BatchAnswer:
+    return [ValueError("this one"), None]
+
+
+async def calls(lease: rm.Lease[Article]) -> None:
+    assert_type(await classify(lease), rm.Done | dict[str, float])
+    assert_type(await any_answer(lease), rm.Answer)
+    assert_type(any_answers([lease]), rm.BatchAnswer)
+
+
+@articles.handler()  # E: Value of type variable "One" of function cannot be "Coroutine[Any, Any, int]"
 async def wrong_answer(lease: rm.Lease[Article]) -> int:
     return 3
 
