@@ -7,7 +7,7 @@ async def test_articles(tmp_path):
         await bench.assert_states(articles, done=1)
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from rowmill.mill import Mill, Queue
+from rowmill.store.schema import own_tables
 from rowmill.work.report import Report
 from rowmill.work.settings import WorkerSettings
 
@@ -67,18 +68,20 @@ class Bench:
     async def assert_states(self, queue: Queue[Any], **expected: int) -> None:
         """The table holds exactly these rows, by word."""
         found = await self.states(queue)
-        assert found == {word: number for word, number in expected.items() if number}, (
-            f"rows of {queue.name} are {found}, expected {expected}"
-        )
+        if found != {word: number for word, number in expected.items() if number}:
+            lines = [f"rows of {queue.name} are {found}, expected {expected}"]
+            lines += [f"row {row.key} failed at attempt {row.attempt}: {row.code}: {row.message}"
+                      for row in await self._attempts(queue)]  # fmt: skip
+            raise AssertionError("\n".join(lines))
 
     async def failures(self, queue: Queue[Any]) -> list[tuple[str, int, str]]:
         """(key, attempt, code) of every failed attempt, oldest first."""
-        from rowmill.store.schema import own_tables
+        return [(row.key, row.attempt, row.code) for row in await self._attempts(queue)]
 
-        attempt = own_tables(self.mill.store.dialect.name).attempt
-        wanted = sa.select(attempt.c.key, attempt.c.attempt, attempt.c.code).where(attempt.c.queue == queue.name)
-        rows = await self.mill.run(lambda c: c.execute(wanted.order_by(attempt.c.id)).all(), write=False)
-        return [tuple(row) for row in rows]
+    async def _attempts(self, queue: Queue[Any]) -> Sequence[Any]:
+        own = own_tables(self.mill.store.dialect.name).attempt
+        wanted = sa.select(own).where(own.c.queue == queue.name).order_by(own.c.id)
+        return await self.mill.run(lambda connection: connection.execute(wanted).all(), write=False)
 
 
 @asynccontextmanager
