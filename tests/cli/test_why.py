@@ -74,6 +74,17 @@ def test_a_lease_that_ran_out(shell: Shell) -> None:
     assert "rowmill rescue" in hold["text"]
 
 
+def test_a_row_that_was_in_progress_when_its_table_was_adopted(shell: Shell) -> None:
+    shell.put(files, {"id": 1, "status": "processing", "leased_until": shell.now(files, "leased_until", 600)})
+    shell.put(files, {"id": 2, "status": "processing", "leased_until": shell.now(files, "leased_until", -60)})
+
+    [hold] = shell.ok("why", "files", "1", "--json").json["holds"]
+
+    assert hold["reason"] == "no_lease"
+    assert 500 < hold["facts"]["seconds_left"] <= 600
+    assert reasons(shell, "files", 2) == ["lease_expired"]
+
+
 def test_a_running_row_without_a_lease(shell: Shell) -> None:
     shell.put(files, {"id": 1, "status": "processing"})
 

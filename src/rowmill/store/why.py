@@ -77,13 +77,16 @@ def _at(row: RowView) -> str:
 
 
 def _lease(connection: Connection, terms: Terms, row: RowView, key: str) -> Hold:
-    if row.worker is None or row.leased_until is None:
-        text = "it is called running, but nobody holds a lease on it. A rescue gives it one, and it back when that ends"
+    if row.leased_until is None:
+        text = "it is called running, but has no lease. The next rescue gives it one, and the row back when that ends"
         return Hold(Reason.NO_LEASE, text)
     left = _seconds_left(connection, terms, "leased_until", key)
-    holder = activity.worker(connection, row.worker)
+    if row.worker is None and left >= 0:
+        text = f"other code than Rowmill's called it running. It is given back when its lease ends, in {left:.0f} s"
+        return Hold(Reason.NO_LEASE, text, {"leased_until": row.leased_until, "seconds_left": round(left, 3)})
+    holder = None if row.worker is None else activity.worker(connection, row.worker)
     facts: dict[str, Any] = {"worker": row.worker, "leased_until": row.leased_until, "seconds_left": round(left, 3)}
-    who = f"worker {row.worker}"
+    who = "other code" if row.worker is None else f"worker {row.worker}"
     if holder is not None:
         facts |= {"host": holder.host, "pid": holder.pid, "alive": holder.alive, "seen_at": holder.seen_at}
         who += f" ({holder.host}, process {holder.pid}, {'alive' if holder.alive else 'no sign of life'})"
