@@ -65,6 +65,15 @@ def test_requeue_by_key_takes_what_is_not_running(every_state: Shell) -> None:
     assert changed(before, every_state.rows(files)) == [3, 4, 5]
 
 
+def test_a_row_that_was_named_and_can_not_be_taken_is_said(shell: Shell) -> None:
+    shell.put(files, {"id": 1, "status": "processing"})
+
+    answer = shell.ok("requeue", "files", "--key", "01", "--key", "99", "--yes")
+
+    assert "no rows of files to requeue" in answer.out
+    assert answer.err.splitlines() == ["row 01 is running (processing)", "there is no row 99"]
+
+
 def test_a_requeued_row_is_worked_on_again(shell: Shell) -> None:
     shell.put(files, {"id": 1, "status": "failed", "attempts": 2})
 

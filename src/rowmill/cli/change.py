@@ -1,7 +1,7 @@
 """`rowmill requeue`, `cancel` and `prune`: what changes many rows, after a look at which they are."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any
@@ -27,14 +27,17 @@ from rowmill.cli.options import (
     YesOption,
 )
 from rowmill.cli.output import emit, progress, say
-from rowmill.mill import Mill
+from rowmill.mill import Mill, Queue
 from rowmill.model.lifecycle import Kind
 from rowmill.store import operate, schema, targets
+from rowmill.store.browse import RowView, list_rows
 from rowmill.store.filters import Filter, known_stage, parse_when
+from rowmill.store.keys import parse_key, scalar
 from rowmill.store.operate import Changed, Progress
 from rowmill.store.targets import Condition, Preview
 
 LimitOption = Annotated[int | None, typer.Option("--limit", "-n", metavar="N", min=1, help="At most so many rows.")]
+FEW = 5
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be changed.")]
 
 
@@ -181,6 +184,11 @@ def carry_out(
         if limit is not None and found.rows > limit:
             found = Preview(limit, False, found.keys[:limit])
         if not agreed(found, verb, queue, yes=yes, dry_run=dry_run, json=json):
+            if not found.rows and wanted.keys:
+                named = Filter(keys=wanted.keys[:FEW])
+                rows = asyncio.run(mill.run(lambda connection: list_rows(connection, terms, named, FEW), write=False))
+                for line in standing(mill[queue], named, rows):
+                    say(line)
             return
         done = asyncio.run(changing(mill, verb, found.rows, act))
     data: dict[str, Any] = {
@@ -194,6 +202,14 @@ def carry_out(
     if done.refused:
         say(f"{done.refused:,} rows stay as they are: a constraint of the table forbids the change")
         raise typer.Exit(Exit.FAILED)
+
+
+def standing(queue: Queue[Any], named: Filter, rows: list[RowView]) -> Iterator[str]:
+    """How it is with rows that were named and could not be taken."""
+    found = {row.key: row for row in rows}
+    for key in named.keys:
+        row = found.get(queue.key_text(scalar(parse_key(queue, key))))
+        yield f"there is no row {key}" if row is None else f"row {key} is {row.kind} ({row.state})"
 
 
 async def changing(mill: Mill, verb: str, rows: int, act: Callable[[Progress], Awaitable[Changed]]) -> Changed:
