@@ -93,6 +93,16 @@ def test_a_drain_says_what_it_did(application: str, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out.startswith("nothing was ready (")
 
 
+def test_a_drain_says_what_it_left_because_of_a_pause(application: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["--app", application, "migrate", "--tables"])
+    put(application, "a")
+    run(["--app", application, "pause", "job"])
+    capsys.readouterr()
+
+    assert run(["drain", application]) == 0
+    assert "stage work of job is paused. Go on with: rowmill resume job" in capsys.readouterr().err
+
+
 def test_a_drain_in_words(application: str, capsys: pytest.CaptureFixture[str]) -> None:
     run(["--app", application, "migrate", "--tables"])
     put(application, "a", "bad")

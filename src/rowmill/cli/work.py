@@ -12,7 +12,7 @@ from rowmill.cli.app import GIVEN, Given, load_mill
 from rowmill.cli.exits import UsageError
 from rowmill.cli.logs import LogFormat, start_log
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
-from rowmill.cli.output import emit
+from rowmill.cli.output import emit, say
 from rowmill.cli.supervisor import Supervisor
 from rowmill.mill import Mill
 from rowmill.work.report import Report
@@ -107,6 +107,8 @@ def drain(
     async def drained() -> None:
         report = await told.unless_before(partial(mill.drain, queue, settings=settings, begun=told.to)) or Report()
         emit(report.as_dict(), json, in_words(report))
+        for name, stage in told.worker.paused if told.worker is not None else ():
+            say(f"stage {stage} of {name} is paused. Go on with: rowmill resume {name}")
         process.leave_behind(told.worker, told.code)
 
     process.run_loop(drained())

@@ -79,6 +79,11 @@ class Worker:
         return {lease.token for lease in self._hand.leases}
 
     @property
+    def paused(self) -> list[tuple[str, str]]:
+        """(queue, stage) of those that are claimed from no more for now."""
+        return [(station.queue.name, station.step.name) for station in self.stations if station.paused()]
+
+    @property
     def left_behind(self) -> int:
         """Handlers that did not end when the worker did: threads, and tasks that catch their cancellation."""
         return sum(station.left_behind for station in self.stations)
