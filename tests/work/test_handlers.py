@@ -1,6 +1,7 @@
 """Handlers of every kind are run, judged, and kept apart from each other."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -188,3 +189,48 @@ async def test_context_variables_reach_a_sync_handler(database_url: str) -> None
         await shop.drain()
 
         assert seen == [(1, False, False)]
+
+
+@pytest.mark.parametrize("kind", ["async", "sync", "batch"])
+async def test_an_event_names_the_line_that_raised_and_not_what_it_said(database_url: str, kind: str) -> None:
+    async with shop_on(database_url) as shop:
+
+        def deeper() -> None:
+            json.loads("secret")  # raised in a library, because of this line
+
+        if kind == "async":
+
+            @shop.jobs.handler()
+            async def handle(job: Lease[Any]) -> None:
+                deeper()
+        elif kind == "sync":
+
+            @shop.jobs.handler()
+            def handle_in_a_thread(job: Lease[Any]) -> None:
+                deeper()
+        else:
+
+            @shop.jobs.batch_handler(size=5)
+            async def handle_many(jobs: list[Lease[Any]]) -> None:
+                deeper()
+
+        await shop.put(1)
+        await shop.drain()
+
+        [fields] = [fields for name, fields in shop.events if name == "settled"]
+        assert fields["at"] == f"test_handlers.py:{deeper.__code__.co_firstlineno + 1}"
+        assert "secret" not in str(fields)
+
+
+async def test_an_exception_that_was_returned_was_raised_nowhere(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+
+        @shop.jobs.batch_handler(size=5)
+        async def handle(jobs: list[Lease[Any]]) -> list[Exception]:
+            return [ValueError("no") for _ in jobs]
+
+        await shop.put(1)
+        await shop.drain()
+
+        [fields] = [fields for name, fields in shop.events if name == "settled"]
+        assert "at" not in fields

@@ -32,6 +32,8 @@ class Verdict:
     """By column name, all known and none reserved."""
     ran: float = 0.0
     """Seconds that the handler took."""
+    at: str = ""
+    """The line that raised, as file:line, for the log."""
 
     @property
     def error(self) -> str:

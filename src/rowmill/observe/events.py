@@ -3,7 +3,7 @@
 | event | when | fields |
 | --- | --- | --- |
 | claimed | rows were taken | queue, stage, rows |
-| settled | an outcome was written | queue, stage, key, move, code, attempt, seconds |
+| settled | an outcome was written | queue, stage, key, move, code, attempt, seconds; at: the line that raised |
 | lost | an outcome was refused, because the lease was gone | queue, stage, key, move |
 | stuck | the table refuses the move itself | queue, stage, key, reason |
 | rescued | rows of dead workers were given back | queue, stage, rows, buried |
@@ -66,6 +66,8 @@ class Events:
                 "attempt": verdict.lease.attempt,
                 "seconds": round(verdict.ran, 6),
             }
+            if verdict.at:
+                fields["at"] = verdict.at
             self.emit(level, "settled", **fields)
 
     def lost(self, verdict: Verdict) -> None:

@@ -1,9 +1,12 @@
 """Runs a handler on rows, and brings back a verdict for each."""
 
 import asyncio
+import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from traceback import walk_tb
 from typing import Any
 
 from rowmill.model.errors import ProviderDown, RateLimited, WorkError
@@ -23,6 +26,7 @@ class Runner:
 
     def __init__(self, handler: Handler, chance: Callable[[], float]) -> None:
         self.handler = handler
+        self._file = getattr(getattr(inspect.unwrap(handler.call), "__code__", None), "co_filename", None)
         self._chance = chance
         self._threads: ThreadPoolExecutor | None = None
         self._calls: set[asyncio.Future[Any]] = set()
@@ -65,9 +69,19 @@ class Runner:
     def _judge(self, lease: Lease[Any], answer: Any) -> Verdict:
         """Code of the user's has a say here (a backoff, the text of an exception), and may fail like a handler."""
         try:
-            return judge(lease, answer, self._chance())
+            verdict = judge(lease, answer, self._chance())
+            if isinstance(answer, BaseException):
+                verdict.at = self._place(answer)
+            return verdict
         except Exception as error:
             return refuse(lease, "bad_answer", f"the answer could not be judged: {type(error).__name__}")
+
+    def _place(self, error: BaseException) -> str:
+        """Where it was raised: the last line in the handler's own file, or wherever it was."""
+        lines = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)][1:]
+        inside = [place for place in lines if place[0] == self._file]
+        file, line = (inside or lines or [("", 0)])[-1]
+        return f"{os.path.basename(file)}:{line}" if file else ""
 
     def _spread(self, leases: Sequence[Lease[Any]], answers: Any) -> Sequence[Any]:
         """The answer for each lease: from a list in the same order, or from a mapping by key."""
