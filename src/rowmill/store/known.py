@@ -30,8 +30,12 @@ class Known:
         self.marks: dict[str, Watermark] = {}
         self.statements: dict[tuple[Any, ...], str] = {}
         queue = terms.queue
-        self.in_order_of_key: Callable[[Any], Any] = itemgetter(*(place for place, _ in self.load.key_places))
         self.key_as_itself = [travels_as_itself(terms, column) for column in queue.key]
+        self.place: Callable[[Any], Any] = itemgetter(*(place for place, _ in self.load.key_places))
+        """Where a record stands among others in every statement that locks several. Parts that Python may not be able
+        to compare, such as addresses of both versions, are ordered as text."""
+        if not all(self.key_as_itself):
+            self.place = lambda record: [as_text(part) for part in self.load.raw_key(record)]
         self.level_name = None if queue.priority is None else queue.priority.name
         sequence = [*queue.order_by, *(key for key in queue.key if key not in queue.order_by)]
         self.available_name = queue.columns["available_at"].name

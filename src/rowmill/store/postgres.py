@@ -256,7 +256,7 @@ class PostgresStore:
     def settle_statement(self, flush: Flush) -> tuple[str, list[Any]]:
         """In the order of the keys, so that two statements that meet the same rows lock them in the same order."""
         known = self.known(flush.queue)
-        flush.verdicts.sort(key=lambda verdict: known.in_order_of_key(verdict.lease.record))
+        flush.verdicts.sort(key=lambda verdict: known.place(verdict.lease.record))
         statement = known.settle_statement(flush)
         return statement, [self.worker, flush.number, flush.seconds, *known.settle_arguments(flush)]
 
@@ -267,7 +267,7 @@ class PostgresStore:
             by_lease.setdefault((lease.queue.name, lease.step.lease), []).append(lease)
         for (_, seconds), group in by_lease.items():
             known = self.known(group[0].queue)
-            group.sort(key=lambda lease: known.in_order_of_key(lease.record))
+            group.sort(key=lambda lease: known.place(lease.record))
             tokens = [lease.token for lease in group]
             keys = known.key_arrays(group)
             rows = await self.renewals.fetch(known.renew_statement, seconds, tokens, *keys)

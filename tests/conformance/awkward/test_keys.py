@@ -56,6 +56,7 @@ POSTGRES: dict[str, tuple[Sequence[tuple[str, Any]], Rows]] = {
     "numeric": ([("id", sa.Numeric(20, 4))], lambda n: {"id": Decimal(n) / 4}),
     "moment with zone": ([("id", sa.DateTime(timezone=True))], lambda n: {"id": datetime(2024, 1, 1, n, tzinfo=UTC)}),
     "inet": ([("id", postgresql.INET)], lambda n: {"id": f"10.0.0.{n}"}),
+    "inet of both versions": ([("id", postgresql.INET)], lambda n: {"id": f"10.0.0.{n}" if n % 2 else f"fe80::{n}"}),
     "collated": ([("id", sa.String(9, collation="C")), ("b", sa.Integer)], lambda n: {"id": f"k{n}", "b": n}),
     "enum and number": (
         [("a", sa.Enum(Suit, name="suit")), ("b", sa.BigInteger)],
