@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column
 from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects.postgresql import BitString, Range
 
 from rowmill import Done, Mill, Queue
 from tests.conformance.fleet import Member, jobs, worker
@@ -92,6 +93,12 @@ POSTGRES: dict[str, tuple[Any, list[Any]]] = {
     "array of floats": (postgresql.ARRAY(sa.Float()), [[1.5, -0.25]]),
     "array of numerics": (postgresql.ARRAY(sa.Numeric()), [[Decimal("1.50")]]),
     "array of moments": (postgresql.ARRAY(sa.DateTime()), [[datetime(2024, 1, 2, 3, 4, 5)]]),
+    "array of bytes": (postgresql.ARRAY(sa.LargeBinary()), [[b"abc", b"\x00\xff", b""]]),
+    "range": (postgresql.INT4RANGE(), [Range(1, 5), Range(None, 7), Range(empty=True)]),
+    "range of moments": (postgresql.TSRANGE(), [Range(datetime(2024, 1, 2), datetime(2024, 1, 3), bounds="[]")]),
+    "multirange": (postgresql.INT4MULTIRANGE(), [[Range(1, 5), Range(7, 9)], []]),
+    "bits": (postgresql.BIT(6), [BitString("101011")]),
+    "array of ranges": (postgresql.ARRAY(postgresql.INT4RANGE()), [[Range(1, 5), Range(7, None)]]),
     "collated": (sa.String(20, collation="C"), ["abc"]),
     "native enum": (postgresql.ENUM("u", "v", name="uv"), ["v"]),
     "char collated": (sa.CHAR(3, collation="C"), ["abc"]),

@@ -9,7 +9,9 @@ from types import NoneType
 from typing import Any
 from uuid import UUID
 
+import asyncpg
 from sqlalchemy import Column
+from sqlalchemy.dialects.postgresql.ranges import AbstractMultiRange
 
 from rowmill.model.lease import Lease
 from rowmill.model.words import Step
@@ -127,10 +129,11 @@ def travel(terms: PostgresTerms, column: "Column[Any]") -> Callable[[Any], Any] 
     bind = terms.binder(column)
     if travels_as_itself(terms, column):
         return bind
+    spell = multirange_text if isinstance(bare(column, terms.dialect), AbstractMultiRange) else as_text
 
     def convert(value: Any) -> Any:
         given = value if bind is None else bind(value)
-        return given if given is None else as_text(given)
+        return given if given is None else spell(given)
 
     return convert
 
@@ -154,11 +157,29 @@ def flat(values: Iterable[Any]) -> list[Any]:
 
 def as_text(value: Any) -> str:
     """A value as PostgreSQL reads it from text; lists become array literals."""
-    if isinstance(value, (list, tuple)):
-        return "{" + ",".join("NULL" if part is None else _element(part) for part in value) + "}"
-    if isinstance(value, bool):
-        return "t" if value else "f"
+    match value:
+        case list() | tuple():
+            return "{" + ",".join("NULL" if part is None else _element(part) for part in value) + "}"
+        case bool():
+            return "t" if value else "f"
+        case bytes() | bytearray() | memoryview():
+            return "\\x" + value.hex()
+        case asyncpg.BitString():
+            return str(value.as_string()).replace(" ", "")
+        case asyncpg.Range():
+            return _range(value)
     return str(value)
+
+
+def multirange_text(value: Any) -> str:
+    return value if isinstance(value, str) else "{" + ",".join(as_text(part) for part in value) + "}"
+
+
+def _range(value: "asyncpg.Range[Any]") -> str:
+    if value.isempty:
+        return "empty"
+    lower, upper = ("" if end is None else _element(end) for end in (value.lower, value.upper))
+    return f"{'[' if value.lower_inc else '('}{lower},{upper}{']' if value.upper_inc else ')'}"
 
 
 def _element(value: Any) -> str:
