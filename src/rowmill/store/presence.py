@@ -13,7 +13,7 @@ from rowmill.store.terms import Terms
 
 
 def check_table(connection: Connection, queue: Queue[Any]) -> None:
-    """Refuse a table that is not there, or lacks columns; names all of them."""
+    """Refuse a table that is not there, lacks columns, or may hold rows that no claim would find; names all."""
     table = queue.table
     try:
         columns = sa.inspect(connection).get_columns(table.name, schema_of(connection, table))
@@ -22,17 +22,22 @@ def check_table(connection: Connection, queue: Queue[Any]) -> None:
             queue.name,
             [f"there is no table {table.name} in the database. Create it, or look whether DATABASE_URL is right"],
         ) from None
-    there = {column["name"] for column in columns}
-    missing = [column.name for column in table.columns if column.name not in there]
-    if missing:
-        raise DeclarationError(
-            queue.name,
-            [
-                f"table {table.name} lacks column {name} in the database. "
-                f"Add it with a migration of yours, or: rowmill adopt {table.name}"
-                for name in missing
-            ],
+    there = {column["name"]: column["nullable"] for column in columns}
+    problems = [
+        f"table {table.name} lacks column {column.name} in the database. "
+        f"Add it with a migration of yours, or: rowmill adopt {table.name}"
+        for column in table.columns
+        if column.name not in there
+    ]
+    priority = queue.priority
+    if priority is not None and not priority.nullable and there.get(priority.name, False):
+        problems.append(
+            f"column {priority.name} (priority) may be NULL in the database and is declared NOT NULL: one such row "
+            "would keep others from being claimed. Declare it nullable, and a missing one counts as 0; or make it "
+            "NOT NULL in the database"
         )
+    if problems:
+        raise DeclarationError(queue.name, problems)
 
 
 def claim_refused(terms: Terms, step: Step, reason: str) -> DeclarationError:

@@ -172,6 +172,27 @@ async def _nothing(lease: Lease[Any]) -> None:
     pass
 
 
+async def test_a_priority_that_may_be_empty_where_none_is_declared(database_url: str) -> None:
+    """Priorities are looked for one after the other, and there is nothing after NULL: a row would stop the queue."""
+
+    def ranked(*, nullable: bool) -> Mill:
+        mill = Mill(database_url)
+        table = jobs(Column("rank", sa.Integer, nullable=nullable))
+        mill.queue(table, order=Order(priority="rank")).handler()(_nothing)
+        return mill
+
+    there = ranked(nullable=True)
+    await there.migrate(tables=True)
+    await there.run(
+        lambda connection: connection.execute(
+            there["jobs"].insert([{"title": "a", "rank": 1}, {"title": "b", "rank": None}])
+        ).close()
+    )
+    with pytest.raises(DeclarationError, match=r"column rank \(priority\) may be NULL in the database and is declared"):
+        await ranked(nullable=False).drain()
+    assert (await there.drain()).done == 2
+
+
 async def test_more_columns_than_are_declared_are_nobody_s_concern(database_url: str) -> None:
     async with worker(database_url, lambda mill: mill.queue(jobs(Column("more", sa.Text)))) as member:
         await member.put({"title": "a"})
