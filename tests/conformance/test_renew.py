@@ -1,8 +1,13 @@
 """Renewal and release: both guarded by the token."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
+import asyncpg
+import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill import Columns, Mill, Queue, States
@@ -38,6 +43,46 @@ async def test_renewal_saves_a_row_from_rescue(database_url: str) -> None:
         await member.store.renew([lease])
         assert (await keeper.rescue()).returned == 0
         assert (await member.settle((lease, None))).kept == 1
+
+
+@asynccontextmanager
+async def referring(url: str, key: int) -> AsyncIterator[None]:
+    """Within the block, a transaction is open that has put in a row which refers to this one."""
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute("CREATE TABLE IF NOT EXISTS notes (job bigint REFERENCES jobs (id))")
+        async with connection.transaction():
+            await connection.execute("INSERT INTO notes VALUES ($1)", key)
+            yield
+    finally:
+        await connection.close()
+
+
+async def test_a_row_that_others_refer_to_is_claimed_renewed_and_rescued(pg_url: str) -> None:
+    """A foreign key locks the row that it names, against its deletion alone. A handler that keeps such a transaction
+    open for longer than its lease would not be renewed, and would lose the row to a rescue when it commits."""
+    async with worker(pg_url, plain) as member:
+        await member.put({})
+        async with referring(pg_url, 1):
+            [lease] = await member.claim()
+            await age(member, 70)
+            before = await member.row()
+            assert await member.store.renew([lease]) == []
+            assert (await member.row()).leased_until - before.leased_until >= timedelta(seconds=70)
+            await age(member, 101)
+            assert (await member.rescue()).returned == 1
+
+
+async def test_a_claim_does_not_wait_for_who_refers_to_a_row(pg_url: str) -> None:
+    """Where the state is part of a unique key, to change it is to change a key: such a row is left for later."""
+
+    def declare(mill: Mill) -> Queue[Any]:
+        return mill.queue(jobs(sa.UniqueConstraint("title", "state")))
+
+    async with worker(pg_url, declare) as member:
+        await member.put({"title": "a"}, {"title": "b"})
+        async with referring(pg_url, 1), asyncio.timeout(30):
+            assert [lease.key for lease in await member.claim(2)] == [2]
 
 
 async def test_a_stale_token_renews_nothing(database_url: str) -> None:

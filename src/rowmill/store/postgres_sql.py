@@ -58,6 +58,12 @@ class PostgresTerms(Terms):
     def parameter(self, place: int) -> str:
         return f"${place}"
 
+    @property
+    def lock(self) -> str:
+        """The lock that our UPDATE takes anyway. A stronger one would pass over rows to which an open transaction
+        refers by a foreign key: they could not be claimed, nor their leases renewed."""
+        return "FOR UPDATE" if self.writes_a_key else "FOR NO KEY UPDATE"
+
     def moment(self, column: "Column[Any]", wait: str | None = None) -> str:
         kind = bare(column, self.dialect)
         if isinstance(kind, sa.DateTime):
@@ -129,7 +135,7 @@ def claim(terms: PostgresTerms, step: Step, shape: Shape) -> str:
             place += len(position)
         branches.append(
             f"SELECT {picked(terms)} FROM (SELECT {', '.join(terms.keys)} FROM {terms.table} "
-            f"WHERE {' AND '.join(conditions)} ORDER BY {terms.order} LIMIT $2 FOR UPDATE SKIP LOCKED) AS lane"
+            f"WHERE {' AND '.join(conditions)} ORDER BY {terms.order} LIMIT $2 {terms.lock} SKIP LOCKED) AS lane"
         )
     return _claim_of(terms, step, " UNION ALL ".join(branches))
 
@@ -147,7 +153,7 @@ def claim_in_order(terms: PostgresTerms, step: Step, free: str) -> str:
         terms,
         step,
         f"SELECT {picked(terms)} FROM (SELECT {keys} FROM ({free}) AS free JOIN {terms.table} AS held ON {same} "
-        f"WHERE {claimable} LIMIT $2 FOR UPDATE OF held SKIP LOCKED) AS lane",
+        f"WHERE {claimable} LIMIT $2 {terms.lock} OF held SKIP LOCKED) AS lane",
     )
 
 
@@ -243,7 +249,7 @@ def renew(terms: PostgresTerms) -> str:
     keys = ", ".join(f"g_k{n}" for n in range(len(terms.keys)))
     held = (
         f"SELECT g_lease, {keys}, g_place FROM {given(fenced(terms), first=2)} JOIN {terms.table} AS t "
-        f"ON {same_key(terms)} AND t.{terms.lease} = g_lease FOR UPDATE OF t SKIP LOCKED"
+        f"ON {same_key(terms)} AND t.{terms.lease} = g_lease {terms.lock} OF t SKIP LOCKED"
     )
     return (
         f"UPDATE {terms.table} AS t SET {terms.leased_until} = {terms.later('leased_until', '$1::float8')} "
@@ -271,7 +277,9 @@ def disclaim(terms: PostgresTerms, step: Step) -> str:
     own = ", ".join(f"t.{key}" for key in terms.keys)
     same = " AND ".join(f"t.{key} = {one_of(f'found.{key}')}" for key in terms.keys)
     # The order is for the planner: other indexes hold running rows too, but only one of them in this order.
-    found = f"SELECT {own} FROM {terms.table} AS t WHERE {held(terms, step)} ORDER BY t.{terms.leased_until} FOR UPDATE"
+    found = (
+        f"SELECT {own} FROM {terms.table} AS t WHERE {held(terms, step)} ORDER BY t.{terms.leased_until} {terms.lock}"
+    )
     return (
         f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM ({found}) AS found "
         f"WHERE {same} AND t.{terms.lease} = $1 RETURNING 1"

@@ -6,6 +6,7 @@ index, never parameters: the planner proves that a partial index serves a statem
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
@@ -142,6 +143,15 @@ class Terms(ABC):
         if self.queue.dead_head_blocks:
             kinds.add(lifecycle.Kind.DEAD)
         return self.queue.vocabulary.all_of(frozenset(kinds))
+
+    @cached_property
+    def writes_a_key(self) -> bool:
+        """Has a unique key of the table a column that the engine writes? Then its updates lock rows more strongly: they
+        wait for transactions that merely refer to a row, and whoever picks rows has to pass over those."""
+        keys = [key for key in self.queue.table.constraints if isinstance(key, sa.UniqueConstraint)]
+        unique = {column for key in keys for column in key.columns} | set(self.queue.key)
+        unique |= {column for index in self.queue.table.indexes if index.unique for column in index.columns}
+        return not unique.isdisjoint(self.queue.columns.values())
 
     def assignments(
         self,

@@ -164,7 +164,7 @@ def rescue(
             .where(*([sa.or_(held.is_(None), held.not_in(sorted(sparing)))] if sparing else []))
             .order_by(until)
             .limit(most)
-            .with_for_update(skip_locked=True)
+            .with_for_update(skip_locked=True, key_share=not terms.writes_a_key)
         ).all()
     if not found:
         return Rescued()
@@ -269,7 +269,7 @@ def _give_missing_leases(connection: Connection, terms: Terms, step: Step, most:
         .where(in_words(terms, step.running), until.is_(None))
         .order_by(until)
         .limit(most)
-        .with_for_update(skip_locked=True)
+        .with_for_update(skip_locked=True, key_share=not terms.writes_a_key)
     ).all()
     if keys:
         connection.execute(
