@@ -4,9 +4,12 @@ from datetime import UTC
 from functools import partial
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
 from rowmill import Again, Cancel, Dead, Lease, Mill, PermanentError, Queue, Retry, States
+from rowmill.keep.keeper import Keeper
+from rowmill.observe.events import Events
 from rowmill.store import upkeep
 from rowmill.store.moment import moment
 from rowmill.store.schema import own_tables
@@ -116,6 +119,39 @@ async def test_old_history_is_tidied_away_in_bounded_batches(database_url: str) 
         await age(member, "attempt", "ended_at", 2000)
         assert await member.mill.run(lambda c: upkeep.tidy(c, 1000.0, most=3)) == 3
         assert await member.mill.run(lambda c: upkeep.tidy(c, 1000.0, most=3)) == 2
+
+
+async def test_history_that_grows_fast_is_tidied_away_as_fast(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full batch says that more is left: the next one goes with the next sign of life, not a minute later."""
+    monkeypatch.setattr(upkeep, "TIDY_MOST", 3)
+    monkeypatch.setattr(upkeep.tidy, "__defaults__", (3,))
+    async with worker(database_url, plain) as member:
+        await member.put(*({} for _ in range(8)))
+        await member.settle(*((lease, Dead("x")) for lease in await member.claim(8)))
+        await age(member, "attempt", "ended_at", 2000)
+        keeper = keeper_of(member, keep_history=1000.0)
+        left = []
+        for beat in range(4):
+            await keeper.tick(1000.0 + beat)
+            left.append(len(await member.own("attempt")))
+        assert left == [5, 2, 0, 0]
+
+
+async def test_a_living_worker_stays_known_however_short_history_is_kept(database_url: str) -> None:
+    async with worker(database_url, plain) as member:
+        await age(member, "worker", "seen_at", 20)
+        await member.mill.run(lambda connection: upkeep.tidy(connection, 0.0))
+        [known] = await member.own("worker")
+        assert known.id == member.store.worker
+
+
+def keeper_of(member: Member, *, keep_history: float) -> Keeper:
+    return Keeper(
+        member.store, [member.queue], Events(),
+        heartbeat=1.0, rescue_every=10.0, rescue_most=10, keep_history=keep_history,
+    )  # fmt: skip
 
 
 async def test_workers_are_known_with_their_last_sign_of_life(database_url: str) -> None:

@@ -80,7 +80,9 @@ class Keeper:
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_EVERY
             await self._store.run(upkeep.roll_up)
-            await self._store.run(lambda c: upkeep.tidy(c, self._keep_history))
+            gone = await self._store.run(lambda c: upkeep.tidy(c, self._keep_history))
+            if gone >= upkeep.TIDY_MOST:  # more is left, and may come faster than once a minute takes it away
+                self._tidy_at = now
 
     async def rescue(self) -> upkeep.Rescued:
         """One sweep over every stage, bounded."""

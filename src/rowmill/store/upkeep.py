@@ -27,6 +27,10 @@ from rowmill.store.schema import WAKE_LOCK, full_name, own_tables
 from rowmill.store.terms import Terms
 
 ALIVE_SECONDS = 30.0
+KNOWN_SECONDS = 86400.0
+"""For how long a silent worker is known at least, however short history is kept: it may be cut off, and alive."""
+TIDY_MOST = 5000
+"""Entries of the history that are deleted at once."""
 
 
 def register(connection: Connection, queues: Sequence[Queue[Any]]) -> int:
@@ -371,7 +375,7 @@ def roll_up(connection: Connection) -> int:
     return len(old)
 
 
-def tidy(connection: Connection, keep: float, most: int = 1000) -> int:
+def tidy(connection: Connection, keep: float, most: int = TIDY_MOST) -> int:
     """Delete a batch of our own history that is older than `keep` seconds; answers how much."""
     own = own_tables(connection.dialect.name)
     before = moment(connection.dialect.name, -keep)
@@ -380,7 +384,8 @@ def tidy(connection: Connection, keep: float, most: int = 1000) -> int:
     )
     gone: int = connection.execute(sa.delete(own.attempt).where(own.attempt.c.id.in_(old))).rowcount
     gone += connection.execute(sa.delete(own.throughput).where(own.throughput.c.minute < before)).rowcount
-    gone += connection.execute(sa.delete(own.worker).where(own.worker.c.seen_at < before)).rowcount
+    silent = moment(connection.dialect.name, -max(keep, KNOWN_SECONDS))
+    gone += connection.execute(sa.delete(own.worker).where(own.worker.c.seen_at < silent)).rowcount
     gone += connection.execute(
         sa.delete(own.words).where(own.words.c.worker.not_in(sa.select(own.worker.c.id)))
     ).rowcount
