@@ -1,6 +1,7 @@
 """What a handler answers or raises, and what becomes of its row."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -75,6 +76,26 @@ async def test_again_waits_for_the_backoff(database_url: str) -> None:
         assert (row.state, row.attempts, row.error, row.code) == ("waiting", 1, "again", "again")
         assert row.finished_at is None
         assert await wait_of(member) == 62
+
+
+@pytest.mark.parametrize("wait", [float("inf"), 1e12, Decimal(10**12), float("nan"), Decimal(60)])
+@pytest.mark.parametrize("spend", [True, False])
+async def test_a_wait_that_no_time_can_hold_is_a_wait_all_the_same(database_url: str, wait: Any, spend: bool) -> None:
+    """As a header of a provider may say it. Taken for no wait at all, such a row would come back at once, for ever."""
+    async with worker(database_url, queue_with()) as member:
+        row = await once(member, Again(after=wait, spend=spend))
+        assert (row.state, row.attempts, row.code) == ("waiting", int(spend), "again")
+        await member.bench.advance(30)
+        assert await member.claim() == []
+
+
+@pytest.mark.parametrize("outcome", [Again, Dead])
+async def test_a_failure_without_a_code_or_a_message_is_written_all_the_same(database_url: str, outcome: Any) -> None:
+    async with worker(database_url, queue_with()) as member:
+        row = await once(member, outcome(code=None, message=None))
+        assert (row.state, row.error, row.code) == (
+            ("waiting", "again", "again") if outcome is Again else ("dead", "dead", "dead")
+        )
 
 
 async def test_the_second_failure_waits_longer(database_url: str) -> None:

@@ -1,5 +1,6 @@
 """From what a handler answered to what is written: pure, total."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never
@@ -17,6 +18,9 @@ from rowmill.model.errors import (
 from rowmill.model.lease import Lease
 from rowmill.model.lifecycle import Move
 from rowmill.model.outcome import Again, Answer, Cancel, Dead, Done, Outcome
+
+LONGEST_WAIT = 10 * 365 * 86400.0
+"""Seconds that a row may be told to wait. Whoever says more means for ever."""
 
 
 @dataclass(slots=True)
@@ -52,7 +56,8 @@ def judge(lease: Lease[Any], answer: Answer | BaseException, chance: float) -> V
             verdict = Verdict(lease, move)
         case Again(after, code, message, spend, values):
             move = lifecycle.AGAIN if spend else lifecycle.PARK
-            wait = lease.step.retry.wait(lease.attempt, chance) if after is None else max(after, 0.0)
+            unknown = after is None or math.isnan(after)
+            wait = bounded(lease.step.retry.wait(lease.attempt, chance) if unknown else after)
             if spend and lease.last_attempt:
                 move, wait = lifecycle.DIE, 0.0
             verdict = Verdict(lease, move, wait, code, message)
@@ -64,6 +69,12 @@ def judge(lease: Lease[Any], answer: Answer | BaseException, chance: float) -> V
         case _:
             assert_never(outcome)
     return with_values(verdict, values)
+
+
+def bounded(wait: Any) -> float:
+    """Seconds that every database can add to its time. Beyond its last year SQLite would have no time at all, which
+    means at once, and PostgreSQL one that Python can't read."""
+    return min(max(0.0, float(wait)), LONGEST_WAIT)
 
 
 def outcome_of(answer: Any) -> Outcome:
@@ -126,7 +137,7 @@ def refuse(lease: Lease[Any], code: str, message: str) -> Verdict:
 
 
 def tidy(verdict: Verdict) -> Verdict:
-    if verdict.code or verdict.message:
-        verdict.code = safe_text(str(verdict.code), CODE_LENGTH)
-        verdict.message = safe_text(str(verdict.message))
+    if verdict.move.failed:
+        verdict.code = safe_text(str(verdict.code or verdict.move.name), CODE_LENGTH)
+        verdict.message = safe_text(str(verdict.message or ""))
     return verdict
