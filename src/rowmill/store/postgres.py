@@ -39,6 +39,9 @@ MAX_PAUSE = 5.0
 CLOSE_SECONDS = 2.0
 LATE_SECONDS = 5.0
 """How long after its answer was lost a claim may still take rows."""
+ISOLATION = "READ COMMITTED"
+"""Of handlers' transactions, whatever the database's own default: the worker renews the lease of a row while its
+handler's transaction is open, and in a stricter one that transaction could not settle the row any more."""
 AWAY = (*BROKEN, sa.exc.InterfaceError, sa.exc.OperationalError, sa.exc.TimeoutError)
 
 
@@ -58,6 +61,7 @@ class PostgresStore:
         self.engine: AsyncEngine = create_async_engine(
             url.set(drivername="postgresql+asyncpg", query={}),
             pool_pre_ping=True,
+            isolation_level=ISOLATION,
             connect_args=dsn.for_engine(url) | {"timeout": CONNECT_SECONDS},
         )
         self.dialect = self.engine.dialect
@@ -81,7 +85,7 @@ class PostgresStore:
     @cached_property
     def sync_engine(self) -> Engine:
         """For sync handlers, which get a Session of their own."""
-        return create_engine(dsn.for_psycopg(self.url), pool_pre_ping=True)
+        return create_engine(dsn.for_psycopg(self.url), pool_pre_ping=True, isolation_level=ISOLATION)
 
     async def open(self) -> None:
         self._closing = False

@@ -23,6 +23,8 @@ SESSION = {
     "enable_bitmapscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
+    # A stricter one, as a database or a role may have it, ends in errors where another worker was faster.
+    "default_transaction_isolation": "read committed",
     # Compiling a statement of a millisecond takes longer than running it.
     "jit": "off",
     "application_name": "rowmill",
