@@ -118,7 +118,7 @@ def row_view(terms: Terms, row: Any) -> RowView:
     times = {role: as_moment(getattr(row, f"r_{role}"), queue.epoch) for role in TIMES}
     return RowView(
         key=queue.key_text(scalar(tuple(row[: len(queue.key)]))),
-        state=None if row.r_state is None else str(row.r_state),
+        state=None if row.r_state is None else str(lexicon.plain(row.r_state)),
         kind=UNKNOWN if kind is None else str(kind),
         stage=None if step is None else step.name,
         attempts=row.r_attempts or 0,

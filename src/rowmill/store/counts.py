@@ -96,7 +96,8 @@ def counts(connection: Connection, terms: Terms, *, cap: int = CAP) -> list[Stat
 
 def _by_state(connection: Connection, terms: Terms, source: str) -> dict[Any, int]:
     statement = f"SELECT {terms.state}, count(*) FROM {source} GROUP BY {terms.state}"
-    return {row[0]: row[1] for row in connection.exec_driver_sql(statement)}
+    plain = Lexicon(terms).plain
+    return {plain(raw): rows for raw, rows in connection.exec_driver_sql(statement)}
 
 
 # served by: the ready index of each stage, and the index on running rows

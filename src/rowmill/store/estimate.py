@@ -59,9 +59,11 @@ def _by_statistics(connection: Connection, terms: Terms) -> dict[Any, int] | Non
     if row is None or row.common is None:
         return None
     total = row.reltuples / row.relpages * (_bytes(connection, terms) / PAGE)
-    raw_of = {str(raw): raw for raw in map(Lexicon(terms).raw, Lexicon(terms).words)}
+    lexicon = Lexicon(terms)
+    raw_of = {str(raw): raw for raw in map(lexicon.raw, lexicon.words)}
+    common = map(lexicon.plain, row.common)
     found: dict[Any, int] = {
-        raw_of.get(text, text): round(total * share) for text, share in zip(row.common, row.shares, strict=True)
+        raw_of.get(text, text): round(total * share) for text, share in zip(common, row.shares, strict=True)
     }
     if row.null_frac:
         found[None] = round(total * row.null_frac)
@@ -74,7 +76,8 @@ def _by_sample(connection: Connection, terms: Terms) -> dict[Any, int] | None:
     rows = connection.exec_driver_sql(
         f"SELECT {terms.state}, count(*) FROM {terms.table} TABLESAMPLE SYSTEM ({percent!r}) GROUP BY {terms.state}"
     )
-    return {raw: round(count * 100.0 / percent) for raw, count in rows}
+    plain = Lexicon(terms).plain
+    return {plain(raw): round(count * 100.0 / percent) for raw, count in rows}
 
 
 def _by_probes(connection: Connection, terms: Terms) -> dict[Any, int] | None:

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from rowmill.model.errors import BadRequest
 from rowmill.model.lifecycle import Kind
 from rowmill.model.words import Word, as_value
-from rowmill.store.terms import Terms
+from rowmill.store.terms import Terms, bare
 from rowmill.store.upkeep import in_words
 
 UNKNOWN = "unknown"
@@ -21,6 +21,8 @@ class Lexicon:
         self.terms = terms
         self.vocabulary = terms.queue.vocabulary
         self.words = self.vocabulary.all_of(frozenset(Kind))
+        kind = bare(terms.queue.columns["state"], terms.dialect)
+        self._padded = isinstance(kind, sa.CHAR) and terms.dialect.name == "postgresql"
         self._by_raw = {self.raw(word): word for word in self.words}
 
     @property
@@ -28,9 +30,13 @@ class Lexicon:
         """The state column, as the driver gives it."""
         return sa.type_coerce(self.terms.queue.columns["state"], sa.String())
 
+    def plain(self, raw: Any) -> Any:
+        """A raw state as its word is spelled: PostgreSQL fills a CHAR up with blanks."""
+        return raw.rstrip(" ") if self._padded and isinstance(raw, str) else raw
+
     def word(self, raw: Any) -> Word | None:
         """The word for a raw state; None for a stranger."""
-        return self._by_raw.get(raw)
+        return self._by_raw.get(self.plain(raw))
 
     def text(self, word: Word) -> str:
         """A word as people see it in the table."""

@@ -8,7 +8,9 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 from sqlalchemy.dialects import postgresql
 
-from rowmill import DeclarationError, Mill, Queue, Stage, States
+from rowmill import Dead, DeclarationError, Mill, Queue, Stage, States
+from rowmill.store import counts, operate, why
+from rowmill.store.filters import Filter
 from tests.conformance.awkward.lifecycle import live
 from tests.conformance.fleet import jobs, worker
 
@@ -87,6 +89,26 @@ async def test_states_that_are_padded(pg_url: str) -> None:
         [lease] = await member.claim()
         assert (await member.settle((lease, None))).kept == 1
         assert (await member.row()).state == "done".ljust(12)
+
+
+async def test_operators_understand_states_that_are_padded(pg_url: str) -> None:
+    """A dead row resumes at the stage that failed, and not at the first, whose work is done."""
+
+    def declare(mill: Mill) -> Queue[Any]:
+        stages = [Stage("first", "new", "busy"), Stage("second", "half", "busier")]
+        return mill.queue(jobs(Column("state", sa.CHAR(12), nullable=False)), stages=stages)
+
+    async with worker(pg_url, declare) as member:
+        terms = member.store.terms(member.queue)
+        await member.put(ROWS[0])
+        await member.settle(*((lease, None) for lease in await member.claim(stage="first")))
+        await member.settle(*((lease, Dead("bad")) for lease in await member.claim(stage="second")))
+        found = await member.mill.run(lambda connection: counts.counts(connection, terms))
+        assert {count.word: count.rows for count in found if count.rows} == {"dead": 1}
+        row, [hold] = await member.mill.run(lambda connection: why.why(connection, terms, "1"))
+        assert (row.state, row.kind, hold.reason) == ("dead", "dead", why.Reason.DEAD)
+        assert (await operate.requeue(member.store, member.queue, Filter())).rows == 1
+        assert len(await member.claim(stage="second")) == 1
 
 
 async def test_a_named_type_of_another_schema(pg_url: str) -> None:
