@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.types import NULLTYPE
 
 from rowmill.model.lifecycle import CANCEL, REQUEUE, Kind
@@ -39,7 +39,7 @@ class Changed:
 
     rows: int = 0
     refused: int = 0
-    """Left as they are: a constraint of the table forbids the change."""
+    """Left as they are: a constraint or a trigger of the table forbids the change."""
 
 
 async def requeue(
@@ -168,12 +168,15 @@ def _change(
     keys: Sequence[Key],
     condition: Condition,
 ) -> Changed:
-    """Change these rows where the condition still holds. A row that a constraint refuses stays; the rest goes on."""
+    """Change these rows where the condition still holds. A row that a constraint or a trigger refuses stays; the rest
+    goes on."""
     guarded = statement.where(raw_key_in(terms, keys), condition).returning(*raw_key(terms))
     try:
         with connection.begin_nested():
             return Changed(len(connection.execute(guarded).all()))
-    except IntegrityError:
+    except DBAPIError as error:
+        if not _is_of_the_row(error):
+            raise
         if len(keys) == 1:
             return Changed(refused=1)
     half = len(keys) // 2
@@ -181,6 +184,12 @@ def _change(
         _change(connection, terms, statement, keys[:half], condition),
         _change(connection, terms, statement, keys[half:], condition),
     )
+
+
+def _is_of_the_row(error: DBAPIError) -> bool:
+    """Is it about what is in a row, as opposed to rights, names or the server, which are the same for all of them?"""
+    state = str(getattr(error.orig, "sqlstate", None) or "")
+    return isinstance(error, (IntegrityError, DataError)) or state.startswith(("22", "23", "P0"))
 
 
 def _by_stage(

@@ -12,7 +12,7 @@ from rowmill import Dead, DeclarationError, Mill, Queue, Stage, States
 from rowmill.store import counts, operate, why
 from rowmill.store.filters import Filter
 from tests.conformance.awkward.lifecycle import live
-from tests.conformance.fleet import jobs, worker
+from tests.conformance.fleet import Member, jobs, worker
 
 ROWS: list[dict[str, Any]] = [{"title": str(n)} for n in range(4)]
 
@@ -198,6 +198,30 @@ async def _nothing(lease: Any) -> None:
     pass
 
 
+async def forbid(member: Member, state: str) -> None:
+    """A trigger lets the row with title 3 not come into this state."""
+    if member.postgres:
+        await member.sql(
+            "CREATE FUNCTION forbid() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            f"IF NEW.state = '{state}' AND NEW.title = '3' THEN RAISE EXCEPTION 'not this one'; END IF; "
+            "RETURN NEW; END $$"
+        )
+        await member.sql("CREATE TRIGGER forbid BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION forbid()")
+    else:
+        await member.sql(
+            f"CREATE TRIGGER forbid BEFORE UPDATE ON jobs WHEN NEW.state = '{state}' AND NEW.title = '3' "
+            "BEGIN SELECT RAISE(ABORT, 'not this one'); END"
+        )
+
+
+async def test_a_trigger_that_forbids_a_requeue_stops_only_that_row(database_url: str) -> None:
+    async with worker(database_url, lambda mill: mill.queue(jobs())) as member:
+        await member.put(*({"title": str(n), "state": "dead"} for n in range(6)))
+        await forbid(member, "ready")
+        assert await operate.requeue(member.store, member.queue, Filter()) == operate.Changed(rows=5, refused=1)
+        assert [row.state for row in await member.rows()] == ["ready"] * 3 + ["dead"] + ["ready"] * 2
+
+
 async def test_a_trigger_that_forbids_a_move_stops_only_that_row(database_url: str) -> None:
     """The row that may not be done fails with a code; the rest of its batch goes on."""
 
@@ -211,18 +235,7 @@ async def test_a_trigger_that_forbids_a_move_stops_only_that_row(database_url: s
         return queue
 
     async with worker(database_url, declare) as member:
-        if member.postgres:
-            await member.sql(
-                "CREATE FUNCTION forbid() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-                "IF NEW.state = 'done' AND NEW.title = '3' THEN RAISE EXCEPTION 'not this one'; END IF; "
-                "RETURN NEW; END $$"
-            )
-            await member.sql("CREATE TRIGGER forbid BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION forbid()")
-        else:
-            await member.sql(
-                "CREATE TRIGGER forbid BEFORE UPDATE ON jobs WHEN NEW.state = 'done' AND NEW.title = '3' "
-                "BEGIN SELECT RAISE(ABORT, 'not this one'); END"
-            )
+        await forbid(member, "done")
         await member.put(*({"title": str(n)} for n in range(6)))
         report = await member.bench.drain()
         rows = {row.title: row for row in await member.rows()}
