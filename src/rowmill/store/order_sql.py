@@ -1,4 +1,7 @@
-"""Statements about order that both databases share: the priorities there are, and rows free in their key's order."""
+"""Statements about order that both databases share: the priorities there are, and rows free in their key's order.
+
+Names for parts of a query begin with rowmill_: one like that of the user's table would hide the table.
+"""
 
 from collections.abc import Callable
 
@@ -20,13 +23,13 @@ def priorities(terms: Terms, step: Step) -> str:
     beyond = ">" if terms.queue.lower_first else "<"
     first = f"SELECT {level} AS p FROM {terms.table} WHERE {ready} ORDER BY {level} {direction} LIMIT 1"
     following = (
-        f"SELECT {level} FROM {terms.table} WHERE {ready} AND {level} {beyond} level.p "
+        f"SELECT {level} FROM {terms.table} WHERE {ready} AND {level} {beyond} rowmill_level.p "
         f"ORDER BY {level} {direction} LIMIT 1"
     )
     return (
-        f"WITH RECURSIVE level(p) AS (SELECT p FROM ({first}) AS top "
-        f"UNION ALL SELECT ({following}) FROM level WHERE level.p IS NOT NULL) "
-        "SELECT p FROM level WHERE p IS NOT NULL"
+        f"WITH RECURSIVE rowmill_level(p) AS (SELECT p FROM ({first}) AS top "
+        f"UNION ALL SELECT ({following}) FROM rowmill_level WHERE rowmill_level.p IS NOT NULL) "
+        "SELECT p FROM rowmill_level WHERE p IS NOT NULL"
     )
 
 
@@ -40,12 +43,12 @@ def oldest_free(terms: Terms, step: Step, limit: str) -> str:
         f"ORDER BY {terms.order} LIMIT {DEPTH}) AS lane_{place}"
         for place, available in enumerate((f"{terms.available_at} IS NULL", terms.due))
     )
-    keys = ", ".join(f"candidate.{key} AS {key}" for key in terms.keys)
-    this = ", ".join(f"candidate.{key}" for key in terms.keys)
-    head = _head(terms, f"candidate.{per}", ", ".join(terms.keys))
+    keys = ", ".join(f"rowmill_candidate.{key} AS {key}" for key in terms.keys)
+    this = ", ".join(f"rowmill_candidate.{key}" for key in terms.keys)
+    head = _head(terms, f"rowmill_candidate.{per}", ", ".join(terms.keys))
     return (
-        f"SELECT {keys} FROM ({candidates}) AS candidate "
-        f"WHERE candidate.{per} IS NULL OR ({this}) = {head} LIMIT {limit}"
+        f"SELECT {keys} FROM ({candidates}) AS rowmill_candidate "
+        f"WHERE rowmill_candidate.{per} IS NULL OR ({this}) = {head} LIMIT {limit}"
     )
 
 
@@ -55,13 +58,14 @@ def free_heads(terms: Terms, step: Step, limit: str) -> str:
     per = _per(terms)
     holding = terms.is_in(terms.holding)
     first = f"SELECT {per} AS p FROM {terms.table} WHERE {holding} AND {per} IS NOT NULL ORDER BY {per} LIMIT 1"
-    following = f"SELECT {per} FROM {terms.table} WHERE {holding} AND {per} > every.p ORDER BY {per} LIMIT 1"
+    following = f"SELECT {per} FROM {terms.table} WHERE {holding} AND {per} > rowmill_every.p ORDER BY {per} LIMIT 1"
     ready = f"{terms.is_in(step.claimable)} AND ({terms.available_at} IS NULL OR {terms.due})"
-    heads = ", ".join(f"{_head(terms, 'every.p', f'CASE WHEN {ready} THEN {key} END')} AS {key}" for key in terms.keys)
+    parts = [(_head(terms, "rowmill_every.p", f"CASE WHEN {ready} THEN {key} END"), key) for key in terms.keys]
+    heads = ", ".join(f"{head} AS {key}" for head, key in parts)
     return (
-        f"WITH RECURSIVE every(p) AS (SELECT p FROM ({first}) AS top "
-        f"UNION ALL SELECT ({following}) FROM every WHERE every.p IS NOT NULL) "
-        f"SELECT {', '.join(terms.keys)} FROM (SELECT {heads} FROM every WHERE p IS NOT NULL) AS head "
+        f"WITH RECURSIVE rowmill_every(p) AS (SELECT p FROM ({first}) AS top "
+        f"UNION ALL SELECT ({following}) FROM rowmill_every WHERE rowmill_every.p IS NOT NULL) "
+        f"SELECT {', '.join(terms.keys)} FROM (SELECT {heads} FROM rowmill_every WHERE p IS NOT NULL) AS head "
         f"WHERE {terms.keys[0]} IS NOT NULL LIMIT {limit}"
     )
 

@@ -71,6 +71,24 @@ async def test_order_per_key_with_any_name(database_url: str, name: str) -> None
         assert sorted(lease.row.title for lease in await member.claim(10)) == ["0", "1"]
 
 
+@pytest.mark.parametrize("name", ["level", "every", "candidate", "head", "top", "lane", "given", "settled", "history"])
+async def test_a_table_named_like_a_part_of_a_statement(database_url: str, name: str) -> None:
+    def declare(mill: Mill) -> Queue[Any]:
+        table = jobs(Column("key", sa.Text), Column("rank", sa.Integer), name=name)
+        return mill.queue(table, order=Order(priority="rank"), in_order=InOrder(per="key"))
+
+    def unordered(mill: Mill) -> Queue[Any]:
+        return mill.queue(jobs(Column("rank", sa.Integer), name=name), order=Order(priority="rank"))
+
+    async with worker(database_url, declare) as member:
+        await member.queue.load([{"title": str(n), "key": f"key {n % 2}"} for n in range(4)])
+        leases = await member.claim(10)
+        assert sorted(lease.row.title for lease in leases) == ["0", "1"]
+        assert (await member.settle(*((lease, None) for lease in leases))).kept == 2
+    async with worker(database_url, unordered) as member:
+        assert len(await member.claim(10)) == 2
+
+
 @pytest.mark.parametrize("schema", ["enterprise", "My Schema", "select", "dot.ted", "per%cent", "co:lon"])
 async def test_a_table_in_a_schema(database_url: str, schema: str) -> None:
     async with worker(database_url, lambda mill: mill.queue(jobs(schema=schema))) as member:
