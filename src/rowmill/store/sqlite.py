@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -99,6 +100,7 @@ class SqliteStore:
         self._connection = sqlite3.connect(
             self.path, isolation_level=None, check_same_thread=False, cached_statements=256, uri=self._uri
         )
+        switch_to_wal(self._connection)
         prepare(self._connection)
 
     def _disconnect(self) -> None:
@@ -410,6 +412,20 @@ class _Executes:
 
     def execute(self, statement: str, parameters: dict[str, Any]) -> Any:
         return self._connection.exec_driver_sql(statement, parameters)
+
+
+def switch_to_wal(connection: sqlite3.Connection) -> None:
+    """For a file that is opened for the first time. SQLite does not wait by itself if somebody writes to it just now,
+    as another process does that was started at the same time."""
+    deadline = monotonic() + BUSY_MILLISECONDS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").close()
+            return
+        except sqlite3.OperationalError as error:
+            if not error.sqlite_errorname.startswith("SQLITE_BUSY") or monotonic() > deadline:
+                raise
+            sleep(0.01)
 
 
 def prepare(connection: Any) -> None:

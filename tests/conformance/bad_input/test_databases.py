@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from sqlalchemy import Column
 from sqlalchemy.engine import make_url
 
 from rowmill import DatabaseUnreachable, DeclarationError, Lease, Mill, Order, Queue, RowmillError
+from rowmill.store import sqlite
 from rowmill.testing import QUICK
 from tests.conformance.fleet import jobs, worker
 
@@ -92,6 +95,17 @@ async def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     with pytest.raises(DatabaseUnreachable, match="file is not a database"):
         await mill.migrate()
     assert path.read_text().startswith("these are my notes")
+
+
+async def test_a_new_file_to_which_somebody_writes_just_now(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes start at once: SQLite gives up at once, and does not wait as it does elsewhere."""
+    path = make_url(sqlite_url).database
+    with closing(sqlite3.connect(str(path), isolation_level=None, check_same_thread=False)) as other:
+        other.execute("CREATE TABLE theirs (id INTEGER)")
+        other.execute("BEGIN IMMEDIATE")
+        monkeypatch.setattr(sqlite, "sleep", lambda seconds: other.execute("COMMIT"))
+        await mill_at(sqlite_url).migrate(tables=True)
+        assert other.execute("SELECT count(*) FROM jobs").fetchone() == (0,)
 
 
 async def test_a_database_that_may_only_be_read(database_url: str) -> None:
