@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import gc
 import sqlite3
 import subprocess
 import sys
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -158,3 +160,19 @@ async def test_rouse_wakes_sleepers_of_other_workers(database_url: str) -> None:
                 await store.run(lambda c: c.exec_driver_sql("UPDATE jobs SET state = 'ready'").close())
             await store.rouse([queue])
             assert await sleeper.next() == "dead"
+
+
+async def test_a_sleeper_that_is_gone_is_forgotten(database_url: str) -> None:
+    """An application that drains now and then makes new ones each time."""
+
+    class Sleeper: ...
+
+    async with worker(database_url, plain) as member:
+        sleeper = Sleeper()
+        gone = weakref.ref(sleeper)
+        for _ in range(2):
+            await member.store.rouse([member.queue])
+            await asyncio.create_task(member.store.wait([member.queue], 0.1, sleeper))
+        del sleeper
+        gc.collect()
+        assert gone() is None

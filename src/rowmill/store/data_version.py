@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from weakref import WeakKeyDictionary
 
 SHORTEST = 0.001
 LONGEST = 0.01
@@ -16,12 +17,14 @@ class DataVersion:
         self._connection: sqlite3.Connection | None = None
         self._seen: int | None = None
         self._changes = 0
-        self._heard: dict[object, tuple[int, float]] = {}
+        self._heard: WeakKeyDictionary[object, tuple[int, float]] = WeakKeyDictionary()
+        """What each sleeper has heard of, for as long as there is one."""
         self._roused = asyncio.Event()
 
-    async def wait(self, seconds: float, who: object = None) -> None:
+    async def wait(self, seconds: float, who: object | None = None) -> None:
         """Sleep until somebody wrote, `seconds` at the most. Each sleeper hears of every change, also of one that
         came before it lay down; of many in a row, as a busy worker makes them, now and then."""
+        who = self if who is None else who
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         pause = SHORTEST
