@@ -194,6 +194,18 @@ async def test_every_settle_leaves_a_receipt(database_url: str) -> None:
         assert len({r.flush for r in receipts}) == 3
 
 
+async def test_the_same_columns_in_another_order_are_settled_together(database_url: str) -> None:
+    """Statements are kept: one for every order of columns would be more than anyone can keep."""
+    async with worker(
+        database_url, lambda mill: mill.queue(jobs(Column("a", sa.Text), Column("b", sa.Text)))
+    ) as member:
+        await member.put({}, {})
+        first, second = await member.claim(2)
+        await member.settle((first, {"a": "1a", "b": "1b"}), (second, {"b": "2b", "a": "2a"}))
+        assert [(row.a, row.b) for row in await member.rows()] == [("1a", "1b"), ("2a", "2b")]
+        assert [receipt.rows for receipt in await member.own("receipt")] == [2]
+
+
 async def test_a_settle_whose_answer_was_lost_is_not_taken_for_a_lost_lease(pg_url: str) -> None:
     """The statement was carried out, then the connection broke: the second try finds its own receipt."""
     import asyncpg

@@ -127,7 +127,7 @@ def with_values(verdict: Verdict, values: Any) -> Verdict:
                 f"column {column.name} belongs to the queue; answer with an outcome instead",
             )
         named[column.name] = value
-    verdict.values = named
+    verdict.values = dict(sorted(named.items()))  # in one order: verdicts on the same columns share a statement
     return tidy(verdict)
 
 
