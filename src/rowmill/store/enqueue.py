@@ -1,6 +1,7 @@
 """To enqueue is to INSERT. These are conveniences for it."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -20,7 +21,7 @@ def insert(
     """An INSERT of rows in the first stage's ready state, unless they say otherwise."""
     given = [rows] if isinstance(rows, Mapping) else list(rows)
     now: Any = sa.literal_column(terms.now("available_at")) if must_be_timed(terms.queue) else None
-    complete = of_one_shape(terms.queue, [with_state(terms.queue, row, now) for row in given])
+    complete = of_one_shape(terms.queue, [in_utc(terms, with_state(terms.queue, row, now)) for row in given])
     if terms.dialect.name == "postgresql":
         from sqlalchemy.dialects.postgresql import insert as dialect_insert
     else:
@@ -86,12 +87,27 @@ def with_state(queue: Queue[Any], row: Mapping[str, Any], now: Any = None) -> di
     return named
 
 
+def in_utc(terms: Terms, row: dict[str, Any]) -> dict[str, Any]:
+    """The row with the queue's times in UTC, which is what SQLite's have to be: it keeps the digits of a time and drops
+    its zone."""
+    if terms.dialect.name == "sqlite":
+        for column in terms.queue.columns.values():
+            at = row.get(column.key)
+            if isinstance(at, datetime) and at.tzinfo is not None:
+                row[column.key] = at.astimezone(UTC)
+    return row
+
+
 async def load(store: Store, queue: Queue[Any], rows: Iterable[Mapping[str, Any]], batch: int) -> int:
     """Insert many rows in batches that commit by themselves."""
-    source, total = iter(rows), 0
+    terms, source, total = store.terms(queue), iter(rows), 0
     columns = [column for column in queue.table.columns if column.default is not None]
-    now = await store.run(partial(now_of, store.terms(queue)), write=False) if must_be_timed(queue) else None
-    while part := [with_defaults(columns, with_state(queue, row, now)) for row in islice(source, batch)]:
+    now = await store.run(partial(now_of, terms), write=False) if must_be_timed(queue) else None
+
+    def complete(row: Mapping[str, Any]) -> dict[str, Any]:
+        return in_utc(terms, with_defaults(columns, with_state(queue, row, now)))
+
+    while part := [complete(row) for row in islice(source, batch)]:
         await store.load(queue, part)
         total += len(part)
     return total

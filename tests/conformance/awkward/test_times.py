@@ -1,6 +1,6 @@
 """Times with and without a zone, as epoch numbers, in columns that others fill."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, Literal
 
 import pytest
@@ -113,6 +113,19 @@ async def test_a_time_zone_of_the_session_changes_nothing(pg_url: str) -> None:
         then = (datetime.now(UTC) + timedelta(minutes=1)).replace(tzinfo=None)
         await store.run(lambda connection: connection.execute(queue.insert({"available_at": then})).close())
         assert await store.claim(queue, queue.step(), 1) == []
+
+
+@pytest.mark.parametrize("how", ["insert", "load"])
+async def test_a_time_of_another_zone_is_the_same_time(database_url: str, how: str) -> None:
+    """SQLite has no zones: of five o'clock in Karachi, it would keep the five."""
+    async with worker(database_url, timed(sa.DateTime(timezone=True))) as member:
+        rows = [
+            {"title": f"{name} {zone}", "available_at": datetime.now(timezone(timedelta(hours=zone))) + shift}
+            for zone in (-5, 5)
+            for name, shift in (("past", timedelta(minutes=-1)), ("future", timedelta(minutes=1)))
+        ]
+        await (member.put(*rows) if how == "insert" else member.queue.load(rows))
+        assert {lease.row.title for lease in await member.claim(10)} == {"past -5", "past 5"}
 
 
 async def test_an_updated_at_without_a_default_that_may_not_be_empty(database_url: str) -> None:
