@@ -100,6 +100,14 @@ class Queue(QueueModel[R], Generic[R]):
             step = self.step(stage)
         except KeyError as error:
             problems.append(str(error.args[0]))
+        else:
+            there = self.handlers.get(step.name)
+            # The same function once more is a module or a cell of a notebook that was run again.
+            if there is not None and _name_of(there.call) != _name_of(call):
+                problems.append(
+                    f"stage {step.name} has a handler already, {_name_of(there.call)}: a stage has one. "
+                    "Take one of them away, or give the other a stage of its own"
+                )
         if problems:
             raise DeclarationError(self.name, problems)
         threaded = not inspect.iscoroutinefunction(call) and not inspect.iscoroutinefunction(
@@ -351,6 +359,12 @@ class Mill:
     def drain_now(self, queues: Sequence[str] | None = None) -> Report:
         """`drain` for code without a loop: cron jobs, Dagster ops, Celery tasks."""
         return asyncio.run(self.drain(queues))
+
+
+def _name_of(call: Callable[..., Any]) -> str:
+    """A function by its module and name; an object that can be called, by its class."""
+    named = call if hasattr(call, "__qualname__") else type(call)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 @contextmanager

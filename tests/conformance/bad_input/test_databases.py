@@ -125,7 +125,7 @@ async def test_a_database_that_may_only_be_read(database_url: str) -> None:
 
 async def test_a_database_that_becomes_read_only_is_waited_for(pg_url: str) -> None:
     """As a server does that has lost its place to another: the worker goes on when it may write again."""
-    async with worker(pg_url, plain) as member:
+    async with worker(pg_url, lambda mill: mill.queue(jobs())) as member:
         seen = asyncio.Event()
 
         @member.queue.handler()

@@ -195,6 +195,20 @@ def test_handlers_are_checked_too(mill: Mill) -> None:
         queue.handler(stage="c")(lambda lease: None)
 
 
+def test_a_second_handler_does_not_replace_the_first(mill: Mill) -> None:
+    queue = mill.queue(jobs())
+
+    @queue.handler()
+    async def first(lease: Any) -> None: ...
+
+    with pytest.raises(DeclarationError, match=r"stage work has a handler already, .*first: a stage has one"):
+
+        @queue.handler()
+        async def second(lease: Any) -> None: ...
+
+    queue.handler()(first)
+
+
 def test_an_unknown_option_is_not_swallowed(mill: Mill) -> None:
     with pytest.raises(TypeError, match="retries"):
         mill.queue(jobs(), retries=3)  # type: ignore[call-overload]
