@@ -5,6 +5,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+import sqlalchemy as sa
 
 from rowmill import Lease
 from rowmill.store import listener
@@ -81,3 +82,9 @@ async def test_a_server_lets_go_of_a_worker_whose_machine_is_gone(pg_url: str) -
             [(idle, interval, count, in_transaction)] = await line.fetch(LETS_GO)
             assert 0 < idle + interval * count <= 120
             assert 0 < in_transaction <= 120_000
+        async with store.engine.connect() as connection:
+            [idle, interval, count, _] = (await connection.execute(sa.text(LETS_GO))).one()
+            assert 0 < idle + interval * count <= 120, "a handler's own transaction"
+        with store.sync_engine.connect() as sync:
+            [idle, interval, count, _] = sync.execute(sa.text(LETS_GO)).one()
+            assert 0 < idle + interval * count <= 120, "one of a handler in a thread"

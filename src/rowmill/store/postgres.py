@@ -53,6 +53,13 @@ class Refused(Exception):
     """The database does not take these values."""
 
 
+def keep_alive(connection: Any, _record: Any) -> None:
+    """Give a session of a driver without parameters for the server its settings."""
+    with connection.cursor() as cursor:
+        cursor.execute("; ".join(f"SET {name} = '{value}'" for name, value in sql.ALIVE.items()))
+    connection.commit()
+
+
 class PostgresStore:
     """A PostgreSQL database. One per process."""
 
@@ -62,7 +69,7 @@ class PostgresStore:
             url.set(drivername="postgresql+asyncpg", query={}),
             pool_pre_ping=True,
             isolation_level=ISOLATION,
-            connect_args=dsn.for_engine(url) | {"timeout": CONNECT_SECONDS},
+            connect_args=dsn.for_engine(url) | {"timeout": CONNECT_SECONDS, "server_settings": sql.ALIVE},
         )
         self.dialect = self.engine.dialect
         self._connections()
@@ -85,7 +92,9 @@ class PostgresStore:
     @cached_property
     def sync_engine(self) -> Engine:
         """For sync handlers, which get a Session of their own."""
-        return create_engine(dsn.for_psycopg(self.url), pool_pre_ping=True, isolation_level=ISOLATION)
+        engine = create_engine(dsn.for_psycopg(self.url), pool_pre_ping=True, isolation_level=ISOLATION)
+        sa.event.listen(engine, "connect", keep_alive)
+        return engine
 
     async def open(self) -> None:
         self._closing = False

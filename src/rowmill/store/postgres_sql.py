@@ -15,6 +15,14 @@ from rowmill.store.schema import SCHEMA
 from rowmill.store.terms import Terms, bare, set_clause
 from rowmill.store.watermark import Shape, Stretch
 
+ALIVE = {
+    "application_name": "rowmill",
+    # A worker whose machine vanished must not keep rows locked for hours.
+    "tcp_keepalives_idle": "30",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
+}
+"""Settings of every session, those of handlers' own transactions too."""
 SESSION = {
     # A worker's plans must not depend on statistics: a table that was empty when a plan was cached and is
     # full now would be scanned from end to end for every claim. With these, only index plans are left.
@@ -27,11 +35,7 @@ SESSION = {
     "default_transaction_isolation": "read committed",
     # Compiling a statement of a millisecond takes longer than running it.
     "jit": "off",
-    "application_name": "rowmill",
-    # A worker whose machine vanished must not keep rows locked for hours.
-    "tcp_keepalives_idle": "30",
-    "tcp_keepalives_interval": "10",
-    "tcp_keepalives_count": "3",
+    **ALIVE,
     "idle_in_transaction_session_timeout": "60000",
 }
 NOW = "statement_timestamp()"
