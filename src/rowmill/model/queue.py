@@ -50,7 +50,8 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class InOrder:
-    """Rows with the same `per` are worked on one after another, in the order of `by` (then the key).
+    """Rows with the same `per` are worked on one after another, in the order of `by` (then the key): none is claimed
+    while an earlier one is unfinished. An earlier one that is put back while a later one runs does not wait for it.
 
     `dead_head` says what a dead row does to those behind it: hold them back, or let them pass.
     """
