@@ -42,7 +42,7 @@ class TemporaryPostgres:
         """The maintenance database, as its superuser."""
         if self._supervisor is None:
             raise PostgresUnavailable("the temporary PostgreSQL is not running. Call start() first")
-        return f"postgresql://rowmill@127.0.0.1:{self.port}/postgres"
+        return f"postgresql://tester@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> Self:
         if self._supervisor is not None:

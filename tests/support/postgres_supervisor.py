@@ -59,7 +59,7 @@ def _temporary_root() -> str:
 
 
 def _create(programs: Path, account: Account | None, folder: Path) -> None:
-    command = [str(programs / "initdb"), "--pgdata", str(folder / "data"), "--username", "rowmill"]
+    command = [str(programs / "initdb"), "--pgdata", str(folder / "data"), "--username", "tester"]
     command += ["--auth", "trust", "--encoding", "UTF8", "--no-locale", "--no-sync", "--no-instructions"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, **as_account(account))
     if done.returncode:
