@@ -24,9 +24,11 @@ LAST_SECONDS = 30.0
 
 
 class Told:
-    """What signals tell this process: the first to finish, the second to leave at once."""
+    """What signals tell this process: the first to finish, the second to leave at once. Under a supervisor, only
+    the first counts: a service manager may tell us and the supervisor, which passes it on; its own second kills."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, supervised: bool = False) -> None:
+        self._supervised = supervised
         self.signal: signal.Signals | None = None
         self.worker: Worker | None = None
         self._stop: Callable[[], object] = lambda: None
@@ -44,6 +46,8 @@ class Told:
 
     def _hear(self, number: int, _frame: FrameType | None) -> None:
         if self.signal is not None:
+            if self._supervised:
+                return
             os._exit(128 + number)
         self.signal = signal.Signals(number)
         if self._loop is not None:
@@ -52,7 +56,8 @@ class Told:
 
     def _pass_on(self) -> None:
         assert self.signal is not None
-        log.info("stopping after %s; once more to leave at once", self.signal.name)
+        more = "" if self._supervised else "; once more to leave at once"
+        log.info("stopping after %s%s", self.signal.name, more)
         self._stop()
 
     async def unless_before(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:

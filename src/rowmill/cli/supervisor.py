@@ -78,15 +78,18 @@ class Supervisor:
             code = place.process.poll()
             if code is not None:
                 self._ended(place, code)
+        elif self._told is not None:
+            place.start_at = None
         elif place.start_at is not None and time.monotonic() >= place.start_at:
-            if self._told is None:
-                self._start(place)
-            else:
-                place.start_at = None
+            self._start(place)
 
     def _start(self, place: Place) -> None:
         # A session of its own: Ctrl-C is for us, who then tell the processes. Standard input is their lifeline.
-        place.process = subprocess.Popen(self._command, stdin=subprocess.PIPE, start_new_session=True)
+        try:
+            place.process = subprocess.Popen(self._command, stdin=subprocess.PIPE, start_new_session=True)
+        except OSError as error:  # no memory, or the program is being replaced: the others go on meanwhile
+            self._again(place, 0.0, f"process {place.number} can't be started ({type(error).__name__})")
+            return
         place.born, place.starts, place.start_at = time.monotonic(), place.starts + 1, None
         if self._told is not None:  # told between the look and the start
             place.process.send_signal(self._told)
@@ -98,9 +101,9 @@ class Supervisor:
             place.process.stdin.close()
         place.process = None
         first = place.starts == 1
-        if code == Exit.OK or (self._told is not None and code == -self._told):
-            return  # by the signal itself: it was told before it could listen
         if self._told is not None:
+            if code in (Exit.OK, -self._told, 128 + self._told):
+                return  # the latter by the signal itself: it was told before it could listen
             self._code = self._code or Exit.FAILED
             log.warning("process %d (pid %d) %s while it was stopping", place.number, pid, how(code))
         elif code in NO_USE or (code == Exit.UNREACHABLE and first):
@@ -109,11 +112,13 @@ class Supervisor:
             log.error("process %d (pid %d) %s: a new one would do the same", place.number, pid, how(code))
             self._stop(signal.SIGTERM)
         else:
-            wait = place.backoff.after(lived)
+            self._again(place, lived, f"process {place.number} (pid {pid}) {how(code)}")
+
+    def _again(self, place: Place, lived: float, why: str) -> None:
+        wait = place.backoff.after(lived)
+        if self._told is None:
             place.start_at = time.monotonic() + wait
-            log.warning(
-                "process %d (pid %d) %s; a new one starts in %.1f s", place.number, pid, how(code), wait,
-            )  # fmt: skip
+            log.warning("%s; a new one starts in %.1f s", why, wait)
 
     def _hear(self, number: int, _frame: FrameType | None) -> None:
         if self._heard:

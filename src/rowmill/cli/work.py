@@ -76,7 +76,7 @@ def work(
         raise typer.Exit(Supervisor(given.command(), processes).run())
     if lifeline:
         process.follow_lifeline(settings.grace)
-    told = process.Told()
+    told = process.Told(supervised=lifeline)
     told.listen()
     process.run_loop(told.unless_before(partial(process.work, mill, queue, settings, told)))
 
