@@ -6,7 +6,9 @@ Every handler call is written to a journal before anything happens, so that noth
 import asyncio
 import os
 import signal
+import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ MOMENT = sa.DateTime(timezone=True)
 FOLDER = "FAULTS_FOLDER"
 LEASE = "FAULTS_LEASE"
 CONCURRENCY = "FAULTS_CONCURRENCY"
+HANDLER = "FAULTS_HANDLER"
 
 
 def build(url: str, lease: float = 1.0) -> tuple[Mill, Queue[Any], Table]:
@@ -74,10 +77,20 @@ class Journal:
 
 
 def register(jobs: Queue[Any], effect: Table, folder: Path) -> None:
-    """`poison` kills its process, `hold` waits for the file `go`, `block` blocks the loop; any other title is quick.
-    With `effect` in it, the handler writes one, and settles in the same transaction."""
+    """`poison` kills its process, `hold` waits for the file `go`, `block` blocks the loop, `ignore` never ends, whoever
+    cancels it; any other title is quick. With `effect` in it, the handler writes one, and settles in the same
+    transaction."""
     journal = Journal(folder)
     go = folder / "go"
+
+    if os.environ.get(HANDLER) == "thread":
+
+        @jobs.handler()
+        def handle_in_thread(job: Lease[Any]) -> None:
+            journal.write(job, "begin")
+            threading.Event().wait()
+
+        return
 
     @jobs.handler(concurrency=int(os.environ.get(CONCURRENCY, "10")))
     async def handle(job: Lease[Any]) -> None:
@@ -91,6 +104,9 @@ def register(jobs: Queue[Any], effect: Table, folder: Path) -> None:
         if "hold" in title:
             while not go.exists():
                 await asyncio.sleep(0.02)
+        while "ignore" in title:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
         if "effect" in title:
             async with job.settling() as session:
                 await session.execute(sa.insert(effect).values(job=job.key))

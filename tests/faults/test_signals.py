@@ -85,3 +85,19 @@ def test_a_drain_that_is_told_to_stop_says_what_it_did(sqlite_url: str, tmp_path
         assert worker.wait() == 143, worker.said()
         assert '"done": 2' in worker.said()
         assert yard.states() == {"done": 2, "ready": 1}
+
+
+@pytest.mark.parametrize("kind", ["thread", "task"])
+def test_a_worker_that_breaks_does_not_wait_for_handlers_that_never_end(
+    sqlite_url: str, tmp_path: Path, kind: str
+) -> None:
+    """A process that lives on and does nothing would never be replaced."""
+    with yard_on(sqlite_url, tmp_path) as yard:
+        yard.put("ignore")
+        worker = yard.work(FAULTS_HANDLER=kind)
+        yard.until_begun(1)
+        yard.do(lambda connection: connection.exec_driver_sql("ALTER TABLE job RENAME TO elsewhere").close())
+
+        assert worker.wait() == 1, worker.said()
+        assert "rowmill: queue job" in worker.said()
+        assert "leaving 1 handlers behind that did not end" in worker.said()

@@ -2,10 +2,13 @@
 
 import re
 import sqlite3
+import traceback
 
 from sqlalchemy.exc import DBAPIError
 
+from rowmill.cli.app import GIVEN, Given
 from rowmill.cli.exits import Exit
+from rowmill.cli.output import say
 from rowmill.model.errors import BadRequest, DatabaseUnreachable, RowmillError, SchemaMismatch, UnknownQueue
 from rowmill.store.port import Disconnected
 from rowmill.store.sqlite import connection_problem
@@ -14,6 +17,15 @@ MISSING = ("42P01", "42703", "3F000")
 """PostgreSQL: no such table, column, schema."""
 MISTAKES = r"syntax error|no such (column|function)|incomplete input|unrecognized token|wrong number of arguments"
 """SQLite: what it says to SQL that it can't read."""
+
+
+def tell(error: BaseException) -> Exit:
+    """Say what went wrong; answers the exit code."""
+    if GIVEN.get(Given()).debug:
+        traceback.print_exception(error)
+    code, text = explain(error)
+    say(f"rowmill: {text}")
+    return code
 
 
 def explain(error: BaseException) -> tuple[Exit, str]:

@@ -1,7 +1,6 @@
 """The command `rowmill`."""
 
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 from rowmill import __version__
 from rowmill.cli import adopt, change, control, demo, doctor, rows, stats, work
 from rowmill.cli.app import GIVEN, Given
-from rowmill.cli.errors import explain
+from rowmill.cli.errors import tell
 from rowmill.cli.exits import Exit
 from rowmill.cli.options import AppOption, UrlOption
 from rowmill.cli.output import say
@@ -59,11 +58,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return Exit.INTERRUPTED
     except Exception as error:
-        if GIVEN.get().debug:
-            traceback.print_exc()
-        code, text = explain(error)
-        say(f"rowmill: {text}")
-        return code
+        return tell(error)
     finally:
         GIVEN.reset(before)
 

@@ -8,9 +8,11 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from types import FrameType
 from typing import Any, TypeVar
 
+from rowmill.cli.errors import tell
 from rowmill.mill import Mill
 from rowmill.work.report import Report
 from rowmill.work.settings import WorkerSettings
@@ -71,6 +73,9 @@ class Told:
         except asyncio.CancelledError:
             if self.signal is None:
                 raise
+        except Exception as error:
+            leave_behind(self.worker, partial(tell, error))
+            raise
         return None
 
     def to(self, worker: Worker) -> None:
@@ -98,7 +103,7 @@ async def work(mill: Mill, queues: list[str] | None, settings: WorkerSettings, t
         told.to(worker)
         introduce(worker, mill)
         sum_up(await worker.run())
-    leave_behind(worker, 0)
+    leave_behind(worker, lambda: 0)
 
 
 def introduce(worker: Worker, mill: Mill) -> None:
@@ -113,13 +118,15 @@ def sum_up(report: Report) -> None:
     log.info("stopped claimed=%d lost=%d %s", report.claimed, report.lost, moves)
 
 
-def leave_behind(worker: Worker | None, code: int) -> None:
-    """End the process here if handlers still run. Threads can't be stopped, and Python, like the loop, would wait
-    for them at its end. Their rows have been given back."""
+def leave_behind(worker: Worker | None, last_words: Callable[[], int]) -> None:
+    """End the process here if handlers still run, with the code that `last_words` answers. Threads can't be stopped,
+    and Python, like the loop, would wait for them at its end. Their rows have been given back."""
     if worker is not None and worker.left_behind:
         log.warning("leaving %d handlers behind that did not end", worker.left_behind)
+        code = last_words()
         logging.shutdown()
         sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(code)
 
 

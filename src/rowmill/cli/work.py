@@ -109,7 +109,7 @@ def drain(
         emit(report.as_dict(), json, in_words(report))
         for name, stage in told.worker.paused if told.worker is not None else ():
             say(f"stage {stage} of {name} is paused. Go on with: rowmill resume {name}")
-        process.leave_behind(told.worker, told.code)
+        process.leave_behind(told.worker, lambda: told.code)
 
     process.run_loop(drained())
     raise typer.Exit(told.code)
