@@ -1,6 +1,7 @@
 """A row that was there when its worker died may have killed it. Its last chance it gets alone, and only that counts."""
 
 import asyncio
+import threading
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from rowmill import Lease, Retry, fixed
 from rowmill.store import upkeep
 from rowmill.work import station
-from tests.work.shop import Shop, shop_on, soon, until
+from tests.work.shop import SECONDS, Shop, shop_on, soon, until
 
 RETRY = Retry(attempts=3, backoff=fixed(0.0))
 
@@ -232,3 +233,108 @@ async def test_a_drain_does_not_leave_suspects_for_the_next_one(
 
         assert report.done == 6
         assert await shop.states() == {"done": 6}
+
+
+async def test_a_suspect_that_waits_for_its_turn_is_released_by_a_stop(database_url: str) -> None:
+    async with shop_on(database_url, retry=RETRY) as shop:
+        begun = asyncio.Event()
+
+        @shop.jobs.handler()
+        async def handle(job: Lease[Any]) -> None:
+            begun.set()
+            await asyncio.sleep(3600)
+
+        await shop.put(1)
+        async with shop.working(grace=0.1) as working:
+            await soon(begun)
+            await shop.put(1)
+            await crash(shop, 2, attempts=2)
+            await until(lambda: working.worker.stations[0].alone)
+            await working.stop()
+
+        row = await shop.row(2)
+        assert (row.state, row.attempts, row.lease) == ("ready", 2, None)
+
+
+async def test_a_suspect_that_the_table_does_not_let_be_noted_is_dead_and_holds_up_nothing(sqlite_url: str) -> None:
+    async with shop_on(sqlite_url, retry=RETRY) as shop:
+
+        @shop.jobs.handler()
+        async def handle(job: Lease[Any]) -> None: ...
+
+        await shop.put(2)
+        await crash(shop, 1, attempts=2)
+        await shop.sql(
+            "CREATE TRIGGER no_errors BEFORE UPDATE ON job WHEN NEW.state = 'running' AND NEW.error IS NOT NULL "
+            "BEGIN SELECT RAISE(ABORT, 'no'); END"
+        )
+        await shop.drain()
+
+        rows = await shop.rows()
+        assert (rows[1].state, rows[2].state) == ("dead", "done")
+        assert rows[1].error == "move_refused: the table does not let its last attempt be noted: IntegrityError"
+
+
+async def test_an_error_around_a_suspect_ends_the_worker(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its task is not one of those that run all the time: unwatched, it would die with the row in hand, for ever."""
+    async with shop_on(database_url, retry=RETRY) as shop:
+
+        @shop.jobs.handler()
+        async def handle(job: Lease[Any]) -> None: ...
+
+        def broken(*_: Any, **__: Any) -> Any:
+            raise ZeroDivisionError
+
+        await shop.put(1)
+        await crash(shop, 1, attempts=2)
+        monkeypatch.setattr(upkeep, "on_trial", broken)
+        with pytest.raises(ZeroDivisionError):
+            await shop.drain()
+
+        row = await shop.row()
+        assert (row.state, row.attempts, row.lease) == ("ready", 2, None)
+
+
+async def test_a_suspect_finds_a_thread_while_another_does_not_end(sqlite_url: str) -> None:
+    """Otherwise it would be dead of its time-out, and begin after that."""
+    async with shop_on(sqlite_url, retry=Retry(attempts=3, backoff=fixed(3600.0))) as shop:
+        release, begun = threading.Event(), []
+
+        @shop.jobs.handler(concurrency=1, timeout=0.3)
+        def handle(job: Lease[Any]) -> None:
+            begun.append(job.key)
+            if job.key == 30:
+                release.wait(SECONDS)
+
+        await shop.put(30)
+        async with shop.working():
+            await until(lambda: len(shop.named("settled")) == 30)
+            await shop.put(1)
+            await crash(shop, 31, attempts=2)
+            await until(lambda: len(shop.named("settled")) == 31)
+            release.set()
+
+        assert begun[-1] == 31
+        assert (await shop.row(31)).state == "done"
+
+
+async def test_suspects_do_not_wait_in_line_behind_one_that_does_not_end(sqlite_url: str) -> None:
+    async with shop_on(sqlite_url, retry=Retry(attempts=3, backoff=fixed(3600.0))) as shop:
+        release = threading.Event()
+
+        @shop.jobs.handler(concurrency=1, timeout=0.3)
+        def handle(job: Lease[Any]) -> None:
+            if job.key == 1:
+                release.wait(SECONDS)
+
+        await shop.put(2)
+        await crash(shop, 1, attempts=2)
+        async with shop.working():
+            await until(lambda: [fields for fields in shop.named("settled") if fields["key"] == "1"])
+            await crash(shop, 2, attempts=2)
+            await until(lambda: len([f for f in shop.named("settled") if f["key"] == "2"]) > 3)
+            assert (await shop.row(2)).attempts <= 3
+            release.set()
+            await until(lambda: shop.named("settled")[-1]["move"] == "done")
+
+        assert {key: row.state for key, row in (await shop.rows()).items()} == {1: "dead", 2: "done"}

@@ -32,7 +32,8 @@ class Runner:
         self._calls: set[asyncio.Future[Any]] = set()
         self._overdue: dict[asyncio.Task[Any] | None, asyncio.Future[Any]] = {}
         if handler.threaded:
-            self._threads = ThreadPoolExecutor(handler.concurrency, thread_name_prefix="rowmill-handler")
+            most = handler.concurrency + 1  # one for a row that runs alone, beside threads that do not end
+            self._threads = ThreadPoolExecutor(most, thread_name_prefix="rowmill-handler")
 
     def close(self) -> None:
         if self._threads is not None:

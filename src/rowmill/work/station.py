@@ -8,8 +8,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from sqlalchemy.exc import DBAPIError
+
 from rowmill.model import lifecycle
-from rowmill.model.judge import Verdict, judge
+from rowmill.model.judge import Verdict, judge, refuse
 from rowmill.model.lease import Lease
 from rowmill.model.queue import Handler, Queue
 from rowmill.model.words import Step
@@ -113,6 +115,8 @@ class Station:
             await self._hand.opened()
             if self.stopping:
                 return
+            if self.alone is not None and self.alone.done():
+                self.alone.result()  # nobody else looks at it: an error there must end us too
             self._return_stale(loop.time())
             if self.paused():
                 self._return_waiting()
@@ -209,32 +213,51 @@ class Station:
         if not suspects:
             return leases
         self._wary_until = asyncio.get_running_loop().time() + WARY
-        if not self.stopping and self._hand.close():
+        if not self.stopping and (self.alone is None or self.alone.done()) and self._hand.close():
             name = f"{self.queue.name}/{self.step.name} suspect"
             self.alone = asyncio.create_task(self._run_alone(suspects.pop(0)), name=name)
+            self.alone.add_done_callback(lambda _: self._woken.set())
         for lease in suspects:
             self._give_back(lease, random.random() * SPREAD)
         return [lease for lease in leases if lease.key not in keys]
 
     async def _run_alone(self, lease: Lease[Any]) -> None:
-        task = asyncio.current_task()
+        task, waits = asyncio.current_task(), True
         assert task is not None
-        async with self._hand.alone(lease):
-            if self.stopping:
+        try:
+            async with self._hand.alone(lease):
+                waits = False
+                if self.stopping:
+                    self._give_back(lease)
+                elif await self._on_trial(lease):
+                    await self._work([lease], task)
+                    self.ran_at = asyncio.get_running_loop().time()
+                await self._hand.settled(lease)
+        except asyncio.CancelledError:
+            if waits:
                 self._give_back(lease)
-            elif await self._on_trial(lease):
-                await self._work([lease], task)
-                self.ran_at = asyncio.get_running_loop().time()
-            await self._hand.settled(lease)
+            raise
+        await self._runner.rested()
 
     async def _on_trial(self, lease: Lease[Any]) -> bool:
-        """Note that it begins: only a row that had begun, alone, is to blame for the death of its worker."""
+        """Note that it begins: only a row that had begun, alone, is to blame for the death of its worker. One that
+        can't be noted must not begin: it would be acquitted, and kill workers for ever."""
         try:
             terms = self._store.terms(self.queue)
             noted = await self._store.run(partial(upkeep.on_trial, terms=terms, lease=lease))
+        except DBAPIError as error:
+            if upkeep.is_refusal(error):
+                why = f"the table does not let its last attempt be noted: {type(error.orig).__name__}"
+                self._settler.put(refuse(lease, "move_refused", why))
+            else:
+                self._give_back(lease, random.random() * SPREAD)
+            return False
         except Disconnected:
             self._give_back(lease)
             return False
+        except BaseException:
+            self._give_back(lease)
+            raise
         if not noted:
             self._lose(lease)
         return noted
