@@ -234,3 +234,44 @@ async def test_an_exception_that_was_returned_was_raised_nowhere(database_url: s
 
         [fields] = [fields for name, fields in shop.events if name == "settled"]
         assert "at" not in fields
+
+
+class Panic(BaseException):
+    """As extensions raise it that are written in other languages: no `Exception`."""
+
+
+@pytest.mark.parametrize("kind", ["async", "sync", "batch"])
+async def test_whatever_a_handler_raises_stays_with_its_row(database_url: str, kind: str) -> None:
+    async with shop_on(database_url, retry=NOW) as shop:
+
+        def answer(job: Lease[Any]) -> None:
+            if job.key == 2:
+                raise Panic("of a library")
+
+        register(shop.jobs, kind, answer)
+        await shop.put(3)
+        report = await shop.drain()
+
+        assert {key: row.state for key, row in (await shop.rows()).items()} == {1: "done", 2: "dead", 3: "done"}
+        assert [code for _, code in await shop.failures(2)] == ["Panic"] * 3
+        assert report.lost == 0
+
+
+async def test_a_function_that_answers_with_a_coroutine_is_awaited(database_url: str) -> None:
+    """As what many decorators make of an async handler."""
+    async with shop_on(database_url, retry=Retry(attempts=1)) as shop:
+
+        def decorated(call: Callable[[Lease[Any]], Any]) -> Callable[[Lease[Any]], Any]:
+            return lambda job: call(job)
+
+        @shop.jobs.handler(timeout=0.2)
+        @decorated
+        async def handle(job: Lease[Any]) -> dict[str, str]:
+            await asyncio.sleep(0.0 if job.key == 1 else 3600)
+            return {"result": "awaited"}
+
+        await shop.put(2)
+        await shop.drain()
+
+        assert (await shop.row(1)).result == "awaited"
+        assert await shop.failures(2) == [(1, "timeout")]

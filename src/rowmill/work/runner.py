@@ -106,18 +106,23 @@ class Runner:
     async def _call(self, argument: Any) -> Any:
         """What the handler returned, or the exception that it raised."""
         limit = self.handler.timeout
+        scope = asyncio.timeout(limit)
         try:
-            if self._threads is not None:
-                return await self._in_thread(argument, limit)
+            if self._threads is None:
+                answer = self.handler.call(argument)
+            else:
+                answer = await self._in_thread(argument, limit)
+                if not inspect.isawaitable(answer):
+                    return answer
             if limit is None:
-                return await self.handler.call(argument)
-            async with asyncio.timeout(limit) as scope:
-                return await self.handler.call(argument)
+                return await answer
+            async with scope:
+                return await answer
         except TimeoutError as error:
-            if self._threads is None and limit is not None and scope.expired():
-                return HandlerTimeout(f"the handler took longer than {limit} s")
-            return error
-        except (Exception, SystemExit) as error:
+            return HandlerTimeout(f"the handler took longer than {limit} s") if scope.expired() else error
+        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+            raise  # not about the row
+        except BaseException as error:
             return error
 
     async def _in_thread(self, argument: Any, limit: float | None) -> Any:
