@@ -275,3 +275,21 @@ async def test_a_function_that_answers_with_a_coroutine_is_awaited(database_url:
 
         assert (await shop.row(1)).result == "awaited"
         assert await shop.failures(2) == [(1, "timeout")]
+
+
+async def test_a_backoff_that_fails_on_a_handler_that_was_cut_short_fails_its_row_alone(sqlite_url: str) -> None:
+    def backoff(attempt: int) -> float:
+        raise ZeroDivisionError
+
+    async with shop_on(sqlite_url, retry=Retry(attempts=3, backoff=backoff)) as shop:
+
+        @shop.jobs.handler()
+        async def handle(job: Lease[Any]) -> None:
+            if job.key == 1:
+                raise asyncio.CancelledError
+
+        await shop.put(2)
+        await shop.drain()
+
+        assert await shop.states() == {"dead": 1, "done": 1}
+        assert (await shop.row(1)).error == "bad_answer: the answer could not be judged: ZeroDivisionError"

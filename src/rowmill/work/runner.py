@@ -42,7 +42,7 @@ class Runner:
     async def one(self, lease: Lease[Any]) -> Verdict | None:
         """The verdict on one row; None when the handler settled it itself."""
         answer = await self._call(lease)
-        return None if lease.settled else self._judge(lease, answer)
+        return None if lease.settled else self.judge(lease, answer)
 
     async def many(self, leases: Sequence[Lease[Any]]) -> list[Verdict]:
         """Verdicts on a batch. If the handler fails as a whole, each row is tried alone, so that one bad row
@@ -65,9 +65,9 @@ class Runner:
     def _judge_part(self, lease: Lease[Any], answer: Any) -> Verdict:
         if isinstance(answer, _Wrong):
             return refuse(lease, "bad_answer", answer.message)
-        return self._judge(lease, answer)
+        return self.judge(lease, answer)
 
-    def _judge(self, lease: Lease[Any], answer: Any) -> Verdict:
+    def judge(self, lease: Lease[Any], answer: Any) -> Verdict:
         """Code of the user's has a say here (a backoff, the text of an exception), and may fail like a handler."""
         try:
             verdict = judge(lease, answer, self._chance())

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy.exc import DBAPIError
 
 from rowmill.model import lifecycle
-from rowmill.model.judge import Verdict, judge, refuse
+from rowmill.model.judge import Verdict, refuse
 from rowmill.model.lease import Lease
 from rowmill.model.queue import Handler, Queue
 from rowmill.model.words import Step
@@ -346,7 +346,7 @@ class Station:
             elif self.stopping:
                 self._give_back(lease)
             else:
-                self._settler.put(judge(lease, error, random.random()))
+                self._settler.put(self._runner.judge(lease, error))
 
     def _lose(self, lease: Lease[Any]) -> None:
         """Nothing is written for a row that somebody else holds."""
