@@ -289,6 +289,9 @@ class Mill:
 
         return await self.run(work)
 
+    def _chosen(self, queues: Sequence[str] | None) -> list[Queue[Any]]:
+        return [self[name] for name in queues] if queues else [q for q in self.queues.values() if q.handlers]
+
     @asynccontextmanager
     async def worker(
         self,
@@ -297,7 +300,7 @@ class Mill:
         settings: WorkerSettings | None = None,
     ) -> AsyncIterator[Worker]:
         """A worker for these queues (all that have handlers), signed up with the fleet for the time of the block."""
-        chosen = [self[name] for name in queues] if queues else [q for q in self.queues.values() if q.handlers]
+        chosen = self._chosen(queues)
         settings = settings or self.settings
         async with self.opened() as store:
 
@@ -346,14 +349,15 @@ class Mill:
         async with self.worker(queues, settings=settings) as worker:
             if begun is not None:
                 begun(worker)
-            chosen = [self[name] for name in queues] if queues else list(self.queues.values())
             most = (settings or self.settings).rescue_most
-            for queue in chosen:
+            for queue in self._chosen(queues):
                 for step in queue.steps:
-                    terms = self.store.terms(queue)
-                    found = await self.store.run(partial(upkeep.rescue, terms=terms, step=step, most=most, acquit=True))
-                    worker.report.rescued += found.returned
-                    worker.report.buried += found.buried
+                    sweep = partial(upkeep.rescue, terms=self.store.terms(queue), step=step, most=most, acquit=True)
+                    found = upkeep.Rescued(1)
+                    while found.returned or found.buried:
+                        found = await self.store.run(sweep)
+                        worker.report.rescued += found.returned
+                        worker.report.buried += found.buried
             return await worker.drain()
 
     def drain_now(self, queues: Sequence[str] | None = None) -> Report:

@@ -8,7 +8,7 @@ from sqlalchemy import Column, MetaData, Table
 
 from rowmill import Again, Dead, InOrder, Lease, Mill, Report, Retry, States, TransientError, fixed
 from rowmill.store.schema import own_tables
-from tests.work.shop import MOMENT, QUICK, SECONDS, TWO_STAGES, quick, shop_on
+from tests.work.shop import MOMENT, QUICK, SECONDS, TWO_STAGES, WORDS, job_table, quick, shop_on
 
 
 async def test_an_empty_queue_is_drained_at_once(database_url: str) -> None:
@@ -164,3 +164,32 @@ def test_drains_in_one_process_each_have_a_loop_of_their_own(
             assert mill.drain_now().done == 8
     assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL", "WARNING")]
     assert not [warning for warning in recwarn if "never" in str(warning.message)]
+
+
+async def test_all_rows_of_dead_workers_are_rescued_however_many(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+
+        @shop.jobs.handler()
+        async def handle(job: Lease[Any]) -> None: ...
+
+        await shop.put(25)
+        past = "now() - interval '1 hour'" if shop.postgres else "strftime('%Y-%m-%d %H:%M:%f000', 'now', '-1 hour')"
+        await shop.sql(f"UPDATE job SET state = 'running', attempts = 1, lease = 5, leased_until = {past}")
+        report = await shop.drain(rescue_most=5, heartbeat=3600.0)
+
+        assert (report.rescued, report.done) == (25, 25)
+        assert await shop.states() == {"done": 25}
+
+
+async def test_a_queue_without_a_handler_is_left_alone(database_url: str) -> None:
+    """Its table may not even be there: another application may be the one that works on it."""
+    async with shop_on(database_url) as shop:
+
+        @shop.jobs.handler()
+        async def handle(job: Lease[Any]) -> None: ...
+
+        shop.mill.queue(job_table("elsewhere"), states=WORDS)
+        await shop.put(1)
+        report = await shop.drain()
+
+        assert report.done == 1
