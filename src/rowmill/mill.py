@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import os
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
@@ -15,7 +16,7 @@ from sqlalchemy.engine import URL
 
 from rowmill.keep.keeper import Keeper
 from rowmill.model import declare
-from rowmill.model.errors import DatabaseUnreachable, DeclarationError, UnknownQueue
+from rowmill.model.errors import DatabaseUnreachable, DeclarationError, RowmillError, UnknownQueue
 from rowmill.model.lease import Lease
 from rowmill.model.outcome import Answer
 from rowmill.model.queue import Columns, Crash, EpochUnit, Handler, InOrder, Order
@@ -158,6 +159,9 @@ class Mill:
         self.store: Store = open_store(self.url)
         self._opened = 0
         self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._choosing_loop = threading.Lock()
+        self._workers: list[int] = []
 
     def observe(self, observer: Observer) -> None:
         """Call `observer(event, fields)` for every event of the engine."""
@@ -248,10 +252,16 @@ class Mill:
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Store]:
         """The store, connected for the time of the block."""
-        gate = self._gates.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+        loop = asyncio.get_running_loop()
+        gate = self._gates.setdefault(loop, asyncio.Lock())
         async with gate:  # two that come at once must not both connect
+            self._belong_to(loop)
             if self._opened == 0:
-                await self.store.open()
+                try:
+                    await self.store.open()
+                except BaseException:
+                    self._loop = None
+                    raise
             self._opened += 1
         try:
             yield self.store
@@ -260,6 +270,18 @@ class Mill:
                 self._opened -= 1
                 if self._opened == 0:
                     await self.store.close()
+                    self._loop = None
+
+    def _belong_to(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._choosing_loop:
+            if self._loop is loop:
+                return
+            if self._loop is not None and not self._loop.is_closed():
+                raise RowmillError(
+                    "this mill is open in another event loop, to which its connections belong. "
+                    "Use one mill per thread, or one loop for all of its work"
+                )
+            self._loop, self._opened = loop, 0
 
     async def run(self, work: Callable[[Connection], T], *, write: bool = True) -> T:
         """Run a function on a connection, in a transaction of its own."""
@@ -314,9 +336,11 @@ class Mill:
                 return number, upkeep.sign_of_life(connection, number)
 
             with reachable(self.url):
-                store.worker, paused = await store.run(sign_up)
+                number, paused = await store.run(sign_up)
+            self._workers.append(number)
+            store.worker = self._workers[0]  # beside a worker that runs already, its claims go by that one's number
             keeper = Keeper(
-                store, chosen, self.events,
+                store, number, chosen, self.events,
                 heartbeat=settings.heartbeat, rescue_every=settings.rescue_every,
                 rescue_most=settings.rescue_most, keep_history=settings.keep_history, paused=paused,
             )  # fmt: skip
@@ -332,10 +356,12 @@ class Mill:
             try:
                 yield worker
             finally:
+                self._workers.remove(number)
+                store.worker = self._workers[0] if self._workers else number
                 # Without a database, nobody is told: others will see that our signs of life have ended.
                 with suppress(Disconnected, TimeoutError):
                     async with asyncio.timeout(SIGN_OFF_SECONDS):
-                        await store.run(lambda connection: upkeep.sign_off(connection, store.worker))
+                        await store.run(lambda connection: upkeep.sign_off(connection, number))
 
     async def drain(
         self,

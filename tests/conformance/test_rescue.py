@@ -304,7 +304,7 @@ async def test_a_row_that_nobody_may_change_is_reported_and_keeps_no_other(datab
         heard: list[tuple[str, int]] = []
         member.mill.observe(lambda event, fields: heard.append((event, fields.get("rows", 0))))
         keeper = Keeper(
-            member.store, [member.queue], member.mill.events,
+            member.store, member.store.worker, [member.queue], member.mill.events,
             heartbeat=1, rescue_every=1, rescue_most=100, keep_history=1,
         )  # fmt: skip
         await keeper.rescue()

@@ -15,8 +15,6 @@ from tests.work.shop import soon
 class Flaky:
     """A store that is away for the first few calls; then it answers what makes its worker the leader."""
 
-    worker = 1
-
     def __init__(self, outage: int) -> None:
         self.left = outage
         self.calls = 0
@@ -47,7 +45,7 @@ async def test_after_an_outage_those_who_live_get_the_time_to_renew_before_anyon
     outage: int, sweeps: int
 ) -> None:
     store: Any = Flaky(outage)
-    keeper = Sweeps(store, [], Events(), heartbeat=0.001, rescue_every=3600.0, rescue_most=1, keep_history=1.0)
+    keeper = Sweeps(store, 1, [], Events(), heartbeat=0.001, rescue_every=3600.0, rescue_most=1, keep_history=1.0)
     keeper._tidy_at = float("inf")
     task = asyncio.create_task(keeper.run())
     await soon(store.steady)

@@ -28,6 +28,7 @@ class Keeper:
     def __init__(
         self,
         store: Store,
+        worker: int,
         queues: Sequence[Queue[Any]],
         events: Events,
         *,
@@ -38,6 +39,7 @@ class Keeper:
         paused: set[tuple[str, str]] | None = None,
     ) -> None:
         self._store = store
+        self._worker = worker
         self._queues = queues
         # A leader keeps the queues that it knows: other applications on this database have their own.
         self._office = f"upkeep of {', '.join(sorted(queue.name for queue in queues))}"
@@ -70,9 +72,9 @@ class Keeper:
 
     async def tick(self, now: float) -> None:
         """One sign of life, and, as the leader, what is due."""
-        self._paused = await self._store.run(lambda c: upkeep.sign_of_life(c, self._store.worker))
+        self._paused = await self._store.run(lambda c: upkeep.sign_of_life(c, self._worker))
         term = self._heartbeat * 5
-        if not await self._store.run(lambda c: upkeep.lead(c, self._store.worker, term, self._office)):
+        if not await self._store.run(lambda c: upkeep.lead(c, self._worker, term, self._office)):
             return
         if now >= self._rescue_at:
             self._rescue_at = now + self._rescue_every
