@@ -24,7 +24,7 @@ from rowmill.model.queue import Queue as QueueModel
 from rowmill.model.retry import Retry
 from rowmill.model.words import Stage, States, vocabulary
 from rowmill.observe.events import Events, Observer
-from rowmill.store import enqueue, indexes, presence, schema, upkeep
+from rowmill.store import dsn, enqueue, indexes, presence, schema, upkeep
 from rowmill.store.open import open_store, parse_url
 from rowmill.store.port import Disconnected, Store
 from rowmill.store.rows import Record
@@ -403,5 +403,4 @@ def reachable(url: URL) -> Iterator[None]:
     try:
         yield
     except Disconnected as error:
-        where = url.render_as_string(hide_password=True)
-        raise DatabaseUnreachable(f"the database at {where} can't be used: {error}") from error
+        raise DatabaseUnreachable(f"the database at {dsn.shown(url)} can't be used: {error}") from error

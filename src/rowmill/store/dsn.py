@@ -16,6 +16,12 @@ CACHES = ("statement_cache_size", "prepared_statement_cache_size")
 """Numbers for asyncpg, and for SQLAlchemy on top of it, which a pooler between us and the server may ask for."""
 
 
+def shown(url: URL) -> str:
+    """The URL for a message: without its passwords, which may stand among its parameters too."""
+    secrets = [name for name in url.query if "password" in name]
+    return url.difference_update_query(secrets).render_as_string(hide_password=True)
+
+
 def for_asyncpg(url: URL) -> dict[str, Any]:
     """Arguments of `asyncpg.connect`, which reads sslmode, certificates and settings of the server out of the URL."""
     plain = _with_sslmode(url).set(drivername="postgresql").difference_update_query((*LIBPQ_ALONE, *CACHES))

@@ -103,7 +103,7 @@ class PostgresStore:
             await self.claims.connect()
         except Disconnected as error:
             raise DatabaseUnreachable(
-                f"PostgreSQL at {self.url.render_as_string(hide_password=True)} does not answer: {error}. "
+                f"PostgreSQL at {dsn.shown(self.url)} does not answer: {error}. "
                 "Is it running, and is DATABASE_URL right?"
             ) from error
 
