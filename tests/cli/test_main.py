@@ -93,7 +93,11 @@ def test_a_row_that_is_not_there_is_a_failure(shell: Shell) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_database_that_is_not_there(command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for url in ("postgresql://nobody:hush@127.0.0.1:1/none", f"sqlite:///{tmp_path}/no/folder/x.db"):
+    for url in (
+        "postgresql://nobody:hush@127.0.0.1:1/none",
+        "postgresql://127.0.0.1:1/none?user=nobody&password=hush&sslpassword=hush",
+        f"sqlite:///{tmp_path}/no/folder/x.db",
+    ):
         assert run(["--app", APP, "--database-url", url, command, *ARGUMENTS.get(command, [])]) == 3
         shown = capsys.readouterr()
         assert shown.out == ""
@@ -114,6 +118,17 @@ def test_a_database_without_our_tables(empty_shell: Shell) -> None:
             answer = empty_shell(command, *ARGUMENTS.get(command, []))
             assert answer.code == 4, command
             assert "Run: rowmill migrate" in answer.err
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "drain", "work"])
+def test_a_sqlite_file_that_is_not_there_is_not_made_by_looking_for_it(
+    command: str, sqlite_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--check"] if command == "migrate" else ARGUMENTS.get(command, [])
+
+    assert run(["--app", APP, "--database-url", sqlite_url, command, *options]) == 4
+    assert "rowmill.db yet. Run: rowmill migrate" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_table_that_is_not_there(empty_shell: Shell) -> None:

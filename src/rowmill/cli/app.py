@@ -12,6 +12,7 @@ from typing import Any
 from rowmill.cli.exits import UsageError
 from rowmill.mill import Mill
 from rowmill.model.errors import RowmillError
+from rowmill.store.sqlite import SqliteStore
 
 VARIABLE = "ROWMILL_APP"
 
@@ -28,8 +29,9 @@ class Given:
 GIVEN: ContextVar[Given] = ContextVar("GIVEN")
 
 
-def load_mill(app: str | None, database_url: str | None) -> Mill:
-    """The mill that `--app`, ROWMILL_APP or pyproject.toml names, on its own database or that of `--database-url`."""
+def load_mill(app: str | None, database_url: str | None, *, may_create: bool = False) -> Mill:
+    """The mill that `--app`, ROWMILL_APP or pyproject.toml names, on its own database or that of `--database-url`.
+    Only a command that `may_create` makes a SQLite file that is not there."""
     given = GIVEN.get(Given())
     name, folder = find_app(app or given.app)
     if str(folder) not in sys.path:
@@ -38,6 +40,8 @@ def load_mill(app: str | None, database_url: str | None) -> Mill:
     url = database_url or given.database_url
     if url:
         mill.move_to(url)
+    if isinstance(mill.store, SqliteStore):
+        mill.store.may_create = may_create
     return mill
 
 

@@ -173,7 +173,7 @@ def migrate(
       rowmill migrate
       rowmill migrate --check
     """
-    mill = load_mill(app, database_url)
+    mill = load_mill(app, database_url, may_create=not check)
     if check:
         asyncio.run(mill.run(schema.check_version, write=False))
         steps, absent = [], []

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, TypeVar
 
@@ -15,7 +16,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from rowmill.model import lease as leases_of
-from rowmill.model.errors import DatabaseUnreachable
+from rowmill.model.errors import DatabaseUnreachable, SchemaMismatch
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
 from rowmill.model.queue import Queue
@@ -49,6 +50,8 @@ class SqliteStore:
         self.engine: AsyncEngine = create_async_engine(url.set(drivername="sqlite+aiosqlite"))
         [self.path], options = self.engine.dialect.create_connect_args(self.engine.url)
         self._uri = bool(options.get("uri"))
+        self.may_create = True
+        """May a file be made that is not there? Who only looks leaves nothing behind."""
         take_over_transactions(self.engine.sync_engine)
         self._schemas: dict[str | None, str | None] = {}
         self.dialect = self.engine.dialect
@@ -97,6 +100,9 @@ class SqliteStore:
             self.sync_engine.dispose()
 
     def _connect(self) -> None:
+        file = Path(self.path)
+        if not self.may_create and not self._uri and file.parent.is_dir() and not file.exists():
+            raise SchemaMismatch(f"there is no SQLite file {self.path} yet. Run: rowmill migrate")
         self._connection = sqlite3.connect(
             self.path, isolation_level=None, check_same_thread=False, cached_statements=256, uri=self._uri
         )
