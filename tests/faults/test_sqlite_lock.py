@@ -44,7 +44,7 @@ async def test_a_locked_file_is_waited_for(sqlite_url: str, monkeypatch: pytest.
             await asyncio.sleep(0.3)  # several tries
             other.execute("ROLLBACK")
             other.close()
-            await until(lambda: working.worker.report.done == 6)
+            await until(lambda: working.worker.report.done == 6 and shop.named("back"))
             report = await working.stop()
 
         assert report.lost == 0

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from rowmill import Lease
 from rowmill.keep.keeper import Keeper
 from rowmill.observe.events import Events
 from rowmill.store import upkeep
 from rowmill.store.port import Disconnected
-from tests.work.shop import soon
+from tests.work.shop import WORDS, job_table, shop_on, soon, until
 
 
 class Flaky:
@@ -53,3 +54,48 @@ async def test_after_an_outage_those_who_live_get_the_time_to_renew_before_anyon
     await asyncio.gather(task, return_exceptions=True)
 
     assert keeper.swept == sweeps
+
+
+async def test_a_queue_that_can_not_be_swept_keeps_no_other_waiting_and_is_said_once(pg_url: str) -> None:
+    async with shop_on(pg_url) as shop:
+        second = shop.mill.queue(job_table("second"), states=WORDS)
+        for queue in (shop.jobs, second):
+
+            @queue.handler()
+            async def handle(job: Lease[Any]) -> None: ...
+
+        await shop.mill.migrate(tables=True)
+        await shop.put(1)
+        await shop.run(lambda connection: connection.execute(second.insert({"id": 1})).close())
+        for table in ("job", "second"):
+            await shop.sql(
+                f"UPDATE {table} SET state = 'running', attempts = 1, lease = 5, leased_until = now() - interval '1 h'"
+            )
+        await shop.sql(
+            "CREATE FUNCTION busy() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'not now' USING ERRCODE = 'lock_not_available'; END $$"
+        )
+        await shop.sql("CREATE TRIGGER busy BEFORE UPDATE ON job FOR EACH ROW EXECUTE FUNCTION busy()")
+        async with shop.working(heartbeat=0.01, rescue_every=0.01):
+            await until(lambda: shop.named("settled"))
+            await asyncio.sleep(0.3)
+            assert [fields["queue"] for fields in shop.named("unkept")] == ["job"]
+            await shop.sql("DROP TRIGGER busy ON job")
+            await until(lambda: len(shop.named("settled")) == 2)
+
+        assert not shop.named("away")
+
+
+def test_a_part_of_the_worker_that_is_back_does_not_speak_for_the_other() -> None:
+    """Claims may go well while upkeep gets no connection: said over and over, it would fill the log."""
+    heard: list[str] = []
+    events = Events([lambda event, fields: heard.append(event)])
+    for _ in range(3):
+        events.away("too many connections", who="upkeep")
+        events.back(who="claim")
+    assert heard == ["away"]
+    events.away("too many connections", who="claim")
+    events.back(who="upkeep")
+    assert heard == ["away"]
+    events.back(who="claim")
+    assert heard == ["away", "back"]

@@ -63,9 +63,12 @@ class Keeper:
             try:
                 async with asyncio.timeout(TICK_SECONDS):
                     await self.tick(now)
-                self._events.back()
-            except (Disconnected, DBAPIError, OSError) as error:
-                self._events.away(type(error).__name__)
+                self._events.back(who="upkeep")
+                self._events.kept("")
+            except DBAPIError as error:
+                self._events.unkept("", type(error.orig).__name__)
+            except (Disconnected, OSError) as error:
+                self._events.away(type(error).__name__, who="upkeep")
                 # Leases that ran out meanwhile may belong to workers that live: let them renew first.
                 self._rescue_at = now + self._rescue_every
             await asyncio.sleep(self._heartbeat * (0.75 + random.random() / 2))
@@ -87,21 +90,33 @@ class Keeper:
                 self._tidy_at = now
 
     async def rescue(self) -> upkeep.Rescued:
-        """One sweep over every stage, bounded."""
+        """One sweep over every stage, bounded. A queue that can't be swept keeps no other waiting."""
         returned = buried = 0
         for queue in self._queues:
-            terms = self._store.terms(queue)
-            for step in queue.steps:
-                # A process that was frozen finds its own leases expired, and their handlers alive.
-                sweep = partial(upkeep.rescue, terms=terms, step=step, most=self._rescue_most)
-                found = await self._store.run(partial(sweep, sparing=self.holding(), acquit=True))
-                if found.returned or found.buried:
-                    self._events.rescued(queue.name, step.name, found.returned, found.buried)
-                    self._store.forget(queue)
-                if found.refused:
-                    self._events.unrescued(queue.name, step.name, found.refused)
-                returned += found.returned
-                buried += found.buried
-            if returned:
+            try:
+                found = await self._rescue(queue)
+            except DBAPIError as error:
+                self._events.unkept(queue.name, type(error.orig).__name__)
+                continue
+            self._events.kept(queue.name)
+            returned += found.returned
+            buried += found.buried
+            if found.returned:
                 await self._store.rouse([queue])
+        return upkeep.Rescued(returned, buried)
+
+    async def _rescue(self, queue: Queue[Any]) -> upkeep.Rescued:
+        returned = buried = 0
+        terms = self._store.terms(queue)
+        for step in queue.steps:
+            # A process that was frozen finds its own leases expired, and their handlers alive.
+            sweep = partial(upkeep.rescue, terms=terms, step=step, most=self._rescue_most)
+            found = await self._store.run(partial(sweep, sparing=self.holding(), acquit=True))
+            if found.returned or found.buried:
+                self._events.rescued(queue.name, step.name, found.returned, found.buried)
+                self._store.forget(queue)
+            if found.refused:
+                self._events.unrescued(queue.name, step.name, found.refused)
+            returned += found.returned
+            buried += found.buried
         return upkeep.Rescued(returned, buried)

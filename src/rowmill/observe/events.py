@@ -8,6 +8,7 @@
 | stuck | the table refuses the move itself | queue, stage, key, reason |
 | rescued | rows of dead workers were given back | queue, stage, rows, buried |
 | unrescued | the table lets rows of dead workers neither go back nor die | queue, stage, rows |
+| unkept | the upkeep of a queue, or of Rowmill's own tables, fails; all else goes on | queue, reason |
 | away | the database does not answer | reason |
 | back | it does again | - |
 | unwritten | the worker left while the database was away; the rows come back by their leases | rows |
@@ -30,7 +31,8 @@ class Events:
 
     def __init__(self, observers: list[Observer] | None = None) -> None:
         self.observers = observers if observers is not None else []
-        self._away = False
+        self._away: set[str] = set()
+        self._unkept: set[str] = set()
         self._deaf: set[str] = set()
 
     @property
@@ -91,16 +93,26 @@ class Events:
             self._deaf.add(queue)
             self.emit(logging.WARNING, "deaf", queue=queue, reason=reason)
 
-    def away(self, reason: str) -> None:
-        """Said once per outage."""
-        if not self._away:
-            self._away = True
-            self.emit(logging.ERROR, "away", reason=reason)
+    def unkept(self, queue: str, reason: str) -> None:
+        """Said once, until it goes well again."""
+        if queue not in self._unkept:
+            self._unkept.add(queue)
+            self.emit(logging.ERROR, "unkept", queue=queue, reason=reason)
 
-    def back(self) -> None:
-        if self._away:
-            self._away = False
-            self.emit(logging.WARNING, "back")
+    def kept(self, queue: str) -> None:
+        self._unkept.discard(queue)
+
+    def away(self, reason: str, *, who: str) -> None:
+        """Said once per outage. `who` can't reach the database: others may still, or again."""
+        if not self._away:
+            self.emit(logging.ERROR, "away", reason=reason)
+        self._away.add(who)
+
+    def back(self, *, who: str) -> None:
+        if who in self._away:
+            self._away.discard(who)
+            if not self._away:
+                self.emit(logging.WARNING, "back")
 
     @staticmethod
     def _of(verdict: Verdict) -> dict[str, Any]:

@@ -135,9 +135,9 @@ class Station:
                 async with self._hand.claiming():
                     leases = await self._store.claim(self.queue, self.step, wanted)
                     self._hand.take(leases)
-                self._events.back()
+                self._events.back(who="claim")
             except Disconnected as error:
-                self._events.away(str(error))
+                self._events.away(str(error), who="claim")
                 await self._until(self._woken, pause * (0.5 + random.random()))
                 pause = min(pause * 2, self._settings.poll_max)
                 continue
