@@ -16,7 +16,7 @@ from sqlalchemy.engine import URL
 
 from rowmill.keep.keeper import Keeper
 from rowmill.model import declare
-from rowmill.model.errors import DatabaseUnreachable, DeclarationError, RowmillError, UnknownQueue
+from rowmill.model.errors import BadRequest, DatabaseUnreachable, DeclarationError, RowmillError, UnknownQueue
 from rowmill.model.lease import Lease
 from rowmill.model.outcome import Answer
 from rowmill.model.queue import Columns, Crash, EpochUnit, Handler, InOrder, Order
@@ -26,7 +26,7 @@ from rowmill.model.words import Stage, States, vocabulary
 from rowmill.observe.events import Events, Observer
 from rowmill.store import dsn, enqueue, indexes, presence, schema, upkeep
 from rowmill.store.open import open_store, parse_url
-from rowmill.store.port import Disconnected, Store
+from rowmill.store.port import CONNECTIONS, Disconnected, Store
 from rowmill.store.rows import Record
 from rowmill.store.terms import literal_word
 from rowmill.work.report import Report
@@ -148,15 +148,21 @@ class QueueOptions(TypedDict, total=False):
 
 
 class Mill:
-    """A database and its queues. SQLite in `rowmill.db` by default; DATABASE_URL or `url` for another."""
+    """A database and its queues. SQLite in `rowmill.db` by default; DATABASE_URL or `url` for another. `connections`
+    is how many handlers may be in `settling()` at once, on PostgreSQL; the rest wait for them."""
 
-    def __init__(self, url: str | None = None, *, settings: WorkerSettings | None = None) -> None:
+    def __init__(
+        self, url: str | None = None, *, settings: WorkerSettings | None = None, connections: int = CONNECTIONS
+    ) -> None:
+        if connections < 1:
+            raise BadRequest(f"connections must be 1 or more, not {connections}")
         chosen = url or os.environ.get("ROWMILL_DATABASE_URL") or os.environ.get("DATABASE_URL") or DEFAULT_URL
         self.url = parse_url(chosen)
         self.settings = settings or WorkerSettings()
         self.queues: dict[str, Queue[Any]] = {}
         self.events = Events()
-        self.store: Store = open_store(self.url)
+        self.connections = connections
+        self.store: Store = open_store(self.url, connections)
         self._opened = 0
         self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -227,7 +233,7 @@ class Mill:
     def move_to(self, url: str) -> None:
         """Work on another database than the declared one, from now on. Not while it is open."""
         self.url = parse_url(url)
-        self.store = open_store(self.url)
+        self.store = open_store(self.url, self.connections)
         for queue in self.queues.values():
             self._fit(queue)
 

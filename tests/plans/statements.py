@@ -14,6 +14,7 @@ from rowmill.model.lifecycle import AGAIN, DIE, DONE, RELEASE, Move
 from rowmill.store import counts, operate, order_sql, upkeep
 from rowmill.store import postgres_sql as sql
 from rowmill.store.filters import Filter
+from rowmill.store.postgres import PostgresStore
 from rowmill.store.postgres_sql import PostgresTerms
 from rowmill.store.watermark import Shape, Stretch
 
@@ -234,7 +235,8 @@ class Recorder:
 
 async def recorded(mill: Mill, work: Callable[[Mill], Any]) -> list[Recorded]:
     recorder = Recorder()
-    engine = mill.store.engine.sync_engine
+    assert isinstance(mill.store, PostgresStore)
+    engine = mill.store.upkeep.sync_engine
     event.listen(engine, "before_cursor_execute", recorder)
     try:
         await work(mill)

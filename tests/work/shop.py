@@ -150,9 +150,11 @@ def quick(**settings: Any) -> WorkerSettings:
 
 
 @asynccontextmanager
-async def shop_on(url: str, stages: Sequence[Stage] = (), *, fresh: bool = True, **options: Any) -> AsyncIterator[Shop]:
+async def shop_on(
+    url: str, stages: Sequence[Stage] = (), *, fresh: bool = True, connections: int = 15, **options: Any
+) -> AsyncIterator[Shop]:
     """A shop on a fresh database, or one more on that of another."""
-    mill = Mill(url)
+    mill = Mill(url, connections=connections)
     jobs = mill.queue(job_table(), states=WORDS, stages=stages, **options)
     shop = Shop(mill, jobs)
     mill.observe(lambda event, fields: shop.events.append((event, fields)))

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from rowmill import Again, Dead, Done, Lease, LeaseLost, Outcome, Retry, fixed
+from rowmill import Again, Dead, Done, Lease, LeaseLost, Mill, Outcome, Retry, fixed
+from rowmill.model.errors import BadRequest
 from tests.work.shop import TWO_STAGES, Shop, shop_on, until
 
 LATER = Retry(attempts=3, backoff=fixed(3600.0))
@@ -233,3 +234,45 @@ async def test_pace_is_learned_from_rows_that_settle_themselves(database_url: st
         await shop.drain()
 
         assert max(fields["rows"] for fields in shop.named("claimed")) > 3
+
+
+async def test_transactions_of_handlers_leave_a_connection_for_upkeep(pg_url: str) -> None:
+    """Otherwise a worker whose handlers keep every one of the pool would give no sign of life, and rescue nothing."""
+    async with shop_on(pg_url) as shop:
+        inside, release = [], asyncio.Event()
+
+        @shop.jobs.handler(concurrency=16)
+        async def handle(job: Lease[Any]) -> None:
+            async with job.settling() as session:
+                await session.execute(sa.text("SELECT 1"))
+                inside.append(job.key)
+                await release.wait()
+
+        await shop.put(16)
+        async with shop.working():
+            await until(lambda: len(inside) == 15)
+            async with asyncio.timeout(10):
+                await shop.count()
+            release.set()
+            await until(lambda: len(inside) == 16)
+
+
+async def test_as_many_transactions_of_handlers_as_the_mill_has_connections_for(pg_url: str) -> None:
+    async with shop_on(pg_url, connections=20) as shop:
+        met = asyncio.Barrier(20)
+
+        @shop.jobs.handler(concurrency=20)
+        async def handle(job: Lease[Any]) -> None:
+            async with job.settling() as session:
+                await session.execute(sa.text("SELECT 1"))
+                await met.wait()
+
+        await shop.put(20)
+        report = await shop.drain()
+
+        assert report.done == 20
+
+
+async def test_a_mill_needs_a_connection_for_them(sqlite_url: str) -> None:
+    with pytest.raises(BadRequest, match="connections must be 1 or more, not 0"):
+        Mill(sqlite_url, connections=0)

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL
 
 from rowmill.model.errors import DatabaseUnreachable
-from rowmill.store.port import Store
+from rowmill.store.port import CONNECTIONS, Store
 from rowmill.store.sqlite import SqliteStore
 
 
@@ -30,12 +30,12 @@ def in_memory(url: URL) -> bool:
     return not url.database or ":memory:" in url.database or url.query.get("mode") == "memory"
 
 
-def open_store(url: URL) -> Store:
-    """The store for a URL, not yet connected."""
+def open_store(url: URL, connections: int = CONNECTIONS) -> Store:
+    """The store for a URL, not yet connected; with so many connections for the transactions of handlers."""
     if url.get_backend_name() == "sqlite":
         return SqliteStore(url)
     try:
         from rowmill.store.postgres import PostgresStore
     except ImportError as error:
         raise DatabaseUnreachable("PostgreSQL needs asyncpg. Run: pip install 'rowmill[postgres]'") from error
-    return PostgresStore(url)
+    return PostgresStore(url, connections)

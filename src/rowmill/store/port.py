@@ -16,6 +16,8 @@ from rowmill.model.words import Step
 from rowmill.store.terms import Terms
 
 T = TypeVar("T")
+CONNECTIONS = 15
+"""For transactions of handlers, at once."""
 
 
 class Disconnected(RowmillError):

@@ -29,13 +29,15 @@ from rowmill.store.known import Known
 from rowmill.store.line import BROKEN, CONNECT_SECONDS, Line, reason, refused_values
 from rowmill.store.listener import Listener
 from rowmill.store.loading import records_of
-from rowmill.store.port import Disconnected, Settled
+from rowmill.store.port import CONNECTIONS, Disconnected, Settled
 from rowmill.store.postgres_sql import PostgresTerms
 from rowmill.store.presence import claim_refused
 from rowmill.store.schema import SCHEMA
 
 T = TypeVar("T")
 MAX_PAUSE = 5.0
+KEPT = 5
+"""Connections for transactions of handlers that stay open while nobody uses them."""
 CLOSE_SECONDS = 2.0
 LATE_SECONDS = 5.0
 """How long after its answer was lost a claim may still take rows."""
@@ -63,14 +65,12 @@ def keep_alive(connection: Any, _record: Any) -> None:
 class PostgresStore:
     """A PostgreSQL database. One per process."""
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, connections: int = CONNECTIONS) -> None:
         self.url = url
-        self.engine: AsyncEngine = create_async_engine(
-            url.set(drivername="postgresql+asyncpg", query={}),
-            pool_pre_ping=True,
-            isolation_level=ISOLATION,
-            connect_args=dsn.for_engine(url) | {"timeout": CONNECT_SECONDS, "server_settings": sql.ALIVE},
-        )
+        self._pool = {"pool_size": min(connections, KEPT), "max_overflow": max(connections - KEPT, 0)}
+        self.engine: AsyncEngine = self._engine(**self._pool)
+        # Apart from the handlers': signs of life must not wait for transactions of users.
+        self.upkeep = self._engine(pool_size=1, max_overflow=4)
         self.dialect = self.engine.dialect
         self._connections()
         self.worker = 0
@@ -79,6 +79,15 @@ class PostgresStore:
         self._known: dict[str, Known] = {}
         self._unanswered: dict[int, tuple[Queue[Any], Step, float]] = {}
         self._closing = False
+
+    def _engine(self, **pool: int) -> AsyncEngine:
+        return create_async_engine(
+            self.url.set(drivername="postgresql+asyncpg", query={}),
+            pool_pre_ping=True,
+            isolation_level=ISOLATION,
+            connect_args=dsn.for_engine(self.url) | {"timeout": CONNECT_SECONDS, "server_settings": sql.ALIVE},
+            **pool,
+        )
 
     def _connections(self) -> None:
         """New ones each time we open: what waits for a loop belongs to that loop for ever."""
@@ -92,7 +101,9 @@ class PostgresStore:
     @cached_property
     def sync_engine(self) -> Engine:
         """For sync handlers, which get a Session of their own."""
-        engine = create_engine(dsn.for_psycopg(self.url), pool_pre_ping=True, isolation_level=ISOLATION)
+        engine = create_engine(
+            dsn.for_psycopg(self.url), pool_pre_ping=True, isolation_level=ISOLATION, **self._pool
+        )
         sa.event.listen(engine, "connect", keep_alive)
         return engine
 
@@ -118,6 +129,7 @@ class PostgresStore:
         for line in (self.claims, self.settles, self.renewals, self.loads):
             await line.close()
         await self.engine.dispose()
+        await self.upkeep.dispose()
         if "sync_engine" in self.__dict__:
             self.sync_engine.dispose()
 
@@ -337,7 +349,7 @@ class PostgresStore:
 
     async def run(self, work: Callable[[Connection], T], *, write: bool = True) -> T:
         try:
-            async with self.engine.begin() as connection:
+            async with self.upkeep.begin() as connection:
                 return await connection.run_sync(work)
         except AWAY as error:
             raise Disconnected(reason(error)) from error

@@ -14,8 +14,8 @@ from rowmill.model.queue import Queue
 from rowmill.store.activity import workers
 from rowmill.store.doctor.finding import Finding, Severity
 
-LINES = 4
-"""Connections that a worker keeps for itself: claims, settles, renewals, listening."""
+LINES = 5
+"""Connections that a worker keeps for itself: claims, settles, renewals, listening, upkeep."""
 HEARD_WITHIN = 2.0
 
 
@@ -24,7 +24,7 @@ class Refused(Exception):
 
 
 def pool_size(engine: AsyncEngine) -> int | None:
-    """How many connections `settling()` and upkeep may use at once; None for no limit."""
+    """How many connections `settling()` may use at once; None for no limit."""
     pool: Any = engine.pool
     if not hasattr(pool, "size"):
         return None
@@ -41,7 +41,8 @@ def pool(queues: Sequence[Queue[Any]], size: int | None) -> Iterator[Finding]:
             "pool_small",
             f"{wanted} handlers may run at once in a worker that has all queues, and the pool has {size} connections: "
             "those that use settling() wait for each other",
-            f"lower concurrency to {size} in all, or give queues workers of their own: rowmill work --queue NAME",
+            f"give the mill more: Mill(url, connections={wanted}); or lower concurrency to {size} in all, "
+            "or give queues workers of their own: rowmill work --queue NAME",
         )
 
 
