@@ -16,7 +16,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from rowmill.mill import Mill, Queue
+from rowmill.model.lifecycle import UNFINISHED
 from rowmill.store.schema import own_tables
+from rowmill.store.upkeep import in_words
 from rowmill.work.report import Report
 from rowmill.work.settings import WorkerSettings
 
@@ -47,11 +49,14 @@ class Bench:
         def work(connection: Connection) -> None:
             for queue in self.mill.queues.values():
                 terms = self.mill.store.terms(queue)
+                unfinished = in_words(terms, queue.vocabulary.all_of(UNFINISHED))
                 for role in ("available_at", "leased_until"):
                     column = queue.columns[role]
                     back = terms.shifted(column, -seconds)
                     connection.execute(
-                        sa.update(queue.table).where(column.is_not(None)).values({column: sa.literal_column(back)})
+                        sa.update(queue.table)
+                        .where(unfinished, column.is_not(None))
+                        .values({column: sa.literal_column(back)})
                     )
 
         await self.mill.run(work)
