@@ -163,6 +163,7 @@ class Mill:
         self.events = Events()
         self.connections = connections
         self.store: Store = open_store(self.url, connections)
+        self.store.on_condemned = self.events.condemned
         self._opened = 0
         self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -234,6 +235,7 @@ class Mill:
         """Work on another database than the declared one, from now on. Not while it is open."""
         self.url = parse_url(url)
         self.store = open_store(self.url, self.connections)
+        self.store.on_condemned = self.events.condemned
         for queue in self.queues.values():
             self._fit(queue)
 

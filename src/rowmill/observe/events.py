@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rowmill.model.judge import Verdict
-from rowmill.model.lifecycle import Error, Kind
+from rowmill.model.lifecycle import DIE, Error, Kind
 
 log = logging.getLogger("rowmill")
 Observer = Callable[[str, Mapping[str, Any]], None]
@@ -71,6 +71,11 @@ class Events:
             if verdict.at:
                 fields["at"] = verdict.at
             self.emit(level, "settled", **fields)
+
+    def condemned(self, queue: str, stage: str, key: str, attempt: int, code: str) -> None:
+        """A row died in its claim: there never was a lease to settle."""
+        fields = {"queue": queue, "stage": stage, "key": key, "move": DIE.name, "code": code, "attempt": attempt}
+        self.emit(logging.WARNING, "settled", **fields, seconds=0.0)
 
     def lost(self, verdict: Verdict) -> None:
         self.emit(logging.WARNING, "lost", **self._of(verdict))

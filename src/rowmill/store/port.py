@@ -18,6 +18,8 @@ from rowmill.store.terms import Terms
 T = TypeVar("T")
 CONNECTIONS = 15
 """For transactions of handlers, at once."""
+Condemned = Callable[[str, str, str, int, str], None]
+"""Called with the queue, the stage, the key, the attempt and the code."""
 
 
 class Disconnected(RowmillError):
@@ -42,6 +44,8 @@ class Store(Protocol):
     """This process's number in the fleet, once registered."""
     engine: AsyncEngine
     dialect: Dialect
+    on_condemned: Condemned
+    """Hears of rows that a claim had to bury, because the driver can't read them."""
 
     @property
     def sync_engine(self) -> Engine:

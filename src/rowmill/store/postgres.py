@@ -29,7 +29,7 @@ from rowmill.store.known import Known
 from rowmill.store.line import BROKEN, CONNECT_SECONDS, Line, reason, refused_values
 from rowmill.store.listener import Listener
 from rowmill.store.loading import records_of
-from rowmill.store.port import CONNECTIONS, Disconnected, Settled
+from rowmill.store.port import CONNECTIONS, Condemned, Disconnected, Settled
 from rowmill.store.postgres_sql import PostgresTerms
 from rowmill.store.presence import claim_refused
 from rowmill.store.schema import SCHEMA
@@ -79,6 +79,7 @@ class PostgresStore:
         self._known: dict[str, Known] = {}
         self._unanswered: dict[int, tuple[Queue[Any], Step, float]] = {}
         self._closing = False
+        self.on_condemned: Condemned = lambda *_: None
 
     def _engine(self, **pool: int) -> AsyncEngine:
         return create_async_engine(
@@ -175,7 +176,8 @@ class PostgresStore:
             except UNREADABLE as error:
                 reason = f"a value of this row can't be read: {type(error).__name__}"
                 about = (token, len(records), self.worker, "unreadable", reason)
-                await self.claims.fetch(sql.condemn(known.terms, step), *about)
+                for key, attempt in await self.claims.fetch(sql.condemn(known.terms, step), *about):
+                    self.on_condemned(known.terms.queue.name, step.name, key, attempt, "unreadable")
                 continue
             if not found:
                 return records

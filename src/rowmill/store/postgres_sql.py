@@ -323,7 +323,7 @@ def condemn(terms: PostgresTerms, step: Step) -> str:
         f"AND {held(terms, step)} RETURNING concat_ws('|', {text}) AS g_row, t.{terms.attempts} AS g_attempt) "
         f"INSERT INTO {SCHEMA}.attempt (queue, key, stage, attempt, worker, ended_at, code, message) "
         f"SELECT {terms.text(terms.queue.name)}, g_row, {terms.text(step.name)}, g_attempt, $3::bigint, {NOW}, $4, $5 "
-        "FROM condemned"
+        "FROM condemned RETURNING key, attempt"
     )
 
 

@@ -29,7 +29,7 @@ from rowmill.store.history import crashed_keys
 from rowmill.store.index_facts import bare_name, is_as_wanted
 from rowmill.store.indexes import QueueIndex
 from rowmill.store.loading import records_of
-from rowmill.store.port import Disconnected, Settled
+from rowmill.store.port import Condemned, Disconnected, Settled
 from rowmill.store.presence import claim_refused
 from rowmill.store.rows import RowLoader, read_text
 from rowmill.store.sqlite_sql import SqliteTerms
@@ -65,6 +65,7 @@ class SqliteStore:
         self._statements: dict[tuple[Any, ...], str] = {}
         self._connection: sqlite3.Connection | None = None
         self._thread: ThreadPoolExecutor | None = None
+        self.on_condemned: Condemned = lambda *_: None
 
     @cached_property
     def sync_engine(self) -> Engine:

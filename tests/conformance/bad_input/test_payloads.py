@@ -114,9 +114,12 @@ async def test_a_value_that_the_driver_can_t_read_fails_its_row_alone(pg_url: st
     column, value = BEYOND[case]
     async with worker(pg_url, rich) as member:
         reading(member.queue)
+        heard: list[Any] = []
+        member.mill.observe(lambda event, fields: heard.append((event, fields.get("key"), fields.get("code"))))
         bad = await good_and_bad(member, column, value)
         assert (bad.state, bad.attempts) == ("dead", 1)
         assert bad.error.startswith("unreadable: ")
+        assert ("settled", str(bad.id), "unreadable") in heard
         [entry] = await member.own("attempt")
         assert (entry.key, entry.code) == (str(bad.id), "unreadable")
 
