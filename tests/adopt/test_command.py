@@ -89,6 +89,19 @@ def test_json_says_everything(database_url: str, capsys: Printed) -> None:
     assert {step["part"] for step in found["missing"]} >= {"column", "own tables", "index", "rows"}
 
 
+def test_whoever_works_on_the_table_by_hand_is_to_be_stopped_first(database_url: str, capsys: Printed) -> None:
+    make(database_url, PLAIN)
+
+    run(["adopt", "enrichment_requests", "--database-url", database_url])
+    assert "stop what works on these rows now" in capsys.readouterr().out
+    run(["adopt", "enrichment_requests", "--database-url", database_url, "--apply"])
+    assert "stop what works on these rows now" in capsys.readouterr().err
+    run(["adopt", "enrichment_requests", "--database-url", database_url, "--apply", "--yes"])
+    capsys.readouterr()
+    run(["adopt", "enrichment_requests", "--database-url", database_url])
+    assert "stop what works" not in capsys.readouterr().out, "it is a queue now"
+
+
 def test_nothing_is_changed_without_a_yes(database_url: str, capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
     make(database_url, PLAIN)
 

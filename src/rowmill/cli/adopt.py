@@ -225,6 +225,8 @@ async def applying(store: Store, found: Adoption, way: Way) -> None:
         say(f"{found.table}, {rows(found)}:")
         for change in found.plan.changes:
             say(f"  - {change.what}")
+        for note in found.notes:
+            say(f"  Note: {note}")
         if not sys.stdin.isatty():
             raise UsageError("that changes the table, and there is no terminal to ask on. Add --yes to do it")
         if not typer.confirm("Go on?", err=True):

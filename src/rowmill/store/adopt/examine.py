@@ -22,6 +22,11 @@ from rowmill.store.adopt.plan_words import texts_of
 from rowmill.store.adopt.roles import Roles, guess_roles
 from rowmill.store.terms import Terms, bare
 
+STOP_FIRST = (
+    "before you apply this, stop what works on these rows now: it knows no leases, and would take the same rows as "
+    "the new workers"
+)
+
 
 @dataclass(slots=True)
 class Adoption:
@@ -65,6 +70,8 @@ def examine_table(
     finished = _finished(terms, look, states) if _unfilled(look, states.column) else None
     found = _adoption(queue, look, states, make_plan(connection, terms, look, finished))
     found.notes = [*states.notes, *roles.notes, *_order_notes(order, wishes), *found.notes, *_zone_notes(terms, look)]
+    if found.plan.changes:
+        found.notes.append(STOP_FIRST)
     found.declaration = declaration(look, queue, columns, order, states, roles, wishes)
     return found
 
