@@ -1,5 +1,8 @@
 """Where the demo takes place, and what it leaves behind."""
 
+import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -125,3 +128,21 @@ async def test_the_witness_notes_every_write_of_a_result(database_url: str) -> N
             return list(connection.scalars(sa.select(Effect.worker).where(Effect.company_id == 7).order_by(Effect.id)))
 
         assert await stage.queue.mill.run(write) == [3, 4]
+
+
+def ended() -> int:
+    """The number of a process that is no more."""
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    return child.pid
+
+
+async def test_what_a_killed_demo_left_is_cleared_by_the_next_one(temporary: Path) -> None:
+    left, others = f"rowmill-demo-{ended()}-x", [f"rowmill-demo-{os.getpid()}-x", "rowmill-demo-kept-x"]
+    for name in (left, *others):
+        (temporary / name).mkdir()
+        (temporary / name / "companies.db").touch()
+    async with set_up(None, FATES, keep=False):
+        pass
+
+    assert sorted(files(temporary)) == sorted(others)

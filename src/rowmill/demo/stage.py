@@ -1,5 +1,6 @@
 """Where a demo takes place: a folder of its own, a database, tables that are gone afterwards."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
@@ -22,6 +23,9 @@ FRESH = 5.0
 """Seconds since its last sign of life in which a worker of another demo counts as alive."""
 
 
+PREFIX = "rowmill-demo-"
+
+
 class AnotherDemo(rm.RowmillError):
     """Another demo runs on this database."""
 
@@ -38,7 +42,8 @@ class Stage:
 async def set_up(url: str | None, fates: Fates, *, keep: bool) -> AsyncIterator[Stage]:
     """Tables with rows in them, and afterwards no trace, or with `keep` everything."""
     with ExitStack() as cleaning:
-        folder = Path(tempfile.mkdtemp(prefix="rowmill-demo-"))
+        clear_leftovers()
+        folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{'kept' if keep else os.getpid()}-"))
         if not keep:
             cleaning.callback(shutil.rmtree, folder)
         ours = url is None
@@ -62,6 +67,24 @@ async def set_up(url: str | None, fates: Fates, *, keep: bool) -> AsyncIterator[
                     await mill.run(lambda connection: _clear(connection, queue.name))
                     if not was_there and mill.store.dialect.name == "postgresql":
                         await _leave_nothing(mill)
+
+
+def clear_leftovers() -> None:
+    """Folders of demos that were killed, and could not clear them themselves: nobody has their number any more."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        number = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if number.isdigit() and not _lives(int(number)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _new_file(url: str) -> Path | None:
