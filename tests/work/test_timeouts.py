@@ -130,3 +130,22 @@ async def test_a_lease_that_is_lost_just_as_the_time_is_over_leaves_the_slot_usa
         await shop.put(2)
         async with shop.working():
             await soon(went_on)
+
+
+async def test_slots_that_wait_for_threads_that_do_not_end_are_said(sqlite_url: str) -> None:
+    """With all of them waiting, nothing is claimed any more, and the worker looks alive."""
+    async with shop_on(sqlite_url, retry=LATER) as shop:
+        release = threading.Event()
+
+        @shop.jobs.handler(concurrency=2, timeout=0.05)
+        def handle(job: Lease[Any]) -> None:
+            release.wait(SECONDS)
+
+        await shop.put(2)
+        async with shop.working() as working:
+            await until(lambda: len(shop.named("settled")) == 2)
+            await until(lambda: len(shop.named("overdue")) == 2)
+            release.set()
+            await working.stop()
+
+        assert [(fields["threads"], fields["slots"]) for fields in shop.named("overdue")] == [(1, 2), (2, 2)]

@@ -24,9 +24,12 @@ class HandlerTimeout(WorkError):
 class Runner:
     """Calls one handler. Whatever it does, every lease gets its verdict; none touches another."""
 
-    def __init__(self, handler: Handler, chance: Callable[[], float]) -> None:
+    def __init__(
+        self, handler: Handler, chance: Callable[[], float], on_overdue: Callable[[int], None] = lambda threads: None
+    ) -> None:
         self.handler = handler
         self._file = getattr(getattr(inspect.unwrap(handler.call), "__code__", None), "co_filename", None)
+        self._on_overdue = on_overdue
         self._chance = chance
         self._threads: ThreadPoolExecutor | None = None
         self._calls: set[asyncio.Future[Any]] = set()
@@ -152,9 +155,14 @@ class Runner:
     async def rested(self) -> None:
         """Wait for the thread of this slot, if it is still at a row whose time is over: otherwise the next row
         would wait for a thread while its own time runs."""
-        running = self._overdue.pop(asyncio.current_task(), None)
+        task = asyncio.current_task()
+        running = self._overdue.get(task)
         if running is not None:
-            await asyncio.wait({running})
+            self._on_overdue(len(self._overdue))
+            try:
+                await asyncio.wait({running})
+            finally:
+                self._overdue.pop(task, None)
             running.cancelled() or running.exception()
 
 

@@ -55,7 +55,8 @@ class Station:
         self.queue, self.step, self.handler = queue, step, handler
         self._store, self._hand, self._settler = store, hand, settler
         self._report, self._events, self._settings = report, events, settings
-        self._runner = Runner(handler, random.random)
+        overdue = partial(events.overdue, queue.name, step.name, handler.concurrency)
+        self._runner = Runner(handler, random.random, overdue)
         self._pace = Pace(handler.concurrency, handler.batch)
         self._waiting: deque[Lease[Any]] = deque()
         self._since = 0.0
