@@ -101,3 +101,15 @@ def test_a_worker_that_breaks_does_not_wait_for_handlers_that_never_end(
         assert worker.wait() == 1, worker.said()
         assert "rowmill: queue job" in worker.said()
         assert "leaving 1 handlers behind that did not end" in worker.said()
+
+
+def test_a_worker_that_breaks_says_where(sqlite_url: str, tmp_path: Path) -> None:
+    """Nobody can make it happen again with --debug. Places in the code, and no values."""
+    with yard_on(sqlite_url, tmp_path) as yard:
+        yard.put("break")
+        worker = yard.work()
+
+        assert worker.wait() == 1, worker.said()
+        assert "rowmill: unexpected TypeError" in worker.said()
+        assert "in _claim" in worker.said()
+        assert "NoneType" not in worker.said()

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 
 from rowmill.cli.errors import tell
 from rowmill.mill import Mill
+from rowmill.model.errors import RowmillError
 from rowmill.work.report import Report
 from rowmill.work.settings import WorkerSettings
 from rowmill.work.worker import Worker
@@ -74,6 +76,8 @@ class Told:
             if self.signal is None:
                 raise
         except Exception as error:
+            if not isinstance(error, RowmillError):  # a bug, which may not come again when somebody looks
+                log.error("broke, last line last:\n%s", "".join(traceback.format_tb(error.__traceback__)))
             leave_behind(self.worker, partial(tell, error))
             raise
         return None
