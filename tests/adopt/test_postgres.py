@@ -7,6 +7,7 @@ from rowmill.model.lifecycle import Kind
 from rowmill.store.adopt import AdoptionFailed, Part, Wishes, carry_out
 from rowmill.store.adopt import carry as carrying
 from rowmill.store.adopt import fill as fill_module
+from rowmill.store.postgres import PostgresStore
 from tests.adopt.conftest import Site
 from tests.adopt.tables import PLAIN, TWO_WORDS
 
@@ -204,10 +205,10 @@ async def test_an_end_of_a_lease_that_the_table_had_is_not_kept_to_the_letter(po
 async def test_times_without_a_zone_in_a_database_that_is_not_at_utc_are_pointed_out(postgres: Site) -> None:
     await postgres.sql("CREATE TABLE jobs (id integer PRIMARY KEY, status text, next_retry_at timestamp)")
     quiet = await postgres.look("jobs")
-    await postgres.store.engine.dispose()
     name = await postgres.value("SELECT current_database()")
     await postgres.sql(f"ALTER DATABASE {name} SET timezone = 'Asia/Shanghai'")
-    await postgres.store.engine.dispose()
+    assert isinstance(postgres.store, PostgresStore)
+    await postgres.store.upkeep.dispose()
 
     found = await postgres.look("jobs")
 

@@ -149,7 +149,7 @@ async def test_a_living_worker_stays_known_however_short_history_is_kept(databas
 
 def keeper_of(member: Member, *, keep_history: float) -> Keeper:
     return Keeper(
-        member.store, [member.queue], Events(),
+        member.store, member.store.worker, [member.queue], Events(),
         heartbeat=1.0, rescue_every=10.0, rescue_most=10, keep_history=keep_history,
     )  # fmt: skip
 

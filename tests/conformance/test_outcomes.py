@@ -199,6 +199,7 @@ async def test_a_failure_that_recovers_leaves_no_error(database_url: str) -> Non
         row = await once(member, OSError("down"))
         assert row.error == "OSError: down"
         await member.bench.advance(31)
+        member.queue.handlers.clear()
 
         @member.queue.handler()
         async def work(lease: Lease[Any]) -> dict[str, str]:

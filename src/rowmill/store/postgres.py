@@ -102,9 +102,7 @@ class PostgresStore:
     @cached_property
     def sync_engine(self) -> Engine:
         """For sync handlers, which get a Session of their own."""
-        engine = create_engine(
-            dsn.for_psycopg(self.url), pool_pre_ping=True, isolation_level=ISOLATION, **self._pool
-        )
+        engine = create_engine(dsn.for_psycopg(self.url), pool_pre_ping=True, isolation_level=ISOLATION, **self._pool)
         sa.event.listen(engine, "connect", keep_alive)
         return engine
 
