@@ -2,7 +2,7 @@
 
 HORIZON = 0.1
 """Seconds of work that may lie ready in a process. More would starve others, and be lost longer in a crash."""
-MOST = 1000
+MOST = 2000
 SMOOTHING = 0.2
 
 

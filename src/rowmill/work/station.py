@@ -25,7 +25,7 @@ from rowmill.work.runner import Runner
 from rowmill.work.settings import WorkerSettings
 from rowmill.work.settler import Settler
 
-BREATH = 50
+BREATH = 10
 """Rows that a slot runs before it lets the rest of the loop have a turn, if no handler waited for anything."""
 STALE = 2.0
 """Seconds that a claimed row may lie ready here while every slot is taken, before it is given to others."""
