@@ -1,0 +1,115 @@
+"""What a row costs the server, counted: round trips, pages, bytes of log. Seconds would depend on the machine."""
+
+import json
+from operator import gt
+from typing import Any
+
+import asyncpg
+import pytest
+import sqlalchemy as sa
+
+import rowmill as rm
+from rowmill.model import lifecycle
+from rowmill.model.judge import Verdict
+from rowmill.store.flush import flushes
+from rowmill.store.line import Line
+from rowmill.store.postgres import PostgresStore
+from rowmill.store.postgres_sql import SESSION
+from tests.plans.plan import Plan
+
+ROWS = 10_000
+BATCH = 500
+FILL = sa.text("INSERT INTO jobs (payload) SELECT repeat('x', 200) FROM generate_series(1, :rows)")
+
+
+class Base(sa.orm.DeclarativeBase):
+    pass
+
+
+class Job(rm.QueueMixin, Base):
+    __tablename__ = "jobs"
+    id: sa.orm.Mapped[int] = sa.orm.mapped_column(primary_key=True)
+    payload: sa.orm.Mapped[str]
+    result: sa.orm.Mapped[str | None]
+
+
+async def filled(mill: rm.Mill) -> PostgresStore:
+    await mill.migrate(tables=True)
+    await mill.run(lambda c: c.execute(FILL, {"rows": ROWS}).close())
+    store = mill.store
+    assert isinstance(store, PostgresStore)
+    store.worker = 1
+    return store
+
+
+async def test_round_trips_per_thousand_rows(pg_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mill = rm.Mill(pg_url)
+    queue = mill.queue(Job)
+    trips: list[str] = []
+    fetch = Line.fetch
+
+    async def counted(line: Line, statement: str, *arguments: Any) -> list[Any]:
+        trips.append(line.purpose)
+        return await fetch(line, statement, *arguments)
+
+    @queue.handler(concurrency=10)
+    async def work(lease: rm.Lease[Job]) -> dict[str, str]:
+        return {"result": "done"}
+
+    async with mill.opened():
+        await filled(mill)
+        monkeypatch.setattr(Line, "fetch", counted)
+        report = await mill.drain()
+
+    assert report.done == ROWS
+    assert len(trips) <= 12 * ROWS / 1000, f"{trips.count('claim')} claims, {trips.count('settle')} settles"
+
+
+class Explaining:
+    """A session that carries statements out, says what they cost, and undoes them."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+
+    async def cost(self, statement: str, *arguments: Any) -> Plan:
+        """Once more if pages had to be logged as a whole, as they are when a checkpoint has just been."""
+        for _ in range(10):
+            undone = self.connection.transaction()
+            await undone.start()
+            explain = f"EXPLAIN (ANALYZE, BUFFERS, WAL, FORMAT JSON) {statement}"
+            plan = Plan(json.loads(await self.connection.fetchval(explain, *arguments))[0]["Plan"])
+            await undone.rollback()
+            if not plan.root.get("WAL FPI"):
+                break
+        return plan
+
+
+async def test_pages_and_log_per_row(pg_url: str) -> None:
+    mill = rm.Mill(pg_url)
+    queue = mill.queue(Job)
+    step = queue.steps[0]
+    async with mill.opened():
+        store = await filled(mill)
+        connection = await asyncpg.connect(pg_url, server_settings=SESSION)
+        try:
+            explaining = Explaining(connection)
+            leases = await store.claim(queue, step, BATCH)
+            mark = store.known(queue).mark(step)
+            claim = await explaining.cost(
+                store.known(queue).claim_statement(step, mark.shape), 7, BATCH, 60.0, *mark.arguments()
+            )
+            verdicts = [Verdict(lease, lifecycle.DONE, values={"result": "done"}) for lease in leases]
+            [flush] = flushes(verdicts, lambda: 1)
+            statement, arguments = store.settle_statement(flush)
+            settle = await explaining.cost(statement, *arguments)
+        finally:
+            await connection.close()
+
+    found = {
+        "claim": (claim.buffers / BATCH, claim.root["WAL Bytes"] / BATCH),
+        "settle": (settle.buffers / BATCH, settle.root["WAL Bytes"] / BATCH),
+    }
+    # A version of the row with its payload, its entries in the key's index and in ours, its pointer in the old version.
+    most = {"claim": (14.0, 660.0), "settle": (14.0, 520.0)}
+    over = {name for name, cost in found.items() if any(map(gt, cost, most[name]))}
+    assert not over, f"(pages, bytes of log) per row: {found}, not {most} at the most"
