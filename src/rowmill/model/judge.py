@@ -84,7 +84,7 @@ def outcome_of(answer: Any) -> Outcome:
             return Done()
         case Done() | Again() | Dead() | Cancel():
             return answer
-        case Mapping():
+        case dict() | Mapping():
             return Done(answer)
         case _:
             kind = type(answer).__name__
@@ -113,7 +113,7 @@ def with_values(verdict: Verdict, values: Any) -> Verdict:
     if not values:
         return tidy(verdict)
     lease = verdict.lease
-    if not isinstance(values, Mapping):
+    if not isinstance(values, (dict, Mapping)):
         return refuse(lease, "bad_values", f"values must be a mapping of columns, not {type(values).__name__}")
     named: dict[str, Any] = {}
     for name, value in values.items():

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar
 
 from sqlalchemy import Column, Table
@@ -150,7 +151,7 @@ class Queue(Generic[R]):
     def can_cancel(self) -> bool:
         return bool(self.vocabulary.cancelled)
 
-    @property
+    @cached_property
     def reserved(self) -> frozenset[str]:
         """Columns that belong to the engine: a handler may not set them."""
         own = {column.name for role, column in self.columns.items() if role not in ("created_at",)}

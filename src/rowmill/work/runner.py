@@ -108,25 +108,30 @@ class Runner:
 
     async def _call(self, argument: Any) -> Any:
         """What the handler returned, or the exception that it raised."""
-        limit = self.handler.timeout
-        scope = asyncio.timeout(limit)
         try:
-            if self._threads is None:
-                answer = self.handler.call(argument)
-            else:
-                answer = await self._in_thread(argument, limit)
-                if not inspect.isawaitable(answer):
-                    return answer
-            if limit is None:
-                return await answer
-            async with scope:
-                return await answer
-        except TimeoutError as error:
-            return HandlerTimeout(f"the handler took longer than {limit} s") if scope.expired() else error
+            if self.handler.timeout is None and self._threads is None:
+                return await self.handler.call(argument)
+            return await self._call_in_time(argument, self.handler.timeout)
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
             raise  # not about the row
         except BaseException as error:
             return error
+
+    async def _call_in_time(self, argument: Any, limit: float | None) -> Any:
+        """The same for a handler in threads, or with a time-out."""
+        if self._threads is None:
+            answer = self.handler.call(argument)
+        else:
+            answer = await self._in_thread(argument, limit)
+            if not inspect.isawaitable(answer):
+                return answer
+        try:
+            async with asyncio.timeout(limit) as scope:
+                return await answer
+        except TimeoutError:
+            if scope.expired():
+                raise HandlerTimeout(f"the handler took longer than {limit} s") from None
+            raise
 
     async def _in_thread(self, argument: Any, limit: float | None) -> Any:
         """A thread can't be stopped: past its time-out the row is judged, and the thread's own result ignored."""
