@@ -20,7 +20,7 @@ import sqlalchemy as sa
 import rowmill as rm
 from bench.server import bench_server
 from bench.tables import STATES, narrow
-from rowmill.store import upkeep
+from rowmill.store import fleet
 from rowmill.store.counts import depth
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ async def main() -> None:
             await mill.migrate(tables=True)
             for subject in (small, big):
                 await fill(mill, subject)
-            mill.store.worker = await mill.run(lambda c: upkeep.register(c, [small.queue, big.queue]))
+            mill.store.worker = await mill.run(lambda c: fleet.register(c, [small.queue, big.queue]))
             for _ in range(given.rounds):
                 for subject in (small, big):
                     await measure(mill, subject)

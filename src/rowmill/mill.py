@@ -24,7 +24,7 @@ from rowmill.model.queue import Queue as QueueModel
 from rowmill.model.retry import Retry
 from rowmill.model.words import Stage, States, vocabulary
 from rowmill.observe.events import Events, Observer
-from rowmill.store import dsn, enqueue, indexes, presence, schema, upkeep
+from rowmill.store import dsn, enqueue, fleet, indexes, presence, rescuing, schema
 from rowmill.store.open import open_store, parse_url
 from rowmill.store.port import CONNECTIONS, Disconnected, Store
 from rowmill.store.rows import Record
@@ -338,10 +338,10 @@ class Mill:
                 schema.check_version(connection)
                 for queue in chosen:
                     presence.check_table(connection, queue)
-                number = upkeep.register(connection, chosen)
+                number = fleet.register(connection, chosen)
                 for queue in chosen:
-                    upkeep.agree_on_words(connection, store.terms(queue), number)
-                return number, upkeep.sign_of_life(connection, number)
+                    fleet.agree_on_words(connection, store.terms(queue), number)
+                return number, fleet.sign_of_life(connection, number)
 
             with reachable(self.url):
                 number, paused = await store.run(sign_up)
@@ -369,7 +369,7 @@ class Mill:
                 # Without a database, nobody is told: others will see that our signs of life have ended.
                 with suppress(Disconnected, TimeoutError):
                     async with asyncio.timeout(SIGN_OFF_SECONDS):
-                        await store.run(lambda connection: upkeep.sign_off(connection, number))
+                        await store.run(lambda connection: fleet.sign_off(connection, number))
 
     async def drain(
         self,
@@ -386,8 +386,8 @@ class Mill:
             most = (settings or self.settings).rescue_most
             for queue in self._chosen(queues):
                 for step in queue.steps:
-                    sweep = partial(upkeep.rescue, terms=self.store.terms(queue), step=step, most=most, acquit=True)
-                    found = upkeep.Rescued(1)
+                    sweep = partial(rescuing.rescue, terms=self.store.terms(queue), step=step, most=most, acquit=True)
+                    found = rescuing.Rescued(1)
                     while found.returned or found.buried:
                         found = await self.store.run(sweep)
                         worker.report.rescued += found.returned

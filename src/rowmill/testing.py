@@ -17,8 +17,8 @@ from sqlalchemy import Connection
 
 from rowmill.mill import Mill, Queue
 from rowmill.model.lifecycle import UNFINISHED
+from rowmill.store.clauses import in_words
 from rowmill.store.schema import own_tables
-from rowmill.store.upkeep import in_words
 from rowmill.work.report import Report
 from rowmill.work.settings import WorkerSettings
 

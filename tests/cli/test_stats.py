@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from rowmill.mill import Queue
-from rowmill.store import activity, counts, estimate, upkeep
+from rowmill.store import activity, counts, estimate, tidying
 from rowmill.store.counts import Depth, How
 from rowmill.store.index_plans import index_plans
 from rowmill.store.schema import own_tables
@@ -83,7 +83,7 @@ def test_throughput_is_the_same_before_and_after_it_is_rolled_up(shell: Shell) -
 
     shell.do(age)
     before = of(shell, "files")["throughput"]
-    assert shell.do(upkeep.roll_up) > 0
+    assert shell.do(tidying.roll_up) > 0
 
     assert of(shell, "files")["throughput"] == before
     assert before["last_hour"] == {"done": 2}

@@ -12,7 +12,8 @@ from sqlalchemy import Column, MetaData, Table
 from rowmill import Lease, Mill, Queue
 from rowmill.model import lifecycle
 from rowmill.model.judge import Verdict, judge
-from rowmill.store import upkeep
+from rowmill.store import rescuing
+from rowmill.store.fleet import register
 from rowmill.store.port import Settled, Store
 from rowmill.store.schema import own_tables
 from rowmill.testing import Bench
@@ -71,9 +72,9 @@ class Member:
     async def release(self, *leases: Lease[Any], wait: float = 0.0) -> Settled:
         return await self.store.settle([Verdict(lease, lifecycle.RELEASE, wait) for lease in leases])
 
-    async def rescue(self, most: int = 100, stage: str | None = None) -> upkeep.Rescued:
+    async def rescue(self, most: int = 100, stage: str | None = None) -> rescuing.Rescued:
         terms, step = self.store.terms(self.queue), self.queue.step(stage)
-        return await self.store.run(lambda connection: upkeep.rescue(connection, terms, step, most))
+        return await self.store.run(lambda connection: rescuing.rescue(connection, terms, step, most))
 
     async def expire(self) -> None:
         """Let every lease run out."""
@@ -120,7 +121,7 @@ async def create(member: Member) -> None:
 
 
 async def sign_up(mill: Mill, queue: Queue[Any]) -> None:
-    mill.store.worker = await mill.run(lambda connection: upkeep.register(connection, [queue]))
+    mill.store.worker = await mill.run(lambda connection: register(connection, [queue]))
 
 
 @asynccontextmanager

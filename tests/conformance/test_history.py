@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from rowmill import Again, Cancel, Dead, Lease, Mill, PermanentError, Queue, Retry, States
 from rowmill.keep.keeper import Keeper
 from rowmill.observe.events import Events
-from rowmill.store import upkeep
+from rowmill.store import fleet, tidying
 from rowmill.store.moment import moment
 from rowmill.store.schema import own_tables
 from tests.conformance.fleet import Member, jobs, worker
@@ -86,10 +86,10 @@ async def test_throughput_is_added_up_by_the_minute(database_url: str) -> None:
         leases = await member.claim(6)
         await member.settle((leases[0], None), (leases[1], None), (leases[2], Dead("x")))
         await member.settle((leases[3], None))
-        assert await member.mill.run(upkeep.roll_up) == 0
+        assert await member.mill.run(tidying.roll_up) == 0
         assert await member.own("throughput") == []
         await age(member, "receipt", "at", 3600)
-        assert await member.mill.run(upkeep.roll_up) == 3
+        assert await member.mill.run(tidying.roll_up) == 3
         assert await member.own("receipt") == []
         found = {(entry.queue, entry.stage, entry.move): entry.rows for entry in await member.own("throughput")}
         assert found == {("jobs", "work", "done"): 3, ("jobs", "work", "dead"): 1}
@@ -105,7 +105,7 @@ async def test_a_second_roll_up_adds_to_the_first(database_url: str) -> None:
             own = own_tables(member.store.dialect.name).receipt
             old = sa.update(own).values(at=minute or moment(member.store.dialect.name, -3600))
             await member.mill.run(partial(run, old))
-            await member.mill.run(upkeep.roll_up)
+            await member.mill.run(tidying.roll_up)
             [entry] = await member.own("throughput")
             minute = entry.minute
         assert entry.rows == 2
@@ -115,18 +115,18 @@ async def test_old_history_is_tidied_away_in_bounded_batches(database_url: str) 
     async with worker(database_url, plain) as member:
         await member.put(*({} for _ in range(5)))
         await member.settle(*((lease, Dead("x")) for lease in await member.claim(5)))
-        assert await member.mill.run(lambda c: upkeep.tidy(c, 1000.0)) == 0
+        assert await member.mill.run(lambda c: tidying.tidy(c, 1000.0)) == 0
         await age(member, "attempt", "ended_at", 2000)
-        assert await member.mill.run(lambda c: upkeep.tidy(c, 1000.0, most=3)) == 3
-        assert await member.mill.run(lambda c: upkeep.tidy(c, 1000.0, most=3)) == 2
+        assert await member.mill.run(lambda c: tidying.tidy(c, 1000.0, most=3)) == 3
+        assert await member.mill.run(lambda c: tidying.tidy(c, 1000.0, most=3)) == 2
 
 
 async def test_history_that_grows_fast_is_tidied_away_as_fast(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full batch says that more is left: the next one goes with the next sign of life, not a minute later."""
-    monkeypatch.setattr(upkeep, "TIDY_MOST", 3)
-    monkeypatch.setattr(upkeep.tidy, "__defaults__", (3,))
+    monkeypatch.setattr(tidying, "TIDY_MOST", 3)
+    monkeypatch.setattr(tidying.tidy, "__defaults__", (3,))
     async with worker(database_url, plain) as member:
         await member.put(*({} for _ in range(8)))
         await member.settle(*((lease, Dead("x")) for lease in await member.claim(8)))
@@ -142,7 +142,7 @@ async def test_history_that_grows_fast_is_tidied_away_as_fast(
 async def test_a_living_worker_stays_known_however_short_history_is_kept(database_url: str) -> None:
     async with worker(database_url, plain) as member:
         await age(member, "worker", "seen_at", 20)
-        await member.mill.run(lambda connection: upkeep.tidy(connection, 0.0))
+        await member.mill.run(lambda connection: tidying.tidy(connection, 0.0))
         [known] = await member.own("worker")
         assert known.id == member.store.worker
 
@@ -178,7 +178,7 @@ async def test_a_worker_s_number_is_never_used_twice(database_url: str) -> None:
         first = member.store.worker
         own = own_tables(member.store.dialect.name).worker
         await member.mill.run(lambda connection: connection.execute(sa.delete(own)).close())
-        second = await member.mill.run(lambda connection: upkeep.register(connection, [member.queue]))
+        second = await member.mill.run(lambda connection: fleet.register(connection, [member.queue]))
         assert second > first
 
 
@@ -186,10 +186,10 @@ async def test_one_leads_and_another_takes_over(database_url: str) -> None:
     async with worker(database_url, plain) as member:
 
         async def lead(number: int) -> bool:
-            return await member.mill.run(lambda connection: upkeep.lead(connection, number, 30.0))
+            return await member.mill.run(lambda connection: fleet.lead(connection, number, 30.0))
 
         assert [await lead(1), await lead(2), await lead(1)] == [True, False, True]
         await age(member, "leader", "until", 1)
         assert [await lead(2), await lead(1)] == [True, False]
-        await member.mill.run(lambda connection: upkeep.sign_off(connection, 2))
+        await member.mill.run(lambda connection: fleet.sign_off(connection, 2))
         assert await lead(1)

@@ -4,14 +4,14 @@ import pytest
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill.store import pausing, upkeep
+from rowmill.store import fleet, pausing
 from rowmill.store.doctor import Limits, Severity
 from tests.doctor.conftest import WORDS, Clinic, jobs_table
 
 
 async def sign_up(clinic: Clinic) -> int:
     """A worker that lives."""
-    return await clinic.mill.run(lambda connection: upkeep.register(connection, list(clinic.mill.queues.values())))
+    return await clinic.mill.run(lambda connection: fleet.register(connection, list(clinic.mill.queues.values())))
 
 
 async def test_rows_in_progress_whose_lease_ran_out_long_ago(clinic: Clinic) -> None:
@@ -53,7 +53,7 @@ async def test_ready_rows_and_nobody_there(clinic: Clinic) -> None:
 
     number = await sign_up(clinic)
     assert await clinic.audit() == []
-    await clinic.mill.run(lambda connection: upkeep.sign_off(connection, number))
+    await clinic.mill.run(lambda connection: fleet.sign_off(connection, number))
 
     assert (await clinic.only()).code == "no_worker"
 

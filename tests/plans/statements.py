@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from rowmill import InOrder, Mill, Order, Queue, Retry
 from rowmill.model.lifecycle import AGAIN, DIE, DONE, RELEASE, Move
-from rowmill.store import counts, operate, order_sql, upkeep
+from rowmill.store import counts, operate, order_sql, rescuing
 from rowmill.store import postgres_sql as sql
 from rowmill.store.filters import Filter
 from rowmill.store.postgres import PostgresStore
@@ -250,7 +250,7 @@ async def upkeep_statements(mill: Mill) -> list[Statement]:
     terms, step = mill.store.terms(PLAIN), PLAIN.steps[0]
     running, finished = frozenset({index(PLAIN, "running")}), frozenset({index(PLAIN, "finished")})
     depth = await recorded(mill, lambda m: m.run(lambda c: counts.depth(c, terms, 1000)))
-    rescue = await recorded(mill, lambda m: m.run(lambda c: upkeep.rescue(c, terms, step, 500)))
+    rescue = await recorded(mill, lambda m: m.run(lambda c: rescuing.rescue(c, terms, step, 500)))
     prune = await recorded(
         mill, lambda m: operate.prune(m.store, PLAIN, Filter(), timedelta(seconds=ROWS - 5000), batch=500)
     )

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, MetaData, Table
 
 from rowmill import InOrder, Mill, Order, Queue, Retry, Stage, States
-from rowmill.store import upkeep
+from rowmill.store import fleet
 from rowmill.store.open import open_store
 from rowmill.store.port import Store
 from rowmill.store.postgres import PostgresStore
@@ -100,7 +100,7 @@ class Arena:
         self.connection = self._engine.connect()
         for store in self.stores:
             self.run(store.open())
-            store.worker = self.run(store.run(lambda c: upkeep.register(c, [self.queue])))
+            store.worker = self.run(store.run(lambda c: fleet.register(c, [self.queue])))
         return self
 
     def __exit__(

@@ -25,7 +25,7 @@ from sqlalchemy import Connection
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
 from rowmill.model.lifecycle import MOVES
-from rowmill.store import operate, postgres, upkeep, watermark
+from rowmill.store import operate, postgres, rescuing, watermark
 from rowmill.store.filters import Filter
 from rowmill.store.line import Line
 from rowmill.store.port import Disconnected, Store
@@ -288,12 +288,12 @@ class LifecycleMachine(RuleBasedStateMachine):
         words = [self.model.rescue(row, stage) for row in expected]
         terms = store.terms(self.queue)
 
-        def sweep(connection: Connection) -> upkeep.Rescued:
+        def sweep(connection: Connection) -> rescuing.Rescued:
             between: Any = connection if meanwhile is None else BeforeUpdate(connection, meanwhile)
-            return upkeep.rescue(between, terms, step, most)
+            return rescuing.rescue(between, terms, step, most)
 
         buried = words.count("dead")
-        assert self.arena.run(store.run(sweep)) == upkeep.Rescued(len(words) - buried, buried)
+        assert self.arena.run(store.run(sweep)) == rescuing.Rescued(len(words) - buried, buried)
 
     @rule(worker=workers, keys=some_keys, batch=few)
     def cancel(self, worker: int, keys: set[int], batch: int) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 import rowmill as rm
 from rowmill.store.filters import Filter
 from rowmill.store.operate import requeue
-from rowmill.store.upkeep import Rescued
+from rowmill.store.rescuing import Rescued
 from tests.conformance.fleet import Member, fleet, worker
 from tests.systems.tables import articles, companies, entities, files, outbox
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Connection, MetaData, Table
 
 from rowmill import Mill, Queue, Report, Stage, States, Worker, WorkerSettings
-from rowmill.store import upkeep
+from rowmill.store import rescuing
 from rowmill.store.schema import own_tables
 
 MOMENT = sa.DateTime(timezone=True)
@@ -104,9 +104,9 @@ class Shop:
         """Take a running job away from its worker, as a rescue and another claim would."""
         await self.sql(f"UPDATE job SET lease = 77 WHERE id = {key}")
 
-    async def rescue(self) -> upkeep.Rescued:
+    async def rescue(self) -> rescuing.Rescued:
         terms, step = self.mill.store.terms(self.jobs), self.jobs.step()
-        found: upkeep.Rescued = await self.run(lambda connection: upkeep.rescue(connection, terms, step, 1000))
+        found: rescuing.Rescued = await self.run(lambda connection: rescuing.rescue(connection, terms, step, 1000))
         return found
 
     async def drain(self, **settings: Any) -> Report:

@@ -8,7 +8,7 @@ import pytest
 from rowmill import Lease
 from rowmill.keep.keeper import Keeper
 from rowmill.observe.events import Events
-from rowmill.store import upkeep
+from rowmill.store import rescuing
 from rowmill.store.port import Disconnected
 from tests.work.shop import WORDS, job_table, shop_on, soon, until
 
@@ -36,9 +36,9 @@ class Sweeps(Keeper):
 
     swept = 0
 
-    async def rescue(self) -> upkeep.Rescued:
+    async def rescue(self) -> rescuing.Rescued:
         self.swept += 1
-        return upkeep.Rescued()
+        return rescuing.Rescued()
 
 
 @pytest.mark.parametrize(("outage", "sweeps"), [(0, 1), (3, 0)])

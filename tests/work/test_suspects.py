@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rowmill import Lease, Retry, fixed
-from rowmill.store import upkeep
+from rowmill.store import rescuing
 from rowmill.work import station
 from tests.work.shop import SECONDS, Shop, shop_on, soon, until
 
@@ -32,11 +32,11 @@ async def expire(shop: Shop) -> None:
     await shop.sql(f"UPDATE job SET leased_until = {past} WHERE state = 'running'")
 
 
-async def acquit(shop: Shop) -> upkeep.Rescued:
+async def acquit(shop: Shop) -> rescuing.Rescued:
     """A sweep as the fleet's own."""
     terms, step = shop.mill.store.terms(shop.jobs), shop.jobs.step()
-    sweep = partial(upkeep.rescue, terms=terms, step=step, most=100, acquit=True)
-    found: upkeep.Rescued = await shop.run(sweep)
+    sweep = partial(rescuing.rescue, terms=terms, step=step, most=100, acquit=True)
+    found: rescuing.Rescued = await shop.run(sweep)
     return found
 
 
@@ -136,7 +136,7 @@ async def test_only_a_row_on_trial_is_buried_by_the_fleet(database_url: str) -> 
         await shop.sql("UPDATE job SET error = 'lease_expired' WHERE id = 2")
         await expire(shop)
 
-        assert await acquit(shop) == upkeep.Rescued(returned=1, buried=1)
+        assert await acquit(shop) == rescuing.Rescued(returned=1, buried=1)
         rows = await shop.rows()
         assert (rows[1].state, rows[1].attempts, rows[1].lease) == ("waiting", 2, None)
         assert (rows[2].state, rows[2].attempts, rows[2].error) == ("dead", 3, "lease_expired_max_attempts")
@@ -149,7 +149,7 @@ async def test_a_row_with_a_single_attempt_is_never_tried_again(database_url: st
         await shop.sql("UPDATE job SET state = 'running', attempts = 1, lease = 5")
         await expire(shop)
 
-        assert await acquit(shop) == upkeep.Rescued(buried=1)
+        assert await acquit(shop) == rescuing.Rescued(buried=1)
 
 
 async def test_a_suspect_whose_lease_is_gone_does_not_begin(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,7 +287,7 @@ async def test_an_error_around_a_suspect_ends_the_worker(database_url: str, monk
 
         await shop.put(1)
         await crash(shop, 1, attempts=2)
-        monkeypatch.setattr(upkeep, "on_trial", broken)
+        monkeypatch.setattr(rescuing, "on_trial", broken)
         with pytest.raises(ZeroDivisionError):
             await shop.drain()
 

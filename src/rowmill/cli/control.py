@@ -13,13 +13,13 @@ from rowmill.cli.exits import Exit
 from rowmill.cli.options import AppOption, JsonOption, QueueArgument, UrlOption, YesOption
 from rowmill.cli.output import emit, progress
 from rowmill.mill import Mill, Queue
-from rowmill.store import pausing, schema, targets, upkeep
+from rowmill.store import pausing, rescuing, schema, targets
 from rowmill.store.filters import known_stage
 from rowmill.store.index_facts import IndexState, bare_name, index_states
 from rowmill.store.indexes import has_wake_trigger, queue_indexes
 from rowmill.store.presence import has_table
+from rowmill.store.rescuing import Rescued
 from rowmill.store.targets import Preview
-from rowmill.store.upkeep import Rescued
 
 SWEEP = 500
 """Rows that are rescued in one transaction."""
@@ -126,7 +126,7 @@ def rescue(
     found = asyncio.run(mill.run(lambda connection: expired(connection, mill, chosen), write=False))
     if not agreed(found, "rescue", names, yes=yes, dry_run=dry_run, json=json):
         return
-    done = asyncio.run(rescuing(mill, chosen, found.rows))
+    done = asyncio.run(sweep(mill, chosen, found.rows))
     data: dict[str, Any] = {"queue": names, "command": "rescue", "changed": done.returned + done.buried}
     data |= {"returned": done.returned, "buried": done.buried, "dry_run": False}
     emit(data, json, f"rescue: {done.returned:,} rows returned, {done.buried:,} buried, of {names}")
@@ -142,7 +142,7 @@ def expired(connection: Connection, mill: Mill, queues: list[Queue[Any]]) -> Pre
     return Preview(sum(look.rows for look in looks), any(look.capped for look in looks), keys)
 
 
-async def rescuing(mill: Mill, queues: list[Queue[Any]], rows: int) -> Rescued:
+async def sweep(mill: Mill, queues: list[Queue[Any]], rows: int) -> Rescued:
     returned = buried = 0
     async with mill.opened() as store:
         with progress("rescue", rows) as tick:
@@ -151,7 +151,7 @@ async def rescuing(mill: Mill, queues: list[Queue[Any]], rows: int) -> Rescued:
                 for step in queue.steps:
                     found = Rescued(1)
                     while found.returned or found.buried:
-                        found = await store.run(partial(upkeep.rescue, terms=terms, step=step, most=SWEEP))
+                        found = await store.run(partial(rescuing.rescue, terms=terms, step=step, most=SWEEP))
                         returned, buried = returned + found.returned, buried + found.buried
                         tick(returned + buried)
                 store.forget(queue)

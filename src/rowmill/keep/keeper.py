@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from rowmill.model.queue import Queue
 from rowmill.observe.events import Events
-from rowmill.store import upkeep
+from rowmill.store import fleet, rescuing, tidying
 from rowmill.store.port import Disconnected, Store
 
 TIDY_EVERY = 60.0
@@ -75,21 +75,21 @@ class Keeper:
 
     async def tick(self, now: float) -> None:
         """One sign of life, and, as the leader, what is due."""
-        self._paused = await self._store.run(lambda c: upkeep.sign_of_life(c, self._worker))
+        self._paused = await self._store.run(lambda c: fleet.sign_of_life(c, self._worker))
         term = self._heartbeat * 5
-        if not await self._store.run(lambda c: upkeep.lead(c, self._worker, term, self._office)):
+        if not await self._store.run(lambda c: fleet.lead(c, self._worker, term, self._office)):
             return
         if now >= self._rescue_at:
             self._rescue_at = now + self._rescue_every
             await self.rescue()
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_EVERY
-            await self._store.run(upkeep.roll_up)
-            gone = await self._store.run(lambda c: upkeep.tidy(c, self._keep_history))
-            if gone >= upkeep.TIDY_MOST:  # more is left, and may come faster than once a minute takes it away
+            await self._store.run(tidying.roll_up)
+            gone = await self._store.run(lambda c: tidying.tidy(c, self._keep_history))
+            if gone >= tidying.TIDY_MOST:  # more is left, and may come faster than once a minute takes it away
                 self._tidy_at = now
 
-    async def rescue(self) -> upkeep.Rescued:
+    async def rescue(self) -> rescuing.Rescued:
         """One sweep over every stage, bounded. A queue that can't be swept keeps no other waiting."""
         returned = buried = 0
         for queue in self._queues:
@@ -103,14 +103,14 @@ class Keeper:
             buried += found.buried
             if found.returned:
                 await self._store.rouse([queue])
-        return upkeep.Rescued(returned, buried)
+        return rescuing.Rescued(returned, buried)
 
-    async def _rescue(self, queue: Queue[Any]) -> upkeep.Rescued:
+    async def _rescue(self, queue: Queue[Any]) -> rescuing.Rescued:
         returned = buried = 0
         terms = self._store.terms(queue)
         for step in queue.steps:
             # A process that was frozen finds its own leases expired, and their handlers alive.
-            sweep = partial(upkeep.rescue, terms=terms, step=step, most=self._rescue_most)
+            sweep = partial(rescuing.rescue, terms=terms, step=step, most=self._rescue_most)
             found = await self._store.run(partial(sweep, sparing=self.holding(), acquit=True))
             if found.returned or found.buried:
                 self._events.rescued(queue.name, step.name, found.returned, found.buried)
@@ -119,4 +119,4 @@ class Keeper:
                 self._events.unrescued(queue.name, step.name, found.refused)
             returned += found.returned
             buried += found.buried
-        return upkeep.Rescued(returned, buried)
+        return rescuing.Rescued(returned, buried)

@@ -12,11 +12,11 @@ from sqlalchemy import Connection
 from rowmill.model.queue import Queue
 from rowmill.model.words import Step
 from rowmill.store import order_sql
+from rowmill.store.fleet import ALIVE_SECONDS
 from rowmill.store.index_plans import index_plans
 from rowmill.store.moment import as_moment, moment
 from rowmill.store.schema import own_tables
 from rowmill.store.terms import Terms
-from rowmill.store.upkeep import ALIVE_SECONDS
 
 MOST_LEVELS = 50
 """Priorities that are looked at for the oldest row."""

@@ -9,13 +9,13 @@ from sqlalchemy import Connection
 
 from rowmill.model.errors import UnknownRow
 from rowmill.model.lease import worker_of
+from rowmill.store.clauses import keys_in
 from rowmill.store.filters import Filter
 from rowmill.store.keys import parse_key, scalar
 from rowmill.store.lexicon import UNKNOWN, Lexicon
 from rowmill.store.moment import as_moment
 from rowmill.store.schema import own_tables
 from rowmill.store.terms import Terms
-from rowmill.store.upkeep import keys_in
 
 MOST_HISTORY = 100
 TIMES = ("available_at", "leased_until", "finished_at")

@@ -13,11 +13,11 @@ from rowmill.model.errors import BadRequest
 from rowmill.model.lifecycle import Kind
 from rowmill.model.queue import Queue
 from rowmill.model.words import Step
+from rowmill.store.clauses import in_words, keys_in
 from rowmill.store.keys import key_text_sql, parse_key
 from rowmill.store.lexicon import Lexicon
 from rowmill.store.schema import own_tables
 from rowmill.store.terms import Terms, bare
-from rowmill.store.upkeep import in_words, keys_in
 
 When = timedelta | datetime
 """A time: so long ago, by the database's clock, or a moment."""

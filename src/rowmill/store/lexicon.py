@@ -7,8 +7,8 @@ import sqlalchemy as sa
 from rowmill.model.errors import BadRequest
 from rowmill.model.lifecycle import Kind
 from rowmill.model.words import Word, as_value
+from rowmill.store.clauses import in_words
 from rowmill.store.terms import Terms, bare
-from rowmill.store.upkeep import in_words
 
 UNKNOWN = "unknown"
 """What a state is called that the lifecycle does not know."""

@@ -18,6 +18,7 @@ from sqlalchemy.types import NULLTYPE
 
 from rowmill.model.lifecycle import CANCEL, REQUEUE, Kind
 from rowmill.model.queue import Queue
+from rowmill.store.clauses import assigned, raw_key, raw_key_in
 from rowmill.store.filters import Filter, known_stage
 from rowmill.store.history import last_failed_stages
 from rowmill.store.keys import Key
@@ -26,7 +27,6 @@ from rowmill.store.port import Store
 from rowmill.store.rows import RowLoader
 from rowmill.store.targets import Condition, cancellable, prunable, requeueable
 from rowmill.store.terms import Terms
-from rowmill.store.upkeep import assigned, raw_key, raw_key_in
 
 BATCH = 1000
 Progress = Callable[[int], None]

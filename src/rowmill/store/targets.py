@@ -8,11 +8,11 @@ from sqlalchemy import Connection
 
 from rowmill.model.errors import BadRequest
 from rowmill.model.lifecycle import CLAIMABLE, FINAL, Kind
+from rowmill.store.clauses import in_words
 from rowmill.store.filters import Filter, changed
 from rowmill.store.keys import scalar
 from rowmill.store.lexicon import Lexicon
 from rowmill.store.terms import Terms
-from rowmill.store.upkeep import in_words
 
 Condition = sa.ColumnElement[bool]
 

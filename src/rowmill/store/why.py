@@ -13,11 +13,11 @@ from rowmill.model.words import Step
 from rowmill.store import activity, pausing
 from rowmill.store.activity import seconds_between
 from rowmill.store.browse import RowView, find_row, history
+from rowmill.store.clauses import in_words, keys_in
 from rowmill.store.keys import parse_key, scalar
 from rowmill.store.lexicon import Lexicon
 from rowmill.store.moment import as_moment
 from rowmill.store.terms import Terms
-from rowmill.store.upkeep import in_words, keys_in
 
 
 class Reason(StrEnum):

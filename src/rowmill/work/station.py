@@ -16,7 +16,7 @@ from rowmill.model.lease import Lease
 from rowmill.model.queue import Handler, Queue
 from rowmill.model.words import Step
 from rowmill.observe.events import Events
-from rowmill.store import upkeep
+from rowmill.store import rescuing
 from rowmill.store.port import Disconnected, Store
 from rowmill.work.hand import Hand
 from rowmill.work.pace import Pace
@@ -245,9 +245,9 @@ class Station:
         can't be noted must not begin: it would be acquitted, and kill workers for ever."""
         try:
             terms = self._store.terms(self.queue)
-            noted = await self._store.run(partial(upkeep.on_trial, terms=terms, lease=lease))
+            noted = await self._store.run(partial(rescuing.on_trial, terms=terms, lease=lease))
         except DBAPIError as error:
-            if upkeep.is_refusal(error):
+            if rescuing.is_refusal(error):
                 why = f"the table does not let its last attempt be noted: {type(error.orig).__name__}"
                 self._settler.put(refuse(lease, "move_refused", why))
             else:

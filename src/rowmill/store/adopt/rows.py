@@ -11,10 +11,10 @@ from rowmill.store.adopt.fill import Fill
 from rowmill.store.adopt.look import Look, samples
 from rowmill.store.adopt.plan_words import word_text
 from rowmill.store.adopt.times import sorts_wrongly
+from rowmill.store.clauses import in_words
 from rowmill.store.index_facts import IndexState, index_states
 from rowmill.store.indexes import queue_indexes
 from rowmill.store.terms import Terms, bare
-from rowmill.store.upkeep import in_words
 
 
 def fills(

@@ -1,0 +1,45 @@
+"""A queue's keys, states and moves as SQLAlchemy expressions, for the statements that are not hot."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.types import NULLTYPE
+
+from rowmill.model.lifecycle import Move
+from rowmill.model.words import Step, Word
+from rowmill.store.terms import Terms
+
+
+def raw_key(terms: Terms) -> list["sa.ColumnElement[Any]"]:
+    """The columns of the key, as the driver gives them: see `RowLoader.raw_key`."""
+    return [sa.literal_column(f"{terms.table}.{name}") for name in terms.keys]
+
+
+def raw_key_in(terms: Terms, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnElement[bool]":
+    """Rows with these keys. The values go without a type, so that the server gives them that of their column."""
+    columns = raw_key(terms)
+    values = [[sa.literal(part, NULLTYPE) for part in key] for key in keys]
+    if len(columns) == 1:
+        return columns[0].in_([parts[0] for parts in values])
+    return sa.tuple_(*columns).in_([sa.tuple_(*parts) for parts in values])
+
+
+def keys_in(terms: Terms, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnElement[bool]":
+    columns = terms.queue.key
+    if len(columns) == 1:
+        return columns[0].in_([key[0] for key in keys])
+    return sa.tuple_(*columns).in_(keys)
+
+
+def in_words(terms: Terms, words: Sequence[Word]) -> "sa.ColumnElement[bool]":
+    """`state IN (…)` with literal words, so that partial indexes serve it."""
+    return sa.literal_column(terms.is_in(words, f"{terms.table}."))
+
+
+def assigned(terms: Terms, move: Move, step: Step, error: str = "") -> dict[Any, Any]:
+    """What a move writes, for `update().values(…)`."""
+    text = terms.text(error)
+    by_name = {terms.name(column): column for column in terms.queue.table.columns}
+    pairs = terms.assignments(move, step, error=text, code=text)
+    return {by_name[name]: sa.literal_column(value) for name, value in pairs}

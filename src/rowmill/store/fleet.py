@@ -1,0 +1,108 @@
+"""Workers among each other: they sign up, give signs of life, lead, and agree on words.
+
+Every function takes a connection in a transaction.
+"""
+
+import json
+import os
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from rowmill.model.errors import DeclarationError
+from rowmill.model.queue import Queue
+from rowmill.store.dialect_insert import insert_of
+from rowmill.store.moment import moment
+from rowmill.store.schema import WAKE_LOCK, full_name, own_tables
+from rowmill.store.terms import Terms
+
+ALIVE_SECONDS = 30.0
+
+
+def register(connection: Connection, queues: Sequence[Queue[Any]]) -> int:
+    """Sign up: answers the number of this worker, which no other ever had."""
+    own = own_tables(connection.dialect.name)
+    now = moment(connection.dialect.name)
+    number: int = connection.execute(
+        sa.insert(own.worker)
+        .values(
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            queues=", ".join(queue.name for queue in queues),
+            started_at=now,
+            seen_at=now,
+        )
+        .returning(own.worker.c.id)
+    ).scalar_one()
+    return number
+
+
+def sign_of_life(connection: Connection, worker: int) -> set[tuple[str, str]]:
+    """Say that we live; answers what is paused, as (queue, stage), the stage empty for all of them."""
+    own = own_tables(connection.dialect.name)
+    now = moment(connection.dialect.name)
+    connection.execute(sa.update(own.worker).where(own.worker.c.id == worker).values(seen_at=now))
+    return {(row.queue, row.stage) for row in connection.execute(sa.select(own.pause.c.queue, own.pause.c.stage))}
+
+
+def sign_off(connection: Connection, worker: int) -> None:
+    own = own_tables(connection.dialect.name)
+    now = moment(connection.dialect.name)
+    connection.execute(sa.update(own.worker).where(own.worker.c.id == worker).values(seen_at=now, stopped_at=now))
+    connection.execute(sa.delete(own.leader).where(own.leader.c.worker == worker))
+    connection.execute(sa.delete(own.words).where(own.words.c.worker == worker))
+
+
+def lead(connection: Connection, worker: int, seconds: float, name: str = "upkeep") -> bool:
+    """Try to be the one that does the upkeep, or stay it. Decided by one row and the database's clock."""
+    own = own_tables(connection.dialect.name)
+    dialect = connection.dialect.name
+    taken = connection.execute(
+        sa.update(own.leader)
+        .where(own.leader.c.name == name)
+        .where(sa.or_(own.leader.c.worker == worker, own.leader.c.until < moment(dialect)))
+        .values(worker=worker, until=moment(dialect, seconds))
+    ).rowcount
+    if taken:
+        return True
+    if connection.scalar(sa.select(own.leader.c.worker).where(own.leader.c.name == name)) is not None:
+        return False
+    first = insert_of(dialect)(own.leader).values(name=name, worker=worker, until=moment(dialect, seconds))
+    return connection.execute(first.on_conflict_do_nothing()).rowcount == 1
+
+
+def agree_on_words(connection: Connection, terms: Terms, worker: int) -> None:
+    """Refuse to start beside a living worker that has other words for the same table: each would take the
+    other's states for strangers."""
+    own, queue = own_tables(connection.dialect.name), terms.queue
+    ours = json.dumps(_words_of(terms), sort_keys=True)
+    name = full_name(queue.table, connection.dialect.name)
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(WAKE_LOCK, 1)))  # two may start at once
+    found = connection.execute(
+        sa.select(own.words.c.queue, own.words.c.words, own.worker.c.id, own.worker.c.host, own.worker.c.pid)
+        .join_from(own.words, own.worker, own.worker.c.id == own.words.c.worker)
+        .where(own.words.c.table_name == name, own.words.c.words != ours, own.worker.c.stopped_at.is_(None))
+        .where(own.worker.c.seen_at > moment(connection.dialect.name, -ALIVE_SECONDS))
+    ).first()
+    if found is not None:
+        raise DeclarationError(
+            queue.name,
+            [
+                f"worker {found.id} ({found.host}, process {found.pid}) works on table {name} as queue {found.queue} "
+                f"with other words: {found.words} there, {ours} here. "
+                "Use the same words in both, or stop that worker first"
+            ],
+        )
+    connection.execute(sa.insert(own.words).values(table_name=name, queue=queue.name, words=ours, worker=worker))
+
+
+def _words_of(terms: Terms) -> dict[str, list[str]]:
+    """Every meaning with its words, as they stand in the table."""
+    found: dict[str, list[str]] = {}
+    for word, meaning in terms.queue.vocabulary.meanings():
+        found.setdefault(meaning, []).append(terms.word(word).strip("'"))
+    return found

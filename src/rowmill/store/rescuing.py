@@ -1,0 +1,198 @@
+"""Rows of dead workers: given back, buried when no attempts are left, or acquitted when others may be to blame.
+
+Every function takes a connection in a transaction.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
+
+from rowmill.model.lease import Lease, worker_of
+from rowmill.model.lifecycle import BURY, PARK, RESCUE, Move
+from rowmill.model.words import Step
+from rowmill.store.clauses import assigned, in_words, raw_key, raw_key_in
+from rowmill.store.index_plans import index_plans
+from rowmill.store.moment import moment
+from rowmill.store.rows import RowLoader
+from rowmill.store.schema import own_tables
+from rowmill.store.terms import Terms
+
+PASSING = ("08", "25", "40", "53", "55", "57", "58", "XX")
+"""Classes of PostgreSQL's errors that are not about the row: another time it may go well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rescued:
+    returned: int = 0
+    buried: int = 0
+    refused: int = 0
+    """The table does not let them go: they stay as they are."""
+
+
+# served by: the partial index on running rows, (leased_until)
+def rescue(
+    connection: Connection,
+    terms: Terms,
+    step: Step,
+    most: int,
+    *,
+    sparing: Collection[int] = (),
+    acquit: bool = False,
+) -> Rescued:
+    """Give back rows of one stage whose lease has expired, or bury them when no attempts are left; not those under
+    the tokens of `sparing`: who asks knows that their handlers live.
+
+    With `acquit`, a row on its last attempt is buried only if it was `on_trial`, alone in its worker. Any other may
+    just have been near when its worker died: it gets its attempt back, and is tried alone the next time.
+
+    The guards are in the UPDATE itself: a row that was renewed or settled since it was looked at is not
+    touched. A row that runs without any lease (somebody else wrote the word) first gets one.
+    """
+    queue = terms.queue
+    until, held = queue.columns["leased_until"], queue.columns["lease"]
+    now: sa.ColumnElement[Any] = sa.literal_column(terms.now("leased_until"))
+    attempts = sa.func.coalesce(queue.columns["attempts"], 0)
+    with index_plans(connection):
+        _give_missing_leases(connection, terms, step, most)
+        found = connection.execute(
+            sa.select(*raw_key(terms), held.label("held"), attempts.label("made"))
+            .where(in_words(terms, step.running), until < now)
+            .where(*([sa.or_(held.is_(None), held.not_in(sorted(sparing)))] if sparing else []))
+            .order_by(until)
+            .limit(most)
+            .with_for_update(skip_locked=True, key_share=not terms.writes_a_key)
+        ).all()
+    if not found:
+        return Rescued()
+    try:
+        with connection.begin_nested():
+            return _give_back(connection, terms, step, found, acquit)
+    except DBAPIError as error:
+        if not is_refusal(error):
+            raise
+    return _one_by_one(connection, terms, step, found, acquit)
+
+
+def _give_missing_leases(connection: Connection, terms: Terms, step: Step, most: int) -> None:
+    queue = terms.queue
+    until = queue.columns["leased_until"]
+    keys = connection.execute(
+        sa.select(*raw_key(terms))
+        .where(in_words(terms, step.running), until.is_(None))
+        .order_by(until)
+        .limit(most)
+        .with_for_update(skip_locked=True, key_share=not terms.writes_a_key)
+    ).all()
+    if keys:
+        connection.execute(
+            sa.update(queue.table)
+            .where(raw_key_in(terms, [tuple(key) for key in keys]), in_words(terms, step.running), until.is_(None))
+            .values({until: sa.literal_column(terms.later("leased_until", repr(float(step.lease))))})
+        )
+
+
+def _give_back(connection: Connection, terms: Terms, step: Step, rows: Sequence[Any], acquit: bool) -> Rescued:
+    attempts = sa.func.coalesce(terms.queue.columns["attempts"], 0)
+    most = step.retry.attempts
+    acquitted = 0
+    if acquit and most > 1:
+        not_on_trial = terms.queue.columns["error"].is_(None)
+        acquitted = _rescue_as(PARK, connection, terms, step, rows, sa.and_(attempts >= most, not_on_trial))
+    return Rescued(
+        buried=_rescue_as(BURY, connection, terms, step, rows, attempts >= most),
+        returned=_rescue_as(RESCUE, connection, terms, step, rows, attempts < most) + acquitted,
+    )
+
+
+def _one_by_one(connection: Connection, terms: Terms, step: Step, rows: Sequence[Any], acquit: bool) -> Rescued:
+    """The table refuses to have a row back, as a unique key over open rows may: that one is buried, and does not
+    keep the others. One that can't even be buried stays as it is."""
+    returned = buried = refused = 0
+    for row in rows:
+        try:
+            with connection.begin_nested():
+                found = _give_back(connection, terms, step, [row], acquit)
+        except DBAPIError as error:
+            if not is_refusal(error):
+                raise
+            try:
+                with connection.begin_nested():
+                    found = Rescued(buried=_rescue_as(BURY, connection, terms, step, [row], sa.true()))
+            except DBAPIError as second:
+                if not is_refusal(second):
+                    raise
+                found = Rescued(refused=1)
+        returned += found.returned
+        buried += found.buried
+        refused += found.refused
+    return Rescued(returned, buried, refused)
+
+
+def _rescue_as(
+    move: Move,
+    connection: Connection,
+    terms: Terms,
+    step: Step,
+    rows: Sequence[Any],
+    guard: "sa.ColumnElement[bool]",
+) -> int:
+    queue, width = terms.queue, len(terms.queue.key)
+    until = queue.columns["leased_until"]
+    about = {tuple(row[:width]): row for row in rows}
+    changed = connection.execute(
+        sa.update(queue.table)
+        .where(raw_key_in(terms, list(about)), in_words(terms, step.running))
+        .where(until < sa.literal_column(terms.now("leased_until")), guard)
+        .values(assigned(terms, move, step, queue.crash.buried if move is BURY else queue.crash.requeued))
+        .returning(*raw_key(terms))
+    ).all()
+    _record_crashes(connection, terms, step, move, [about[tuple(row)] for row in changed])
+    return len(changed)
+
+
+def _record_crashes(connection: Connection, terms: Terms, step: Step, move: Move, rows: Sequence[Any]) -> None:
+    if not rows:
+        return
+    queue, own = terms.queue, own_tables(connection.dialect.name)
+    code = queue.crash.buried if move is BURY else queue.crash.requeued
+    key_of = RowLoader(terms).key_of
+    connection.execute(
+        sa.insert(own.attempt).values(ended_at=moment(connection.dialect.name)),
+        [
+            {
+                "queue": queue.name,
+                "key": queue.key_text(key_of(row[: len(queue.key)])),
+                "stage": step.name,
+                "attempt": row.made,
+                "worker": worker_of(row.held or 0),
+                "code": code,
+                "message": "the worker died, or was cut off, while it held the row",
+            }
+            for row in rows
+        ],
+    )
+
+
+# served by: the primary key
+def on_trial(connection: Connection, terms: Terms, lease: Lease[Any]) -> bool:
+    """Note on a running row that it begins its last attempt, alone: False if its lease is gone. The note is the
+    error of the crash that made it a suspect, which its claim has cleared."""
+    queue = terms.queue
+    noted = connection.execute(
+        sa.update(queue.table)
+        .where(raw_key_in(terms, [RowLoader(terms).raw_key(lease.record)]), queue.columns["lease"] == lease.token)
+        .values({queue.columns["error"]: sa.literal_column(terms.text(queue.crash.requeued))})
+    )
+    return noted.rowcount == 1
+
+
+def is_refusal(error: DBAPIError) -> bool:
+    """Does the database not take what is written, as opposed to being busy, away or in trouble?"""
+    state = getattr(error.orig, "sqlstate", None)
+    if state is not None:
+        return not str(state).startswith(PASSING)
+    return isinstance(error, (IntegrityError, DataError))
