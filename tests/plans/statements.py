@@ -15,7 +15,7 @@ from rowmill.store import counts, operate, order_sql, rescuing
 from rowmill.store import postgres_sql as sql
 from rowmill.store.filters import Filter
 from rowmill.store.postgres import PostgresStore
-from rowmill.store.postgres_sql import PostgresTerms
+from rowmill.store.postgres_terms import PostgresTerms
 from rowmill.store.watermark import Shape, Stretch
 
 ROWS = 1_000_000

@@ -12,7 +12,7 @@ import rowmill as rm
 from rowmill.model import lifecycle
 from rowmill.model.judge import Verdict
 from rowmill.store.postgres import PostgresStore
-from rowmill.store.postgres_sql import SESSION
+from rowmill.store.postgres_session import SESSION
 from rowmill.store.watermark import Watermark
 from tests.plans.plan import Plan
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection
 
-from rowmill.store.postgres_sql import SESSION
+from rowmill.store.postgres_session import SESSION
 
 
 @contextmanager

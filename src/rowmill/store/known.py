@@ -17,7 +17,7 @@ from rowmill.model.lease import Lease
 from rowmill.model.words import Step
 from rowmill.store import postgres_sql as sql
 from rowmill.store.flush import Flush
-from rowmill.store.postgres_sql import PostgresTerms, is_text
+from rowmill.store.postgres_terms import PostgresTerms, is_text
 from rowmill.store.rows import RowLoader
 from rowmill.store.terms import Terms, bare
 from rowmill.store.watermark import Position, Shape, Watermark

@@ -9,7 +9,7 @@ import asyncpg
 from sqlalchemy import Table
 
 from rowmill.store.port import Disconnected
-from rowmill.store.postgres_sql import SESSION
+from rowmill.store.postgres_session import SESSION
 
 CONNECT_SECONDS = 10.0
 STATEMENT_SECONDS = 60.0

@@ -30,7 +30,8 @@ from rowmill.store.line import BROKEN, CONNECT_SECONDS, Line, reason, refused_va
 from rowmill.store.listener import Listener
 from rowmill.store.loading import records_of
 from rowmill.store.port import CONNECTIONS, Condemned, Disconnected, Settled
-from rowmill.store.postgres_sql import PostgresTerms
+from rowmill.store.postgres_session import ALIVE
+from rowmill.store.postgres_terms import PostgresTerms
 from rowmill.store.presence import claim_refused
 from rowmill.store.schema import SCHEMA
 
@@ -58,7 +59,7 @@ class Refused(Exception):
 def keep_alive(connection: Any, _record: Any) -> None:
     """Give a session of a driver without parameters for the server its settings."""
     with connection.cursor() as cursor:
-        cursor.execute("; ".join(f"SET {name} = '{value}'" for name, value in sql.ALIVE.items()))
+        cursor.execute("; ".join(f"SET {name} = '{value}'" for name, value in ALIVE.items()))
     connection.commit()
 
 
@@ -86,7 +87,7 @@ class PostgresStore:
             self.url.set(drivername="postgresql+asyncpg", query={}),
             pool_pre_ping=True,
             isolation_level=ISOLATION,
-            connect_args=dsn.for_engine(self.url) | {"timeout": CONNECT_SECONDS, "server_settings": sql.ALIVE},
+            connect_args=dsn.for_engine(self.url) | {"timeout": CONNECT_SECONDS, "server_settings": ALIVE},
             **pool,
         )
 

@@ -19,7 +19,7 @@ from rowmill.store.adopt import lexicon
 from rowmill.store.adopt.guess import States, Wishes
 from rowmill.store.adopt.look import Look
 from rowmill.store.adopt.roles import NULLABLE, Roles
-from rowmill.store.postgres_sql import PostgresTerms
+from rowmill.store.postgres_terms import PostgresTerms
 from rowmill.store.sqlite_sql import SqliteTerms
 from rowmill.store.terms import Terms
 

@@ -16,7 +16,8 @@ from rowmill.store.adopt.plan_words import allow_words
 from rowmill.store.doctor.finding import Finding, Patient, Severity
 from rowmill.store.index_facts import IndexState, bare_name, index_states
 from rowmill.store.indexes import has_wake_trigger, queue_indexes, ready_index
-from rowmill.store.postgres_sql import PostgresTerms
+from rowmill.store.postgres_session import SESSION
+from rowmill.store.postgres_terms import PostgresTerms
 from rowmill.store.sqlite_sql import SqliteTerms
 from rowmill.store.watermark import STRETCHES, Shape, Stretch, Watermark
 
@@ -132,7 +133,7 @@ def _explain_postgres(patient: Patient, statement: str, served_by: tuple[str, ..
     name_of_plan = f"rowmill_doctor_{secrets.token_hex(8)}"
     places = max(map(int, re.findall(r"\$(\d+)", statement)), default=0)
     with connection.begin_nested() as trial:
-        for name, value in (*postgres_sql.SESSION.items(), ("plan_cache_mode", "force_generic_plan")):
+        for name, value in (*SESSION.items(), ("plan_cache_mode", "force_generic_plan")):
             if name.startswith(("enable_", "jit", "plan_")):
                 raw_sql.run(connection, f"SET LOCAL {name} = {value}")
         raw_sql.run(connection, f"PREPARE {name_of_plan} AS {statement}")

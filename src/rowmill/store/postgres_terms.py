@@ -1,0 +1,98 @@
+"""A queue in PostgreSQL's words: its times, its locks, and the types in which values travel."""
+
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column
+from sqlalchemy.dialects.postgresql import CITEXT, INTERVAL
+from sqlalchemy.dialects.postgresql.base import PGDialect
+from sqlalchemy.engine import Dialect
+
+from rowmill.store.terms import Terms, bare
+
+NOW = "statement_timestamp()"
+
+TRAVELS_AS_ITSELF = (
+    sa.Integer, sa.Numeric, sa.Float, sa.Boolean, sa.DateTime, sa.Date, sa.Time, INTERVAL, sa.Uuid,
+    sa.LargeBinary, sa.JSON,
+)  # fmt: skip
+"""Types whose values go to the server as an array of that type. Others go as text and are cast there."""
+
+PLAIN: Dialect = PGDialect()  # type: ignore[no-untyped-call]
+"""PostgreSQL without a driver: reads JSON from text."""
+FLOAT8, NUMERIC = 701, 1700
+"""The server's numbers for these types, by which SQLAlchemy reads them."""
+
+
+class PostgresTerms(Terms):
+    """A queue in PostgreSQL's words."""
+
+    nulls_first = " NULLS FIRST"
+
+    @property
+    def table(self) -> str:
+        return self.preparer.format_table(self.queue.table)
+
+    def parameter(self, place: int) -> str:
+        return f"${place}"
+
+    @property
+    def lock(self) -> str:
+        """The lock that our UPDATE takes anyway. A stronger one would pass over rows to which an open transaction
+        refers by a foreign key: they could not be claimed, nor their leases renewed."""
+        return "FOR UPDATE" if self.writes_a_key else "FOR NO KEY UPDATE"
+
+    def moment(self, column: "Column[Any]", wait: str | None = None) -> str:
+        kind = bare(column, self.dialect)
+        if isinstance(kind, sa.DateTime):
+            at = NOW if wait is None else f"{NOW} + {wait} * interval '1 second'"
+            return at if kind.timezone else f"(({at}) AT TIME ZONE 'UTC')"
+        unit = 1000 if self.queue.epoch == "ms" else 1
+        seconds = f"extract(epoch FROM {NOW})" + ("" if wait is None else f" + {wait}")
+        number = f"({seconds}) * {unit}"
+        return f"floor({number})::bigint" if isinstance(kind, sa.Integer) else f"({number})::numeric"
+
+    def shifted(self, column: "Column[Any]", seconds: float) -> str:
+        if isinstance(bare(column, self.dialect), sa.DateTime):
+            return f"{self.name(column)} + {float(seconds)!r} * interval '1 second'"
+        return f"{self.name(column)} + {float(seconds) * (1000 if self.queue.epoch == 'ms' else 1)!r}"
+
+    def attempts_plus(self, n: int) -> str:
+        count = f"coalesce({self.attempts}, 0)"
+        return f"{count} + {n}" if n > 0 else f"greatest({count} - {-n}, 0)"
+
+    def type_of(self, column: "Column[Any]") -> str:
+        """The type in which values of a column travel."""
+        impl = bare(column, self.dialect)
+        return str(impl.compile(self.dialect)) if isinstance(impl, TRAVELS_AS_ITSELF) else "text"
+
+    def key_type(self, column: "Column[Any]") -> str:
+        """The type in which a column of the key is compared, so that its index serves."""
+        impl = bare(column, self.dialect)
+        if not is_text(impl) or isinstance(impl, CITEXT):
+            return str(impl.compile(self.dialect))
+        return "bpchar" if isinstance(impl, sa.CHAR) else "text"
+
+    def cast(self, column: "Column[Any]", value: str) -> str:
+        """A travelled value in the column's own type. Text is left to the assignment: a cast would cut it to the
+        column's length without a word."""
+        impl = bare(column, self.dialect)
+        if is_text(impl) or isinstance(impl, TRAVELS_AS_ITSELF):
+            return value
+        return f"{value}::{impl.compile(self.dialect)}"
+
+    def reader(self, column: "Column[Any]") -> Callable[[Any], Any] | None:
+        impl = bare(column, self.dialect)
+        while isinstance(impl, sa.ARRAY):
+            impl = impl.item_type
+        if isinstance(impl, sa.JSON):
+            # SQLAlchemy has its asyncpg decode JSON; ours does not, so that a row is decoded when it is looked at.
+            return column.type.dialect_impl(PLAIN).result_processor(PLAIN, None)
+        number = FLOAT8 if isinstance(impl, sa.Float) else NUMERIC
+        return column.type.dialect_impl(self.dialect).result_processor(self.dialect, number)
+
+
+def is_text(impl: "sa.types.TypeEngine[Any]") -> bool:
+    """Is a column of this type text to the server? An enum without a type of its own is."""
+    return isinstance(impl, sa.String) and not (isinstance(impl, sa.Enum) and impl.native_enum)
