@@ -1,4 +1,4 @@
-"""PostgreSQL: claims, settles and renewals over asyncpg, on connections of their own."""
+"""The PostgreSQL store: claims, settles and renewals over asyncpg, on connections of their own."""
 
 import asyncio
 import random
@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import asyncpg
 import sqlalchemy as sa
-from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import URL
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from rowmill.model import lease as leases_of
 from rowmill.model.errors import DatabaseUnreachable
@@ -21,16 +21,16 @@ from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
 from rowmill.model.queue import Queue
 from rowmill.model.words import Step
-from rowmill.store import dsn, order_sql
+from rowmill.store import dsn, postgres_claims
 from rowmill.store import postgres_sql as sql
 from rowmill.store.flush import Flush, flushes
 from rowmill.store.history import crashed_keys
 from rowmill.store.known import Known
-from rowmill.store.line import BROKEN, CONNECT_SECONDS, Line, reason, refused_values
+from rowmill.store.line import BROKEN, Line, reason, refused_values
 from rowmill.store.listener import Listener
 from rowmill.store.loading import records_of
 from rowmill.store.port import CONNECTIONS, Condemned, Disconnected, Settled
-from rowmill.store.postgres_session import ALIVE
+from rowmill.store.postgres_engines import async_engine, sync_engine
 from rowmill.store.postgres_terms import PostgresTerms
 from rowmill.store.presence import claim_refused
 from rowmill.store.schema import SCHEMA
@@ -42,25 +42,11 @@ KEPT = 5
 CLOSE_SECONDS = 2.0
 LATE_SECONDS = 5.0
 """How long after its answer was lost a claim may still take rows."""
-ISOLATION = "READ COMMITTED"
-"""Of handlers' transactions, whatever the database's own default: the worker renews the lease of a row while its
-handler's transaction is open, and in a stricter one that transaction could not settle the row any more."""
 AWAY = (*BROKEN, sa.exc.InterfaceError, sa.exc.OperationalError, sa.exc.TimeoutError)
-
-
-UNREADABLE = (ValueError, ArithmeticError)
-"""What the driver raises for a value that has no place in Python."""
 
 
 class Refused(Exception):
     """The database does not take these values."""
-
-
-def keep_alive(connection: Any, _record: Any) -> None:
-    """Give a session of a driver without parameters for the server its settings."""
-    with connection.cursor() as cursor:
-        cursor.execute("; ".join(f"SET {name} = '{value}'" for name, value in ALIVE.items()))
-    connection.commit()
 
 
 class PostgresStore:
@@ -69,9 +55,9 @@ class PostgresStore:
     def __init__(self, url: URL, connections: int = CONNECTIONS) -> None:
         self.url = url
         self._pool = {"pool_size": min(connections, KEPT), "max_overflow": max(connections - KEPT, 0)}
-        self.engine: AsyncEngine = self._engine(**self._pool)
+        self.engine: AsyncEngine = async_engine(url, **self._pool)
         # Apart from the handlers': signs of life must not wait for transactions of users.
-        self.upkeep = self._engine(pool_size=1, max_overflow=4)
+        self.upkeep = async_engine(url, pool_size=1, max_overflow=4)
         self.dialect = self.engine.dialect
         self._connections()
         self.worker = 0
@@ -81,15 +67,6 @@ class PostgresStore:
         self._unanswered: dict[int, tuple[Queue[Any], Step, float]] = {}
         self._closing = False
         self.on_condemned: Condemned = lambda *_: None
-
-    def _engine(self, **pool: int) -> AsyncEngine:
-        return create_async_engine(
-            self.url.set(drivername="postgresql+asyncpg", query={}),
-            pool_pre_ping=True,
-            isolation_level=ISOLATION,
-            connect_args=dsn.for_engine(self.url) | {"timeout": CONNECT_SECONDS, "server_settings": ALIVE},
-            **pool,
-        )
 
     def _connections(self) -> None:
         """New ones each time we open: what waits for a loop belongs to that loop for ever."""
@@ -103,9 +80,7 @@ class PostgresStore:
     @cached_property
     def sync_engine(self) -> Engine:
         """For sync handlers, which get a Session of their own."""
-        engine = create_engine(dsn.for_psycopg(self.url), pool_pre_ping=True, isolation_level=ISOLATION, **self._pool)
-        sa.event.listen(engine, "connect", keep_alive)
-        return engine
+        return sync_engine(self.url, **self._pool)
 
     async def open(self) -> None:
         self._closing = False
@@ -151,12 +126,11 @@ class PostgresStore:
         known = self.known(queue)
         token = self._next_token()
         try:
-            if queue.per is None:
-                records = await self._claim_onward(known, step, token, limit)
-            else:
-                records = await self._claim_in_order(known, step, token, limit)
-        except UNREADABLE:
-            records = await self._read_one_by_one(known, step, token)
+            records = await postgres_claims.claim(self.claims, known, step, token, limit)
+        except postgres_claims.UNREADABLE:
+            records = await postgres_claims.read_one_by_one(
+                self.claims, known, step, token, self.worker, self.on_condemned
+            )
         except asyncpg.PostgresError as error:
             raise claim_refused(known.terms, step, refused_values(error)) from error
         except BaseException:
@@ -164,59 +138,6 @@ class PostgresStore:
             self._unanswered[token] = (queue, step, time.monotonic() + LATE_SECONDS)
             raise
         return [known.lease(step, token, record) for record in records]
-
-    async def _read_one_by_one(self, known: Known, step: Step, token: int) -> list[Any]:
-        """A row that was claimed holds a value that the driver can't read, and so fails the whole answer: a time
-        beyond Python's last year, say. It is buried; the others are read by themselves."""
-        records: list[Any] = []
-        while True:
-            try:
-                found = await self.claims.fetch(sql.held_row(known.terms, step), token, len(records))
-            except UNREADABLE as error:
-                reason = f"a value of this row can't be read: {type(error).__name__}"
-                about = (token, len(records), self.worker, "unreadable", reason)
-                for key, attempt in await self.claims.fetch(sql.condemn(known.terms, step), *about):
-                    self.on_condemned(known.terms.queue.name, step.name, key, attempt, "unreadable")
-                continue
-            if not found:
-                return records
-            records += found
-
-    async def _claim_onward(self, known: Known, step: Step, token: int, limit: int) -> list[Any]:
-        """From where the last claim left off. What comes back short of that is looked for from the start, so that
-        "nothing is ready" is true whenever it is said."""
-        resumed = known.mark(step).resumes
-        records = await self._claim_lanes(known, step, token, limit)
-        if len(records) < limit and resumed:
-            records += await self._claim_lanes(known, step, token, limit - len(records))
-        return records
-
-    async def _claim_lanes(self, known: Known, step: Step, token: int, limit: int) -> list[Any]:
-        mark, now = known.mark(step), time.monotonic()
-        if mark.expired(now):
-            levels: list[Any] = [None]
-            if mark.by_level:
-                levels = [record[0] for record in await self.claims.fetch(order_sql.priorities(known.terms, step))]
-            mark.start(levels, now)
-        if not mark.lanes:
-            return []
-        statement = known.claim_statement(step, mark.shape)
-        records = await self.claims.fetch(statement, token, limit, step.lease, *mark.arguments())
-        records.sort(key=_place)
-        if len(records) < limit:
-            mark.drop()
-        else:
-            mark.passed(records, known.position)
-        return records
-
-    async def _claim_in_order(self, known: Known, step: Step, token: int, limit: int) -> list[Any]:
-        """The oldest first; where the oldest are all held back by others of their key, every key's head."""
-        records: list[Any] = []
-        for find in order_sql.finders(known.terms):
-            if len(records) < limit:
-                statement = known.in_order_statement(step, find)
-                records += await self.claims.fetch(statement, token, limit - len(records), step.lease)
-        return records
 
     async def _give_back_unanswered(self) -> None:
         """A claim whose answer was lost may have taken rows: nobody works on them, so they go back at once. The
@@ -359,8 +280,3 @@ class PostgresStore:
             if error.connection_invalidated or read_only:
                 raise Disconnected(str(error.orig)) from error
             raise
-
-
-def _place(record: Any) -> int:
-    place: int = record["g_place"]
-    return place
