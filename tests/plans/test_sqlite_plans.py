@@ -33,7 +33,7 @@ async def everything(store: SqliteStore, queue: rm.Queue[Any]) -> list[tuple[str
     """Claim, renew, settle, rescue and count; answers the statements on the table that this took."""
     statements: list[tuple[str, Any]] = []
     step, terms = queue.steps[0], store.terms(queue)
-    connection, engine = store._connection, store.engine.sync_engine
+    connection, engine = store.writer.connection, store.engine.sync_engine
     assert connection is not None
 
     def note(_connection: Connection, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
@@ -69,7 +69,7 @@ async def test_statements_look_rows_up(sqlite_url: str, analyzed: bool) -> None:
     async with mill.opened():
         await mill.migrate(tables=True)
         store.worker = 1
-        connection = store._connection
+        connection = store.writer.connection
         assert connection is not None
         connection.execute(FILL)
         if analyzed:

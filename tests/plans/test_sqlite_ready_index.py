@@ -48,9 +48,10 @@ def plans(mill: rm.Mill) -> list[str]:
     """How SQLite carries out the statements that this store has made for claims."""
     store = mill.store
     assert isinstance(store, SqliteStore)
-    statements = [text for wanted, text in store._statements.items() if wanted[0] in ("claim", "priorities")]
+    made = store.known(mill["jobs"]).statements
+    statements = [text for wanted, text in made.items() if wanted[0] in ("claim", "priorities")]
     assert statements
-    connection = store._connection
+    connection = store.writer.connection
     assert connection is not None
     given = {f"{place}": 0 for place in range(1, 5)}
     return [

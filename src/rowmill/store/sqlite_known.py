@@ -1,0 +1,93 @@
+"""What the SQLite store knows of one queue: its statements, made once, and their parameters."""
+
+import sqlite3
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from rowmill.model.judge import Verdict
+from rowmill.model.lease import Lease
+from rowmill.model.words import Step
+from rowmill.store import order_sql
+from rowmill.store import sqlite_sql as sql
+from rowmill.store.flush import Flush
+from rowmill.store.index_facts import bare_name, is_as_wanted
+from rowmill.store.indexes import QueueIndex
+from rowmill.store.rows import RowLoader
+from rowmill.store.sqlite_sql import SqliteTerms
+from rowmill.store.terms import Terms
+from rowmill.store.watermark import Stretch
+
+
+class SqliteKnown:
+    """Statements and converters of one queue."""
+
+    def __init__(self, terms: SqliteTerms) -> None:
+        self.terms = terms
+        self.load = RowLoader(terms)
+        self.statements: dict[tuple[Any, ...], str] = {}
+        self._binders: dict[str, Callable[[Any], Any] | None] = {}
+
+    def claim_statement(self, connection: sqlite3.Connection, step: Step, stretch: Stretch) -> str:
+        wanted = ("claim", step.name, stretch)
+        return self._by_index(connection, wanted, step, lambda: sql.claim(self.terms, step, stretch))
+
+    def in_order_statement(
+        self, connection: sqlite3.Connection, step: Step, find: Callable[[Terms, Step, str], str]
+    ) -> str:
+        wanted = ("claim", step.name, find.__name__)
+        return self._by_index(
+            connection, wanted, step, lambda: sql.claim_of(self.terms, step, find(self.terms, step, "?2"))
+        )
+
+    def priorities_statement(self, connection: sqlite3.Connection, step: Step) -> str:
+        wanted = ("priorities", step.name)
+        return self._by_index(connection, wanted, step, lambda: order_sql.priorities(self.terms, step))
+
+    def settle_statement(self, flush: Flush) -> str:
+        wanted = ("settle", flush.step.name, flush.move.name, flush.columns)
+        return self._statement(wanted, lambda: sql.settle(self.terms, flush.step, flush.move, flush.columns))
+
+    @cached_property
+    def renew_statement(self) -> str:
+        return sql.renew(self.terms)
+
+    def _statement(self, wanted: tuple[Any, ...], make: Callable[[], str]) -> str:
+        found = self.statements.get(wanted)
+        if found is None:
+            found = self.statements[wanted] = make()
+        return found
+
+    def _by_index(
+        self, connection: sqlite3.Connection, wanted: tuple[Any, ...], step: Step, make: Callable[[], str]
+    ) -> str:
+        """A statement that looks for rows to claim, bound to those of its indexes that the file has."""
+
+        def usable(index: QueueIndex) -> bool:
+            find = "SELECT sql FROM sqlite_master WHERE type = 'index' AND name = ?"
+            made = connection.execute(find, (bare_name(index),)).fetchone()
+            return made is not None and is_as_wanted(made[0], index)
+
+        return self._statement(wanted, lambda: sql.by_index(self.terms, step, make(), usable))
+
+    def settle_parameters(self, verdict: Verdict) -> dict[str, Any]:
+        given = self.fence(verdict.lease)
+        if verdict.move.delayed:
+            given["wait"] = verdict.wait
+        if verdict.move.failed:
+            given |= {"error": verdict.error, "code": verdict.code}
+        for place, (name, value) in enumerate(verdict.values.items()):
+            given[f"v{place}"] = self._bind(name, value)
+        return given
+
+    def fence(self, lease: Lease[Any]) -> dict[str, Any]:
+        given: dict[str, Any] = {"lease": lease.token}
+        for place, part in enumerate(self.load.raw_key(lease.record)):
+            given[f"k{place}"] = part
+        return given
+
+    def _bind(self, name: str, value: Any) -> Any:
+        if name not in self._binders:
+            self._binders[name] = self.terms.binder(self.terms.queue.by_name[name])
+        bind = self._binders[name]
+        return value if bind is None else bind(value)

@@ -1,0 +1,57 @@
+"""Settles on SQLite: a flush is written row by row, so that a value that is refused keeps no other back."""
+
+from typing import Any
+
+from sqlalchemy import Connection
+
+from rowmill.store import sqlite_sql as sql
+from rowmill.store.flush import Flush
+from rowmill.store.port import Settled
+from rowmill.store.sqlite_errors import RolledBack, connection_problem, refused_values
+from rowmill.store.sqlite_known import SqliteKnown
+
+
+def settle_flush(connection: Any, known: SqliteKnown, flush: Flush, worker: int, settled: Settled) -> None:
+    """Write a flush, its receipt and its history. `connection` has `execute(statement, parameters)`."""
+    statement = known.settle_statement(flush)
+    about = {"queue": flush.queue.name, "stage": flush.step.name, "worker": worker}
+    kept = 0
+    for verdict in flush.verdicts:
+        try:
+            changed = connection.execute(statement, known.settle_parameters(verdict)).rowcount
+        except Exception as error:  # the database, or a type of the user's, does not take a value
+            if connection_problem(getattr(error, "orig", error)):
+                raise
+            if not connection.in_transaction:
+                raise RolledBack(refused_values(error)) from error
+            settled.refused.append((verdict, refused_values(error)))
+            continue
+        if changed != 1:
+            settled.lost.append(verdict)
+            continue
+        kept += 1
+        if flush.move.failed:
+            lease = verdict.lease
+            failure = {
+                "key": flush.queue.key_text(lease.key),
+                "attempt": lease.attempt,
+                "started_at": lease.claimed_at.strftime("%Y-%m-%d %H:%M:%S.%f"),
+                "code": verdict.code,
+                "message": verdict.message,
+            }
+            connection.execute(sql.HISTORY, about | failure)
+    settled.kept += kept
+    receipt = {"flush": flush.number, "move": flush.move.name, "rows": kept, "seconds": flush.seconds}
+    connection.execute(sql.RECEIPT, about | receipt)
+
+
+class Executes:
+    """A SQLAlchemy connection as `settle_flush` wants it."""
+
+    in_transaction = True
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def execute(self, statement: str, parameters: dict[str, Any]) -> Any:
+        return self._connection.exec_driver_sql(statement, parameters)

@@ -1,0 +1,130 @@
+"""Connections to a SQLite file: WAL, write locks from the start, and the one that writes, on a thread of its own."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, event
+
+from rowmill.model.errors import DatabaseUnreachable, SchemaMismatch
+from rowmill.store.port import Disconnected
+from rowmill.store.sqlite_errors import connection_problem
+
+T = TypeVar("T")
+BUSY_MILLISECONDS = 5000
+
+
+class Writer:
+    """The connection for claims, settles and renewals."""
+
+    def __init__(self, path: str, *, uri: bool) -> None:
+        self.path = path
+        self._uri = uri
+        self.connection: sqlite3.Connection | None = None
+        self._thread: ThreadPoolExecutor | None = None
+
+    @property
+    def closed(self) -> bool:
+        return self._thread is None
+
+    async def open(self, *, may_create: bool) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rowmill-sqlite")
+        try:
+            await self._on_thread(self._connect, may_create)
+        except sqlite3.Error as error:
+            raise DatabaseUnreachable(
+                f"SQLite file {self.path} can't be opened: {error}. Does its folder exist, and may we write there?"
+            ) from error
+
+    async def close(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            await asyncio.get_running_loop().run_in_executor(thread, self._disconnect)
+            thread.shutdown()
+
+    def _connect(self, may_create: bool) -> None:
+        file = Path(self.path)
+        if not may_create and not self._uri and file.parent.is_dir() and not file.exists():
+            raise SchemaMismatch(f"there is no SQLite file {self.path} yet. Run: rowmill migrate")
+        self.connection = sqlite3.connect(
+            self.path, isolation_level=None, check_same_thread=False, cached_statements=256, uri=self._uri
+        )
+        switch_to_wal(self.connection)
+        prepare(self.connection)
+
+    def _disconnect(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+    async def _on_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+        if self._thread is None:
+            raise Disconnected("the store is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
+
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` in a write transaction. A busy or locked file is a broken connection: try again later."""
+
+        def transaction() -> T:
+            connection = self.connection
+            assert connection is not None
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                result = work(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:  # a full disk has rolled back already
+                    connection.execute("ROLLBACK")
+                raise
+            return result
+
+        try:
+            return await self._on_thread(transaction)
+        except sqlite3.OperationalError as error:
+            if connection_problem(error):
+                raise Disconnected(str(error)) from error
+            raise
+
+
+def switch_to_wal(connection: sqlite3.Connection) -> None:
+    """For a file that is opened for the first time. SQLite does not wait by itself if somebody writes to it just now,
+    as another process does that was started at the same time."""
+    deadline = monotonic() + BUSY_MILLISECONDS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").close()
+            return
+        except sqlite3.OperationalError as error:
+            if not error.sqlite_errorname.startswith("SQLITE_BUSY") or monotonic() > deadline:
+                raise
+            sleep(0.01)
+
+
+def prepare(connection: Any) -> None:
+    """What every connection of ours needs. WAL stays with the file; the rest with the connection."""
+    for pragma in (
+        "journal_mode = WAL",
+        "synchronous = NORMAL",
+        f"busy_timeout = {BUSY_MILLISECONDS}",
+        "foreign_keys = ON",
+    ):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def take_over_transactions(engine: Engine) -> None:
+    """Begin with the write lock. A transaction that reads first and writes later would meet SQLITE_BUSY at
+    once, whatever the timeout, if somebody else wrote in between."""
+
+    @event.listens_for(engine, "connect")
+    def on_connect(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None
+        prepare(connection)
+
+    @event.listens_for(engine, "begin")
+    def on_begin(connection: Connection) -> None:
+        reads = connection.get_execution_options().get("rowmill_reads", False)
+        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
