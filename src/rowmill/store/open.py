@@ -1,10 +1,14 @@
-"""The store for a database URL."""
+"""The store for a database URL, and what is said when it can't be used."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL
 
 from rowmill.model.errors import DatabaseUnreachable
-from rowmill.store.port import CONNECTIONS, Store
+from rowmill.store import dsn
+from rowmill.store.port import CONNECTIONS, Disconnected, Store
 from rowmill.store.sqlite import SqliteStore
 
 
@@ -39,3 +43,12 @@ def open_store(url: URL, connections: int = CONNECTIONS) -> Store:
     except ImportError as error:
         raise DatabaseUnreachable("PostgreSQL needs asyncpg. Run: pip install 'rowmill[postgres]'") from error
     return PostgresStore(url, connections)
+
+
+@contextmanager
+def reachable(url: URL) -> Iterator[None]:
+    """Outside a worker nobody waits for the database: that it can't be used is an error with a reason."""
+    try:
+        yield
+    except Disconnected as error:
+        raise DatabaseUnreachable(f"the database at {dsn.shown(url)} can't be used: {error}") from error

@@ -1,31 +1,26 @@
-"""A mill: a database and its queues. What an application declares and a worker runs."""
+"""The mill itself: it declares queues, opens its database, and runs workers."""
 
 import asyncio
-import inspect
 import os
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary
 
-import sqlalchemy as sa
 from sqlalchemy import Connection, Table
-from sqlalchemy.engine import URL
 
 from rowmill.keep.keeper import Keeper
+from rowmill.mill.queue import Queue
 from rowmill.model import declare
-from rowmill.model.errors import BadRequest, DatabaseUnreachable, DeclarationError, RowmillError, UnknownQueue
-from rowmill.model.lease import Lease
-from rowmill.model.outcome import Answer
-from rowmill.model.queue import Columns, Crash, EpochUnit, Handler, InOrder, Order
-from rowmill.model.queue import Queue as QueueModel
+from rowmill.model.errors import BadRequest, RowmillError, UnknownQueue
+from rowmill.model.queue import Columns, Crash, EpochUnit, InOrder, Order
 from rowmill.model.retry import Retry
 from rowmill.model.words import Stage, States, vocabulary
 from rowmill.observe.events import Events, Observer
-from rowmill.store import dsn, enqueue, fleet, indexes, presence, rescuing, schema
-from rowmill.store.open import open_store, parse_url
+from rowmill.store import fleet, indexes, migrating, presence, rescuing, schema
+from rowmill.store.open import open_store, parse_url, reachable
 from rowmill.store.port import CONNECTIONS, Disconnected, Store
 from rowmill.store.rows import Record
 from rowmill.store.terms import literal_word
@@ -37,98 +32,6 @@ R = TypeVar("R")
 T = TypeVar("T")
 DEFAULT_URL = "sqlite:///rowmill.db"
 SIGN_OFF_SECONDS = 5.0
-
-BatchAnswer = Sequence[Answer | BaseException] | Mapping[Any, Answer | BaseException] | None
-"""What a batch handler may return: answers in the order of the rows, or by key; an exception is that row's."""
-
-# What a decorated function returns, so that it is after the decorator what it was before.
-One = TypeVar("One", bound=Awaitable[Answer] | Answer)
-Many = TypeVar("Many", bound=Awaitable[BatchAnswer] | BatchAnswer)
-
-
-class Queue(QueueModel[R], Generic[R]):
-    """A queue of a mill: the declaration, its handlers, and how rows are put in."""
-
-    mill: "Mill"
-
-    def handler(
-        self,
-        *,
-        stage: str | None = None,
-        concurrency: int = 10,
-        timeout: float | None = None,
-    ) -> Callable[[Callable[[Lease[R]], One]], Callable[[Lease[R]], One]]:
-        """Register the handler of a stage (the only one by default): async on the loop, sync in threads."""
-
-        def register(call: Callable[[Lease[R]], One]) -> Callable[[Lease[R]], One]:
-            self._register(call, stage, concurrency, None, timeout)
-            return call
-
-        return register
-
-    def batch_handler(
-        self,
-        *,
-        size: int,
-        stage: str | None = None,
-        concurrency: int = 1,
-        timeout: float | None = None,
-    ) -> Callable[[Callable[[list[Lease[R]]], Many]], Callable[[list[Lease[R]]], Many]]:
-        """Register a handler that gets up to `size` rows and answers for each, in a list or a mapping by key."""
-
-        def register(call: Callable[[list[Lease[R]]], Many]) -> Callable[[list[Lease[R]]], Many]:
-            self._register(call, stage, concurrency, size, timeout)
-            return call
-
-        return register
-
-    def _register(
-        self,
-        call: Callable[..., Any],
-        stage: str | None,
-        concurrency: int,
-        batch: int | None,
-        timeout: float | None,
-    ) -> None:
-        problems = []
-        if concurrency < 1:
-            problems.append(f"concurrency must be 1 or more, not {concurrency}")
-        if batch is not None and batch < 1:
-            problems.append(f"a batch must hold 1 row or more, not {batch}")
-        if stage is None and len(self.steps) > 1:
-            problems.append(f"say which stage: {', '.join(step.name for step in self.steps)}")
-        try:
-            step = self.step(stage)
-        except KeyError as error:
-            problems.append(str(error.args[0]))
-        else:
-            there = self.handlers.get(step.name)
-            # The same function once more is a module or a cell of a notebook that was run again.
-            if there is not None and _name_of(there.call) != _name_of(call):
-                problems.append(
-                    f"stage {step.name} has a handler already, {_name_of(there.call)}: a stage has one. "
-                    "Take one of them away, or give the other a stage of its own"
-                )
-        if problems:
-            raise DeclarationError(self.name, problems)
-        threaded = not inspect.iscoroutinefunction(call) and not inspect.iscoroutinefunction(
-            getattr(call, "__call__", None)  # noqa: B004
-        )
-        limit = timeout if timeout is not None else step.timeout
-        self.handlers[step.name] = Handler(call, concurrency, batch, limit, threaded)
-
-    def insert(
-        self, rows: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, unique: Iterable[str] | None = None
-    ) -> "sa.Insert":
-        """An INSERT of rows for your own session or connection, ready to be worked on. With `unique`, rows whose
-        values in these columns are there already are left out (ON CONFLICT DO NOTHING)."""
-        return enqueue.insert(self.mill.store.terms(self), rows, unique)
-
-    async def load(self, rows: Iterable[Mapping[str, Any]], *, batch: int = 10_000) -> int:
-        """Put many rows in, fast (COPY on PostgreSQL), in batches that commit by themselves; answers how many."""
-        async with self.mill.opened() as store:
-            with reachable(self.mill.url):
-                return await enqueue.load(store, self, rows, batch)
 
 
 class QueueOptions(TypedDict, total=False):
@@ -300,24 +203,8 @@ class Mill:
     async def migrate(self, *, tables: bool = False) -> list[int]:
         """Bring Rowmill's own tables to this version, and the declared queues' indexes and triggers into place.
         With `tables`, create the declared tables that are missing too."""
-
-        def work(connection: Connection) -> list[int]:
-            steps = schema.migrate(connection)
-            for queue in self.queues.values():
-                terms = self.store.terms(queue)
-                if tables:
-                    presence.make_schema(connection, queue.table)
-                    queue.table.create(connection, checkfirst=True)
-                if not presence.has_table(connection, queue.table):
-                    continue
-                for index in indexes.queue_indexes(terms):
-                    connection.exec_driver_sql(index.create(terms.table))
-                if connection.dialect.name == "postgresql" and not indexes.has_wake_trigger(connection, terms):
-                    for statement in indexes.wake_trigger(terms):
-                        connection.exec_driver_sql(statement)
-            return steps
-
-        return await self.run(work)
+        terms = [self.store.terms(queue) for queue in self.queues.values()]
+        return await self.run(lambda connection: migrating.migrate(connection, terms, tables=tables))
 
     def _chosen(self, queues: Sequence[str] | None) -> list[Queue[Any]]:
         return [self[name] for name in queues] if queues else [q for q in self.queues.values() if q.handlers]
@@ -397,18 +284,3 @@ class Mill:
     def drain_now(self, queues: Sequence[str] | None = None) -> Report:
         """`drain` for code without a loop: cron jobs, Dagster ops, Celery tasks."""
         return asyncio.run(self.drain(queues))
-
-
-def _name_of(call: Callable[..., Any]) -> str:
-    """A function by its module and name; an object that can be called, by its class."""
-    named = call if hasattr(call, "__qualname__") else type(call)
-    return f"{named.__module__}.{named.__qualname__}"
-
-
-@contextmanager
-def reachable(url: URL) -> Iterator[None]:
-    """Outside a worker nobody waits for the database: that it can't be used is an error with a reason."""
-    try:
-        yield
-    except Disconnected as error:
-        raise DatabaseUnreachable(f"the database at {dsn.shown(url)} can't be used: {error}") from error

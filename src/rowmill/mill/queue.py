@@ -1,0 +1,118 @@
+"""A queue of a mill: its handlers are registered here, and rows are put in."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import sqlalchemy as sa
+
+from rowmill.model.errors import DeclarationError
+from rowmill.model.lease import Lease
+from rowmill.model.outcome import Answer
+from rowmill.model.queue import Handler
+from rowmill.model.queue import Queue as QueueModel
+from rowmill.store import enqueue
+from rowmill.store.open import reachable
+
+if TYPE_CHECKING:
+    from rowmill.mill.mill import Mill
+
+R = TypeVar("R")
+
+BatchAnswer = Sequence[Answer | BaseException] | Mapping[Any, Answer | BaseException] | None
+"""What a batch handler may return: answers in the order of the rows, or by key; an exception is that row's."""
+
+# What a decorated function returns, so that it is after the decorator what it was before.
+One = TypeVar("One", bound=Awaitable[Answer] | Answer)
+Many = TypeVar("Many", bound=Awaitable[BatchAnswer] | BatchAnswer)
+
+
+class Queue(QueueModel[R], Generic[R]):
+    """A queue of a mill: the declaration, its handlers, and how rows are put in."""
+
+    mill: "Mill"
+
+    def handler(
+        self,
+        *,
+        stage: str | None = None,
+        concurrency: int = 10,
+        timeout: float | None = None,
+    ) -> Callable[[Callable[[Lease[R]], One]], Callable[[Lease[R]], One]]:
+        """Register the handler of a stage (the only one by default): async on the loop, sync in threads."""
+
+        def register(call: Callable[[Lease[R]], One]) -> Callable[[Lease[R]], One]:
+            self._register(call, stage, concurrency, None, timeout)
+            return call
+
+        return register
+
+    def batch_handler(
+        self,
+        *,
+        size: int,
+        stage: str | None = None,
+        concurrency: int = 1,
+        timeout: float | None = None,
+    ) -> Callable[[Callable[[list[Lease[R]]], Many]], Callable[[list[Lease[R]]], Many]]:
+        """Register a handler that gets up to `size` rows and answers for each, in a list or a mapping by key."""
+
+        def register(call: Callable[[list[Lease[R]]], Many]) -> Callable[[list[Lease[R]]], Many]:
+            self._register(call, stage, concurrency, size, timeout)
+            return call
+
+        return register
+
+    def _register(
+        self,
+        call: Callable[..., Any],
+        stage: str | None,
+        concurrency: int,
+        batch: int | None,
+        timeout: float | None,
+    ) -> None:
+        problems = []
+        if concurrency < 1:
+            problems.append(f"concurrency must be 1 or more, not {concurrency}")
+        if batch is not None and batch < 1:
+            problems.append(f"a batch must hold 1 row or more, not {batch}")
+        if stage is None and len(self.steps) > 1:
+            problems.append(f"say which stage: {', '.join(step.name for step in self.steps)}")
+        try:
+            step = self.step(stage)
+        except KeyError as error:
+            problems.append(str(error.args[0]))
+        else:
+            there = self.handlers.get(step.name)
+            # The same function once more is a module or a cell of a notebook that was run again.
+            if there is not None and _name_of(there.call) != _name_of(call):
+                problems.append(
+                    f"stage {step.name} has a handler already, {_name_of(there.call)}: a stage has one. "
+                    "Take one of them away, or give the other a stage of its own"
+                )
+        if problems:
+            raise DeclarationError(self.name, problems)
+        threaded = not inspect.iscoroutinefunction(call) and not inspect.iscoroutinefunction(
+            getattr(call, "__call__", None)  # noqa: B004
+        )
+        limit = timeout if timeout is not None else step.timeout
+        self.handlers[step.name] = Handler(call, concurrency, batch, limit, threaded)
+
+    def insert(
+        self, rows: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, unique: Iterable[str] | None = None
+    ) -> "sa.Insert":
+        """An INSERT of rows for your own session or connection, ready to be worked on. With `unique`, rows whose
+        values in these columns are there already are left out (ON CONFLICT DO NOTHING)."""
+        return enqueue.insert(self.mill.store.terms(self), rows, unique)
+
+    async def load(self, rows: Iterable[Mapping[str, Any]], *, batch: int = 10_000) -> int:
+        """Put many rows in, fast (COPY on PostgreSQL), in batches that commit by themselves; answers how many."""
+        async with self.mill.opened() as store:
+            with reachable(self.mill.url):
+                return await enqueue.load(store, self, rows, batch)
+
+
+def _name_of(call: Callable[..., Any]) -> str:
+    """A function by its module and name; an object that can be called, by its class."""
+    named = call if hasattr(call, "__qualname__") else type(call)
+    return f"{named.__module__}.{named.__qualname__}"
