@@ -9,7 +9,6 @@ import pytest
 
 from rowmill import Lease, Retry, fixed
 from rowmill.store import rescuing
-from rowmill.work import station
 from tests.work.shop import SECONDS, Shop, shop_on, soon, until
 
 RETRY = Retry(attempts=3, backoff=fixed(0.0))
@@ -221,7 +220,7 @@ async def test_a_suspect_at_work_is_released_by_a_stop(database_url: str) -> Non
 async def test_a_drain_does_not_leave_suspects_for_the_next_one(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(station, "SPREAD", 0.3)
+    monkeypatch.setattr("rowmill.work.suspects.SPREAD", 0.3)
     async with shop_on(database_url, retry=RETRY) as shop:
 
         @shop.jobs.handler()

@@ -2,21 +2,15 @@
 
 import asyncio
 import random
-import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from sqlalchemy.exc import DBAPIError
-
-from rowmill.model import lifecycle
-from rowmill.model.judge import Verdict, refuse
 from rowmill.model.lease import Lease
 from rowmill.model.queue import Handler, Queue
 from rowmill.model.words import Step
 from rowmill.observe.events import Events
-from rowmill.store import rescuing
 from rowmill.store.port import Disconnected, Store
 from rowmill.work.hand import Hand
 from rowmill.work.pace import Pace
@@ -24,6 +18,8 @@ from rowmill.work.report import Report
 from rowmill.work.runner import Runner
 from rowmill.work.settings import WorkerSettings
 from rowmill.work.settler import Settler
+from rowmill.work.suspects import Suspects
+from rowmill.work.turns import Turns
 
 BREATH = 10
 """Rows that a slot runs before it lets the rest of the loop have a turn, if no handler waited for anything."""
@@ -31,10 +27,6 @@ STALE = 2.0
 """Seconds that a claimed row may lie ready here while every slot is taken, before it is given to others."""
 BUSY = 1.0
 """Seconds of work without a pause after which producers need not wake us any more."""
-SPREAD = 2.0
-"""Seconds over which suspects that wait for their turn alone are spread."""
-WARY = 5.0
-"""Seconds after a suspect in which we claim only what can begin at once: all of it goes back for the next one."""
 
 
 class Station:
@@ -56,28 +48,23 @@ class Station:
         self._store, self._hand, self._settler = store, hand, settler
         self._report, self._events, self._settings = report, events, settings
         overdue = partial(events.overdue, queue.name, step.name, handler.concurrency)
-        self._runner = Runner(handler, random.random, overdue)
         self._pace = Pace(handler.concurrency, handler.batch)
+        runner = Runner(handler, random.random, overdue)
+        self._turns = Turns(handler, runner, self._pace, hand, settler, report, events)
         self._waiting: deque[Lease[Any]] = deque()
         self._since = 0.0
         self._slept_at = 0.0
         self._running = 0
-        self._slots: dict[Lease[Any], asyncio.Task[None]] = {}
         self._fed = asyncio.Event()
         self._needed = asyncio.Event()
         self._woken = asyncio.Event()
+        self._suspects = Suspects(store, queue, step, hand, settler, self._turns, self._woken)
         self.claimer: asyncio.Task[None] | None = None
-        self.alone: asyncio.Task[None] | None = None
-        """The suspect that runs alone, if there is one."""
-        self._wary_until = 0.0
         hand.not_begun.append(self._return_waiting)
-        self.stopping = False
         self.paused: Callable[[], bool] = lambda: False
         self._empty_at = -1.0
         """When a claim last found nothing, on the loop's clock; reset by rows."""
         self._woken_at = 0.0
-        self.ran_at = 0.0
-        """When a handler last came to its end, on the loop's clock: it may have put rows into any queue."""
         self._owes_until = -1.0
         """When the last of the suspects that we gave back can be claimed again, on the loop's clock."""
 
@@ -100,8 +87,22 @@ class Station:
         return self._empty_at > max(since, self._woken_at, self._owes_until)
 
     @property
+    def stopping(self) -> bool:
+        return self._turns.stopping
+
+    @property
+    def alone(self) -> "asyncio.Task[None] | None":
+        """The suspect that runs alone, if there is one."""
+        return self._suspects.alone
+
+    @property
+    def ran_at(self) -> float:
+        """When a handler last came to its end, on the loop's clock."""
+        return self._turns.ran_at
+
+    @property
     def busy(self) -> bool:
-        return bool(self._running or self._waiting or (self.alone and not self.alone.done()))
+        return bool(self._running or self._waiting or self._suspects.running)
 
     def tasks(self) -> list[asyncio.Task[None]]:
         name = f"{self.queue.name}/{self.step.name}"
@@ -125,7 +126,7 @@ class Station:
                 await self._until(self._woken, min(self._settings.poll_base * 4, 1.0))
                 continue
             wanted = self._pace.wanted(len(self._waiting), self._running * (self.handler.batch or 1))
-            if loop.time() < self._wary_until:
+            if self._suspects.wary(loop.time()):
                 wanted = min(wanted, self._pace.width)
             if not wanted:
                 await self._until(self._needed, STALE / 2)
@@ -189,79 +190,16 @@ class Station:
         self._events.claimed(self.queue.name, self.step.name, len(leases))
         for lease in leases:
             lease.attach(self._settler)
-        leases = await self._without_suspects(leases)
+        leases = await self._suspects.set_apart(leases)
         if self.stopping or self._hand.closed or self.paused():
             for lease in leases:
-                self._give_back(lease)
+                self._turns.give_back(lease)
             return
         if leases:
             if not self._waiting:
                 self._since = asyncio.get_running_loop().time()
             self._waiting.extend(leases)
             self._fed.set()
-
-    async def _without_suspects(self, leases: list[Lease[Any]]) -> list[Lease[Any]]:
-        """A row whose last attempt ended with the death of its worker may have killed it. Its last chance it
-        gets alone, so that it can't take others with it; one at a time, the rest come back a little later."""
-        last = [lease for lease in leases if lease.last_attempt and self.step.retry.attempts > 1]
-        if not last:
-            return leases
-        try:
-            keys = await self._store.crashed(self.queue, last)
-        except Disconnected:
-            keys = set()
-        suspects = [lease for lease in last if lease.key in keys]
-        if not suspects:
-            return leases
-        self._wary_until = asyncio.get_running_loop().time() + WARY
-        if not self.stopping and (self.alone is None or self.alone.done()) and self._hand.close():
-            name = f"{self.queue.name}/{self.step.name} suspect"
-            self.alone = asyncio.create_task(self._run_alone(suspects.pop(0)), name=name)
-            self.alone.add_done_callback(lambda _: self._woken.set())
-        for lease in suspects:
-            self._give_back(lease, random.random() * SPREAD)
-        return [lease for lease in leases if lease.key not in keys]
-
-    async def _run_alone(self, lease: Lease[Any]) -> None:
-        task, waits = asyncio.current_task(), True
-        assert task is not None
-        try:
-            async with self._hand.alone(lease):
-                waits = False
-                if self.stopping:
-                    self._give_back(lease)
-                elif await self._on_trial(lease):
-                    await self._work([lease], task)
-                    self.ran_at = asyncio.get_running_loop().time()
-                await self._hand.settled(lease)
-        except asyncio.CancelledError:
-            if waits:
-                self._give_back(lease)
-            raise
-        await self._runner.rested()
-
-    async def _on_trial(self, lease: Lease[Any]) -> bool:
-        """Note that it begins: only a row that had begun, alone, is to blame for the death of its worker. One that
-        can't be noted must not begin: it would be acquitted, and kill workers for ever."""
-        try:
-            terms = self._store.terms(self.queue)
-            noted = await self._store.run(partial(rescuing.on_trial, terms=terms, lease=lease))
-        except DBAPIError as error:
-            if rescuing.is_refusal(error):
-                why = f"the table does not let its last attempt be noted: {type(error.orig).__name__}"
-                self._settler.put(refuse(lease, "move_refused", why))
-            else:
-                self._give_back(lease, random.random() * SPREAD)
-            return False
-        except Disconnected:
-            self._give_back(lease)
-            return False
-        except BaseException:
-            self._give_back(lease)
-            raise
-        if not noted:
-            self._lose(lease)
-        return noted
 
     def _return_stale(self, now: float) -> None:
         """Rows that lie here while long handlers hold every slot, and none moves, go back for others to take."""
@@ -272,13 +210,10 @@ class Station:
 
     def _return_waiting(self) -> None:
         while self._waiting:
-            self._give_back(self._waiting.popleft())
-
-    def _give_back(self, lease: Lease[Any], wait: float = 0.0) -> None:
-        self._settler.put(Verdict(lease, lifecycle.RELEASE, wait))
+            self._turns.give_back(self._waiting.popleft())
 
     async def _slot(self) -> None:
-        turns, now, task = 0, asyncio.get_running_loop().time, asyncio.current_task()
+        ran, now, task = 0, asyncio.get_running_loop().time, asyncio.current_task()
         assert task is not None
         while True:
             while not self._waiting:
@@ -293,83 +228,29 @@ class Station:
             self._running += 1
             self._since = now()
             try:
-                await self._work(batch, task)
+                await self._turns.run(batch, task)
                 if self.handler.threaded:
-                    await self._runner.rested()
+                    await self._turns.rested()
             finally:
                 self._running -= 1
-                self.ran_at = now()
-            turns += 1
-            if turns % BREATH == 0:
+                self._turns.ran_at = now()
+            ran += 1
+            if ran % BREATH == 0:
                 await self._settler.room()
                 await asyncio.sleep(0)
 
-    async def _work(self, batch: list[Lease[Any]], task: "asyncio.Task[Any]") -> None:
-        for lease in batch:
-            self._slots[lease] = task
-        began = time.perf_counter()
-        try:
-            if self.handler.batch is None:
-                verdict = await self._runner.one(batch[0])
-                verdicts = [] if verdict is None else [verdict]
-            else:
-                verdicts = await self._runner.many(batch)
-        except asyncio.CancelledError as error:
-            self._cut_short(batch, error)
-            if self.stopping:
-                raise
-            return
-        finally:
-            for lease in batch:
-                self._slots.pop(lease, None)
-            # A cancellation was for these rows alone: if it stayed counted, the next handler would suffer from it.
-            while task.cancelling() and not self.stopping:
-                task.uncancel()
-        ran = (time.perf_counter() - began) / len(batch)
-        self._pace.ran(ran)
-        for verdict in verdicts:
-            verdict.ran = ran
-            self._settler.put(verdict)
-        if len(verdicts) < len(batch):
-            settled = {verdict.lease for verdict in verdicts}
-            for lease in batch:
-                if lease not in settled:
-                    self._lose(lease) if lease.lost and not lease.settled else self._hand.put_down(lease)
-
-    def _cut_short(self, batch: list[Lease[Any]], error: asyncio.CancelledError) -> None:
-        """A handler was cancelled: because its lease is gone, because we stop, or by its own doing, which is a
-        failure like any other. Given back instead, such a row would come again at once, for ever."""
-        for lease in batch:
-            if lease.settled:
-                self._hand.put_down(lease)
-            elif lease.lost:
-                self._lose(lease)
-            elif self.stopping:
-                self._give_back(lease)
-            else:
-                self._settler.put(self._runner.judge(lease, error))
-
-    def _lose(self, lease: Lease[Any]) -> None:
-        """Nothing is written for a row that somebody else holds."""
-        self._report.lost += 1
-        self._events.lost(Verdict(lease, lifecycle.RELEASE))
-        self._hand.put_down(lease)
-
     def cut(self, lease: Lease[Any]) -> None:
         """The lease is gone: stop its handler, whose result nobody will take."""
-        task = self._slots.get(lease)
-        if task is not None and not self.handler.threaded and self.handler.batch is None:
-            task.cancel()
-        elif task is None:
+        if not self._turns.cut(lease):
             try:
                 self._waiting.remove(lease)
             except ValueError:
                 return
-            self._lose(lease)
+            self._turns.lose(lease)
 
     def stop(self) -> None:
         """Claim no more; what has not begun goes back."""
-        self.stopping = True
+        self._turns.stopping = True
         self._return_waiting()
         self._woken.set()
         self._needed.set()
@@ -377,12 +258,9 @@ class Station:
 
     def close(self) -> None:
         """After the grace period: rows whose handlers can't be stopped go back; late results will be refused."""
-        for lease in self._slots:
-            if not lease.settled and not lease.lost:
-                self._give_back(lease)
-        self._runner.close()
+        self._turns.close()
 
     @property
     def left_behind(self) -> int:
         """Handlers that still run, in threads or in spite of a cancellation."""
-        return max(self._runner.threads_at_work, len(self._slots))
+        return self._turns.left_behind

@@ -1,0 +1,109 @@
+"""What becomes of the rows in a stage's hand: they are run and settled, given back, or lost."""
+
+import asyncio
+import time
+from typing import Any
+
+from rowmill.model import lifecycle
+from rowmill.model.judge import Verdict
+from rowmill.model.lease import Lease
+from rowmill.model.queue import Handler
+from rowmill.observe.events import Events
+from rowmill.work.hand import Hand
+from rowmill.work.pace import Pace
+from rowmill.work.report import Report
+from rowmill.work.runner import Runner
+from rowmill.work.settler import Settler
+
+
+class Turns:
+    """The handler's turns at rows of one stage, each in the task of a slot."""
+
+    def __init__(
+        self, handler: Handler, runner: Runner, pace: Pace, hand: Hand, settler: Settler, report: Report, events: Events
+    ) -> None:
+        self._handler, self._runner, self._pace = handler, runner, pace
+        self._hand, self._settler = hand, settler
+        self._report, self._events = report, events
+        self._tasks: dict[Lease[Any], asyncio.Task[Any]] = {}
+        self.stopping = False
+        self.ran_at = 0.0
+        """When a handler last came to its end, on the loop's clock: it may have put rows into any queue."""
+
+    async def run(self, batch: list[Lease[Any]], task: "asyncio.Task[Any]") -> None:
+        """Run rows in this task, and have their verdicts settled."""
+        for lease in batch:
+            self._tasks[lease] = task
+        began = time.perf_counter()
+        try:
+            if self._handler.batch is None:
+                verdict = await self._runner.one(batch[0])
+                verdicts = [] if verdict is None else [verdict]
+            else:
+                verdicts = await self._runner.many(batch)
+        except asyncio.CancelledError as error:
+            self._cut_short(batch, error)
+            if self.stopping:
+                raise
+            return
+        finally:
+            for lease in batch:
+                self._tasks.pop(lease, None)
+            # A cancellation was for these rows alone: if it stayed counted, the next handler would suffer from it.
+            while task.cancelling() and not self.stopping:
+                task.uncancel()
+        ran = (time.perf_counter() - began) / len(batch)
+        self._pace.ran(ran)
+        for verdict in verdicts:
+            verdict.ran = ran
+            self._settler.put(verdict)
+        if len(verdicts) < len(batch):
+            settled = {verdict.lease for verdict in verdicts}
+            for lease in batch:
+                if lease not in settled:
+                    self.lose(lease) if lease.lost and not lease.settled else self._hand.put_down(lease)
+
+    def _cut_short(self, batch: list[Lease[Any]], error: asyncio.CancelledError) -> None:
+        """A handler was cancelled: because its lease is gone, because we stop, or by its own doing, which is a
+        failure like any other. Given back instead, such a row would come again at once, for ever."""
+        for lease in batch:
+            if lease.settled:
+                self._hand.put_down(lease)
+            elif lease.lost:
+                self.lose(lease)
+            elif self.stopping:
+                self.give_back(lease)
+            else:
+                self._settler.put(self._runner.judge(lease, error))
+
+    def give_back(self, lease: Lease[Any], wait: float = 0.0) -> None:
+        self._settler.put(Verdict(lease, lifecycle.RELEASE, wait))
+
+    def lose(self, lease: Lease[Any]) -> None:
+        """Nothing is written for a row that somebody else holds."""
+        self._report.lost += 1
+        self._events.lost(Verdict(lease, lifecycle.RELEASE))
+        self._hand.put_down(lease)
+
+    def cut(self, lease: Lease[Any]) -> bool:
+        """The lease is gone: stop its handler, if it can be stopped; False: it has not begun."""
+        task = self._tasks.get(lease)
+        if task is not None and not self._handler.threaded and self._handler.batch is None:
+            task.cancel()
+        return task is not None
+
+    async def rested(self) -> None:
+        """Wait for this slot's thread, if it is still at a row whose time is over."""
+        await self._runner.rested()
+
+    def close(self) -> None:
+        """After the grace period: rows whose handlers can't be stopped go back; late results will be refused."""
+        for lease in self._tasks:
+            if not lease.settled and not lease.lost:
+                self.give_back(lease)
+        self._runner.close()
+
+    @property
+    def left_behind(self) -> int:
+        """Handlers that still run, in threads or in spite of a cancellation."""
+        return max(self._runner.threads_at_work, len(self._tasks))
