@@ -14,7 +14,7 @@ from rowmill.model.judge import Verdict
 from rowmill.store.flush import flushes
 from rowmill.store.line import Line
 from rowmill.store.postgres import PostgresStore
-from rowmill.store.postgres_sql import SESSION
+from rowmill.store.postgres_session import SESSION
 from tests.plans.plan import Plan
 
 ROWS = 10_000
