@@ -1,4 +1,4 @@
-"""Settles on SQLite: a flush is written row by row, so that a value that is refused keeps no other back."""
+"""Settles on SQLite: a flush is written at once, or row by row, so that a value that is refused keeps no other back."""
 
 from typing import Any
 
@@ -13,8 +13,37 @@ from rowmill.store.sqlite_known import SqliteKnown
 
 def settle_flush(connection: Any, known: SqliteKnown, flush: Flush, worker: int, settled: Settled) -> None:
     """Write a flush, its receipt and its history. `connection` has `execute(statement, parameters)`."""
-    statement = known.settle_statement(flush)
     about = {"queue": flush.queue.name, "stage": flush.step.name, "worker": worker}
+    if flush.move.failed or len(flush.verdicts) == 1 or not _all_at_once(connection, known, flush):
+        kept = _one_by_one(connection, known, flush, about, settled)
+    else:
+        kept = len(flush.verdicts)
+    settled.kept += kept
+    receipt = {"flush": flush.number, "move": flush.move.name, "rows": kept, "seconds": flush.seconds}
+    connection.execute(sql.RECEIPT, about | receipt)
+
+
+def _all_at_once(connection: Any, known: SqliteKnown, flush: Flush) -> bool:
+    """Write all verdicts in one call, in half the time; False, with nothing written, if one of them can't be."""
+    connection.execute("SAVEPOINT rowmill_flush")
+    try:
+        given = [known.settle_parameters(verdict) for verdict in flush.verdicts]
+        written = bool(connection.executemany(known.settle_statement(flush), given).rowcount == len(given))
+    except Exception as error:
+        if connection_problem(error):
+            raise
+        if not connection.in_transaction:
+            raise RolledBack(refused_values(error)) from error
+        written = False
+    if not written:
+        connection.execute("ROLLBACK TO rowmill_flush")
+    connection.execute("RELEASE rowmill_flush")
+    return written
+
+
+def _one_by_one(connection: Any, known: SqliteKnown, flush: Flush, about: dict[str, Any], settled: Settled) -> int:
+    """Write each verdict by itself, with its history; how many were written."""
+    statement = known.settle_statement(flush)
     kept = 0
     for verdict in flush.verdicts:
         try:
@@ -40,9 +69,7 @@ def settle_flush(connection: Any, known: SqliteKnown, flush: Flush, worker: int,
                 "message": verdict.message,
             }
             connection.execute(sql.HISTORY, about | failure)
-    settled.kept += kept
-    receipt = {"flush": flush.number, "move": flush.move.name, "rows": kept, "seconds": flush.seconds}
-    connection.execute(sql.RECEIPT, about | receipt)
+    return kept
 
 
 class Executes:

@@ -213,7 +213,7 @@ class Station:
             self._turns.give_back(self._waiting.popleft())
 
     async def _slot(self) -> None:
-        ran, now, task = 0, asyncio.get_running_loop().time, asyncio.current_task()
+        ran, most, now, task = 0, self.handler.batch or 1, asyncio.get_running_loop().time, asyncio.current_task()
         assert task is not None
         while True:
             while not self._waiting:
@@ -222,7 +222,9 @@ class Station:
                 self._needed.set()
                 self._fed.clear()
                 await self._fed.wait()
-            batch = [self._waiting.popleft() for _ in range(min(self.handler.batch or 1, len(self._waiting)))]
+            batch = [self._waiting.popleft()]
+            while self._waiting and len(batch) < most:
+                batch.append(self._waiting.popleft())
             if len(self._waiting) <= self._pace.low:
                 self._needed.set()
             self._running += 1
