@@ -115,20 +115,21 @@ def with_values(verdict: Verdict, values: Any) -> Verdict:
     lease = verdict.lease
     if not isinstance(values, (dict, Mapping)):
         return refuse(lease, "bad_values", f"values must be a mapping of columns, not {type(values).__name__}")
-    named: dict[str, Any] = {}
-    for name, value in values.items():
-        column = lease.queue.names.get(name)
-        if column is None:
-            return refuse(lease, "unknown_column", f"table {lease.queue.table.name} has no column {name}")
-        if column.name in lease.queue.reserved:
-            return refuse(
-                lease,
-                "reserved_column",
-                f"column {column.name} belongs to the queue; answer with an outcome instead",
-            )
-        named[column.name] = value
-    verdict.values = dict(sorted(named.items()))  # in one order: verdicts on the same columns share a statement
+    try:
+        verdict.values = {lease.queue.writable[name]: value for name, value in values.items()}
+    except KeyError as error:
+        return refuse_column(lease, error.args[0])
     return tidy(verdict)
+
+
+def refuse_column(lease: Lease[Any], name: Any) -> Verdict:
+    """A permanent failure because of a column that is not there, or not the handler's to write."""
+    column = lease.queue.names.get(name)
+    if column is None:
+        return refuse(lease, "unknown_column", f"table {lease.queue.table.name} has no column {name}")
+    return refuse(
+        lease, "reserved_column", f"column {column.name} belongs to the queue; answer with an outcome instead"
+    )
 
 
 def refuse(lease: Lease[Any], code: str, message: str) -> Verdict:

@@ -157,6 +157,11 @@ class Queue(Generic[R]):
         own = {column.name for role, column in self.columns.items() if role not in ("created_at",)}
         return frozenset(own | {column.name for column in self.key})
 
+    @cached_property
+    def writable(self) -> dict[str, str]:
+        """The columns that a handler may set, by every name that they go by."""
+        return {name: column.name for name, column in self.names.items() if column.name not in self.reserved}
+
     def key_text(self, key: Any) -> str:
         """The key as one piece of text, for logs, history and the command line."""
         return "|".join(str(part) for part in key) if isinstance(key, tuple) else str(key)
