@@ -82,6 +82,9 @@ class Keeper:
         if now >= self._rescue_at:
             self._rescue_at = now + self._rescue_every
             await self.rescue()
+            # Dead entries that nothing can clean away make a sweep dear: it gets a twentieth of the time.
+            took = asyncio.get_running_loop().time() - now
+            self._rescue_at = now + min(max(self._rescue_every, took * 20), self._rescue_every * 6)
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_EVERY
             await self._store.run(tidying.roll_up)

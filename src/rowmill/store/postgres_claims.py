@@ -36,7 +36,8 @@ async def _claim_onward(line: Line, known: Known, step: Step, token: int, limit:
 
 async def _claim_lanes(line: Line, known: Known, step: Step, token: int, limit: int) -> list[Any]:
     mark, now = known.mark(step), time.monotonic()
-    if mark.expired(now):
+    from_the_start = mark.expired(now)
+    if from_the_start:
         levels: list[Any] = [None]
         if mark.by_level:
             levels = [record[0] for record in await line.fetch(order_sql.priorities(known.terms, step))]
@@ -45,6 +46,8 @@ async def _claim_lanes(line: Line, known: Known, step: Step, token: int, limit: 
         return []
     statement = known.claim_statement(step, mark.shape)
     records = await line.fetch(statement, token, limit, step.lease, *mark.arguments())
+    if from_the_start:
+        mark.looked(time.monotonic() - now)
     records.sort(key=_place)
     if len(records) < limit:
         mark.drop()

@@ -4,6 +4,7 @@ A claim leaves dead entries at the head of the ready index; while some old trans
 remove them, and a scan from the start walks over all of them. So a claim starts behind the last row that
 this worker took. It is only a short cut: rows may come to lie behind it (a late commit, an old date, a lock
 that was skipped), so it is dropped every few seconds and whenever a claim comes back short.
+Where a look from the start has become dear, it is made less often.
 """
 
 from bisect import bisect_left
@@ -14,6 +15,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 LIFETIME = 2.0
+LONGEST = 60.0
+SHARE = 0.05
+"""Of the time that looks from the start may take: with millions of dead entries in the way, they come less often."""
 MAX_LEVELS = 8
 
 
@@ -54,9 +58,14 @@ class Watermark:
         self.by_level = by_level
         self.lanes: list[Lane] = []
         self.since = float("-inf")
+        self._lifetime = LIFETIME
 
     def expired(self, now: float) -> bool:
-        return not self.lanes or now - self.since > LIFETIME
+        return not self.lanes or now - self.since > self._lifetime
+
+    def looked(self, seconds: float) -> None:
+        """A look from the start took so long."""
+        self._lifetime = min(max(LIFETIME, seconds / SHARE), LONGEST)
 
     def start(self, levels: Sequence[Any], now: float) -> None:
         """Forget every position. `levels` are the priorities there are, first to last; [None] without any."""

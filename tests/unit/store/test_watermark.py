@@ -1,6 +1,6 @@
 """The watermark is a short cut that must never strand a row for long."""
 
-from rowmill.store.watermark import LIFETIME, MAX_LEVELS, Position, Stretch, Watermark
+from rowmill.store.watermark import LIFETIME, LONGEST, MAX_LEVELS, Position, Stretch, Watermark
 
 
 def started(levels: list[object] | None = None) -> Watermark:
@@ -41,6 +41,17 @@ def test_it_expires_and_is_dropped() -> None:
     assert mark.expired(LIFETIME + 0.1)
     mark.drop()
     assert mark.expired(0.0)
+
+
+def test_dear_looks_from_the_start_come_less_often() -> None:
+    mark = started()
+    mark.looked(0.5)
+    assert not mark.expired(LIFETIME * 4)
+    assert mark.expired(LIFETIME * 6)
+    mark.looked(100.0)
+    assert mark.expired(LONGEST + 1), "but they come"
+    mark.looked(0.001)
+    assert mark.expired(LIFETIME + 0.1)
 
 
 def test_too_many_priorities_are_one_plain_scan() -> None:
