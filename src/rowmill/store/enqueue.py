@@ -1,7 +1,6 @@
 """To enqueue is to INSERT. These are conveniences for it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -9,8 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from rowmill.model.queue import Queue
-from rowmill.model.words import as_value
-from rowmill.store.loading import with_defaults
+from rowmill.store.loading import Loading, column_of, must_be_counted, must_be_timed, ready_value, utc
 from rowmill.store.port import Store
 from rowmill.store.terms import Terms
 
@@ -42,13 +40,6 @@ def condition_of(terms: Terms, columns: Sequence["sa.Column[Any]"]) -> Any:
     return None
 
 
-def column_of(queue: Queue[Any], name: str) -> "sa.Column[Any]":
-    column = queue.names.get(name)
-    if column is None:
-        raise KeyError(f"table {queue.table.name} has no column {name}")
-    return column
-
-
 def of_one_shape(queue: Queue[Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows that name the same columns. SQLAlchemy takes those of the first row and drops what others have besides.
     A column that a row leaves out is NULL, unless the table has a default for it, which one INSERT can't mix."""
@@ -65,50 +56,35 @@ def of_one_shape(queue: Queue[Any], rows: list[dict[str, Any]]) -> list[dict[str
     return rows
 
 
-def must_be_timed(queue: Queue[Any]) -> bool:
-    """Has a row no time at which it is available unless we say one?"""
-    column = queue.columns["available_at"]
-    return not column.nullable and column.default is None and column.server_default is None
-
-
 def with_state(queue: Queue[Any], row: Mapping[str, Any], now: Any = None) -> dict[str, Any]:
     """The row by column names, ready if it does not say otherwise; available `now` if that has to be said."""
     named = {}
     for name, value in row.items():
         named[column_of(queue, name).key] = value
-    state = queue.columns["state"]
-    if state.key not in named:
-        named[state.key] = as_value(queue.steps[0].ready[0], state.type)
-    attempts = queue.columns["attempts"]
-    if not attempts.nullable and attempts.default is None and attempts.server_default is None:
-        named.setdefault(attempts.key, 0)
+    named.setdefault(queue.columns["state"].key, ready_value(queue))
+    if must_be_counted(queue):
+        named.setdefault(queue.columns["attempts"].key, 0)
     if now is not None:
         named.setdefault(queue.columns["available_at"].key, now)
     return named
 
 
 def in_utc(terms: Terms, row: dict[str, Any]) -> dict[str, Any]:
-    """The row with the queue's times in UTC, which is what SQLite's have to be: it keeps the digits of a time and drops
-    its zone."""
+    """The row with the queue's times as SQLite has to have them."""
     if terms.dialect.name == "sqlite":
         for column in terms.queue.columns.values():
-            at = row.get(column.key)
-            if isinstance(at, datetime) and at.tzinfo is not None:
-                row[column.key] = at.astimezone(UTC)
+            if column.key in row:
+                row[column.key] = utc(row[column.key])
     return row
 
 
 async def load(store: Store, queue: Queue[Any], rows: Iterable[Mapping[str, Any]], batch: int) -> int:
     """Insert many rows in batches that commit by themselves."""
     terms, source, total = store.terms(queue), iter(rows), 0
-    columns = [column for column in queue.table.columns if column.default is not None]
     now = await store.run(partial(now_of, terms), write=False) if must_be_timed(queue) else None
-
-    def complete(row: Mapping[str, Any]) -> dict[str, Any]:
-        return in_utc(terms, with_defaults(columns, with_state(queue, row, now)))
-
-    while part := [complete(row) for row in islice(source, batch)]:
-        await store.load(queue, part)
+    loading = Loading(terms, now)
+    while part := list(islice(source, batch)):
+        await store.load(queue, loading.runs(part))
         total += len(part)
     return total
 

@@ -1,6 +1,6 @@
 """What the worker asks of a database. One conformance suite holds both stores to it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -13,6 +13,7 @@ from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
 from rowmill.model.queue import Queue
 from rowmill.model.words import Step
+from rowmill.store.loading import Run
 from rowmill.store.terms import Terms
 
 T = TypeVar("T")
@@ -72,8 +73,8 @@ class Store(Protocol):
     async def crashed(self, queue: Queue[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
         """The keys among these whose earlier attempt in this stage ended with the death of its worker."""
 
-    async def load(self, queue: Queue[Any], rows: Sequence[Mapping[str, Any]]) -> None:
-        """Insert rows, given by column, as fast as this database can, in one transaction."""
+    async def load(self, queue: Queue[Any], runs: Sequence[Run]) -> None:
+        """Insert records as fast as this database can, in one transaction."""
 
     async def wait(self, queues: Sequence[Queue[Any]], seconds: float, who: object = None) -> None:
         """Sleep until there may be new rows, `seconds` at the most. `who` tells sleepers apart: each is called."""

@@ -4,7 +4,7 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ from rowmill.store.history import crashed_keys
 from rowmill.store.known import Known
 from rowmill.store.line import BROKEN, Line, reason, refused_values
 from rowmill.store.listener import Listener
-from rowmill.store.loading import records_of
+from rowmill.store.loading import Run
 from rowmill.store.port import CONNECTIONS, Condemned, Disconnected, Settled
 from rowmill.store.postgres_engines import async_engine, sync_engine
 from rowmill.store.postgres_terms import PostgresTerms
@@ -227,14 +227,9 @@ class PostgresStore:
     async def crashed(self, queue: Queue[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
         return await self.run(lambda connection: crashed_keys(connection, queue, leases), write=False)
 
-    async def load(self, queue: Queue[Any], rows: Sequence[Mapping[str, Any]]) -> None:
-        await self.loads.copy(
-            queue.table,
-            [
-                ([column.name for column in columns], records)
-                for columns, records in records_of(self.terms(queue), rows)
-            ],
-        )
+    async def load(self, queue: Queue[Any], runs: Sequence[Run]) -> None:
+        named = [([column.name for column in columns], records) for columns, records in runs]
+        await self.loads.copy(queue.table, named)
 
     async def wait(self, queues: Sequence[Queue[Any]], seconds: float, who: object = None) -> None:
         await self.listener.wait([queue.table for queue in queues], seconds)

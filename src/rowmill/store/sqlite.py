@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, TypeVar
@@ -21,7 +21,7 @@ from rowmill.store import sqlite_claims
 from rowmill.store.data_version import DataVersion
 from rowmill.store.flush import flushes
 from rowmill.store.history import crashed_keys
-from rowmill.store.loading import records_of
+from rowmill.store.loading import Run
 from rowmill.store.port import Condemned, Disconnected, Settled
 from rowmill.store.presence import claim_refused
 from rowmill.store.rows import read_text
@@ -172,9 +172,8 @@ class SqliteStore:
     async def crashed(self, queue: Queue[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
         return await self.run(lambda connection: crashed_keys(connection, queue, leases), write=False)
 
-    async def load(self, queue: Queue[Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    async def load(self, queue: Queue[Any], runs: Sequence[Run]) -> None:
         terms = self.terms(queue)
-        runs = list(records_of(terms, rows))
 
         def work(connection: sqlite3.Connection) -> None:
             for columns, records in runs:
