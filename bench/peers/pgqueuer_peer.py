@@ -1,6 +1,5 @@
-"""PgQueuer, with the settings that its documentation recommends for throughput. `pgqueuer_peer URL ROWS`."""
+"""PgQueuer, with the settings that its documentation recommends for throughput. `pgqueuer_peer VERB URL [N]`"""
 
-import asyncio
 import sys
 
 import asyncpg
@@ -10,42 +9,76 @@ from pgqueuer.db import AsyncpgDriver
 from pgqueuer.models import Job
 from pgqueuer.queries import Queries
 
-from bench.peers.clock import Clock
+from bench.peers.kit import Ticks, keep_ahead, one_by_one, started, timed
 
 BATCH = 500
+CHUNK = 10_000
 COLUMNS = """
 SELECT string_agg(quote_ident(column_name), ', ') FROM information_schema.columns
 WHERE table_name = 'pgqueuer' AND column_name <> 'id'
 """
 
 
-async def main(url: str, rows: int) -> None:
-    clock = Clock(rows)
-    connection, watch = await asyncpg.connect(url), await asyncpg.connect(url)
-    queries = Queries(AsyncpgDriver(connection))
-    await queries.install()
-    await queries.enqueue("noop", None)
-    columns = await connection.fetchval(COLUMNS)
-    await connection.execute(
-        "ALTER TABLE pgqueuer DISABLE TRIGGER USER;"
-        f"INSERT INTO pgqueuer ({columns}) SELECT {columns} FROM pgqueuer, generate_series(1, {rows - 1});"
-        "ALTER TABLE pgqueuer ENABLE TRIGGER USER; ANALYZE pgqueuer"
-    )
-    queue = PgQueuer(AsyncpgDriver(connection))
+class Program:
+    def __init__(self, connection: asyncpg.Connection) -> None:
+        self.connection = connection
+        self.driver = AsyncpgDriver(connection)
+        self.queries = Queries(self.driver)
 
-    @queue.entrypoint("noop")
-    async def noop(job: Job) -> None:
-        clock.tick()
+    async def setup(self) -> None:
+        await self.queries.install()
 
-    running = asyncio.create_task(queue.run(batch_size=BATCH))
-    while not clock.all_run:
-        await asyncio.sleep(0.01)
-    while await watch.fetchval("SELECT count(*) FROM pgqueuer"):
-        await asyncio.sleep(0.005)
-    clock.stop()
-    queue.shutdown.set()
-    await asyncio.wait({running}, timeout=5)
+    async def load(self, rows: int) -> None:
+        """The first job by its own way, the others as copies of it: its triggers would fire for each."""
+        await self.queries.enqueue("noop", None)
+        columns = await self.connection.fetchval(COLUMNS)
+        await self.connection.execute(
+            "ALTER TABLE pgqueuer DISABLE TRIGGER USER;"
+            f"INSERT INTO pgqueuer ({columns}) SELECT {columns} FROM pgqueuer, generate_series(1, {rows - 1});"
+            "ALTER TABLE pgqueuer ENABLE TRIGGER USER"
+        )
+
+    async def single(self, rows: int) -> None:
+        async def put() -> None:
+            for _ in range(rows):
+                await self.queries.enqueue("noop", None)
+
+        await timed(put())
+
+    async def bulk(self, rows: int) -> None:
+        async def put() -> None:
+            for start in range(0, rows, CHUNK):
+                await self.many(min(CHUNK, rows - start))
+
+        await timed(put())
+
+    async def feed(self, ahead: int) -> None:
+        await keep_ahead(ahead, self.many)
+
+    async def many(self, rows: int) -> None:
+        await self.queries.enqueue(["noop"] * rows, [None] * rows, [0] * rows)
+
+    async def send(self, rows: int) -> None:
+        await one_by_one(rows, lambda n: self.queries.enqueue("tell", str(n).encode()))
+
+    async def work(self) -> None:
+        ticks, queue = Ticks(), PgQueuer(self.driver)
+
+        @queue.entrypoint("noop")
+        async def noop(job: Job) -> None:
+            ticks.tick()
+
+        @queue.entrypoint("tell")
+        async def tell(job: Job) -> None:
+            started(int(job.payload or b"0"))
+
+        await queue.run(batch_size=BATCH)
+
+
+async def main() -> None:
+    verb, url, *numbers = sys.argv[1:]
+    await getattr(Program(await asyncpg.connect(url)), verb)(*map(int, numbers))
 
 
 if __name__ == "__main__":
-    uvloop.run(main(sys.argv[1], int(sys.argv[2])))
+    uvloop.run(main())

@@ -1,44 +1,206 @@
-"""Rowmill on a user's table. `rowmill_peer URL ROWS`."""
+"""Rowmill on a table of the user's. `rowmill_peer [--shape SHAPE] VERB URL [N]`, with a shape out of SHAPES."""
 
-import asyncio
-import sys
+import argparse
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import sqlalchemy as sa
 import uvloop
 
 import rowmill as rm
-from bench.peers.clock import Clock
-from bench.tables import declare
+from bench.peers.kit import Ticks, answer, keep_ahead, one_by_one, started, timed
+from bench.tables import FILL_NARROW, FILL_WIDE, RESULT, STATES, narrow, wide
+from rowmill.cli.process import calm_the_collector
+
+Lease = rm.Lease[Any]
+CONCURRENCY = 10
+KEYS = 5000
+STAGES = (rm.Stage("first", "queued", "reading"), rm.Stage("second", "read", "writing"))
 
 
-async def main(url: str, rows: int) -> None:
-    clock = Clock(rows)
-    mill, queue = declare(url)
+class Plain:
+    """A narrow table and a handler that does nothing."""
 
-    @queue.handler(concurrency=10)
-    async def noop(lease: rm.Lease[rm.Record]) -> None:
-        clock.tick()
+    fill = FILL_NARROW
 
-    fill = sa.text("INSERT INTO bench_narrow (payload) SELECT '{}' FROM generate_series(1, :rows)")
-    async with mill.opened():
-        await mill.migrate(tables=True)
-        await mill.run(lambda connection: connection.execute(fill, {"rows": rows}).close())
-        await mill.run(lambda connection: connection.exec_driver_sql("ANALYZE bench_narrow").close())
-        async with mill.worker() as worker:
-            running = asyncio.create_task(worker.run())
-            await unfinished_is_none(mill, clock)
-            clock.stop()
-            worker.stop()
-            await running
+    def __init__(self, url: str) -> None:
+        self.mill = rm.Mill(url)
+        self.queue = self.declare()
+
+    def declare(self) -> rm.Queue[Any]:
+        return self.mill.queue(narrow(sa.MetaData()), states=STATES)
+
+    def handle(self, ticks: Ticks) -> None:
+        @self.queue.handler(concurrency=CONCURRENCY)
+        async def noop(lease: Lease) -> None:
+            ticks.tick()
 
 
-async def unfinished_is_none(mill: rm.Mill, clock: Clock) -> None:
-    left = sa.text("SELECT count(*) FROM bench_narrow WHERE state IN ('queued', 'processing')")
-    while not clock.all_run:
-        await asyncio.sleep(0.01)
-    while await mill.run(lambda connection: connection.scalar(left), write=False):
-        await asyncio.sleep(0.005)
+class Latency(Plain):
+    """The handler says when it began."""
+
+    def handle(self, ticks: Ticks) -> None:
+        @self.queue.handler(concurrency=CONCURRENCY)
+        async def tell(lease: Lease) -> None:
+            started(lease.row.payload)
+            ticks.tick()
+
+
+class Wide(Plain):
+    """A wide table, and a result that is written with the new state."""
+
+    fill = FILL_WIDE
+
+    def declare(self) -> rm.Queue[Any]:
+        return self.mill.queue(wide(sa.MetaData()), states=STATES)
+
+    def handle(self, ticks: Ticks) -> None:
+        @self.queue.handler(concurrency=CONCURRENCY)
+        async def classify(lease: Lease) -> dict[str, Any]:
+            ticks.tick()
+            return {"result": RESULT}
+
+
+class Retries(Plain):
+    """Three of ten rows fail once."""
+
+    def handle(self, ticks: Ticks) -> None:
+        @self.queue.handler(concurrency=CONCURRENCY)
+        async def fail_some(lease: Lease) -> rm.Again | None:
+            if lease.attempt == 1 and lease.key % 10 < 3:
+                return rm.Again(after=0.0, code="transient", message="try again")
+            ticks.tick()
+            return None
+
+
+class Priorities(Plain):
+    """Three priorities, mixed."""
+
+    fill = "INSERT INTO bench_ranked (payload, priority) SELECT '{}', g % 3 FROM generate_series(1, :rows) AS g"
+
+    def declare(self) -> rm.Queue[Any]:
+        table = narrow(sa.MetaData(), "bench_ranked")
+        table.append_column(sa.Column("priority", sa.Integer, nullable=False, server_default="0"))
+        return self.mill.queue(table, states=STATES, order=rm.Order(priority="priority"))
+
+
+class Ordered(Plain):
+    """Rows of one key in their order."""
+
+    fill = f"INSERT INTO bench_ordered (payload, owner) SELECT '{{}}', g % {KEYS} FROM generate_series(1, :rows) AS g"
+
+    def declare(self) -> rm.Queue[Any]:
+        table = narrow(sa.MetaData(), "bench_ordered")
+        table.append_column(sa.Column("owner", sa.Integer, nullable=False))
+        return self.mill.queue(table, states=STATES, in_order=rm.InOrder(per="owner"))
+
+
+class Stages(Plain):
+    """Two stages: every row is claimed and settled twice. It counts when the second begins."""
+
+    def declare(self) -> rm.Queue[Any]:
+        return self.mill.queue(narrow(sa.MetaData()), states=STATES, stages=STAGES)
+
+    def handle(self, ticks: Ticks) -> None:
+        @self.queue.handler(stage="first", concurrency=CONCURRENCY)
+        async def read(lease: Lease) -> None:
+            pass
+
+        @self.queue.handler(stage="second", concurrency=CONCURRENCY)
+        async def write(lease: Lease) -> None:
+            ticks.tick()
+
+
+class Batches(Plain):
+    """A handler that takes a hundred rows at a time."""
+
+    def handle(self, ticks: Ticks) -> None:
+        @self.queue.batch_handler(size=100, concurrency=2)
+        async def noop(leases: list[Lease]) -> None:
+            for _ in leases:
+                ticks.tick()
+
+
+class Sync(Plain):
+    """A handler without `async`, in threads."""
+
+    def handle(self, ticks: Ticks) -> None:
+        @self.queue.handler(concurrency=CONCURRENCY)
+        def noop(lease: Lease) -> None:
+            ticks.tick()
+
+
+SHAPES: dict[str, type[Plain]] = {
+    kind.__name__.lower(): kind for kind in (Plain, Latency, Wide, Retries, Priorities, Ordered, Stages, Batches, Sync)
+}
+
+
+class Program:
+    def __init__(self, shape: Plain) -> None:
+        self.shape = shape
+        self.mill, self.queue = shape.mill, shape.queue
+
+    async def setup(self) -> None:
+        await self.mill.migrate(tables=True)
+        answer(done="setup")
+
+    async def load(self, rows: int) -> None:
+        if self.mill.url.get_backend_name() == "sqlite":
+            await self.mill.run(lambda c: c.execute(self.queue.table.insert(), [{"payload": {}}] * rows).close())
+        else:
+            await self.mill.run(lambda c: c.execute(sa.text(self.shape.fill), {"rows": rows}).close())
+        answer(done="load")
+
+    async def single(self, rows: int) -> None:
+        """One INSERT and one transaction each, as the user's own code does it."""
+        async with self.mill.store.engine.connect() as connection:
+            await connection.execution_options(isolation_level="AUTOCOMMIT")
+            raw = (await connection.get_raw_connection()).driver_connection
+            assert raw is not None
+            insert = await raw.prepare(f"INSERT INTO {self.queue.table.name} (payload) VALUES ($1)")
+
+            async def put() -> None:
+                for _ in range(rows):
+                    await insert.fetch("{}")
+
+            await timed(put())
+
+    async def bulk(self, rows: int) -> None:
+        async with self.mill.opened():
+            await self.mill.store.claims.connect()
+            await timed(self.queue.load([{"payload": {}} for _ in range(rows)]))
+
+    async def feed(self, ahead: int) -> None:
+        put = sa.text(self.shape.fill)
+
+        async def chunk(rows: int) -> None:
+            await self.mill.run(lambda c: c.execute(put, {"rows": rows}).close())
+
+        async with self.mill.opened():
+            await keep_ahead(ahead, chunk)
+
+    async def send(self, rows: int) -> None:
+        async with self.mill.store.engine.connect() as connection:
+            await connection.execution_options(isolation_level="AUTOCOMMIT")
+            await one_by_one(rows, lambda n: connection.execute(self.queue.table.insert(), {"payload": n}))
+
+    async def work(self) -> None:
+        self.shape.handle(Ticks())
+        calm_the_collector()  # as `rowmill work` does
+        async with self.mill.worker() as worker:
+            await worker.run()
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shape", choices=SHAPES, default="plain")
+    parser.add_argument("verb")
+    parser.add_argument("url")
+    parser.add_argument("numbers", nargs="*", type=int)
+    given = parser.parse_args()
+    verb: Callable[..., Awaitable[None]] = getattr(Program(SHAPES[given.shape](given.url)), given.verb)
+    await verb(*given.numbers)
 
 
 if __name__ == "__main__":
-    uvloop.run(main(sys.argv[1], int(sys.argv[2])))
+    uvloop.run(main())

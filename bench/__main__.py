@@ -1,0 +1,96 @@
+"""Measure Rowmill beside its peers and beside the limit.
+
+    python -m bench [--all] [--only NAME,NAME] [--quick]
+
+Each measure starts on fresh databases of a PostgreSQL of its own, in rounds that alternate between the peers.
+The figures are written to bench/results/latest.json. Compare figures of one run only.
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+
+import psycopg
+
+from bench.environments import HERE, versions
+from bench.measures import (
+    QUICK,
+    Measure,
+    Scale,
+    backlog,
+    cost,
+    drain,
+    enqueue,
+    footprint,
+    latency,
+    pinned,
+    questions,
+    sqlite,
+)
+from bench.results import LATEST, Account, table
+from bench.server import bench_server
+
+MEASURES: dict[str, Measure] = {
+    "drain": drain.narrow,
+    "drain-wide": drain.wide,
+    "drain-two": drain.two_processes,
+    "backlog": backlog.waiting,
+    "pinned": pinned.pinned,
+    "enqueue-one": enqueue.one,
+    "enqueue-bulk": enqueue.many,
+    "latency": latency.idle,
+    "sqlite": sqlite.drain,
+    "worker": footprint.worker,
+    "cost": cost.server_side,
+}
+MORE: dict[str, Measure] = {
+    "shapes": drain.shapes,
+    "finished": backlog.finished,
+    "questions": questions.big_table,
+}
+"""Measured by `--all` or by name."""
+
+
+def about(server_url: str) -> dict[str, object]:
+    with psycopg.connect(server_url) as connection:
+        [server] = connection.execute("SELECT version()").fetchone() or [""]
+    with (HERE / "node" / "package-lock.json").open() as lock:
+        packages = json.load(lock)["packages"]
+    peers = {name: versions(name)[name] for name in ("pgqueuer", "procrastinate", "huey")}
+    return {
+        "postgresql": str(server).split(" on ")[0],
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "peers": peers | {"graphile-worker": packages["node_modules/graphile-worker"]["version"]},
+        "drivers": {name: versions(None)[name] for name in ("asyncpg", "uvloop", "SQLAlchemy")},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true", help="also what takes longer")
+    parser.add_argument("--only", help=f"a list out of {', '.join([*MEASURES, *MORE])}")
+    parser.add_argument("--quick", action="store_true", help="show that it works; the figures mean nothing")
+    given = parser.parse_args()
+    known = MEASURES | MORE
+    names = given.only.split(",") if given.only else list(known if given.all else MEASURES)
+    if unknown := set(names) - set(known):
+        parser.error(f"no such measure: {', '.join(sorted(unknown))}")
+    account, began = Account(), time.monotonic()
+    with bench_server() as server:
+        for name in names:
+            before = len(account.results)
+            print(f"[{time.monotonic() - began:5.0f} s] {name}", file=sys.stderr, flush=True)
+            known[name](server.url, QUICK if given.quick else Scale(), account)
+            print(table(account.results[before:]), flush=True)
+        facts = about(server.url) | {"seconds": round(time.monotonic() - began), "measures": names}
+    if not given.quick and not given.only:
+        account.write(facts)
+        print(f"written to {LATEST.relative_to(HERE.parent)}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

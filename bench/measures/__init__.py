@@ -1,0 +1,32 @@
+"""What is measured. Each module answers with results, and with the figures that they were made of."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.results import Account
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is done. A quick run shows that everything works; its figures mean nothing."""
+
+    jobs: int = 100_000
+    slow_jobs: int = 2_000
+    rounds: int = 3
+    backlog: int = 10_000_000
+    finished: int = 20_000_000
+    singles: int = 1_000
+    bulk: int = 100_000
+    latencies: int = 200
+    pinned_seconds: int = 180
+    pinned_peer_seconds: int = 60
+    idle_seconds: float = 10.0
+
+
+QUICK = Scale(
+    jobs=5_000, slow_jobs=200, rounds=1, backlog=200_000, finished=50_000, singles=50, bulk=5_000, latencies=10,
+    pinned_seconds=6, pinned_peer_seconds=4, idle_seconds=2.0,
+)  # fmt: skip
+
+Measure = Callable[[str, Scale, Account], None]
+"""Takes the server's URL."""

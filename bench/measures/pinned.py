@@ -1,0 +1,59 @@
+"""What happens when a transaction elsewhere keeps dead rows from being cleaned away, while jobs go on arriving?"""
+
+import time
+
+import psycopg
+
+from bench.measures import Scale
+from bench.peers import GRAPHILE, PGQUEUER, ROWMILL, Peer
+from bench.results import Account, Result
+from bench.runs import fresh
+
+AHEAD = 20_000
+"""Jobs that wait at any time."""
+STEP = 5.0
+"""Seconds of one sample."""
+WARM = 5.0
+
+
+def rates(server: str, peer: Peer, seconds: int) -> list[float]:
+    """Jobs per second, sample by sample, from the moment when the horizon is pinned."""
+    with (
+        fresh(peer, server) as site,
+        psycopg.connect(site.url) as holder,
+        site.running("work"),
+        site.running("feed", AHEAD),
+    ):
+        site.wait_for_start(1)
+        time.sleep(WARM)
+        holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        holder.execute("SELECT txid_current(), count(*) FROM pg_class")
+        samples = []
+        began = before = time.monotonic()
+        count = site.counted()[0]
+        while before - began < seconds:
+            time.sleep(STEP)
+            now, counted = time.monotonic(), site.counted()[0]
+            samples.append((counted - count) / (now - before))
+            before, count = now, counted
+    return samples
+
+
+def pinned(server: str, scale: Scale, account: Account) -> None:
+    found = {
+        ROWMILL.name: rates(server, ROWMILL, scale.pinned_seconds),
+        PGQUEUER.name: rates(server, PGQUEUER, scale.pinned_peer_seconds),
+        GRAPHILE.name: rates(server, GRAPHILE, scale.pinned_peer_seconds),
+    }
+    third = {name: max(len(samples) // 3, 1) for name, samples in found.items()}
+    kept = {
+        name: (sum(samples[-third[name] :]) / third[name]) / (sum(samples[: third[name]]) / third[name])
+        for name, samples in found.items()
+    }
+    minutes = scale.pinned_seconds / 60
+    results = [Result(f"horizon pinned for {minutes:g} minutes, last third / first", kept[ROWMILL.name], 0.9)]
+    results += [
+        Result(f"the same, {name}, {scale.pinned_peer_seconds / 60:g} minutes", kept[name])
+        for name in (PGQUEUER.name, GRAPHILE.name)
+    ]
+    account.add(results, pinned={name: [round(rate) for rate in samples] for name, samples in found.items()})
