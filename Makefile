@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 LOCK := requirements/dev.txt
 ARGS ?=
 
-.PHONY: help venv demo test lint types check format docs bench-claim bench-drain lock clean
+.PHONY: help venv demo test lint types check format docs bench bench-all bench-claim bench-drain bench-lock lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,11 +54,23 @@ format: venv ## format and fix what can be fixed
 docs: venv ## write the generated parts of the documentation
 	$(BIN)/python -m tools.reference
 
+bench: venv ## measure Rowmill beside its peers and beside the limit (under 15 minutes; ARGS="--only drain")
+	$(BIN)/python -m bench $(ARGS)
+
+bench-all: venv ## the same, and what takes longer
+	$(BIN)/python -m bench --all $(ARGS)
+
 bench-claim: venv ## measure claims and depth on 10 thousand and on 10 million rows
 	$(BIN)/python -m bench.claim $(ARGS)
 
-bench-drain: venv ## measure a drain by one process beside PgQueuer and beside the limit
-	$(BIN)/python -m bench.drain $(ARGS)
+bench-drain: venv ## measure a drain by one process beside the peers and beside the limit
+	$(BIN)/python -m bench --only drain $(ARGS)
+
+bench-lock: venv ## remake the locks of the peers' environments
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	for peer in pgqueuer procrastinate huey node; do $(BIN)/uv pip compile bench/requirements/$$peer.in --quiet --universal \
+	    --python-version 3.11 --generate-hashes --no-header --no-annotate --output-file bench/requirements/$$peer.txt; done
+	cd bench/node && npm install --package-lock-only --omit-lockfile-registry-resolved=true
 
 lock: | $(BIN)/python ## remake the lock, keeping its versions (ARGS=--upgrade takes newer ones)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv

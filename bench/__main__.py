@@ -15,6 +15,7 @@ import time
 
 import psycopg
 
+from bench.charts import draw
 from bench.environments import HERE, versions
 from bench.measures import (
     QUICK,
@@ -89,6 +90,7 @@ def main() -> None:
         facts = about(server.url) | {"seconds": round(time.monotonic() - began), "measures": names}
     if not given.quick and not given.only:
         account.write(facts)
+        draw(account.raw)
         print(f"written to {LATEST.relative_to(HERE.parent)}", file=sys.stderr)
 
 
