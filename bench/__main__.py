@@ -15,7 +15,6 @@ import time
 
 import psycopg
 
-from bench.charts import draw
 from bench.environments import HERE, versions
 from bench.measures import (
     QUICK,
@@ -31,6 +30,7 @@ from bench.measures import (
     questions,
     sqlite,
 )
+from bench.page import write_page
 from bench.results import LATEST, Account, table
 from bench.server import bench_server
 
@@ -90,7 +90,7 @@ def main() -> None:
         facts = about(server.url) | {"seconds": round(time.monotonic() - began), "measures": names}
     if not given.quick and not given.only:
         account.write(facts)
-        draw(account.raw)
+        write_page()
         print(f"written to {LATEST.relative_to(HERE.parent)}", file=sys.stderr)
 
 

@@ -19,7 +19,7 @@ class Scale:
     bulk: int = 100_000
     latencies: int = 200
     pinned_seconds: int = 180
-    pinned_peer_seconds: int = 60
+    pinned_peer_seconds: int = 45
     idle_seconds: float = 10.0
 
 

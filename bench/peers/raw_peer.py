@@ -71,11 +71,16 @@ class Raw:
 
         await timed(put())
 
-    async def bulk(self, rows: int) -> None:
-        """COPY, which a bulk load is compared with."""
+    async def bulk(self, number: int) -> None:
+        """COPY by hand of the same rows, which a bulk load is compared with."""
         connection = await asyncpg.connect(self.url)
-        records = [("{}",)] * rows
-        await timed(connection.copy_records_to_table(self.table, columns=["payload"], records=records))
+        rows = [{"payload": {}} for _ in range(number)]
+
+        async def copy() -> None:
+            records = [(json.dumps(row["payload"]),) for row in rows]
+            await connection.copy_records_to_table(self.table, columns=["payload"], records=records)
+
+        await timed(copy())
 
     async def feed(self, ahead: int) -> None:
         connection = await asyncpg.connect(self.url)

@@ -168,7 +168,8 @@ class Program:
     async def bulk(self, rows: int) -> None:
         async with self.mill.opened():
             await self.mill.store.claims.connect()
-            await timed(self.queue.load([{"payload": {}} for _ in range(rows)]))
+            given = [{"payload": {}} for _ in range(rows)]
+            await timed(self.queue.load(given))
 
     async def feed(self, ahead: int) -> None:
         put = sa.text(self.shape.fill)
