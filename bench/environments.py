@@ -21,8 +21,8 @@ def python(name: str | None) -> str:
     made_from = folder / ".made-from"
     if not made_from.exists() or made_from.read_bytes() != requirements.read_bytes():
         venv.create(folder, with_pip=True, clear=True)
-        pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--require-hashes", "-r", requirements], check=True)
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, "--require-hashes", "-r", str(requirements)], check=True)
         shutil.copyfile(requirements, made_from)
     return str(folder / "bin" / "python")
 
@@ -38,7 +38,7 @@ def node() -> str:
         for name in ("package.json", "package-lock.json"):
             shutil.copyfile(HERE / "node" / name, ENVIRONMENTS / "node" / name)
         npm = program.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-        install = [program / "node", npm, "ci", "--silent", "--no-audit", "--no-fund"]
+        install = [str(program / "node"), str(npm), "ci", "--silent", "--no-audit", "--no-fund"]
         subprocess.run(install, cwd=ENVIRONMENTS / "node", check=True)
     return str(program / "node")
 

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,11 +68,9 @@ class Site:
     def asking(self) -> Iterator[Any]:
         """A connection to the peer's database."""
         if self.url.startswith("sqlite"):
-            connection = sqlite3.connect(self.url.removeprefix("sqlite:///"), timeout=30.0, isolation_level=None)
-            try:
-                yield connection
-            finally:
-                connection.close()
+            path = self.url.removeprefix("sqlite:///")
+            with closing(sqlite3.connect(path, timeout=30.0, isolation_level=None)) as file:
+                yield file
         else:
             with psycopg.connect(self.url, autocommit=True) as connection:
                 yield connection

@@ -2,6 +2,7 @@
 
 import statistics
 import time
+from pathlib import Path
 
 from bench.measures import Scale
 from bench.peers import GRAPHILE, PGQUEUER, PROCRASTINATE, RAW, ROWMILL_LATENCY, Peer
@@ -23,7 +24,7 @@ def latencies(server: str, peer: Peer, jobs: int) -> list[float]:
     return [max(starts[n] - committed, 0.0) * 1e3 for n, _, committed in sent]
 
 
-def read(path) -> dict[int, float]:
+def read(path: Path) -> dict[int, float]:
     lines = path.read_text().splitlines() if path.exists() else []
     found: dict[int, float] = {}
     for line in lines:

@@ -7,6 +7,7 @@ import asyncio
 import json
 import sys
 from contextlib import suppress
+from typing import Any
 
 import asyncpg
 import uvloop
@@ -74,7 +75,7 @@ class Raw:
     async def bulk(self, number: int) -> None:
         """COPY by hand of the same rows, which a bulk load is compared with."""
         connection = await asyncpg.connect(self.url)
-        rows = [{"payload": {}} for _ in range(number)]
+        rows: list[dict[str, Any]] = [{"payload": {}} for _ in range(number)]
 
         async def copy() -> None:
             records = [(json.dumps(row["payload"]),) for row in rows]

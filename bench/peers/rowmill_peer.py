@@ -167,8 +167,7 @@ class Program:
 
     async def bulk(self, rows: int) -> None:
         async with self.mill.opened():
-            await self.mill.store.claims.connect()
-            given = [{"payload": {}} for _ in range(rows)]
+            given: list[dict[str, Any]] = [{"payload": {}} for _ in range(rows)]
             await timed(self.queue.load(given))
 
     async def feed(self, ahead: int) -> None:
