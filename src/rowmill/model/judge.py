@@ -116,9 +116,11 @@ def with_values(verdict: Verdict, values: Any) -> Verdict:
     if not isinstance(values, (dict, Mapping)):
         return refuse(lease, "bad_values", f"values must be a mapping of columns, not {type(values).__name__}")
     try:
-        verdict.values = {lease.queue.writable[name]: value for name, value in values.items()}
+        named = {lease.queue.writable[name]: value for name, value in values.items()}
     except KeyError as error:
         return refuse_column(lease, error.args[0])
+    # In one order: verdicts on the same columns are written by one statement.
+    verdict.values = dict(sorted(named.items())) if len(named) > 1 else named
     return tidy(verdict)
 
 
