@@ -1,9 +1,15 @@
 """INSERT as a dialect has it, with ON CONFLICT."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Table
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
 
 
-def insert_of(dialect: str) -> Any:
+def insert_of(dialect: str) -> "Callable[[Table], postgresql.Insert | sqlite.Insert]":
     if dialect == "postgresql":
         from sqlalchemy.dialects.postgresql import insert as postgres_insert
 

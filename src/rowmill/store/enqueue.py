@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from rowmill.model.queue import Queue
+from rowmill.store.dialect_insert import insert_of
 from rowmill.store.loading import Loading, column_of, must_be_counted, must_be_timed, ready_value, utc
 from rowmill.store.port import Store
 from rowmill.store.terms import Terms
@@ -20,11 +21,7 @@ def insert(
     given = [rows] if isinstance(rows, Mapping) else list(rows)
     now: Any = sa.literal_column(terms.now("available_at")) if must_be_timed(terms.queue) else None
     complete = of_one_shape(terms.queue, [in_utc(terms, with_state(terms.queue, row, now)) for row in given])
-    if terms.dialect.name == "postgresql":
-        from sqlalchemy.dialects.postgresql import insert as dialect_insert
-    else:
-        from sqlalchemy.dialects.sqlite import insert as dialect_insert  # type: ignore[assignment]
-    statement = dialect_insert(terms.queue.table).values(complete)
+    statement = insert_of(terms.dialect.name)(terms.queue.table).values(complete)
     if unique is None:
         return statement
     columns = [column_of(terms.queue, name) for name in unique]
