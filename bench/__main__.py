@@ -87,11 +87,12 @@ def main() -> None:
             print(f"[{time.monotonic() - began:5.0f} s] {name}", file=sys.stderr, flush=True)
             known[name](server.url, QUICK if given.quick else Scale(), account)
             print(table(account.results[before:]), flush=True)
+        if given.quick or given.only:
+            return
         facts = about(server.url) | {"seconds": round(time.monotonic() - began), "measures": names}
-    if not given.quick and not given.only:
-        account.write(facts)
-        write_page()
-        print(f"written to {LATEST.relative_to(HERE.parent)}", file=sys.stderr)
+    account.write(facts)
+    write_page()
+    print(f"written to {LATEST.relative_to(HERE.parent)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

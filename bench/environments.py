@@ -9,7 +9,6 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 ENVIRONMENTS = ROOT / ".bench"
-NODE_PACKAGES = ENVIRONMENTS / "node_modules"
 
 
 def python(name: str | None) -> str:
