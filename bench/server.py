@@ -5,7 +5,7 @@ from tests.support.postgres import TemporaryPostgres
 SETTINGS = {
     "fsync": "on",
     "synchronous_commit": "on",
-    "shared_buffers": "1GB",
+    "shared_buffers": "4GB",
     "max_wal_size": "8GB",
     "checkpoint_timeout": "30min",
 }

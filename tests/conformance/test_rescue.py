@@ -36,6 +36,18 @@ async def test_a_row_whose_lease_ran_out_goes_back(database_url: str) -> None:
         assert len(await member.claim()) == 1
 
 
+async def test_a_sweep_may_leave_out_what_ran_out_long_ago(database_url: str) -> None:
+    async with worker(database_url, plain) as member:
+        await member.put({}, {})
+        await member.claim()
+        await member.bench.advance(80)
+        await member.claim()
+        await member.bench.advance(105)  # the first lease ran out 85 seconds ago, the second 5
+        assert await member.rescue(back=60.0) == rescuing.Rescued(returned=1)
+        assert [row.state for row in await member.rows()] == ["running", "ready"]
+        assert await member.rescue() == rescuing.Rescued(returned=1)
+
+
 async def test_a_crash_counts_so_that_poison_ends_dead(database_url: str) -> None:
     """Claimed and never settled, over and over: three attempts, then buried, and never claimed again."""
     async with worker(database_url, plain) as member:

@@ -6,12 +6,14 @@ once do no harm, since every rescue is guarded in its own statement.
 
 import asyncio
 import random
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError
 
+from rowmill.keep.reach import Reach
 from rowmill.model.queue import Queue
 from rowmill.observe.events import Events
 from rowmill.store import fleet, rescuing, tidying
@@ -51,6 +53,7 @@ class Keeper:
         self._paused = paused or set()
         self.holding: Callable[[], Collection[int]] = lambda: ()
         """The tokens under which this very process holds rows."""
+        self._reaches: defaultdict[tuple[str, str], Reach] = defaultdict(Reach)
         self._rescue_at = 0.0
         self._tidy_at = 0.0
 
@@ -82,9 +85,6 @@ class Keeper:
         if now >= self._rescue_at:
             self._rescue_at = now + self._rescue_every
             await self.rescue()
-            # Dead entries that nothing can clean away make a sweep dear: it gets a twentieth of the time.
-            took = asyncio.get_running_loop().time() - now
-            self._rescue_at = now + min(max(self._rescue_every, took * 20), self._rescue_every * 6)
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_EVERY
             await self._store.run(tidying.roll_up)
@@ -110,11 +110,14 @@ class Keeper:
 
     async def _rescue(self, queue: Queue[Any]) -> rescuing.Rescued:
         returned = buried = 0
-        terms = self._store.terms(queue)
+        terms, clock = self._store.terms(queue), asyncio.get_running_loop().time
         for step in queue.steps:
+            reach, began = self._reaches[queue.name, step.name], clock()
+            back = reach.back(began)
             # A process that was frozen finds its own leases expired, and their handlers alive.
-            sweep = partial(rescuing.rescue, terms=terms, step=step, most=self._rescue_most)
+            sweep = partial(rescuing.rescue, terms=terms, step=step, most=self._rescue_most, back=back)
             found = await self._store.run(partial(sweep, sparing=self.holding(), acquit=True))
+            reach.swept(began, clock(), back, left=found.returned + found.buried + found.refused >= self._rescue_most)
             if found.returned or found.buried:
                 self._events.rescued(queue.name, step.name, found.returned, found.buried)
                 self._store.forget(queue)

@@ -40,11 +40,13 @@ def rescue(
     step: Step,
     most: int,
     *,
+    back: float | None = None,
     sparing: Collection[int] = (),
     acquit: bool = False,
 ) -> Rescued:
-    """Give back rows of one stage whose lease has expired, or bury them when no attempts are left; not those under
-    the tokens of `sparing`: who asks knows that their handlers live.
+    """Give back rows of one stage whose lease has expired, or bury them when no attempts are left; only those that
+    expired in the last `back` seconds, if given; not those under the tokens of `sparing`: who asks knows that their
+    handlers live.
 
     With `acquit`, a row on its last attempt is buried only if it was `on_trial`, alone in its worker. Any other may
     just have been near when its worker died: it gets its attempt back, and is tried alone the next time.
@@ -61,6 +63,9 @@ def rescue(
         found = connection.execute(
             sa.select(*raw_key(terms), held.label("held"), attempts.label("made"))
             .where(in_words(terms, step.running), until < now)
+            .where(
+                *([until >= sa.literal_column(terms.later("leased_until", repr(-back)))] if back is not None else [])
+            )
             .where(*([sa.or_(held.is_(None), held.not_in(sorted(sparing)))] if sparing else []))
             .order_by(until)
             .limit(most)

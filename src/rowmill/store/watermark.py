@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 LIFETIME = 2.0
 LONGEST = 60.0
-SHARE = 0.05
+SHARE = 0.02
 """Of the time that looks from the start may take: with millions of dead entries in the way, they come less often."""
 MAX_LEVELS = 8
 

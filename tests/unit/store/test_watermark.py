@@ -46,8 +46,8 @@ def test_it_expires_and_is_dropped() -> None:
 def test_dear_looks_from_the_start_come_less_often() -> None:
     mark = started()
     mark.looked(0.5)
-    assert not mark.expired(LIFETIME * 4)
-    assert mark.expired(LIFETIME * 6)
+    assert not mark.expired(24.0)
+    assert mark.expired(26.0)
     mark.looked(100.0)
     assert mark.expired(LONGEST + 1), "but they come"
     mark.looked(0.001)
