@@ -10,7 +10,7 @@ def drain(server: str, scale: Scale, account: Account) -> None:
     rates = Rates()
     for _ in range(scale.rounds):
         for peer in (ROWMILL, HUEY):
-            jobs = scale.jobs // 5
+            jobs = scale.jobs // 2
             with fresh_file(peer, jobs) as site:
                 rates.add(peer.name, drained(site, jobs))
     account.add([Result("SQLite, drain / huey", rates.ratio(ROWMILL.name, HUEY.name), 4.0)], sqlite=rates.summary())

@@ -1,6 +1,7 @@
 """What the SQLite store knows of one queue: its statements, made once, and their parameters."""
 
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -14,6 +15,7 @@ from rowmill.store.flush import Flush
 from rowmill.store.index_facts import bare_name, is_as_wanted
 from rowmill.store.indexes import QueueIndex
 from rowmill.store.rows import RowLoader
+from rowmill.store.sqlite_sequence import in_sequence
 from rowmill.store.sqlite_sql import SqliteTerms
 from rowmill.store.terms import Terms
 from rowmill.store.watermark import Stretch
@@ -25,6 +27,7 @@ class SqliteKnown:
     def __init__(self, terms: SqliteTerms) -> None:
         self.terms = terms
         self.load = RowLoader(terms)
+        self.in_sequence = in_sequence(terms.queue)
         self.statements: dict[tuple[Any, ...], str] = {}
         self._binders: dict[str, Callable[[Any], Any] | None] = {}
 
@@ -47,6 +50,10 @@ class SqliteKnown:
     def settle_statement(self, flush: Flush) -> str:
         wanted = ("settle", flush.step.name, flush.move.name, flush.columns)
         return self._statement(wanted, lambda: sql.settle(self.terms, flush.step, flush.move, flush.columns))
+
+    def settle_alike_statement(self, flush: Flush) -> str:
+        wanted = ("settle alike", flush.step.name, flush.move.name)
+        return self._statement(wanted, lambda: sql.settle_alike(self.terms, flush.step, flush.move))
 
     @cached_property
     def renew_statement(self) -> str:
@@ -79,6 +86,19 @@ class SqliteKnown:
         for place, (name, value) in enumerate(verdict.values.items()):
             given[f"v{place}"] = self._bind(name, value)
         return given
+
+    def alike(self, flush: Flush) -> dict[int, list[Any]] | None:
+        """The keys by token, if nothing else sets the verdicts of this flush apart, and JSON can say them."""
+        if flush.columns or flush.move.delayed or flush.move.failed or len(self.load.key_places) != 1:
+            return None
+        [(place, _)] = self.load.key_places
+        found: defaultdict[int, list[Any]] = defaultdict(list)
+        for verdict in flush.verdicts:
+            key = verdict.lease.record[place]
+            if not isinstance(key, (int, str)):
+                return None
+            found[verdict.lease.token].append(key)
+        return found
 
     def fence(self, lease: Lease[Any]) -> dict[str, Any]:
         given: dict[str, Any] = {"lease": lease.token}

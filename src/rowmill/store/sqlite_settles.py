@@ -1,5 +1,6 @@
 """Settles on SQLite: a flush is written at once, or row by row, so that a value that is refused keeps no other back."""
 
+import json
 from typing import Any
 
 from sqlalchemy import Connection
@@ -24,11 +25,10 @@ def settle_flush(connection: Any, known: SqliteKnown, flush: Flush, worker: int,
 
 
 def _all_at_once(connection: Any, known: SqliteKnown, flush: Flush) -> bool:
-    """Write all verdicts in one call, in half the time; False, with nothing written, if one of them can't be."""
+    """Write all verdicts in few calls, in half the time; False, with nothing written, if one of them can't be."""
     connection.execute("SAVEPOINT rowmill_flush")
     try:
-        given = [known.settle_parameters(verdict) for verdict in flush.verdicts]
-        written = bool(connection.executemany(known.settle_statement(flush), given).rowcount == len(given))
+        written = _write(connection, known, flush) == len(flush.verdicts)
     except Exception as error:
         if connection_problem(error):
             raise
@@ -39,6 +39,20 @@ def _all_at_once(connection: Any, known: SqliteKnown, flush: Flush) -> bool:
         connection.execute("ROLLBACK TO rowmill_flush")
     connection.execute("RELEASE rowmill_flush")
     return written
+
+
+def _write(connection: Any, known: SqliteKnown, flush: Flush) -> int:
+    """How many rows took their verdict."""
+    alike = known.alike(flush)
+    if alike is None:
+        given = [known.settle_parameters(verdict) for verdict in flush.verdicts]
+        changed: int = connection.executemany(known.settle_statement(flush), given).rowcount
+        return changed
+    statement = known.settle_alike_statement(flush)
+    return sum(
+        connection.execute(statement, {"lease": token, "keys": json.dumps(keys)}).rowcount
+        for token, keys in alike.items()
+    )
 
 
 def _one_by_one(connection: Any, known: SqliteKnown, flush: Flush, about: dict[str, Any], settled: Settled) -> int:

@@ -97,6 +97,16 @@ def settle(terms: SqliteTerms, step: Step, move: Move, columns: tuple[str, ...])
 
 
 # served by: the primary key
+def settle_alike(terms: SqliteTerms, step: Step, move: Move) -> str:
+    """Write verdicts that differ only in their keys, of one claim. Parameters by name: lease, keys as a JSON array."""
+    [key] = terms.keys
+    return (
+        f"UPDATE {terms.table} SET {set_clause(terms.assignments(move, step))} "
+        f"WHERE {key} IN (SELECT value FROM json_each(:keys)) AND {terms.lease} = :lease"
+    )
+
+
+# served by: the primary key
 def renew(terms: SqliteTerms) -> str:
     """Push one lease on, only where it still holds. Parameters by name: seconds, lease, k0…"""
     return (
