@@ -100,7 +100,8 @@ class Raw:
         claims = await asyncpg.connect(self.url, server_settings=settings)
         settles = await asyncpg.connect(self.url, server_settings=settings)
         woken = asyncio.Event()
-        await (await asyncpg.connect(self.url)).add_listener("raw", lambda *_: woken.set())
+        listens = await asyncpg.connect(self.url)
+        await listens.add_listener("raw", lambda *_: woken.set())
         claim = await claims.prepare(CLAIM.format(table=self.table))
         settle = await settles.prepare(
             SETTLE.format(table=self.table, result=", result = value::jsonb" if self.wide else "")

@@ -176,6 +176,18 @@ async def test_the_lease_lasts_as_long_as_its_stage_says(database_url: str) -> N
         assert row.leased_until - row.started_at == timedelta(minutes=15)
 
 
+async def test_every_row_of_a_claim_knows_when_it_was_claimed(database_url: str) -> None:
+    def timed(mill: Mill) -> Queue[Any]:
+        return mill.queue(jobs(Column("started_at", MOMENT)), columns=Columns(started_at="started_at"))
+
+    async with worker(database_url, timed) as member:
+        await member.put(*({} for _ in range(5)))
+        leases = await member.claim(2) + await member.claim(5)  # the second from where the first left off, then anew
+        assert len(leases) == 5
+        for lease in leases:
+            assert abs(lease.claimed_at - lease.row.started_at.replace(tzinfo=UTC)) < timedelta(seconds=5)
+
+
 async def test_only_rows_in_a_claimable_state_are_taken(database_url: str) -> None:
     async with worker(database_url, plain) as member:
         await member.put(*({"state": state} for state in ("running", "done", "dead", "READY", "other", "")))

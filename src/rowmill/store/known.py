@@ -1,7 +1,7 @@
 """What the PostgreSQL store knows of one queue: its statements, made once, and its watermarks."""
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from functools import cached_property
 from operator import itemgetter
@@ -49,18 +49,12 @@ class Known:
             found = self.marks[step.name] = Watermark(by_level=self.terms.queue.priority is not None)
         return found
 
-    def lease(self, step: Step, token: int, record: Any) -> Lease[Any]:
-        attempt = record[self.load.attempts_place]
-        return Lease(
-            self.terms.queue,
-            step,
-            self.load.key(record),
-            token,
-            attempt,
-            record["claimed_at"],
-            record,
-            self.load,
-        )
+    def leases(self, step: Step, token: int, records: Sequence[Any]) -> list[Lease[Any]]:
+        """Of what a claim returned: the table's columns, the place in the claim, the time of the claim in one of them
+        (unless a trigger kept just that row from being claimed)."""
+        now = next((record[-1] for record in records if record[-1] is not None), None) or datetime.now(UTC)
+        queue, load, key, attempts = self.terms.queue, self.load, self.load.key, self.load.attempts_place
+        return [Lease(queue, step, key(record), token, record[attempts], now, record, load) for record in records]
 
     def position(self, record: Any) -> Position:
         """Where a claimed row stood, in the values that the driver gave."""

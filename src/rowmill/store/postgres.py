@@ -137,7 +137,7 @@ class PostgresStore:
             # Only now: a claim that another stage has under way is not an unanswered one.
             self._unanswered[token] = (queue, step, time.monotonic() + LATE_SECONDS)
             raise
-        return [known.lease(step, token, record) for record in records]
+        return known.leases(step, token, records)
 
     async def _give_back_unanswered(self) -> None:
         """A claim whose answer was lost may have taken rows: nobody works on them, so they go back at once. The

@@ -4,6 +4,7 @@ A claim goes on from where the last one left off; in a queue that keeps order pe
 """
 
 import time
+from operator import itemgetter
 from typing import Any
 
 from rowmill.model.words import Step
@@ -13,6 +14,8 @@ from rowmill.store.known import Known
 from rowmill.store.line import Line
 from rowmill.store.port import Condemned
 
+PLACE = itemgetter(-2)
+"""Where a record of `postgres_sql.claim` stood in the claim."""
 UNREADABLE = (ValueError, ArithmeticError)
 """What the driver raises for a value that has no place in Python."""
 
@@ -48,7 +51,7 @@ async def _claim_lanes(line: Line, known: Known, step: Step, token: int, limit: 
     records = await line.fetch(statement, token, limit, step.lease, *mark.arguments())
     if from_the_start:
         mark.looked(time.monotonic() - now)
-    records.sort(key=_place)
+    records.sort(key=PLACE)
     if len(records) < limit:
         mark.drop()
     else:
@@ -64,11 +67,6 @@ async def _claim_in_order(line: Line, known: Known, step: Step, token: int, limi
             statement = known.in_order_statement(step, find)
             records += await line.fetch(statement, token, limit - len(records), step.lease)
     return records
-
-
-def _place(record: Any) -> int:
-    place: int = record["g_place"]
-    return place
 
 
 async def read_one_by_one(

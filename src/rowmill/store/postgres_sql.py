@@ -73,9 +73,10 @@ def _claim_of(terms: PostgresTerms, step: Step, picks: str) -> str:
         given = f"ROWS FROM ({source} AS ({parts})) WITH ORDINALITY AS given({names}, g_place)"
     same = " AND ".join(f"t.{key} = {one_of(f'g_k{n}')}" for n, key in enumerate(terms.keys))
     columns = ", ".join(f"t.{terms.name(column)}" for column in terms.queue.table.columns)
+    # The time is the same for all of them, and dear to read: the first row brings it.
     return (
         f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {given} WHERE {same} "
-        f"RETURNING {columns}, g_place, {NOW} AS claimed_at"
+        f"RETURNING {columns}, g_place, CASE WHEN g_place = 1 THEN {NOW} END AS claimed_at"
     )
 
 

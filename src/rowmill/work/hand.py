@@ -34,8 +34,8 @@ class Hand:
     def take(self, leases: Iterable[Lease[Any]]) -> None:
         self.leases.update(leases)
 
-    def put_down(self, lease: Lease[Any]) -> None:
-        self.leases.discard(lease)
+    def put_down(self, *leases: Lease[Any]) -> None:
+        self.leases.difference_update(leases)
         self._changed.set()
 
     async def opened(self) -> None:

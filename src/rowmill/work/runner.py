@@ -42,12 +42,15 @@ class Runner:
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def one(self, lease: Lease[Any]) -> Verdict | None:
-        """The verdict on one row; None when the handler settled it itself."""
+    async def run(self, leases: Sequence[Lease[Any]]) -> list[Verdict]:
+        """Verdicts on the rows of one turn, but for those that the handler settled itself."""
+        if self.handler.batch is not None:
+            return await self._many(leases)
+        [lease] = leases
         answer = await self._call(lease)
-        return None if lease.settled else self.judge(lease, answer)
+        return [] if lease.settled else [self.judge(lease, answer)]
 
-    async def many(self, leases: Sequence[Lease[Any]]) -> list[Verdict]:
+    async def _many(self, leases: Sequence[Lease[Any]]) -> list[Verdict]:
         """Verdicts on a batch. If the handler fails as a whole, each row is tried alone, so that one bad row
         fails by itself and costs no other an attempt; not for a failure that is true of all of them."""
         answers = await self._call(list(leases))
@@ -57,7 +60,7 @@ class Runner:
             for lease in leases:
                 await self.rested()
                 if not lease.lost:
-                    found += await self.many([lease])
+                    found += await self._many([lease])
             return found
         return [
             self._judge_part(lease, part)

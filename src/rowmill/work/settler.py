@@ -1,6 +1,7 @@
 """Writes verdicts, many in one statement."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -68,15 +69,19 @@ class Settler:
         except RuntimeError:
             with suppress(RuntimeError):  # the loop is gone: so is who wanted to know
                 assert self._loop is not None
-                self._loop.call_soon_threadsafe(self._told, verdict)
+                self._loop.call_soon_threadsafe(self._tell, [verdict])
         else:
-            self._told(verdict)
+            self._tell([verdict])
 
-    def _told(self, verdict: Verdict) -> None:
-        self._report.count(verdict.move.name)
-        if verdict.move is not DONE or self._events.watched or verdict.lease.queue.per is not None:
-            self._events.settled(verdict)
-            self.on_settled(verdict)
+    def _tell(self, verdicts: list[Verdict]) -> None:
+        """Whoever wants to know: nobody, of most successes."""
+        for move, rows in Counter([verdict.move.name for verdict in verdicts]).items():
+            self._report.count(move, rows)
+        watched = self._events.watched
+        for verdict in verdicts:
+            if watched or verdict.move is not DONE or verdict.lease.queue.per is not None:
+                self._events.settled(verdict)
+                self.on_settled(verdict)
 
     async def run(self) -> None:
         """Flush until cancelled."""
@@ -114,10 +119,9 @@ class Settler:
         for verdict, reason in settled.refused:
             missing.add(id(verdict))
             self._refused(verdict, reason)
-        for verdict in batch:
-            if not missing or id(verdict) not in missing:
-                self._hand.put_down(verdict.lease)
-                self._told(verdict)
+        written = [verdict for verdict in batch if id(verdict) not in missing] if missing else batch
+        self._hand.put_down(*[verdict.lease for verdict in written])
+        self._tell(written)
 
     def _refused(self, verdict: Verdict, reason: str) -> None:
         """The values are wrong, or else the table refuses the move itself, as a unique key over open rows may: the

@@ -36,11 +36,7 @@ class Turns:
             self._tasks[lease] = task
         began = time.perf_counter()
         try:
-            if self._handler.batch is None:
-                verdict = await self._runner.one(batch[0])
-                verdicts = [] if verdict is None else [verdict]
-            else:
-                verdicts = await self._runner.many(batch)
+            verdicts = await self._runner.run(batch)
         except asyncio.CancelledError as error:
             self._cut_short(batch, error)
             if self.stopping:
