@@ -225,6 +225,17 @@ async def test_load_reads_its_rows_as_it_goes(database_url: str) -> None:
         assert len(await member.claim(100)) == 25
 
 
+async def test_a_value_that_can_not_be_written_keeps_its_batch_out(database_url: str) -> None:
+    """Values are turned into the database's while it takes those before them."""
+    async with worker(database_url, rich) as member:
+        rows: list[dict[str, Any]] = [{"payload": {"n": n}} for n in range(25)]
+        rows[17]["payload"] = {"n": object()}
+        with pytest.raises(TypeError, match="not JSON serializable"):
+            await member.queue.load(rows, batch=10)
+        assert [row.payload["n"] for row in await member.rows()] == list(range(10))
+        assert await member.queue.load(rows[20:]) == 5
+
+
 async def test_two_loads_at_once(database_url: str) -> None:
     import asyncio
 

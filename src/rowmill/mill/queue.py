@@ -105,7 +105,7 @@ class Queue(QueueModel[R], Generic[R]):
         values in these columns are there already are left out (ON CONFLICT DO NOTHING)."""
         return enqueue.insert(self.mill.store.terms(self), rows, unique)
 
-    async def load(self, rows: Iterable[Mapping[str, Any]], *, batch: int = 10_000) -> int:
+    async def load(self, rows: Iterable[Mapping[str, Any]], *, batch: int = 20_000) -> int:
         """Put many rows in, fast (COPY on PostgreSQL), in batches that commit by themselves; answers how many."""
         async with self.mill.opened() as store:
             with reachable(self.mill.url):

@@ -58,7 +58,7 @@ class Line:
             found: list[Any] = await connection.fetch(statement, *arguments)
             return found
 
-    async def copy(self, table: Table, runs: Iterable[tuple[Sequence[str], Sequence[Sequence[Any]]]]) -> None:
+    async def copy(self, table: Table, runs: Iterable[tuple[Sequence[str], Iterable[Sequence[Any]]]]) -> None:
         """COPY records into a table, by runs that fill the same columns, in one transaction."""
         async with self._in_use() as connection, connection.transaction():
             for columns, records in runs:

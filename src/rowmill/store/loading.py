@@ -12,8 +12,8 @@ from rowmill.model.queue import Queue
 from rowmill.model.words import as_value
 from rowmill.store.terms import Terms
 
-Run = tuple[list["Column[Any]"], list[tuple[Any, ...]]]
-"""Records that fill the same columns."""
+Run = tuple[list["Column[Any]"], Iterable[tuple[Any, ...]]]
+"""Records that fill the same columns. They are made while the database takes those before them."""
 
 
 class Loading:
@@ -52,7 +52,7 @@ class Shape:
             values.append(column if take is None else map(take, column))
         values += [repeat(value, len(rows)) for value in self._fixed.values()]
         values += [[_bound(self._binders[column], make(None)) for _ in rows] for column, make in self._made.items()]
-        return columns, list(zip(*values, strict=True))
+        return columns, zip(*values, strict=True)
 
 
 def column_of(queue: Queue[Any], name: str) -> "Column[Any]":
