@@ -49,8 +49,11 @@ MEASURES: dict[str, Measure] = {
 }
 MORE: dict[str, Measure] = {
     "shapes": drain.shapes,
-    "finished": backlog.finished,
+    "workers": footprint.beside_peers,
+    "statements": cost.statements,
     "questions": questions.big_table,
+    "unpinned": pinned.control,
+    "finished": backlog.finished,
 }
 """Measured by `--all` or by name."""
 

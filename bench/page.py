@@ -66,6 +66,8 @@ def written(account: Mapping[str, Any]) -> str:
         ("backlog", "rate of the first 8,000 jobs by backlog, rows/s"),
         ("enqueue_bulk", "enqueue in bulk, rows/s"),
         ("sqlite", "drain on SQLite, rows/s"),
+        ("drain_shapes", "drain, one process, by shape of the queue, rows/s"),
+        ("finished", "drain in a new table and beside finished rows, rows/s"),
     ):
         if name in raw:
             parts.append("\n".join(figures(title, raw[name])))
@@ -74,7 +76,22 @@ def written(account: Mapping[str, Any]) -> str:
         for name, found in sorted(raw["latency_ms"].items(), key=lambda pair: float(pair[1]["p50"])):
             lines.append(row(name, f"{found['p50']:.2f}", f"{found['p99']:.2f}"))
         parts.append("\n".join(lines))
+    if "footprint" in raw:
+        parts.append("\n".join(footprints(raw["footprint"])))
     return "\n\n".join(parts)
+
+
+def footprints(raw: Mapping[str, Mapping[str, float]]) -> list[str]:
+    lines = [
+        row(
+            "one worker process", "start, s", "idle, MB", "idle, % of a core", "busy, MB", "busy, µs of processor a job"
+        ),
+        row(*["---"] * 6),
+    ]
+    for name, found in raw.items():
+        idle = (f"{found['idle_mb']:.0f}", f"{found['idle_percent']:.1f}")
+        lines.append(row(name, f"{found['start']:.2f}", *idle, f"{found['busy_mb']:.0f}", f"{found['busy_us']:.1f}"))
+    return lines
 
 
 def write_page() -> None:

@@ -11,21 +11,22 @@ class Scale:
     """How much is done. A quick run shows that everything works; its figures mean nothing."""
 
     jobs: int = 100_000
-    slow_jobs: int = 2_000
+    slow_jobs: int = 1_000
     rounds: int = 3
     backlog: int = 10_000_000
-    finished: int = 20_000_000
-    singles: int = 1_000
+    finished: int = 100_000_000
+    singles: int = 2_000
     bulk: int = 100_000
-    latencies: int = 200
+    latencies: int = 400
     pinned_seconds: int = 180
-    pinned_peer_seconds: int = 45
+    pinned_peer_seconds: int = 30
     idle_seconds: float = 10.0
+    starts: int = 5
 
 
 QUICK = Scale(
     jobs=5_000, slow_jobs=200, rounds=1, backlog=200_000, finished=50_000, singles=50, bulk=5_000, latencies=10,
-    pinned_seconds=6, pinned_peer_seconds=4, idle_seconds=2.0,
+    pinned_seconds=6, pinned_peer_seconds=4, idle_seconds=2.0, starts=1,
 )  # fmt: skip
 
 Measure = Callable[[str, Scale, Account], None]

@@ -1,11 +1,23 @@
 """What does a row cost the server: round trips, pages, bytes of log?"""
 
+import asyncio
 import time
 
+import asyncpg
+import sqlalchemy as sa
+from tests.plans.explaining import Explaining
+
+import rowmill as rm
 from bench.measures import Scale
 from bench.peers import ROWMILL, ROWMILL_WIDE, Peer
 from bench.results import Account, Result
 from bench.runs import fresh
+from bench.tables import STATES, narrow
+from rowmill.model import lifecycle
+from rowmill.model.judge import Verdict
+from rowmill.store.flush import flushes
+from rowmill.store.postgres import PostgresStore
+from rowmill.store.postgres_session import SESSION
 
 SO_FAR = """
 SELECT xact_commit, pg_current_wal_insert_lsn() - '0/0', blks_hit + blks_read FROM pg_stat_database
@@ -37,3 +49,37 @@ def per_row(server: str, peer: Peer, jobs: int) -> list[float]:
         time.sleep(REPORTED)
         after = connection.execute(SO_FAR).fetchone()
     return [float(late - early) / jobs for early, late in zip(before, after, strict=True)]
+
+
+BATCH = 1000
+
+
+def statements(server: str, scale: Scale, account: Account) -> None:
+    """A claim and a settle of a thousand rows, each as EXPLAIN (ANALYZE, BUFFERS, WAL) accounts for it."""
+    with fresh(ROWMILL, server, scale.jobs) as site:
+        account.add(asyncio.run(explained(site.url)))
+
+
+async def explained(url: str) -> list[Result]:
+    mill = rm.Mill(url)
+    queue = mill.queue(narrow(sa.MetaData()), states=STATES)
+    async with mill.opened() as store:
+        assert isinstance(store, PostgresStore)
+        store.worker = 1
+        known, step = store.known(queue), queue.steps[0]
+        leases = await store.claim(queue, step, BATCH)
+        mark = known.mark(step)
+        claim = (known.claim_statement(step, mark.shape), 7, BATCH, step.lease, *mark.arguments())
+        [flush] = flushes([Verdict(lease, lifecycle.DONE) for lease in leases], lambda: 1)
+        statement, arguments = store.settle_statement(flush)
+        connection = await asyncpg.connect(url, server_settings=SESSION)
+        results = []
+        for name, asked in (("claim", claim), ("settle", (statement, *arguments))):
+            plan = await Explaining(connection).cost(*asked)
+            results += [
+                Result(f"{name} of {BATCH:,}, pages per row", plan.buffers / BATCH, unit="pages"),
+                Result(f"{name} of {BATCH:,}, log per row", plan.root["WAL Bytes"] / BATCH, unit="bytes"),
+                Result(f"{name} of {BATCH:,}, on the server", plan.root["Actual Total Time"], unit="ms"),
+            ]
+        await connection.close()
+    return results

@@ -31,7 +31,8 @@ def one(server: str, scale: Scale, account: Account) -> None:
     peers = Rates()
     for peer in (ROWMILL, PGQUEUER, GRAPHILE, PROCRASTINATE):
         with fresh(peer, server) as site:
-            peers.add(peer.name, scale.singles / float(site.call("single", scale.singles)["seconds"]))
+            jobs = scale.singles // 2
+            peers.add(peer.name, jobs / float(site.call("single", jobs)["seconds"]))
     result = Result(
         "enqueue one / the same INSERT without Rowmill", times.ratio("bench_narrow", "bare"), 1.1, at_most=True
     )

@@ -1,13 +1,17 @@
 """What does a worker cost that has nothing to do? How soon is it there? And one that is busy?"""
 
 import os
+import statistics
 import time
+from dataclasses import asdict, dataclass
 
 from bench.measures import Scale
-from bench.peers import ROWMILL
+from bench.peers import GRAPHILE, PGQUEUER, PROCRASTINATE, RAW, ROWMILL, Peer
 from bench.results import Account, Result
-from bench.runs import fresh
+from bench.runs import Site, fresh
 
+REST = 3.0
+"""Seconds until a worker that has started is at rest."""
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -24,22 +28,59 @@ def cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
 
 
-def worker(server: str, scale: Scale, account: Account) -> None:
-    with fresh(ROWMILL, server, 1) as site:
-        began = time.monotonic()
+@dataclass(frozen=True)
+class Footprint:
+    """Of one worker process."""
+
+    start: float
+    """Seconds from its start to its first job."""
+    idle_mb: float
+    idle_percent: float
+    busy_mb: float
+    busy_us: float
+    """Microseconds of processor time for a job."""
+
+
+def measured(server: str, scale: Scale, peer: Peer) -> Footprint:
+    jobs = scale.slow_jobs if peer.slow else scale.jobs
+    with fresh(peer, server) as site:
+        start = statistics.median(started(site) for _ in range(scale.starts))
+        site.reset()
         with site.running("work") as [process]:
-            _, first, _ = site.wait_for_start(1)
-            time.sleep(3.0)
+            time.sleep(REST)
             idle_mb, before = megabytes(process.pid), cpu(process.pid)
             time.sleep(scale.idle_seconds)
-            idle_cpu = (cpu(process.pid) - before) / scale.idle_seconds * 100
-            site.call("load", scale.jobs)
-            site.wait_for(scale.jobs + 1)
+            idle = cpu(process.pid) - before
+            site.call("load", jobs)
+            site.wait_for(jobs)
+            busy = cpu(process.pid) - before - idle
             busy_mb = megabytes(process.pid)
+    return Footprint(start, idle_mb, idle / scale.idle_seconds * 100, busy_mb, busy / jobs * 1e6)
+
+
+def started(site: Site) -> float:
+    """Seconds from the start of a worker to its first job."""
+    site.reset()
+    site.call("load", 1)
+    began = time.monotonic()
+    with site.running("work"):
+        _, first, _ = site.wait_for_start(1)
+        site.wait_for(1)
+    return first - began
+
+
+def worker(server: str, scale: Scale, account: Account) -> None:
+    found = measured(server, scale, ROWMILL)
     results = [
-        Result("idle worker, memory", idle_mb, 60.0, at_most=True, unit="MB"),
-        Result("idle worker, processor", idle_cpu, 1.0, at_most=True, unit="%"),
-        Result("start of a worker, to its first job", first - began, 0.6, at_most=True, unit="s"),
-        Result("busy worker, memory", busy_mb, unit="MB"),
+        Result("idle worker, memory", found.idle_mb, 60.0, at_most=True, unit="MB"),
+        Result("idle worker, processor", found.idle_percent, 1.0, at_most=True, unit="%"),
+        Result("start of a worker, to its first job", found.start, 0.6, at_most=True, unit="s"),
+        Result("busy worker, memory", found.busy_mb, unit="MB"),
+        Result("busy worker, processor per job", found.busy_us, unit="µs"),
     ]
     account.add(results)
+
+
+def beside_peers(server: str, scale: Scale, account: Account) -> None:
+    peers = (ROWMILL, PGQUEUER, GRAPHILE, PROCRASTINATE, RAW)
+    account.add([], footprint={peer.name: asdict(measured(server, scale, peer)) for peer in peers})

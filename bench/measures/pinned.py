@@ -16,7 +16,7 @@ STEP = 5.0
 WARM = 5.0
 
 
-def rates(server: str, peer: Peer, seconds: int) -> list[float]:
+def rates(server: str, peer: Peer, seconds: int, *, pin: bool = True) -> list[float]:
     """Jobs per second, sample by sample, from the moment when the horizon is pinned."""
     with (
         fresh(peer, server) as site,
@@ -26,8 +26,9 @@ def rates(server: str, peer: Peer, seconds: int) -> list[float]:
     ):
         site.wait_for_start(1)
         time.sleep(WARM)
-        holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        holder.execute("SELECT txid_current(), count(*) FROM pg_class")
+        if pin:
+            holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            holder.execute("SELECT txid_current(), count(*) FROM pg_class")
         samples = []
         began = before = time.monotonic()
         count = site.counted()[0]
@@ -45,11 +46,7 @@ def pinned(server: str, scale: Scale, account: Account) -> None:
         PGQUEUER.name: rates(server, PGQUEUER, scale.pinned_peer_seconds),
         GRAPHILE.name: rates(server, GRAPHILE, scale.pinned_peer_seconds),
     }
-    third = {name: max(len(samples) // 3, 1) for name, samples in found.items()}
-    kept = {
-        name: (sum(samples[-third[name] :]) / third[name]) / (sum(samples[: third[name]]) / third[name])
-        for name, samples in found.items()
-    }
+    kept = {name: last_to_first(samples) for name, samples in found.items()}
     minutes = scale.pinned_seconds / 60
     results = [Result(f"horizon pinned for {minutes:g} minutes, last third / first", kept[ROWMILL.name], 0.9)]
     results += [
@@ -57,3 +54,15 @@ def pinned(server: str, scale: Scale, account: Account) -> None:
         for name in (PGQUEUER.name, GRAPHILE.name)
     ]
     account.add(results, pinned={name: [round(rate) for rate in samples] for name, samples in found.items()})
+
+
+def control(server: str, scale: Scale, account: Account) -> None:
+    """The same without a pin: what the machine and the growing table do by themselves."""
+    samples = rates(server, ROWMILL, scale.pinned_seconds, pin=False)
+    result = Result("the same without a pin, last third / first", last_to_first(samples))
+    account.add([result], unpinned=[round(rate) for rate in samples])
+
+
+def last_to_first(samples: list[float]) -> float:
+    third = max(len(samples) // 3, 1)
+    return sum(samples[-third:]) / sum(samples[:third])

@@ -3,6 +3,7 @@
 import asyncio
 import statistics
 import time
+from collections.abc import Callable
 
 import sqlalchemy as sa
 
@@ -12,7 +13,7 @@ from bench.peers import ROWMILL
 from bench.results import Account, Result
 from bench.runs import fresh
 from bench.tables import STATES, narrow
-from rowmill.store.counts import depth
+from rowmill.store.counts import counts, depth
 
 TIMES = 10
 
@@ -26,17 +27,21 @@ async def ask(url: str, scale: Scale) -> list[Result]:
     mill = rm.Mill(url)
     queue = mill.queue(narrow(sa.MetaData()), states=STATES)
     async with mill.opened():
-        times = []
-        for _ in range(TIMES):
-            began = time.perf_counter()
-            await mill.run(lambda c: depth(c, mill.store.terms(queue), at_least=1000), write=False)
-            times.append((time.perf_counter() - began) * 1e3)
+        terms = mill.store.terms(queue)
+        thresholds = await times(mill, lambda connection: depth(connection, terms, at_least=1000))
+        stats = await times(mill, lambda connection: counts(connection, terms))
+    size = f"{scale.backlog:,} rows"
     return [
-        Result(
-            f"depth against a threshold, {scale.backlog:,} rows",
-            statistics.median(times),
-            100.0,
-            at_most=True,
-            unit="ms",
-        )
+        Result(f"depth against a threshold, {size}", thresholds, 100.0, at_most=True, unit="ms"),
+        Result(f"rows by state, as `rowmill stats` has them, {size}", stats, unit="ms"),
     ]
+
+
+async def times(mill: rm.Mill, question: Callable[[sa.Connection], object]) -> float:
+    """Milliseconds, the median of several."""
+    found = []
+    for _ in range(TIMES):
+        began = time.perf_counter()
+        await mill.run(question, write=False)
+        found.append((time.perf_counter() - began) * 1e3)
+    return statistics.median(found)

@@ -1,6 +1,5 @@
 """What a row costs the server, counted: round trips, pages, bytes of log. Seconds would depend on the machine."""
 
-import json
 from operator import gt
 from typing import Any
 
@@ -15,7 +14,7 @@ from rowmill.store.flush import flushes
 from rowmill.store.line import Line
 from rowmill.store.postgres import PostgresStore
 from rowmill.store.postgres_session import SESSION
-from tests.plans.plan import Plan
+from tests.plans.explaining import Explaining
 
 ROWS = 10_000
 BATCH = 500
@@ -63,25 +62,6 @@ async def test_round_trips_per_thousand_rows(pg_url: str, monkeypatch: pytest.Mo
 
     assert report.done == ROWS
     assert len(trips) <= 12 * ROWS / 1000, f"{trips.count('claim')} claims, {trips.count('settle')} settles"
-
-
-class Explaining:
-    """A session that carries statements out, says what they cost, and undoes them."""
-
-    def __init__(self, connection: Any) -> None:
-        self.connection = connection
-
-    async def cost(self, statement: str, *arguments: Any) -> Plan:
-        """Once more if pages had to be logged as a whole, as they are when a checkpoint has just been."""
-        for _ in range(10):
-            undone = self.connection.transaction()
-            await undone.start()
-            explain = f"EXPLAIN (ANALYZE, BUFFERS, WAL, FORMAT JSON) {statement}"
-            plan = Plan(json.loads(await self.connection.fetchval(explain, *arguments))[0]["Plan"])
-            await undone.rollback()
-            if not plan.root.get("WAL FPI"):
-                break
-        return plan
 
 
 async def test_pages_and_log_per_row(pg_url: str) -> None:
