@@ -16,7 +16,8 @@ from typing import Any
 import psycopg
 
 from bench.environments import ROOT
-from bench.peers import Peer, kit
+from bench.peers import kit
+from bench.peers.known import Peer
 
 LONGEST = 600.0
 """Seconds after which a run that does not end is an error."""

@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 
 from bench.measures import Scale
-from bench.peers import ROWMILL
+from bench.peers.known import ROWMILL
 from bench.results import Account, Rates, Result
 from bench.runs import Site, drained, fresh
 

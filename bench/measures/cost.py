@@ -9,7 +9,7 @@ from tests.plans.explaining import Explaining
 
 import rowmill as rm
 from bench.measures import Scale
-from bench.peers import ROWMILL, ROWMILL_WIDE, Peer
+from bench.peers.known import ROWMILL, ROWMILL_WIDE, Peer
 from bench.results import Account, Result
 from bench.runs import fresh
 from bench.tables import STATES, narrow

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bench.measures import Scale
-from bench.peers import (
+from bench.peers.known import (
     GRAPHILE,
     PGQUEUER,
     PROCRASTINATE,

@@ -5,7 +5,7 @@ import time
 import psycopg
 
 from bench.measures import Scale
-from bench.peers import GRAPHILE, PGQUEUER, PROCRASTINATE, RAW, ROWMILL
+from bench.peers.known import GRAPHILE, PGQUEUER, PROCRASTINATE, RAW, ROWMILL
 from bench.results import Account, Rates, Result
 from bench.runs import Site, fresh
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict, dataclass
 
 from bench.measures import Scale
-from bench.peers import GRAPHILE, PGQUEUER, PROCRASTINATE, RAW, ROWMILL, Peer
+from bench.peers.known import GRAPHILE, PGQUEUER, PROCRASTINATE, RAW, ROWMILL, Peer
 from bench.results import Account, Result
 from bench.runs import Site, fresh
 

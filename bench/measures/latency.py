@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from bench.measures import Scale
-from bench.peers import GRAPHILE, PGQUEUER, PROCRASTINATE, RAW, ROWMILL_LATENCY, Peer
+from bench.peers.known import GRAPHILE, PGQUEUER, PROCRASTINATE, RAW, ROWMILL_LATENCY, Peer
 from bench.results import Account, Result
 from bench.runs import fresh
 

@@ -5,7 +5,7 @@ import time
 import psycopg
 
 from bench.measures import Scale
-from bench.peers import GRAPHILE, PGQUEUER, ROWMILL, Peer
+from bench.peers.known import GRAPHILE, PGQUEUER, ROWMILL, Peer
 from bench.results import Account, Result
 from bench.runs import fresh
 

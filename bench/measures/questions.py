@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 import rowmill as rm
 from bench.measures import Scale
-from bench.peers import ROWMILL
+from bench.peers.known import ROWMILL
 from bench.results import Account, Result
 from bench.runs import fresh
 from bench.tables import STATES, narrow

@@ -1,7 +1,7 @@
 """SQLite, beside Huey on SQLite."""
 
 from bench.measures import Scale
-from bench.peers import HUEY, ROWMILL
+from bench.peers.known import HUEY, ROWMILL
 from bench.results import Account, Rates, Result
 from bench.runs import drained, fresh_file
 

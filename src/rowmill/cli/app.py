@@ -12,7 +12,6 @@ from typing import Any
 from rowmill.cli.exits import UsageError
 from rowmill.mill import Mill
 from rowmill.model.errors import RowmillError
-from rowmill.store.sqlite import SqliteStore
 
 VARIABLE = "ROWMILL_APP"
 
@@ -40,8 +39,7 @@ def load_mill(app: str | None, database_url: str | None, *, may_create: bool = F
     url = database_url or given.database_url
     if url:
         mill.move_to(url)
-    if isinstance(mill.store, SqliteStore):
-        mill.store.may_create = may_create
+    mill.store.may_create = may_create
     return mill
 
 

@@ -9,7 +9,6 @@ from sqlalchemy.engine import URL
 from rowmill.model.errors import DatabaseUnreachable
 from rowmill.store import dsn
 from rowmill.store.port import CONNECTIONS, Disconnected, Store
-from rowmill.store.sqlite import SqliteStore
 
 
 def parse_url(text: str) -> URL:
@@ -35,8 +34,11 @@ def in_memory(url: URL) -> bool:
 
 
 def open_store(url: URL, connections: int = CONNECTIONS) -> Store:
-    """The store for a URL, not yet connected; with so many connections for the transactions of handlers."""
+    """The store for a URL, not yet connected; with so many connections for the transactions of handlers. Only the one
+    that is needed is imported: a worker that starts waits for it."""
     if url.get_backend_name() == "sqlite":
+        from rowmill.store.sqlite import SqliteStore
+
         return SqliteStore(url)
     try:
         from rowmill.store.postgres import PostgresStore

@@ -43,6 +43,8 @@ class Store(Protocol):
 
     worker: int
     """This process's number in the fleet, once registered."""
+    may_create: bool
+    """May a database that is only a file be made if it is not there? Who only looks leaves nothing behind."""
     engine: AsyncEngine
     dialect: Dialect
     on_condemned: Condemned

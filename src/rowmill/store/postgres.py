@@ -61,6 +61,7 @@ class PostgresStore:
         self.dialect = self.engine.dialect
         self._connections()
         self.worker = 0
+        self.may_create = False
         self._claim_number = 0
         self._flush_number = 0
         self._known: dict[str, Known] = {}

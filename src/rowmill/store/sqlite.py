@@ -43,7 +43,6 @@ class SqliteStore:
         [self.path], options = self.engine.dialect.create_connect_args(self.engine.url)
         self._uri = bool(options.get("uri"))
         self.may_create = True
-        """May a file be made that is not there? Who only looks leaves nothing behind."""
         take_over_transactions(self.engine.sync_engine)
         self._schemas: dict[str | None, str | None] = {}
         self.dialect = self.engine.dialect

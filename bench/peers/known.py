@@ -1,0 +1,61 @@
+"""Who is measured, and how each is run."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench import environments
+from bench.environments import HERE, ROOT
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A program with the verbs of `bench.peers.kit`."""
+
+    name: str
+    command: Callable[[], list[str]]
+    unfinished: str
+    """Asks its own table how many jobs are not done yet."""
+    slow: bool = False
+    """Below a few thousand jobs a second: it gets fewer of them, and its rate does not depend on how many."""
+
+    def environment(self, folder: str) -> dict[str, str]:
+        return {
+            **os.environ,
+            "BENCH_FOLDER": folder,
+            "PYTHONPATH": str(ROOT),
+            "NODE_PATH": str(environments.ENVIRONMENTS / "node" / "node_modules"),
+            "PYTHONWARNINGS": "ignore",
+        }
+
+
+def program(module: str, *options: str, environment: str | None = None) -> Callable[[], list[str]]:
+    return lambda: [environments.python(environment), "-m", f"bench.peers.{module}", *options]
+
+
+def rowmill(shape: str, table: str = "bench_narrow", words: str = "'queued', 'processing'") -> Peer:
+    unfinished = f"SELECT count(*) FROM {table} WHERE state IN ({words})"
+    return Peer(f"rowmill {shape}", program("rowmill_peer", "--shape", shape), unfinished)
+
+
+NARROW = "SELECT count(*) FROM bench_narrow WHERE state IN ('queued', 'processing')"
+WIDE = "SELECT count(*) FROM bench_wide WHERE state IN ('queued', 'processing')"
+
+ROWMILL = Peer("rowmill", program("rowmill_peer"), NARROW)
+ROWMILL_WIDE = Peer("rowmill wide", program("rowmill_peer", "--shape", "wide"), WIDE)
+ROWMILL_LATENCY = Peer("rowmill", program("rowmill_peer", "--shape", "latency"), NARROW)
+RAW = Peer("raw", program("raw_peer"), NARROW)
+RAW_WIDE = Peer("raw wide", program("raw_peer", "--wide"), WIDE)
+PGQUEUER = Peer("pgqueuer", program("pgqueuer_peer", environment="pgqueuer"), "SELECT count(*) FROM pgqueuer")
+PROCRASTINATE = Peer(
+    "procrastinate",
+    program("procrastinate_peer", environment="procrastinate"),
+    "SELECT count(*) FROM procrastinate_jobs WHERE status IN ('todo', 'doing')",
+    slow=True,
+)
+GRAPHILE = Peer(
+    "graphile-worker",
+    lambda: [environments.node(), str(HERE / "node" / "graphile.js")],
+    "SELECT count(*) FROM graphile_worker._private_jobs",
+)
+HUEY = Peer("huey", program("huey_peer", environment="huey"), "SELECT count(*) FROM task")
