@@ -43,6 +43,14 @@ def test_it_expires_and_is_dropped() -> None:
     assert mark.expired(0.0)
 
 
+def test_it_stays_dropped_if_that_came_while_a_claim_was_under_way() -> None:
+    mark = started()
+    mark.drop()
+    take(mark, (None, 7, (3,)))
+    assert mark.expired(0.0)
+    assert not mark.resumes
+
+
 def test_dear_looks_from_the_start_come_less_often() -> None:
     mark = started()
     mark.looked(0.5)
