@@ -1,6 +1,6 @@
 """Measure Rowmill beside its peers and beside the limit.
 
-    python -m bench [--all] [--only NAME,NAME] [--quick]
+    python -m bench [--all] [--only NAME,NAME [--update]] [--quick]
 
 Each measure starts on fresh databases of a PostgreSQL of its own, in rounds that alternate between the peers.
 The figures are written to bench/results/latest.json. Compare figures of one run only.
@@ -32,6 +32,7 @@ from bench.measures import (
 )
 from bench.page import write_page
 from bench.results import LATEST, Account, table
+from bench.results import MORE as MORE_RESULTS
 from bench.server import bench_server
 
 MEASURES: dict[str, Measure] = {
@@ -77,25 +78,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true", help="also what takes longer")
     parser.add_argument("--only", help=f"a list out of {', '.join([*MEASURES, *MORE])}")
+    parser.add_argument("--update", action="store_true", help="with --only: put the figures into the last results")
     parser.add_argument("--quick", action="store_true", help="show that it works; the figures mean nothing")
     given = parser.parse_args()
     known = MEASURES | MORE
     names = given.only.split(",") if given.only else list(known if given.all else MEASURES)
     if unknown := set(names) - set(known):
         parser.error(f"no such measure: {', '.join(sorted(unknown))}")
-    account, began = Account(), time.monotonic()
+    accounts, began = {LATEST: Account(), MORE_RESULTS: Account()}, time.monotonic()
     with bench_server() as server:
         for name in names:
+            account = accounts[LATEST if name in MEASURES else MORE_RESULTS]
             before = len(account.results)
             print(f"[{time.monotonic() - began:5.0f} s] {name}", file=sys.stderr, flush=True)
             known[name](server.url, QUICK if given.quick else Scale(), account)
             print(table(account.results[before:]), flush=True)
+        if given.update and given.only and not given.quick:
+            for path, account in accounts.items():
+                if account.results or account.raw:
+                    account.put_into(path)
+            write_page()
         if given.quick or given.only:
             return
         facts = about(server.url) | {"seconds": round(time.monotonic() - began), "measures": names}
-    account.write(facts)
+    for path, account in accounts.items():
+        if account.results:
+            account.write(facts, path)
+            print(f"written to {path.relative_to(HERE.parent)}", file=sys.stderr)
     write_page()
-    print(f"written to {LATEST.relative_to(HERE.parent)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

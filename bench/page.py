@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.charts import draw
 from bench.environments import ROOT
-from bench.results import LATEST
+from bench.results import LATEST, MORE
 
 PAGE = ROOT / "docs" / "performance.md"
 BEGIN, END = "<!-- results: written by the bench -->", "<!-- end of results -->"
@@ -49,36 +49,44 @@ def figures(title: str, raw: Mapping[str, Any]) -> list[str]:
 
 
 def written(account: Mapping[str, Any]) -> str:
-    """All tables."""
+    """All tables of one file of results."""
     about, raw, results = account["about"], account["raw"], account["results"]
     versions = ", ".join(f"{name} {version}" for name, version in (about["peers"] | about["drivers"]).items())
     parts = [
         f"{about['postgresql']}, Python {about['python']}, {about['cores']} cores; {versions}. "
-        f"The run took {about['seconds'] / 60:.0f} minutes.",
-        "\n".join(goals(results)),
+        f"The run took {about['seconds'] / 60:.0f} minutes."
     ]
+    if any(result["goal"] is not None for result in results):
+        parts.append("\n".join(goals(results)))
     if any(result["goal"] is None for result in results):
         parts.append("\n".join(told(results)))
-    for name, title in (
-        ("drain_narrow", "drain, one process, narrow table, rows/s"),
-        ("drain_wide", "drain, one process, wide table, rows/s"),
-        ("drain_two", "drain, two processes, narrow table, rows/s"),
-        ("backlog", "rate of the first 8,000 jobs by backlog, rows/s"),
-        ("enqueue_bulk", "enqueue in bulk, rows/s"),
-        ("sqlite", "drain on SQLite, rows/s"),
-        ("drain_shapes", "drain, one process, by shape of the queue, rows/s"),
-        ("finished", "drain in a new table and beside finished rows, rows/s"),
-    ):
+    for name, title in TITLES.items():
         if name in raw:
             parts.append("\n".join(figures(title, raw[name])))
     if "latency_ms" in raw:
-        lines = [row("latency, ms", "p50", "p99"), row("---", "---", "---")]
-        for name, found in sorted(raw["latency_ms"].items(), key=lambda pair: float(pair[1]["p50"])):
-            lines.append(row(name, f"{found['p50']:.2f}", f"{found['p99']:.2f}"))
-        parts.append("\n".join(lines))
+        parts.append("\n".join(latencies(raw["latency_ms"])))
     if "footprint" in raw:
         parts.append("\n".join(footprints(raw["footprint"])))
     return "\n\n".join(parts)
+
+
+TITLES = {
+    "drain_narrow": "drain, one process, narrow table, rows/s",
+    "drain_wide": "drain, one process, wide table, rows/s",
+    "drain_two": "drain, two processes, narrow table, rows/s",
+    "backlog": "rate of the first 8,000 jobs by backlog, rows/s",
+    "enqueue_bulk": "enqueue in bulk, rows/s",
+    "sqlite": "drain on SQLite, rows/s",
+    "drain_shapes": "drain, one process, by shape of the queue, rows/s",
+    "finished": "drain in a new table and beside finished rows, rows/s",
+}
+
+
+def latencies(raw: Mapping[str, Mapping[str, float]]) -> list[str]:
+    lines = [row("latency, ms", "p50", "p99"), row("---", "---", "---")]
+    for name, found in sorted(raw.items(), key=lambda pair: pair[1]["p50"]):
+        lines.append(row(name, f"{found['p50']:.2f}", f"{found['p99']:.2f}"))
+    return lines
 
 
 def footprints(raw: Mapping[str, Mapping[str, float]]) -> list[str]:
@@ -95,11 +103,15 @@ def footprints(raw: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 
 def write_page() -> None:
-    account = json.loads(LATEST.read_text())
-    draw(account["raw"])
+    latest = json.loads(LATEST.read_text())
+    draw(latest["raw"])
+    parts = [written(latest)]
+    if MORE.exists():
+        parts += ["### What takes longer", written(json.loads(MORE.read_text()))]
     before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{written(account)}\n\n{END}{after}")
+    tables = "\n\n".join(parts)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{tables}\n\n{END}{after}")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 LATEST = Path(__file__).parent / "results" / "latest.json"
+MORE = LATEST.with_name("more.json")
+"""What takes longer, and is measured less often."""
 
 
 @dataclass
@@ -50,7 +52,8 @@ class Rates:
         return statistics.median(self.found[name])
 
     def ratio(self, one: str, other: str) -> float:
-        return self.median(one) / self.median(other)
+        """The median of the rounds' own ratios: a slow minute of the machine is in both parts of one."""
+        return statistics.median(a / b for a, b in zip(self.found[one], self.found[other], strict=True))
 
     def summary(self) -> dict[str, dict[str, Any]]:
         return {
@@ -73,6 +76,14 @@ class Account:
     def write(self, about: Mapping[str, Any], path: Path = LATEST) -> None:
         path.parent.mkdir(exist_ok=True)
         found = {"results": [result.as_dict() for result in self.results], "about": dict(about), "raw": self.raw}
+        path.write_text(json.dumps(found, indent=1, default=asdict) + "\n")
+
+    def put_into(self, path: Path) -> None:
+        """These figures in the place of earlier ones of the same measures."""
+        found = json.loads(path.read_text())
+        new = {result.measure: result.as_dict() for result in self.results}
+        found["results"] = [new.pop(result["measure"], result) for result in found["results"]] + list(new.values())
+        found["raw"].update(self.raw)
         path.write_text(json.dumps(found, indent=1, default=asdict) + "\n")
 
 

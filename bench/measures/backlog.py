@@ -29,7 +29,7 @@ def waiting(server: str, scale: Scale, account: Account) -> None:
     sizes = [SMALL, scale.backlog // 10, scale.backlog]
     with ExitStack() as stack:
         big = [stack.enter_context(fresh(ROWMILL, server, size, name=f"backlog_{size}")) for size in sizes[1:]]
-        for _ in range(scale.rounds * 3):  # short ones
+        for _ in range(scale.rounds * 2 + 1):  # short ones
             with fresh(ROWMILL, server, SMALL) as site:
                 rates.add(str(SMALL), rate_of_first(site))
             for size, site in zip(sizes[1:], big, strict=True):

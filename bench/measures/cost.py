@@ -5,7 +5,6 @@ import time
 
 import asyncpg
 import sqlalchemy as sa
-from tests.plans.explaining import Explaining
 
 import rowmill as rm
 from bench.measures import Scale
@@ -18,6 +17,7 @@ from rowmill.model.judge import Verdict
 from rowmill.store.flush import flushes
 from rowmill.store.postgres import PostgresStore
 from rowmill.store.postgres_session import SESSION
+from tests.plans.explaining import Explaining
 
 SO_FAR = """
 SELECT xact_commit, pg_current_wal_insert_lsn() - '0/0', blks_hit + blks_read FROM pg_stat_database

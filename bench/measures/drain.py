@@ -66,7 +66,7 @@ def shapes(server: str, scale: Scale, account: Account) -> None:
         rowmill("retries"),
         rowmill("priorities", "bench_ranked"),
         rowmill("ordered", "bench_ordered"),
-        rowmill("stages", words="'queued', 'reading', 'read', 'writing'"),
+        rowmill("stages", words=("queued", "reading", "read", "writing")),
         rowmill("batches"),
         rowmill("sync"),
     ]

@@ -13,10 +13,9 @@ AHEAD = 20_000
 """Jobs that wait at any time."""
 STEP = 5.0
 """Seconds of one sample."""
-WARM = 5.0
 
 
-def rates(server: str, peer: Peer, seconds: int, *, pin: bool = True) -> list[float]:
+def rates(server: str, peer: Peer, seconds: int, warm: float, *, pin: bool = True) -> list[float]:
     """Jobs per second, sample by sample, from the moment when the horizon is pinned."""
     with (
         fresh(peer, server) as site,
@@ -25,7 +24,7 @@ def rates(server: str, peer: Peer, seconds: int, *, pin: bool = True) -> list[fl
         site.running("feed", AHEAD),
     ):
         site.wait_for_start(1)
-        time.sleep(WARM)
+        time.sleep(warm)
         if pin:
             holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             holder.execute("SELECT txid_current(), count(*) FROM pg_class")
@@ -42,9 +41,9 @@ def rates(server: str, peer: Peer, seconds: int, *, pin: bool = True) -> list[fl
 
 def pinned(server: str, scale: Scale, account: Account) -> None:
     found = {
-        ROWMILL.name: rates(server, ROWMILL, scale.pinned_seconds),
-        PGQUEUER.name: rates(server, PGQUEUER, scale.pinned_peer_seconds),
-        GRAPHILE.name: rates(server, GRAPHILE, scale.pinned_peer_seconds),
+        ROWMILL.name: rates(server, ROWMILL, scale.pinned_seconds, scale.warm_seconds),
+        PGQUEUER.name: rates(server, PGQUEUER, scale.pinned_peer_seconds, scale.warm_seconds),
+        GRAPHILE.name: rates(server, GRAPHILE, scale.pinned_peer_seconds, scale.warm_seconds),
     }
     kept = {name: last_to_first(samples) for name, samples in found.items()}
     minutes = scale.pinned_seconds / 60
@@ -58,7 +57,7 @@ def pinned(server: str, scale: Scale, account: Account) -> None:
 
 def control(server: str, scale: Scale, account: Account) -> None:
     """The same without a pin: what the machine and the growing table do by themselves."""
-    samples = rates(server, ROWMILL, scale.pinned_seconds, pin=False)
+    samples = rates(server, ROWMILL, scale.pinned_seconds, scale.warm_seconds, pin=False)
     result = Result("the same without a pin, last third / first", last_to_first(samples))
     account.add([result], unpinned=[round(rate) for rate in samples])
 

@@ -1,7 +1,7 @@
 """Who is measured, and how each is run."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench import environments
@@ -33,13 +33,18 @@ def program(module: str, *options: str, environment: str | None = None) -> Calla
     return lambda: [environments.python(environment), "-m", f"bench.peers.{module}", *options]
 
 
-def rowmill(shape: str, table: str = "bench_narrow", words: str = "'queued', 'processing'") -> Peer:
-    unfinished = f"SELECT count(*) FROM {table} WHERE state IN ({words})"
-    return Peer(f"rowmill {shape}", program("rowmill_peer", "--shape", shape), unfinished)
+def unfinished(table: str, *words: str) -> str:
+    """Counted state by state: each has an index of its own, however many rows are finished."""
+    counts = [f"(SELECT count(*) FROM {table} WHERE state IN ('{word}'))" for word in words]
+    return f"SELECT {' + '.join(counts)}"
 
 
-NARROW = "SELECT count(*) FROM bench_narrow WHERE state IN ('queued', 'processing')"
-WIDE = "SELECT count(*) FROM bench_wide WHERE state IN ('queued', 'processing')"
+def rowmill(shape: str, table: str = "bench_narrow", words: Sequence[str] = ("queued", "processing")) -> Peer:
+    return Peer(f"rowmill {shape}", program("rowmill_peer", "--shape", shape), unfinished(table, *words))
+
+
+NARROW = unfinished("bench_narrow", "queued", "processing")
+WIDE = unfinished("bench_wide", "queued", "processing")
 
 ROWMILL = Peer("rowmill", program("rowmill_peer"), NARROW)
 ROWMILL_WIDE = Peer("rowmill wide", program("rowmill_peer", "--shape", "wide"), WIDE)

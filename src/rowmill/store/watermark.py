@@ -97,8 +97,8 @@ class Watermark:
         return found
 
     def passed(self, rows: Sequence[T], position: Callable[[T], Position]) -> None:
-        """These rows were claimed, lane by lane: the last of each is its lane's new mark. If the marks were dropped while
-        the claim was under way, as a rescue does, they stay so: the next claim looks at everything."""
+        """These rows were claimed, lane by lane: the last of each is its lane's new mark. Marks that were dropped while
+        the claim was under way, as a rescue does, stay so: the next claim looks at everything."""
         if not self.lanes:
             return
         places = {(lane.level, lane.stretch): place for place, lane in enumerate(self.lanes)}
