@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 LOCK := requirements/dev.txt
 ARGS ?=
 
-.PHONY: help venv demo test lint types check format docs bench bench-all bench-claim bench-drain bench-lock lock clean
+.PHONY: help venv demo test lint types check format docs bench bench-all bench-claim bench-drain bench-lock faults faults-long lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,12 @@ bench-lock: venv ## remake the locks of the peers' environments
 	for peer in pgqueuer procrastinate huey node; do $(BIN)/uv pip compile bench/requirements/$$peer.in --quiet --universal \
 	    --python-version 3.11 --generate-hashes --no-header --no-annotate --output-file bench/requirements/$$peer.txt; done
 	cd bench/node && npm install --package-lock-only --omit-lockfile-registry-resolved=true
+
+faults: venv ## put a fleet through every fault, and judge what it did (under 10 minutes; ARGS="--only frozen")
+	$(BIN)/python -m faults $(ARGS)
+
+faults-long: venv ## the same for a night, with other seeds in every round (SEED=7 MINUTES=480)
+	$(BIN)/python -m faults --seed $(or $(SEED),1) --minutes $(or $(MINUTES),480) $(ARGS)
 
 lock: | $(BIN)/python ## remake the lock, keeping its versions (ARGS=--upgrade takes newer ones)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv

@@ -17,11 +17,11 @@ class Scale:
     finished: int = 100_000_000
     singles: int = 2_000
     bulk: int = 100_000
-    latencies: int = 300
+    latencies: int = 250
     pinned_seconds: int = 180
     pinned_peer_seconds: int = 30
-    warm_seconds: float = 30.0
-    """Before the pin: in the first half minute the system writes nothing back, and everybody is faster."""
+    warm_seconds: float = 20.0
+    """Before the pin: in the first seconds the system writes nothing back, and everybody is faster."""
     idle_seconds: float = 10.0
     starts: int = 5
 

@@ -1,0 +1,70 @@
+"""Put a fleet through faults, and judge what it did.
+
+    python -m faults [--seconds 20] [--seed 1] [--only NAME,NAME] [--store sqlite] [--json]
+
+Every scenario runs on a database of its own. The table is written to docs/reliability.md and
+faults/results/latest.json, unless only some were asked for. Exit code 1 when a rule was broken, or when a scenario did
+no harm.
+"""
+
+import argparse
+import json
+import sys
+import time
+
+from faults import report
+from faults.scenario import Finding
+from faults.scenarios import SCENARIOS
+
+SHOWN = 10
+"""Violations that are told of one run."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=20.0, help="of faults, in each scenario")
+    parser.add_argument("--minutes", type=float, help="go through all scenarios again and again, with other seeds")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", help="parts of scenarios' names, separated by commas")
+    parser.add_argument("--store", choices=("postgresql", "sqlite"))
+    parser.add_argument("--json", action="store_true", help="one line of JSON for each scenario")
+    given = parser.parse_args()
+    parts = given.only.split(",") if given.only else [""]
+    chosen = [kind for kind in SCENARIOS if any(part in kind.name for part in parts)]
+    if not chosen:
+        parser.error(f"no such scenario. There are: {', '.join(kind.name for kind in SCENARIOS)}")
+    began, seed, findings = time.monotonic(), given.seed, list[Finding]()
+    while True:
+        for kind in chosen:
+            for store in kind.stores:
+                if given.store in (None, store):
+                    findings.append(kind(seed, given.seconds).run(store))
+                    tell(findings[-1], as_json=given.json)
+        if given.minutes is None or time.monotonic() - began > given.minutes * 60:
+            break
+        seed += 1
+    if not given.only and not given.store:
+        report.write(findings, given.seed)
+    sys.exit(0 if all(finding.passed for finding in findings) else 1)
+
+
+def tell(finding: Finding, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(report.as_dict(finding)), flush=True)
+        return
+    verdict = "passed" if finding.passed else "FAILED"
+    print(
+        f"{verdict}  {finding.scenario}, {report.STORES[finding.store]}: {report.told(finding.dose)}; "
+        f"{finding.rows:,} rows, {finding.stale_refused:,} stale refused, {finding.seconds:.0f} s, seed {finding.seed}",
+        flush=True,
+    )
+    for name in finding.without_dose:
+        print(f"    did no harm: {name} is zero")
+    for violation in finding.violations[:SHOWN]:
+        print(f"    {violation}")
+    if len(finding.violations) > SHOWN:
+        print(f"    and {len(finding.violations) - SHOWN:,} more")
+
+
+if __name__ == "__main__":
+    main()

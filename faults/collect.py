@@ -1,0 +1,72 @@
+"""Reads a history out of the database and the ledgers when a run is over."""
+
+from collections import Counter
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from faults import ledger
+from faults.history import Change, History, Row, Step, Words
+from faults.world import ATTEMPTS, Effect, World, settled_by_handler
+from faults.world import Change as ChangeRow
+from rowmill.model.lifecycle import FINAL, Kind
+from rowmill.model.queue import Queue
+from rowmill.store.schema import own_tables
+
+
+def words_of(queue: Queue[Any]) -> Words:
+    steps = []
+    for step in queue.steps:
+        done = queue.vocabulary.of(Kind.DONE)[0] if step.following is None else step.following
+        steps.append(Step(step.name, frozenset(map(str, step.claimable)), str(step.running[0]), str(done)))
+    dead = str(queue.vocabulary.of(Kind.DEAD)[0])
+    return Words(tuple(steps), frozenset(map(str, queue.vocabulary.all_of(FINAL))), dead, ATTEMPTS)
+
+
+async def collect(world: World, folder: Path, *, forgetful: bool = False) -> History:
+    """Everything, with nobody at work any more."""
+    history = await world.mill.run(lambda connection: from_tables(connection, world), write=False)
+    history.entries = ledger.read(folder)
+    history.forgetful = forgetful
+    return history
+
+
+def from_tables(connection: Connection, world: World) -> History:
+    own = own_tables(connection.dialect.name)
+    rows = [row for queue in world.queues for row in rows_of(connection, queue)]
+    names = [field.name for field in fields(Change)]
+    table: Any = ChangeRow.__table__
+    changes = connection.execute(sa.select(*(table.c[name] for name in names)).order_by(table.c.id)).all()
+    counted: Counter[tuple[str, str]] = Counter()
+    for source in (own.receipt, own.throughput):
+        found = sa.select(source.c.queue, source.c.move, sa.func.sum(source.c.rows)).group_by(
+            source.c.queue, source.c.move
+        )
+        for queue, move, number in connection.execute(found):
+            counted[queue, move] += int(number)
+    failed = sa.select(own.attempt.c.queue, own.attempt.c.key, sa.func.count()).group_by(
+        own.attempt.c.queue, own.attempt.c.key
+    )
+    return History(
+        words={queue.name: words_of(queue) for queue in world.queues},
+        entries=[],
+        changes=[Change(*change) for change in changes],
+        rows=rows,
+        effects=[(item, token) for item, token in connection.execute(sa.select(Effect.item, Effect.token))],
+        with_effect=frozenset(
+            row.place for row in rows if row.queue == world.items.name and settled_by_handler(row.key)
+        ),
+        failures={(queue, int(key)): number for queue, key, number in connection.execute(failed)},
+        counted={place: number for place, number in counted.items() if number},
+        pairs={world.events.name: world.items.name},
+    )
+
+
+def rows_of(connection: Connection, queue: Queue[Any]) -> list[Row]:
+    columns = queue.table.c
+    group = columns.group if "group" in columns else sa.null()
+    found = sa.select(columns.id, columns.state, columns.attempts, columns.lease, columns.mark, group)
+    return [Row(queue.name, *row) for row in connection.execute(found)]

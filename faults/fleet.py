@@ -1,0 +1,139 @@
+"""The processes of a run: workers and a feeder, started, hurt, replaced, and gone at the end."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from faults.worker import URL_VARIABLE
+
+ROOT = Path(__file__).parents[1]
+UP_SECONDS = 30.0
+LEAVE_SECONDS = 20.0
+
+
+class FleetBroke(RuntimeError):
+    """A process ended by itself: no fault of ours explains it."""
+
+
+@dataclass(eq=False)
+class Member:
+    process: "subprocess.Popen[bytes]"
+    log: Path
+    frozen: bool = False
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def freeze(self) -> None:
+        os.kill(self.process.pid, signal.SIGSTOP)
+        self.frozen = True
+
+    def wake(self) -> None:
+        if self.alive:
+            os.kill(self.process.pid, signal.SIGCONT)
+        self.frozen = False
+
+
+@dataclass
+class Fleet:
+    url: str
+    folder: Path
+    """Ledgers and logs."""
+    seed: int
+    workers: int = 3
+    rate: float = 400.0
+    environment: Callable[[int], Mapping[str, str]] = lambda worker: {}
+    """What the nth worker is told by its environment, from 1."""
+
+    def __post_init__(self) -> None:
+        self.chance = random.Random(f"{self.seed}:fleet")
+        self.members: list[Member] = []
+        self.feeder: Member | None = None
+        self._started = 0
+
+    def __enter__(self) -> Self:
+        for _ in range(self.workers):
+            self.start()
+        self.feeder = self._launch("faults.feeder", "feeder", "--rate", str(self.rate))
+        return self
+
+    def start(self) -> Member:
+        """One more worker, which may not be up yet."""
+        self._started += 1
+        name, told = f"worker-{self._started}", self.environment(self._started)
+        member = self._launch("faults.worker", name, environment=told)
+        self.members.append(member)
+        return member
+
+    def _launch(self, module: str, name: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Member:
+        command = [sys.executable, "-m", module, "--seed", str(self.seed)]
+        command += ["--ledger", str(self.folder / f"{name}.ledger"), *arguments]
+        known = {**os.environ, "PYTHONPATH": str(ROOT), URL_VARIABLE: self.url, **(environment or {})}
+        path = self.folder / f"{name}.log"
+        with path.open("ab") as log:
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=known, cwd=ROOT)
+        return Member(process, path)
+
+    def wait_until_up(self) -> None:
+        """Until every worker has said that it is."""
+        deadline = time.monotonic() + UP_SECONDS
+        for member in self.members:
+            while b"up" not in member.log.read_bytes():
+                if not member.alive or time.monotonic() > deadline:
+                    raise FleetBroke(member.log.read_text()[-3000:])
+                time.sleep(0.01)
+
+    def pick(self) -> Member | None:
+        """One of those that are at work."""
+        able = [member for member in self.members if member.alive and not member.frozen]
+        return self.chance.choice(able) if able else None
+
+    def replace(self, member: Member) -> None:
+        """A worker was killed: another takes its place."""
+        self.members.remove(member)
+        self.start()
+
+    def look(self) -> None:
+        """Has anybody ended by itself?"""
+        for member in [*self.members, *([self.feeder] if self.feeder else [])]:
+            if not member.alive:
+                raise FleetBroke(f"a process ended with {member.process.returncode}:\n{member.log.read_text()[-3000:]}")
+
+    def stop_feeding(self) -> None:
+        if self.feeder is not None:
+            self.feeder.kill()
+            self.feeder = None
+
+    def stop(self) -> None:
+        """Everybody leaves, as SIGTERM asks them to."""
+        self.stop_feeding()
+        for member in self.members:
+            if member.alive:
+                member.wake()
+                member.process.terminate()
+        deadline = time.monotonic() + LEAVE_SECONDS
+        for member in self.members:
+            try:
+                member.process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                member.kill()
+                raise FleetBroke(f"a worker did not leave:\n{member.log.read_text()[-3000:]}") from None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for member in [*self.members, *([self.feeder] if self.feeder else [])]:
+            member.kill()

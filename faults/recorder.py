@@ -1,0 +1,65 @@
+"""Writes into the ledger what a worker asks of its store, before it asks and after it was answered."""
+
+from collections.abc import Sequence
+from time import time
+from typing import Any
+
+from faults.ledger import Ledger, What
+from rowmill.model.judge import Verdict
+from rowmill.model.lease import Lease
+from rowmill.model.queue import Queue
+from rowmill.model.words import Step
+from rowmill.store.port import Settled, Store
+
+
+class Recorder:
+    def __init__(self, store: Store, ledger: Ledger) -> None:
+        self._store, self._ledger = store, ledger
+        self._claim, self._settle, self._renew = store.claim, store.settle, store.renew
+        store.claim = self.claim  # type: ignore[method-assign]
+        store.settle = self.settle  # type: ignore[method-assign]
+        store.renew = self.renew  # type: ignore[method-assign]
+
+    async def claim(self, queue: Queue[Any], step: Step, limit: int) -> list[Lease[Any]]:
+        try:
+            leases = await self._claim(queue, step, limit)
+        except BaseException:
+            now = time()
+            self._ledger.say_all(
+                self._ledger.entry(What.UNANSWERED, queue.name, 0, now, token, step.name)
+                for token in getattr(self._store, "_unanswered", ())
+            )
+            raise
+        self._note(What.CLAIMED, leases)
+        return leases
+
+    async def settle(self, verdicts: Sequence[Verdict]) -> Settled:
+        self._judged(What.ASK, verdicts)
+        settled = await self._settle(verdicts)
+        missing = {id(verdict) for verdict in settled.lost} | {id(verdict) for verdict, _ in settled.refused}
+        self._judged(What.KEPT, [verdict for verdict in verdicts if id(verdict) not in missing])
+        self._judged(What.REFUSED, settled.lost)
+        return settled
+
+    async def renew(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
+        asked = time()
+        lost = await self._renew(leases)
+        gone = set(map(id, lost))
+        self._note(What.RENEWED, [lease for lease in leases if id(lease) not in gone], asked)
+        return lost
+
+    def _note(self, what: What, leases: Sequence[Lease[Any]], at: float | None = None) -> None:
+        now = time() if at is None else at
+        self._ledger.say_all(
+            self._ledger.entry(what, lease.queue.name, lease.key, now, lease.token, lease.stage) for lease in leases
+        )
+
+    def _judged(self, what: What, verdicts: Sequence[Verdict]) -> None:
+        now = time()
+        self._ledger.say_all(
+            self._ledger.entry(
+                what, verdict.lease.queue.name, verdict.lease.key, now, verdict.lease.token, verdict.lease.stage,
+                verdict.move.name,
+            )
+            for verdict in verdicts
+        )  # fmt: skip

@@ -1,0 +1,178 @@
+"""One scenario: a fleet at work on a fresh database, something that goes wrong, and the verdict on what was seen."""
+
+import asyncio
+import shutil
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+import sqlalchemy as sa
+
+from faults.checker import Violation, check
+from faults.collect import collect
+from faults.fleet import Fleet
+from faults.history import History
+from faults.ledger import What
+from faults.world import World, create_witness, world
+from rowmill.model.lifecycle import UNFINISHED
+from tests.support.postgres import TemporaryPostgres
+
+BOUND = 60.0
+"""Seconds after the last fault within which everything has to be final."""
+
+
+@dataclass
+class Site:
+    """Where a scenario takes place."""
+
+    url: str
+    folder: Path
+    server: TemporaryPostgres | None = None
+
+    @property
+    def world(self) -> World:
+        return world(self.url)
+
+
+@dataclass
+class Finding:
+    """What was done, and what was seen."""
+
+    scenario: str
+    store: str
+    seed: int
+    dose: dict[str, int]
+    rows: int = 0
+    stale_refused: int = 0
+    seconds: float = 0.0
+    violations: list[Violation] = field(default_factory=list)
+    without_dose: list[str] = field(default_factory=list)
+    """What should have happened at least once, and did not: such a run proves nothing."""
+
+    @property
+    def lost(self) -> int:
+        return len({found.place for found in self.violations if found.rule in (1, 7)})
+
+    @property
+    def applied_twice(self) -> int:
+        return len({found.place for found in self.violations if found.rule == 2})
+
+    @property
+    def passed(self) -> bool:
+        return not self.violations and not self.without_dose
+
+
+class Scenario(ABC):
+    """What goes wrong. `torment` is called with a fleet at work, and returns when its time is over."""
+
+    name: str
+    stores: tuple[str, ...] = ("postgresql", "sqlite")
+    workers = 3
+    rate = 400.0
+    settings: Mapping[str, str] = MappingProxyType({})
+    """Of the PostgreSQL that it starts."""
+    needed: tuple[str, ...] = ()
+    """Doses that must not be zero."""
+    forgetful = False
+
+    def __init__(self, seed: int, seconds: float) -> None:
+        self.seed, self.seconds = seed, seconds
+        self.dose: Counter[str] = Counter()
+
+    @abstractmethod
+    def torment(self, fleet: Fleet, site: Site) -> None: ...
+
+    def database(self, site: Site) -> str:
+        """The URL that the fleet is given."""
+        return site.url
+
+    @contextmanager
+    def around(self, site: Site) -> Iterator[None]:
+        """What has to stand for the whole run: a proxy, say."""
+        yield
+
+    def environment(self, worker: int) -> Mapping[str, str]:
+        """What the nth worker is told by its environment."""
+        return {}
+
+    def tend(self, fleet: Fleet) -> None:
+        """Called again and again while everything comes to its end."""
+        fleet.look()
+
+    def ticks(self, every: float) -> Iterator[float]:
+        """The seconds that have passed, every so often, until the time is over."""
+        began = time.monotonic()
+        while (passed := time.monotonic() - began) < self.seconds:
+            yield passed
+            time.sleep(every)
+
+    def run(self, store: str) -> Finding:
+        began = time.monotonic()
+        with place(store, self.settings) as site, self.around(site):
+            asyncio.run(prepare(site))
+            with Fleet(self.database(site), site.folder, self.seed, self.workers, self.rate, self.environment) as fleet:
+                fleet.wait_until_up()
+                self.torment(fleet, site)
+                fleet.stop_feeding()
+                asyncio.run(the_end(site.world, lambda: self.tend(fleet)))
+                fleet.stop()
+            history = asyncio.run(collect(site.world, site.folder, forgetful=self.forgetful))
+        return self.judged(store, history, time.monotonic() - began)
+
+    def judged(self, store: str, history: History, seconds: float) -> Finding:
+        refused = sum(entry.what is What.REFUSED for entry in history.entries)
+        finding = Finding(self.name, store, self.seed, dict(self.dose), len(history.rows), refused, round(seconds, 1))
+        finding.violations = check(history)
+        doses = self.dose | Counter(stale_refused=refused, rows=len(history.rows))
+        finding.without_dose = [name for name in ("rows", *self.needed) if not doses[name]]
+        return finding
+
+
+@contextmanager
+def place(store: str, settings: Mapping[str, str]) -> Iterator[Site]:
+    folder = Path(tempfile.mkdtemp(prefix="rowmill-faults-"))
+    try:
+        if store == "sqlite":
+            yield Site(f"sqlite:///{folder}/faults.db", folder)
+        else:
+            with TemporaryPostgres({"fsync": "on", **settings}) as server:
+                yield Site(server.url, folder, server)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def prepare(site: Site) -> None:
+    made = site.world
+    async with made.mill.opened():
+        await made.mill.migrate(tables=True)
+        await made.mill.run(create_witness)
+
+
+async def the_end(made: World, tend: Callable[[], None]) -> None:
+    """Wait until everything is final, or the bound is over: the checker says what is not."""
+    deadline = time.monotonic() + BOUND
+
+    def open_rows(connection: sa.Connection) -> int:
+        found = 0
+        for queue in made.queues:
+            words = [str(word) for word in queue.vocabulary.all_of(UNFINISHED)]
+            found += (
+                connection.scalar(
+                    sa.select(sa.func.count()).select_from(queue.table).where(queue.table.c.state.in_(words))
+                )
+                or 0
+            )
+        return found
+
+    async with made.mill.opened():
+        while time.monotonic() < deadline:
+            if not await made.mill.run(open_rows, write=False):
+                return
+            tend()
+            await asyncio.sleep(0.1)

@@ -1,0 +1,42 @@
+"""Processes that die, or stand still and wake again."""
+
+from faults.fleet import Fleet, Member
+from faults.scenario import Scenario, Site
+from faults.world import LEASE
+
+
+class Kills(Scenario):
+    """SIGKILL to a worker every second or two; another takes its place."""
+
+    name = "workers killed"
+    needed = ("kills",)
+
+    def torment(self, fleet: Fleet, site: Site) -> None:
+        for _ in self.ticks(fleet.chance.uniform(0.8, 1.6)):
+            victim = fleet.pick()
+            if victim is not None:
+                victim.kill()
+                fleet.replace(victim)
+                self.dose["kills"] += 1
+            fleet.look()
+
+
+class Freezes(Scenario):
+    """SIGSTOP past the lease, then SIGCONT: a zombie that wakes and tries to settle what others hold by now."""
+
+    name = "workers frozen past their lease"
+    needed = ("freezes", "stale_refused")
+
+    def torment(self, fleet: Fleet, site: Site) -> None:
+        frozen: list[tuple[float, Member]] = []
+        for passed in self.ticks(0.3):
+            for since, member in [one for one in frozen if passed - one[0] > LEASE * 1.8]:
+                member.wake()
+                frozen.remove((since, member))
+            if len(frozen) < 2 and (victim := fleet.pick()) is not None:
+                victim.freeze()
+                frozen.append((passed, victim))
+                self.dose["freezes"] += 1
+            fleet.look()
+        for _, member in frozen:
+            member.wake()

@@ -1,0 +1,162 @@
+"""One worker process of the lab: `python -m faults.worker`. Never outlives who started it."""
+
+import argparse
+import asyncio
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from pathlib import Path
+from typing import Any, Self
+
+import rowmill as rm
+from faults.ledger import Ledger, What
+from faults.recorder import Recorder
+from faults.world import LEASE, POISON, Effect, Event, Item, Lot, Paper, World, fate, settled_by_handler, world
+from rowmill.demo.worker import die_with_parent
+
+URL_VARIABLE = "FAULTS_DATABASE_URL"
+MEMORY = 1 << 30
+"""Bytes that a process may have where rows eat memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a scenario wants of this process."""
+
+    version: int = 1
+    clock: float = 0.0
+    """Seconds by which its clock is wrong."""
+    poison: bool = False
+
+    @classmethod
+    def by_environment(cls) -> Self:
+        get = os.environ.get
+        return cls(int(get("FAULTS_VERSION", "1")), float(get("FAULTS_CLOCK", "0")), "FAULTS_POISON" in os.environ)
+
+
+class Busy(rm.TransientError):
+    code = "busy"
+
+
+class Broken(rm.PermanentError):
+    code = "broken"
+
+
+class Handlers:
+    """Handlers that do what fate says, and tell the ledger."""
+
+    def __init__(self, made: World, seed: int, ledger: Ledger, told: Told) -> None:
+        self._seed, self._ledger, self._told = seed, ledger, told
+        made.items.handler(concurrency=8)(self.item)
+        made.lots.batch_handler(size=20 * told.version, concurrency=2)(self.lot)
+        made.papers.handler(stage="read", concurrency=4)(self.paper)
+        made.papers.handler(stage="write", concurrency=4)(self.paper)
+        made.events.handler(concurrency=8)(self.event)
+
+    async def item(self, lease: rm.Lease[Item]) -> Mapping[str, Any] | None:
+        await self._live(lease)
+        if self._told.poison:
+            poisoned(lease.key)
+        if not settled_by_handler(lease.key):
+            return {"mark": lease.token}
+        self._say(What.ASK, lease, "done")
+        async with lease.settling(rm.Done({"mark": lease.token})) as session:
+            session.add(Effect(item=lease.key, token=lease.token))
+        self._say(What.KEPT, lease, "done")
+        return None
+
+    async def lot(self, leases: list[rm.Lease[Lot]]) -> dict[int, Any]:
+        answers: dict[int, Any] = {}
+        for lease in leases:
+            try:
+                await self._live(lease)
+                answers[lease.key] = {"mark": lease.token}
+            except Busy:
+                answers[lease.key] = rm.Again(code="busy")
+            except Broken:
+                answers[lease.key] = rm.Dead("broken")
+        return answers
+
+    async def paper(self, lease: rm.Lease[Paper]) -> Mapping[str, Any]:
+        await self._live(lease)
+        return {"mark": lease.token}
+
+    async def event(self, lease: rm.Lease[Event]) -> Mapping[str, Any]:
+        await self._live(lease)
+        return {"mark": lease.token}
+
+    async def _live(self, lease: rm.Lease[Any]) -> None:
+        """Take as long as fate says, and fail if it says so."""
+        self._say(What.BEGIN, lease)
+        decided = fate(self._seed, lease.queue.name, lease.stage, lease.key)
+        if decided.seconds:
+            await asyncio.sleep(decided.seconds)
+        self._say(What.END, lease)
+        if decided.dies:
+            raise Broken("decided")
+        if lease.attempt <= decided.fails:
+            raise Busy("decided")
+
+    def _say(self, what: What, lease: rm.Lease[Any], move: str = "") -> None:
+        self._ledger.say(what, lease.queue.name, lease.key, token=lease.token, stage=lease.stage, move=move)
+
+
+def poisoned(key: int) -> None:
+    """What a poison row does to us."""
+    match POISON.get(key % 1000):
+        case "kills":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "hangs":
+            time.sleep(LEASE * 2)  # the whole loop, with every other row and the renewals
+        case "eats":
+            [bytearray(1 << 26) for _ in range(64)]  # four gigabytes, of which we may have one
+
+
+def shift_clock(seconds: float) -> None:
+    """As if the clock of this machine were wrong. The ledger keeps the right one."""
+    real = time.time
+
+    class Shifted(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            return datetime.fromtimestamp(real() + seconds, tz)
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("rowmill") and getattr(module, "datetime", None) is datetime:
+            module.datetime = Shifted  # type: ignore[attr-defined]
+    time.time = lambda: real() + seconds
+
+
+async def work(url: str, seed: int, ledger: Ledger, told: Told) -> None:
+    made = world(url, told.version)
+    Handlers(made, seed, ledger, told)
+    Recorder(made.mill.store, ledger)
+    async with made.mill.worker() as worker:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
+        print("up", flush=True)
+        await worker.run()
+
+
+def main() -> None:
+    die_with_parent()
+    options = argparse.ArgumentParser()
+    options.add_argument("--seed", type=int, required=True)
+    options.add_argument("--ledger", type=Path, required=True)
+    given = options.parse_args()
+    told = Told.by_environment()
+    if told.clock:
+        shift_clock(told.clock)
+    if told.poison:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    with suppress(KeyboardInterrupt):
+        asyncio.run(work(os.environ[URL_VARIABLE], given.seed, Ledger(given.ledger), told))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""The tables that are put through faults, what is decided for each of their rows, and the witness.
+
+The witness is a trigger of the database's own: it notes every change of every row, with the lease that was there
+before. The engine knows nothing of it, and can't write a change without it.
+"""
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+import rowmill as rm
+
+ATTEMPTS = 5
+LEASE = 2.0
+GROUPS = 40
+"""Aggregates over which events are spread."""
+SETTINGS = rm.WorkerSettings(poll_base=0.05, poll_max=0.5, grace=3.0, heartbeat=0.4, rescue_every=0.4, rescue_most=2000)
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Marked(rm.QueueMixin):
+    """`mark` is the result: the token of the lease under which it was written."""
+
+    id: Mapped[int] = mapped_column(sa.BigInteger, primary_key=True, autoincrement=False)
+    mark: Mapped[int | None] = mapped_column(sa.BigInteger)
+
+
+class Item(Marked, Base):
+    """One at a time. Every fourth is settled by its handler itself, with an effect in the same transaction."""
+
+    __tablename__ = "faults_item"
+
+
+class Lot(Marked, Base):
+    """In batches."""
+
+    __tablename__ = "faults_lot"
+
+
+class Paper(Marked, Base):
+    """Two stages: it is read, then written."""
+
+    __tablename__ = "faults_paper"
+
+
+class Event(Marked, Base):
+    """An outbox: written with an item in one transaction, handled in order per group."""
+
+    __tablename__ = "faults_event"
+
+    group: Mapped[int]
+
+
+class Effect(Base):
+    """What the handler of an item wrote itself. No unique key: nothing here hides a second one."""
+
+    __tablename__ = "faults_effect"
+
+    id: Mapped[int] = mapped_column(sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True)
+    item: Mapped[int] = mapped_column(sa.BigInteger)
+    token: Mapped[int] = mapped_column(sa.BigInteger)
+
+
+class Change(Base):
+    """One change of one row, as the database made it. Times are seconds of its own clock."""
+
+    __tablename__ = "faults_change"
+
+    id: Mapped[int] = mapped_column(sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True)
+    at: Mapped[float] = mapped_column(sa.Double)
+    queue: Mapped[str]
+    key: Mapped[int] = mapped_column(sa.BigInteger)
+    old_state: Mapped[str]
+    new_state: Mapped[str]
+    old_lease: Mapped[int | None] = mapped_column(sa.BigInteger)
+    new_lease: Mapped[int | None] = mapped_column(sa.BigInteger)
+    old_until: Mapped[float | None] = mapped_column(sa.Double)
+    old_attempts: Mapped[int]
+    new_attempts: Mapped[int]
+    mark: Mapped[int | None] = mapped_column(sa.BigInteger)
+    error: Mapped[str | None]
+
+
+TABLES: tuple[type[Marked], ...] = (Item, Lot, Paper, Event)
+STAGES = (rm.Stage("read", "ready", "reading"), rm.Stage("write", "read", "writing"))
+
+
+@dataclass(frozen=True)
+class World:
+    mill: rm.Mill
+    items: rm.Queue[Item]
+    lots: rm.Queue[Lot]
+    papers: rm.Queue[Paper]
+    events: rm.Queue[Event]
+
+    @property
+    def queues(self) -> tuple[rm.Queue[Any], ...]:
+        return self.items, self.lots, self.papers, self.events
+
+
+def world(url: str, version: int = 1) -> World:
+    """The queues, without handlers. The second version of this application keeps its leases longer."""
+    mill = rm.Mill(url, settings=SETTINGS)
+    lease = LEASE * version
+    retry = rm.Retry(attempts=ATTEMPTS, backoff=rm.exponential(0.1, cap=0.5), jitter=0.5)
+    return World(
+        mill,
+        mill.queue(Item, retry=retry, lease=lease),
+        mill.queue(Lot, retry=retry, lease=lease),
+        mill.queue(Paper, retry=retry, lease=lease, stages=STAGES),
+        mill.queue(Event, retry=retry, lease=lease, in_order=rm.InOrder(per="group", dead_head="skip")),
+    )
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What happens to a row at each of its attempts in a stage."""
+
+    fails: int = 0
+    """Attempts that fail before one goes well."""
+    dies: bool = False
+    """It fails for good at its first attempt."""
+    seconds: float = 0.0
+    """How long its handler takes."""
+
+
+def fate(seed: int, queue: str, stage: str, key: int) -> Fate:
+    """One in five fails once or twice; one in fifty dies. The same for every process that asks."""
+    chance = random.Random(f"{seed}:{queue}:{stage}:{key}")
+    draw = chance.random()
+    seconds = chance.choice((0.0, 0.0, 0.0, 0.01, 0.05))
+    if draw < 0.02:
+        return Fate(dies=True, seconds=seconds)
+    return Fate(fails=chance.choice((1, 2)) if draw < 0.22 else 0, seconds=seconds)
+
+
+POISON = {7: "kills", 377: "hangs", 747: "eats"}
+"""Of items, by their key modulo 1,000: what they do to the process that works on them."""
+
+
+def settled_by_handler(key: int) -> bool:
+    return key % 4 == 0
+
+
+def create_witness(connection: Connection) -> None:
+    """The tables of the witness, and a trigger on each table that it watches."""
+    for table in (Effect, Change):
+        Base.metadata.tables[table.__tablename__].create(connection)
+    for statement in NOTE_FUNCTION if connection.dialect.name == "postgresql" else ():
+        connection.exec_driver_sql(statement)
+    for model in TABLES:
+        name = model.__tablename__  # type: ignore[attr-defined]
+        if connection.dialect.name == "postgresql":
+            connection.exec_driver_sql(
+                f"CREATE TRIGGER faults_note AFTER UPDATE ON {name} FOR EACH ROW EXECUTE FUNCTION faults_note()"
+            )
+        else:
+            connection.exec_driver_sql(
+                f"CREATE TRIGGER {name}_note AFTER UPDATE ON {name} BEGIN "
+                f"INSERT INTO faults_change ({COLUMNS}) VALUES ({SQLITE_NOW}, '{name}', NEW.id, {STATES}, "
+                f"(julianday(OLD.leased_until) - 2440587.5) * 86400.0, {REST}); END"
+            )
+
+
+COLUMNS = (
+    "at, queue, key, old_state, new_state, old_lease, new_lease, old_until, old_attempts, new_attempts, mark, error"
+)
+STATES = "OLD.state, NEW.state, OLD.lease, NEW.lease"
+REST = "OLD.attempts, NEW.attempts, NEW.mark, NEW.error"
+SQLITE_NOW = "(julianday('now') - 2440587.5) * 86400.0"
+NOTE_FUNCTION = [
+    "CREATE FUNCTION faults_note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+    f"INSERT INTO faults_change ({COLUMNS}) VALUES (extract(epoch FROM clock_timestamp()), TG_TABLE_NAME, NEW.id, "
+    f"{STATES}, extract(epoch FROM OLD.leased_until), {REST}); RETURN NULL; END $$"
+]
