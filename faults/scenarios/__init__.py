@@ -4,10 +4,11 @@ from faults.scenario import Scenario
 from faults.scenarios.commits import CommitKills
 from faults.scenarios.handlers import Deployments, Poison, WrongClocks
 from faults.scenarios.network import Cuts, LostAnswers, Silence, Slow
+from faults.scenarios.pinned import Pinned
 from faults.scenarios.processes import Freezes, Kills
 from faults.scenarios.server import NoRoom, Restarts, Terminations
 
 SCENARIOS: tuple[type[Scenario], ...] = (
     Kills, Freezes, CommitKills, Terminations, Restarts, NoRoom, Cuts, LostAnswers, Silence, Slow, Poison, WrongClocks,
-    Deployments,
+    Deployments, Pinned,
 )  # fmt: skip
