@@ -105,10 +105,10 @@ class Scenario(ABC):
         """Called again and again while everything comes to its end."""
         fleet.look()
 
-    def ticks(self, every: float) -> Iterator[float]:
-        """The seconds that have passed, every so often, until the time is over."""
+    def ticks(self, every: float, harmed: Callable[[], bool] = lambda: True) -> Iterator[float]:
+        """The seconds that have passed, every so often, until the time is over; or longer, until harm was done."""
         began = time.monotonic()
-        while (passed := time.monotonic() - began) < self.seconds:
+        while (passed := time.monotonic() - began) < self.seconds or (passed < self.seconds * 5 and not harmed()):
             yield passed
             time.sleep(every)
 

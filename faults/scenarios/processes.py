@@ -1,8 +1,16 @@
 """Processes that die, or stand still and wake again."""
 
+from pathlib import Path
+
 from faults.fleet import Fleet, Member
+from faults.ledger import What
 from faults.scenario import Scenario, Site
 from faults.world import LEASE
+
+
+def has_refused(folder: Path) -> bool:
+    """Has a settlement been refused yet?"""
+    return any(f'"{What.REFUSED}"'.encode() in path.read_bytes() for path in folder.glob("*.ledger"))
 
 
 class Kills(Scenario):
@@ -29,7 +37,7 @@ class Freezes(Scenario):
 
     def torment(self, fleet: Fleet, site: Site) -> None:
         frozen: list[tuple[float, Member]] = []
-        for passed in self.ticks(0.3):
+        for passed in self.ticks(0.3, lambda: has_refused(site.folder)):
             for since, member in [one for one in frozen if passed - one[0] > LEASE * 1.8]:
                 member.wake()
                 frozen.remove((since, member))
