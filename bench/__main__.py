@@ -31,8 +31,7 @@ from bench.measures import (
     sqlite,
 )
 from bench.page import write_page
-from bench.results import LATEST, Account, table
-from bench.results import MORE as MORE_RESULTS
+from bench.results import LATEST, LONGER, Account, table
 from bench.server import bench_server
 
 MEASURES: dict[str, Measure] = {
@@ -85,10 +84,10 @@ def main() -> None:
     names = given.only.split(",") if given.only else list(known if given.all else MEASURES)
     if unknown := set(names) - set(known):
         parser.error(f"no such measure: {', '.join(sorted(unknown))}")
-    accounts, began = {LATEST: Account(), MORE_RESULTS: Account()}, time.monotonic()
+    accounts, began = {LATEST: Account(), LONGER: Account()}, time.monotonic()
     with bench_server() as server:
         for name in names:
-            account = accounts[LATEST if name in MEASURES else MORE_RESULTS]
+            account = accounts[LATEST if name in MEASURES else LONGER]
             before = len(account.results)
             print(f"[{time.monotonic() - began:5.0f} s] {name}", file=sys.stderr, flush=True)
             known[name](server.url, QUICK if given.quick else Scale(), account)

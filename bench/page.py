@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.charts import draw
 from bench.environments import ROOT
-from bench.results import LATEST, MORE
+from bench.results import LATEST, LONGER
 
 PAGE = ROOT / "docs" / "performance.md"
 BEGIN, END = "<!-- results: written by the bench -->", "<!-- end of results -->"
@@ -106,8 +106,8 @@ def write_page() -> None:
     latest = json.loads(LATEST.read_text())
     draw(latest["raw"])
     parts = [written(latest)]
-    if MORE.exists():
-        parts += ["### What takes longer", written(json.loads(MORE.read_text()))]
+    if LONGER.exists():
+        parts += ["### What takes longer", written(json.loads(LONGER.read_text()))]
     before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     tables = "\n\n".join(parts)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 LATEST = Path(__file__).parent / "results" / "latest.json"
-MORE = LATEST.with_name("more.json")
+LONGER = LATEST.with_name("more.json")
 """What takes longer, and is measured less often."""
 
 

@@ -33,7 +33,8 @@ def main() -> None:
     chosen = [kind for kind in SCENARIOS if any(part in kind.name for part in parts)]
     if not chosen:
         parser.error(f"no such scenario. There are: {', '.join(kind.name for kind in SCENARIOS)}")
-    began, seed, findings = time.monotonic(), given.seed, list[Finding]()
+    findings: list[Finding] = []
+    began, seed = time.monotonic(), given.seed
     while True:
         for kind in chosen:
             for store in kind.stores:

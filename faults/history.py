@@ -97,5 +97,3 @@ class History:
     """Outbox queue → the queue with whose rows, of the same key, its events are written."""
     forgetful: bool = False
     """The database itself lost what it had confirmed, as a standby that was behind does when it takes over."""
-    ended: bool = True
-    """Did everything come to its end within the bound?"""

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
 from enum import StrEnum
 from types import TracebackType
 from typing import Self
@@ -105,6 +104,3 @@ class Wire:
             writer.write(data)
             await writer.drain()
         raise ConnectionError
-
-
-Hurt = Callable[[Wire], None]

@@ -28,6 +28,9 @@ FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))
 TICKS = FOLDER / "ticks"
 STARTS = FOLDER / "starts"
 CHUNK = 1000
+"""Jobs that `feed` puts in at once."""
+BULK = 10_000
+"""Jobs that `bulk` does, at the most."""
 PAUSE = 0.02
 """Seconds between two jobs of `send`."""
 TICK = struct.Struct("<qdd")
@@ -78,6 +81,26 @@ async def timed(work: Awaitable[object]) -> None:
     began = time.perf_counter()
     await work
     answer(seconds=time.perf_counter() - began)
+
+
+async def repeated(number: int, put: Callable[[], Awaitable[object]]) -> None:
+    """For `single`."""
+
+    async def work() -> None:
+        for _ in range(number):
+            await put()
+
+    await timed(work())
+
+
+async def in_chunks(number: int, put: Callable[[int], Awaitable[object]]) -> None:
+    """For `bulk`."""
+
+    async def work() -> None:
+        for start in range(0, number, BULK):
+            await put(min(BULK, number - start))
+
+    await timed(work())
 
 
 async def one_by_one(number: int, send: Callable[[int], Awaitable[object]]) -> None:

@@ -9,10 +9,9 @@ from pgqueuer.db import AsyncpgDriver
 from pgqueuer.models import Job
 from pgqueuer.queries import Queries
 
-from bench.peers.kit import Ticks, keep_ahead, one_by_one, started, timed
+from bench.peers.kit import Ticks, in_chunks, keep_ahead, one_by_one, repeated, started
 
 BATCH = 500
-CHUNK = 10_000
 COLUMNS = """
 SELECT string_agg(quote_ident(column_name), ', ') FROM information_schema.columns
 WHERE table_name = 'pgqueuer' AND column_name <> 'id'
@@ -39,18 +38,10 @@ class Program:
         )
 
     async def single(self, rows: int) -> None:
-        async def put() -> None:
-            for _ in range(rows):
-                await self.queries.enqueue("noop", None)
-
-        await timed(put())
+        await repeated(rows, lambda: self.queries.enqueue("noop", None))
 
     async def bulk(self, rows: int) -> None:
-        async def put() -> None:
-            for start in range(0, rows, CHUNK):
-                await self.many(min(CHUNK, rows - start))
-
-        await timed(put())
+        await in_chunks(rows, self.many)
 
     async def feed(self, ahead: int) -> None:
         await keep_ahead(ahead, self.many)

@@ -6,10 +6,9 @@ import sys
 import psycopg
 from procrastinate import App, PsycopgConnector
 
-from bench.peers.kit import Ticks, keep_ahead, one_by_one, started, timed
+from bench.peers.kit import Ticks, in_chunks, keep_ahead, one_by_one, repeated, started
 
 CONCURRENCY = 30
-CHUNK = 10_000
 
 
 class Program:
@@ -43,18 +42,10 @@ class Program:
             connection.execute("ALTER TABLE procrastinate_jobs ENABLE TRIGGER USER")
 
     async def single(self, rows: int) -> None:
-        async def put() -> None:
-            for _ in range(rows):
-                await self.noop.defer_async()
-
-        await timed(put())
+        await repeated(rows, lambda: self.noop.defer_async())
 
     async def bulk(self, rows: int) -> None:
-        async def put() -> None:
-            for start in range(0, rows, CHUNK):
-                await self.many(min(CHUNK, rows - start))
-
-        await timed(put())
+        await in_chunks(rows, self.many)
 
     async def feed(self, ahead: int) -> None:
         await keep_ahead(ahead, self.many)

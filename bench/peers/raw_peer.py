@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 import uvloop
 
-from bench.peers.kit import Ticks, answer, keep_ahead, one_by_one, started, timed
+from bench.peers.kit import Ticks, answer, keep_ahead, one_by_one, repeated, started, timed
 from bench.tables import FILL_NARROW, FILL_WIDE, RESULT
 
 TABLES = {
@@ -66,11 +66,7 @@ class Raw:
         connection = await asyncpg.connect(self.url)
         insert = await connection.prepare(f"INSERT INTO {self.table} (payload) VALUES ($1)")
 
-        async def put() -> None:
-            for _ in range(rows):
-                await insert.fetch("{}")
-
-        await timed(put())
+        await repeated(rows, lambda: insert.fetch("{}"))
 
     async def bulk(self, number: int) -> None:
         """COPY by hand of the same rows, which a bulk load is compared with."""

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 import uvloop
 
 import rowmill as rm
-from bench.peers.kit import Ticks, answer, keep_ahead, one_by_one, started, timed
+from bench.peers.kit import Ticks, answer, keep_ahead, one_by_one, repeated, started, timed
 from bench.tables import FILL_NARROW, FILL_WIDE, RESULT, STATES, narrow, wide
 from rowmill.cli.process import calm_the_collector
 
@@ -159,11 +159,7 @@ class Program:
             assert raw is not None
             insert = await raw.prepare(f"INSERT INTO {self.queue.table.name} (payload) VALUES ($1)")
 
-            async def put() -> None:
-                for _ in range(rows):
-                    await insert.fetch("{}")
-
-            await timed(put())
+            await repeated(rows, lambda: insert.fetch("{}"))
 
     async def bulk(self, rows: int) -> None:
         async with self.mill.opened():

@@ -111,41 +111,44 @@ def _claim(world: World, rules: Rules, who: int) -> Iterator[Step]:
 
 
 def _settle(world: World, rules: Rules, who: int) -> World:
-    worker = world.workers[who]
-    assert worker.row is not None
-    row = world.rows[worker.row]
-    holds = row.state == RUNNING and row.token == worker.token
-    world = replace(world, workers=_put(world.workers, who, Worker(mark=worker.mark)))
-    if not holds and rules.fence_settle:
-        return world
-    if not holds:
+    world, place, row, worker = _lay_down(world, who)
+    if not _holds(row, worker):
+        if rules.fence_settle:
+            return world
         world = replace(world, broken=f"a settlement of lease {worker.token} was accepted on lease {row.token}")
-    return _row(world, worker.row, replace(row, state=DONE, token=0, live=False, results=row.results + 1))
+    return _row(world, place, replace(row, state=DONE, token=0, live=False, results=row.results + 1))
 
 
 def _release(world: World, rules: Rules, who: int) -> World:
+    world, place, row, worker = _lay_down(world, who)
+    if not _holds(row, worker):
+        if rules.fence_release:
+            return world
+        world = replace(world, broken=f"lease {worker.token} gave back the row of lease {row.token}")
+    return _row(world, place, replace(row, state=READY, token=0, live=False, attempts=max(row.attempts - 1, 0)))
+
+
+def _holds(row: Row, worker: Worker) -> bool:
+    return row.state == RUNNING and row.token == worker.token
+
+
+def _lay_down(world: World, who: int) -> tuple[World, int, Row, Worker]:
+    """A worker has nothing in hand any more: the row that it had, and what it knew of it."""
     worker = world.workers[who]
     assert worker.row is not None
-    row = world.rows[worker.row]
-    holds = row.state == RUNNING and row.token == worker.token
-    world = replace(world, workers=_put(world.workers, who, Worker(mark=worker.mark)))
-    if not holds and rules.fence_release:
-        return world
-    if not holds:
-        world = replace(world, broken=f"lease {worker.token} gave back the row of lease {row.token}")
-    return _row(world, worker.row, replace(row, state=READY, token=0, live=False, attempts=max(row.attempts - 1, 0)))
+    free = replace(world, workers=_put(world.workers, who, Worker(mark=worker.mark)))
+    return free, worker.row, world.rows[worker.row], worker
 
 
 def _renew(world: World, rules: Rules, who: int) -> Iterator[Step]:
     worker = world.workers[who]
     assert worker.row is not None
     row = world.rows[worker.row]
-    holds = row.state == RUNNING and row.token == worker.token
+    holds = _holds(row, worker)
     if holds and not row.live:
         yield f"worker {who} renews row {worker.row}", _row(world, worker.row, replace(row, live=True))
     elif not holds and rules.fence_renew:
-        lost = replace(world, workers=_put(world.workers, who, Worker(mark=worker.mark)))
-        yield f"worker {who} hears that row {worker.row} is lost", lost
+        yield f"worker {who} hears that row {worker.row} is lost", _lay_down(world, who)[0]
     elif not holds and row.state == RUNNING:
         wrong = replace(world, broken=f"lease {worker.token} renewed the row of lease {row.token}")
         yield f"worker {who} renews row {worker.row}", _row(wrong, worker.row, replace(row, live=True))

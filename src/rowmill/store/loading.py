@@ -6,7 +6,7 @@ from itertools import groupby, repeat
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Column
+from sqlalchemy import Column, ColumnDefault
 
 from rowmill.model.queue import Queue
 from rowmill.model.words import as_value
@@ -93,10 +93,11 @@ def _left_out(
     fixed: dict[Column[Any], Any] = {}
     made: dict[Column[Any], Callable[[Any], Any]] = {}
     for column in queue.table.columns:
-        if column.default is not None and column.default.is_scalar:
-            fixed[column] = column.default.arg  # type: ignore[attr-defined]
-        elif column.default is not None and column.default.is_callable:
-            made[column] = column.default.arg  # type: ignore[attr-defined]
+        default = column.default
+        if isinstance(default, ColumnDefault) and default.is_scalar:
+            fixed[column] = default.arg
+        elif isinstance(default, ColumnDefault) and default.is_callable:
+            made[column] = default.arg
     own = {queue.columns["state"]: ready_value(queue)}
     if must_be_counted(queue):
         own[queue.columns["attempts"]] = 0
