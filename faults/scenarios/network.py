@@ -4,12 +4,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import sqlalchemy as sa
-
 from faults.fleet import Fleet
 from faults.scenario import Scenario, Site
-from faults.wire import Way, Wire
+from faults.wire import Wire
 from faults.world import LEASE
+from tests.support.proxy import Way
 
 
 class Network(Scenario):
@@ -18,13 +17,12 @@ class Network(Scenario):
 
     @contextmanager
     def around(self, site: Site) -> Iterator[None]:
-        url = sa.make_url(site.url)
-        with Wire(url.host or "127.0.0.1", url.port or 5432) as self.wire:
+        with Wire(site.url) as self.wire:
             yield
             self.wire.heal()
 
     def database(self, site: Site) -> str:
-        return sa.make_url(site.url).set(port=self.wire.port).render_as_string(hide_password=False)
+        return self.wire.url
 
 
 class Cuts(Network):
@@ -48,11 +46,11 @@ class LostAnswers(Network):
 
     def torment(self, fleet: Fleet, site: Site) -> None:
         for _ in self.ticks(0.6):
-            before = self.wire.swallowed
-            self.wire.muted.add(Way.ANSWERS)
+            before = self.wire.proxy.swallowed
+            self.wire.proxy.muted.add(Way.ANSWERS)
             time.sleep(fleet.chance.uniform(0.02, 0.15))
             self.wire.heal()
-            self.dose["answers"] += self.wire.swallowed - before
+            self.dose["answers"] += self.wire.proxy.swallowed - before
             fleet.look()
 
 
@@ -65,7 +63,7 @@ class Silence(Network):
     def torment(self, fleet: Fleet, site: Site) -> None:
         ways = ({Way.ANSWERS}, {Way.REQUESTS}, {Way.ANSWERS, Way.REQUESTS})
         for _ in self.ticks(1.5):
-            self.wire.muted |= ways[self.dose["silences"] % 3]
+            self.wire.proxy.muted |= ways[self.dose["silences"] % 3]
             time.sleep(LEASE * 1.5)
             self.wire.heal()
             self.dose["silences"] += 1
@@ -81,7 +79,7 @@ class Slow(Network):
     def torment(self, fleet: Fleet, site: Site) -> None:
         for passed in self.ticks(0.5):
             late = passed < self.seconds / 2
-            self.wire.delay, self.wire.rate = (0.5, None) if late else (0.0, 100_000.0)
+            self.wire.proxy.delay, self.wire.proxy.rate = (0.5, None) if late else (0.0, 100_000.0)
             fleet.look()
         self.wire.heal()
-        self.dose["pieces delayed"] = self.wire.delayed
+        self.dose["pieces delayed"] = self.wire.proxy.delayed

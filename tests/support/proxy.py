@@ -7,11 +7,17 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from sqlalchemy import make_url
 
 READY = b"Z\x00\x00\x00\x05"
 """How the server ends each answer: it is ready for the next request."""
+
+
+class Way(StrEnum):
+    REQUESTS = "requests"
+    ANSWERS = "answers"
 
 
 @dataclass(eq=False)
@@ -40,6 +46,16 @@ class Proxy:
     """The names of connections that were cut after their request was carried out."""
     silent: set[str] = field(default_factory=set)
     """The names of connections whose answers go nowhere: half-open, each by itself."""
+    muted: set[Way] = field(default_factory=set)
+    """Ways on which nothing gets through on any connection, though all of them stand."""
+    swallowed: int = 0
+    """Pieces that were lost so."""
+    delay: float = 0.0
+    """Seconds by which everything is late."""
+    rate: float | None = None
+    """Bytes a second on each way of a connection."""
+    delayed: int = 0
+    """Pieces that were late, or came at a trickle."""
     _flowing: asyncio.Event = field(default_factory=asyncio.Event)
     _lose: set[tuple[str, bytes]] = field(default_factory=set)
     _tasks: set["asyncio.Task[None]"] = field(default_factory=set)
@@ -75,8 +91,8 @@ class Proxy:
             self.wires.add(wire)
             try:
                 async with asyncio.TaskGroup() as group:
-                    group.create_task(self._pump(reader, forth, lambda data: self._asked(wire, data)))
-                    group.create_task(self._pump(back, writer, lambda data: self._answered(wire, data)))
+                    group.create_task(self._pump(reader, forth, Way.REQUESTS, lambda data: self._asked(wire, data)))
+                    group.create_task(self._pump(back, writer, Way.ANSWERS, lambda data: self._answered(wire, data)))
             finally:
                 self.wires.discard(wire)
                 forth.transport.abort()
@@ -87,11 +103,16 @@ class Proxy:
             self._tasks.discard(task)
 
     async def _pump(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, look: Callable[[bytes], bool]
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: Way, look: Callable[[bytes], bool]
     ) -> None:
         while data := await reader.read(65536):
             await self._flowing.wait()
-            if look(data):
+            if self.delay or self.rate:
+                self.delayed += 1
+                await asyncio.sleep(self.delay + (len(data) / self.rate if self.rate else 0.0))
+            if way in self.muted:
+                self.swallowed += 1
+            elif look(data):
                 writer.write(data)
                 await writer.drain()
         raise ConnectionError
