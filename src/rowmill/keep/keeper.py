@@ -41,7 +41,8 @@ class Keeper:
         paused: set[tuple[str, str]] | None = None,
     ) -> None:
         self._store = store
-        self._worker = worker
+        self.worker = worker
+        """Our number in the fleet."""
         self._queues = queues
         # A leader keeps the queues that it knows: other applications on this database have their own.
         self._office = f"upkeep of {', '.join(sorted(queue.name for queue in queues))}"
@@ -78,9 +79,13 @@ class Keeper:
 
     async def tick(self, now: float) -> None:
         """One sign of life, and, as the leader, what is due."""
-        self._paused = await self._store.run(lambda c: fleet.sign_of_life(c, self._worker))
+        paused = await self._store.run(lambda c: fleet.sign_of_life(c, self.worker))
+        if paused is None:
+            await self._join_again()
+            return
+        self._paused = paused
         term = self._heartbeat * 5
-        if not await self._store.run(lambda c: fleet.lead(c, self._worker, term, self._office)):
+        if not await self._store.run(lambda c: fleet.lead(c, self.worker, term, self._office)):
             return
         if now >= self._rescue_at:
             self._rescue_at = now + self._rescue_every
@@ -91,6 +96,14 @@ class Keeper:
             gone = await self._store.run(lambda c: tidying.tidy(c, self._keep_history))
             if gone >= tidying.TIDY_MOST:  # more is left, and may come faster than once a minute takes it away
                 self._tidy_at = now
+
+    async def _join_again(self) -> None:
+        terms = [self._store.terms(queue) for queue in self._queues]
+        number = await self._store.run(lambda c: fleet.join(c, terms))
+        self._events.forgotten(self.worker, number)
+        if self._store.worker == self.worker:
+            self._store.worker = number
+        self.worker = number
 
     async def rescue(self) -> rescuing.Rescued:
         """One sweep over every stage, bounded. A queue that can't be swept keeps no other waiting."""

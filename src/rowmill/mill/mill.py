@@ -71,7 +71,7 @@ class Mill:
         self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._choosing_loop = threading.Lock()
-        self._workers: list[int] = []
+        self._keepers: list[Keeper] = []
 
     def observe(self, observer: Observer) -> None:
         """Call `observer(event, fields)` for every event of the engine."""
@@ -221,19 +221,15 @@ class Mill:
         settings = settings or self.settings
         async with self.opened() as store:
 
-            def sign_up(connection: Connection) -> tuple[int, set[tuple[str, str]]]:
+            def sign_up(connection: Connection) -> tuple[int, set[tuple[str, str]] | None]:
                 schema.check_version(connection)
                 for queue in chosen:
                     presence.check_table(connection, queue)
-                number = fleet.register(connection, chosen)
-                for queue in chosen:
-                    fleet.agree_on_words(connection, store.terms(queue), number)
+                number = fleet.join(connection, [store.terms(queue) for queue in chosen])
                 return number, fleet.sign_of_life(connection, number)
 
             with reachable(self.url):
                 number, paused = await store.run(sign_up)
-            self._workers.append(number)
-            store.worker = self._workers[0]  # beside a worker that runs already, its claims go by that one's number
             keeper = Keeper(
                 store, number, chosen, self.events,
                 heartbeat=settings.heartbeat, rescue_every=settings.rescue_every,
@@ -248,15 +244,17 @@ class Mill:
                 paused=keeper.paused,
             )
             keeper.holding = worker.holding
+            self._keepers.append(keeper)
+            store.worker = self._keepers[0].worker  # beside a worker that runs already, claims go by that one's number
             try:
                 yield worker
             finally:
-                self._workers.remove(number)
-                store.worker = self._workers[0] if self._workers else number
+                self._keepers.remove(keeper)
+                store.worker = (self._keepers or [keeper])[0].worker
                 # Without a database, nobody is told: others will see that our signs of life have ended.
                 with suppress(Disconnected, TimeoutError):
                     async with asyncio.timeout(SIGN_OFF_SECONDS):
-                        await store.run(lambda connection: fleet.sign_off(connection, number))
+                        await store.run(lambda connection: fleet.sign_off(connection, keeper.worker))
 
     async def drain(
         self,

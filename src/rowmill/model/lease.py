@@ -1,5 +1,6 @@
 """A claimed row, and the token that fences it."""
 
+import secrets
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime
@@ -25,6 +26,12 @@ def token(worker: int, claim: int) -> int:
     if not 0 <= claim <= MAX_CLAIM:
         raise ValueError(f"claim number {claim} is out of range")
     return worker << CLAIM_BITS | claim
+
+
+def first_claim() -> int:
+    """Where a worker begins to count its claims: anywhere, so that no token is made twice even if a database that was
+    set back gives a worker's number to another."""
+    return secrets.randbelow(MAX_CLAIM // 2)
 
 
 def worker_of(lease_token: int) -> int:

@@ -13,6 +13,7 @@
 | away | the database does not answer | reason |
 | back | it does again | - |
 | unwritten | the worker left while the database was away; the rows come back by their leases | rows |
+| forgotten | the database was set back and knows this worker no more; it signed up again | worker, now |
 | deaf | the worker can't be woken and only looks now and then | queue, reason |
 """
 
@@ -96,6 +97,9 @@ class Events:
 
     def unwritten(self, rows: int) -> None:
         self.emit(logging.ERROR, "unwritten", rows=rows)
+
+    def forgotten(self, worker: int, now: int) -> None:
+        self.emit(logging.WARNING, "forgotten", worker=worker, now=now)
 
     def deaf(self, queue: str, reason: str) -> None:
         """Said once per queue."""

@@ -40,11 +40,22 @@ def register(connection: Connection, queues: Sequence[Queue[Any]]) -> int:
     return number
 
 
-def sign_of_life(connection: Connection, worker: int) -> set[tuple[str, str]]:
-    """Say that we live; answers what is paused, as (queue, stage), the stage empty for all of them."""
+def join(connection: Connection, terms: Sequence[Terms]) -> int:
+    """Sign up, and agree with the others on words."""
+    number = register(connection, [one.queue for one in terms])
+    for one in terms:
+        agree_on_words(connection, one, number)
+    return number
+
+
+def sign_of_life(connection: Connection, worker: int) -> set[tuple[str, str]] | None:
+    """Say that we live; answers what is paused, as (queue, stage), the stage empty for all of them. None: nobody
+    knows us, since the database itself was set back: by a standby that took over and was behind, or from a backup."""
     own = own_tables(connection.dialect.name)
     now = moment(connection.dialect.name)
-    connection.execute(sa.update(own.worker).where(own.worker.c.id == worker).values(seen_at=now))
+    known = connection.execute(sa.update(own.worker).where(own.worker.c.id == worker).values(seen_at=now))
+    if not known.rowcount:
+        return None
     return {(row.queue, row.stage) for row in connection.execute(sa.select(own.pause.c.queue, own.pause.c.stage))}
 
 

@@ -62,8 +62,8 @@ class PostgresStore:
         self._connections()
         self.worker = 0
         self.may_create = False
-        self._claim_number = 0
-        self._flush_number = 0
+        self._claim_number = leases_of.first_claim()
+        self._flush_number = leases_of.first_claim()  # its receipts bear the worker's number too
         self._known: dict[str, Known] = {}
         self._unanswered: dict[int, tuple[Queue[Any], Step, float]] = {}
         self._closing = False

@@ -49,8 +49,8 @@ class SqliteStore:
         self.worker = 0
         self.writer = Writer(self.path, uri=self._uri)
         self.data_version = DataVersion(self.path, uri=self._uri)
-        self._claim_number = 0
-        self._flush_number = 0
+        self._claim_number = leases_of.first_claim()
+        self._flush_number = leases_of.first_claim()  # its receipts bear the worker's number too
         self._known: dict[str, SqliteKnown] = {}
         self.on_condemned: Condemned = lambda *_: None
 
