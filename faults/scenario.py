@@ -80,6 +80,7 @@ class Scenario(ABC):
     needed: tuple[str, ...] = ()
     """Doses that must not be zero."""
     forgetful = False
+    """Does the server itself lose what it confirmed?"""
 
     def __init__(self, seed: int, seconds: float) -> None:
         self.seed, self.seconds = seed, seconds
@@ -126,6 +127,9 @@ class Scenario(ABC):
         return self.judged(store, history, time.monotonic() - began)
 
     def judged(self, store: str, history: History, seconds: float) -> Finding:
+        if self.forgetful:
+            committed = {(entry.queue, entry.key) for entry in history.entries if entry.what is What.INSERTED}
+            self.dose["rows lost by the server"] = len(committed - {row.place for row in history.rows})
         refused = sum(entry.what is What.REFUSED for entry in history.entries)
         finding = Finding(self.name, store, self.seed, dict(self.dose), len(history.rows), refused, round(seconds, 1))
         finding.violations = check(history)

@@ -5,6 +5,8 @@ import threading
 from types import TracebackType
 from typing import Self
 
+from sqlalchemy import make_url
+
 from tests.support.proxy import Proxy, proxy_to
 
 
@@ -40,6 +42,12 @@ class Wire:
         if self.proxy.muted:
             self.proxy.muted.clear()
             self.cut()
+
+    def lead_to(self, url: str) -> None:
+        """From now on, to another server."""
+        server = make_url(url)
+        self.proxy.host, self.proxy.port = server.host or "127.0.0.1", server.port or 5432
+        self.cut()
 
     async def _cut(self) -> int:
         found = len(self.proxy.wires)

@@ -7,8 +7,9 @@ from faults.scenarios.network import Cuts, LostAnswers, Silence, Slow
 from faults.scenarios.pinned import Pinned
 from faults.scenarios.processes import Freezes, Kills
 from faults.scenarios.server import NoRoom, Restarts, Terminations
+from faults.scenarios.standby import LatePromotion, Promotion
 
 SCENARIOS: tuple[type[Scenario], ...] = (
-    Kills, Freezes, CommitKills, Terminations, Restarts, NoRoom, Cuts, LostAnswers, Silence, Slow, Poison, WrongClocks,
-    Deployments, Pinned,
+    Kills, Freezes, CommitKills, Terminations, Restarts, Promotion, LatePromotion, NoRoom, Cuts, LostAnswers, Silence,
+    Slow, Poison, WrongClocks, Deployments, Pinned,
 )  # fmt: skip

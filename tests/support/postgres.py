@@ -30,8 +30,12 @@ class PostgresUnavailable(RuntimeError):
 
 
 class TemporaryPostgres:
-    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, settings: Mapping[str, str] | None = None, *, root: Path | None = None, standby_of: str | None = None
+    ) -> None:
+        """`root` holds its folder, if not the usual one does; as a standby, it follows the server of that URL."""
         self.settings = {**SETTINGS, **(settings or {})}
+        self._place = {"root": None if root is None else str(root), "standby_of": standby_of}
         self.pid = 0
         self.port = 0
         self.folder = Path()
@@ -48,7 +52,12 @@ class TemporaryPostgres:
         if self._supervisor is not None:
             return self
         supervisor = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.postgres_supervisor", json.dumps(self.settings)],
+            [
+                sys.executable,
+                "-m",
+                "tests.support.postgres_supervisor",
+                json.dumps({"settings": self.settings, **self._place}),
+            ],
             stdin=subprocess.PIPE,  # the lifeline: the server lives as long as our end is open
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -30,16 +30,19 @@ STOP_SECONDS = 20
 SOCKET_FOLDER_LIMIT = 80  # the kernel allows 107 bytes for a socket's whole path
 
 
-def main(settings: Mapping[str, str]) -> None:
+def main(settings: Mapping[str, str], root: str | None, standby_of: str | None) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     account = unprivileged_account()
-    folder = Path(tempfile.mkdtemp(prefix="rowmill-pg-", dir=_temporary_root()))
+    folder = Path(tempfile.mkdtemp(prefix="rowmill-pg-", dir=root or _temporary_root()))
     server: subprocess.Popen[bytes] | None = None
     try:
         if account:
             os.chown(folder, account.uid, account.gid)
         programs = usable_programs(find_programs(), account, folder)
-        _create(programs, account, folder)
+        if standby_of is None:
+            _create(programs, account, folder)
+        else:
+            _copy(programs, account, folder, standby_of)
         server, port = _start(programs, account, folder, settings)
         print(json.dumps({"pid": server.pid, "port": port, "folder": str(folder)}), flush=True)
         for order in sys.stdin:  # its end is ours
@@ -61,9 +64,20 @@ def _temporary_root() -> str:
 def _create(programs: Path, account: Account | None, folder: Path) -> None:
     command = [str(programs / "initdb"), "--pgdata", str(folder / "data"), "--username", "tester"]
     command += ["--auth", "trust", "--encoding", "UTF8", "--no-locale", "--no-sync", "--no-instructions"]
+    _run(command, account, folder)
+
+
+def _copy(programs: Path, account: Account | None, folder: Path, primary: str) -> None:
+    """A standby: it has what the primary has, and follows it."""
+    command = [str(programs / "pg_basebackup"), "--pgdata", str(folder / "data"), "--dbname", primary]
+    command += ["--write-recovery-conf", "--checkpoint", "fast", "--no-sync"]
+    _run(command, account, folder)
+
+
+def _run(command: list[str], account: Account | None, folder: Path) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, **as_account(account))
     if done.returncode:
-        sys.exit(f"initdb failed:\n{done.stderr}{done.stdout}")
+        sys.exit(f"{Path(command[0]).name} failed:\n{done.stderr}{done.stdout}")
 
 
 def _start(
@@ -115,7 +129,7 @@ def _ready(server: subprocess.Popen[bytes], pid_file: Path) -> bool:
     while server.poll() is None and time.monotonic() < deadline:
         # The eighth line is the server's own word on its state.
         lines = pid_file.read_text().splitlines() if pid_file.exists() else []
-        if len(lines) >= 8 and lines[7].strip() == "ready":
+        if len(lines) >= 8 and lines[7].strip() in ("ready", "standby"):
             return True
         time.sleep(0.02)
     return False
@@ -137,4 +151,4 @@ def _free_port() -> int:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    main(**json.loads(sys.argv[1]))

@@ -1,0 +1,87 @@
+"""A server that is lost for good: its standby takes over, with all that was confirmed, or without the last of it."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from faults.fleet import Fleet
+from faults.scenario import Site
+from faults.scenarios.network import Network
+from faults.scenarios.server import asking
+from faults.wire import Wire
+from tests.support.postgres import TemporaryPostgres
+from tests.support.proxy import Way
+
+CALM = 1.5
+"""Seconds between two disasters."""
+
+
+class Promotion(Network):
+    """The primary ends at once, and its synchronous standby is promoted: nothing that was confirmed is gone. Then it
+    gets a standby of its own, and it is lost in its turn."""
+
+    name = "synchronous standby promoted"
+    needed: tuple[str, ...] = ("promotions",)
+    synchronous = True
+
+    def torment(self, fleet: Fleet, site: Site) -> None:
+        for _ in self.ticks(0.2):
+            assert site.server is not None
+            with Wire(site.url) as following:
+                standby = TemporaryPostgres(site.server.settings, standby_of=following.url).start()
+                self.servers.append(standby)
+                self.follow(site)
+                time.sleep(CALM)
+                self.before_the_end(fleet, following)
+                site.server.down()
+            site.server, site.url = standby, standby.url
+            with asking(site) as connection:
+                connection.execute("SELECT pg_promote()")
+                connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
+                connection.execute("SELECT pg_reload_conf()")
+            self.wire.lead_to(standby.url)
+            self.dose["promotions"] += 1
+            fleet.look()
+
+    def follow(self, site: Site) -> None:
+        """Until the standby gets what the primary writes, and, if it is synchronous, no commit goes without it."""
+        wanted = "sync" if self.synchronous else "async"
+        with asking(site) as connection:
+            if self.synchronous:
+                connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+                connection.execute("SELECT pg_reload_conf()")
+            found: set[object] = set()
+            while found != {wanted}:
+                rows = connection.execute("SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'")
+                found = {state for (state,) in rows}
+                time.sleep(0.01)
+
+    def before_the_end(self, fleet: Fleet, following: Wire) -> None:
+        pass
+
+    @contextmanager
+    def around(self, site: Site) -> Iterator[None]:
+        self.servers: list[TemporaryPostgres] = []
+        try:
+            with super().around(site):
+                yield
+        finally:
+            for server in self.servers:
+                server.stop()
+
+
+class LatePromotion(Promotion):
+    """The same with a standby that is behind: it never got the last second of what the primary had confirmed. Claims
+    and results are gone that their workers know of, and a worker has come whom the new primary never heard of."""
+
+    name = "standby promoted that was behind"
+    needed = ("promotions", "rows lost by the server", "stale_refused")
+    synchronous = False
+    forgetful = True
+
+    def before_the_end(self, fleet: Fleet, following: Wire) -> None:
+        following.proxy.muted.add(Way.ANSWERS)
+        if (victim := fleet.pick()) is not None:
+            victim.kill()
+            fleet.replace(victim)
+        fleet.wait_until_up()
