@@ -46,12 +46,15 @@ def main() -> None:
         seed += 1
     if not given.only and not given.store:
         report.write(findings, given.seed)
-    sys.exit(0 if all(finding.passed for finding in findings) else 1)
+    sys.exit(0 if all(finding.passed or finding.not_run for finding in findings) else 1)
 
 
 def tell(finding: Finding, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(report.as_dict(finding)), flush=True)
+        return
+    if finding.not_run:
+        print(f"not run {finding.scenario}, {report.STORES[finding.store]}: {finding.not_run}", flush=True)
         return
     verdict = "passed" if finding.passed else "FAILED"
     print(

@@ -27,6 +27,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "stale_refused": finding.stale_refused,
         "seconds": finding.seconds,
         "passed": finding.passed,
+        "not_run": finding.not_run,
         "violations": [str(violation) for violation in finding.violations[:20]],
     }
 
@@ -58,7 +59,7 @@ def table(findings: Sequence[dict[str, Any]]) -> str:
         cells = [
             found["scenario"], STORES[found["store"]], told(found["dose"]), f"{found['rows']:,}", found["lost"],
             found["applied_twice"], f"{found['stale_refused']:,}", f"{found['seconds']:.0f}",
-            "passed" if found["passed"] else "**failed**",
+            "passed" if found["passed"] else f"not run: {found['not_run']}" if found["not_run"] else "**failed**",
         ]  # fmt: skip
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)

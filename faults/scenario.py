@@ -19,6 +19,7 @@ from faults.collect import collect
 from faults.fleet import Fleet
 from faults.history import History
 from faults.ledger import What
+from faults.room import NoRoomToBeHad
 from faults.world import World, create_witness, world
 from rowmill.model.lifecycle import UNFINISHED
 from tests.support.postgres import TemporaryPostgres
@@ -52,6 +53,8 @@ class Finding:
     stale_refused: int = 0
     seconds: float = 0.0
     violations: list[Violation] = field(default_factory=list)
+    not_run: str = ""
+    """Why it could not take place here."""
     without_dose: list[str] = field(default_factory=list)
     """What should have happened at least once, and did not: such a run proves nothing."""
 
@@ -65,7 +68,7 @@ class Finding:
 
     @property
     def passed(self) -> bool:
-        return not self.violations and not self.without_dose
+        return not self.violations and not self.without_dose and not self.not_run
 
 
 class Scenario(ABC):
@@ -94,6 +97,11 @@ class Scenario(ABC):
         return site.url
 
     @contextmanager
+    def ground(self) -> Iterator[Path | None]:
+        """The folder in which the database lies; None: any."""
+        yield None
+
+    @contextmanager
     def around(self, site: Site) -> Iterator[None]:
         """What has to stand for the whole run: a proxy, say."""
         yield
@@ -115,7 +123,14 @@ class Scenario(ABC):
 
     def run(self, store: str) -> Finding:
         began = time.monotonic()
-        with place(store, self.settings) as site, self.around(site):
+        try:
+            history = self._played(store)
+        except NoRoomToBeHad as error:
+            return Finding(self.name, store, self.seed, {}, not_run=str(error))
+        return self.judged(store, history, time.monotonic() - began)
+
+    def _played(self, store: str) -> History:
+        with self.ground() as ground, place(store, self.settings, ground) as site, self.around(site):
             asyncio.run(prepare(site))
             with Fleet(self.database(site), site.folder, self.seed, self.workers, self.rate, self.environment) as fleet:
                 fleet.wait_until_up()
@@ -123,8 +138,7 @@ class Scenario(ABC):
                 fleet.stop_feeding()
                 asyncio.run(the_end(site.world, lambda: self.tend(fleet)))
                 fleet.stop()
-            history = asyncio.run(collect(site.world, site.folder, forgetful=self.forgetful))
-        return self.judged(store, history, time.monotonic() - began)
+            return asyncio.run(collect(site.world, site.folder, forgetful=self.forgetful))
 
     def judged(self, store: str, history: History, seconds: float) -> Finding:
         if self.forgetful:
@@ -139,13 +153,13 @@ class Scenario(ABC):
 
 
 @contextmanager
-def place(store: str, settings: Mapping[str, str]) -> Iterator[Site]:
+def place(store: str, settings: Mapping[str, str], ground: Path | None = None) -> Iterator[Site]:
     folder = Path(tempfile.mkdtemp(prefix="rowmill-faults-"))
     try:
         if store == "sqlite":
-            yield Site(f"sqlite:///{folder}/faults.db", folder)
+            yield Site(f"sqlite:///{ground or folder}/faults.db", folder)
         else:
-            with TemporaryPostgres({"fsync": "on", **settings}) as server:
+            with TemporaryPostgres({"fsync": "on", **settings}, root=ground) as server:
                 yield Site(server.url, folder, server)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from faults.scenario import Scenario
 from faults.scenarios.commits import CommitKills
+from faults.scenarios.disk import DiskFull
 from faults.scenarios.handlers import Deployments, Poison, WrongClocks
 from faults.scenarios.network import Cuts, LostAnswers, Silence, Slow
 from faults.scenarios.pinned import Pinned
@@ -10,6 +11,6 @@ from faults.scenarios.server import NoRoom, Restarts, Terminations
 from faults.scenarios.standby import LatePromotion, Promotion
 
 SCENARIOS: tuple[type[Scenario], ...] = (
-    Kills, Freezes, CommitKills, Terminations, Restarts, Promotion, LatePromotion, NoRoom, Cuts, LostAnswers, Silence,
-    Slow, Poison, WrongClocks, Deployments, Pinned,
+    Kills, Freezes, CommitKills, Terminations, Restarts, Promotion, LatePromotion, NoRoom, DiskFull, Cuts, LostAnswers,
+    Silence, Slow, Poison, WrongClocks, Deployments, Pinned,
 )  # fmt: skip
