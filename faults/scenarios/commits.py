@@ -1,58 +1,96 @@
-"""Processes on one SQLite file that are killed in the middle of their commits, by the hundred."""
+"""Processes on one SQLite file that are killed in the middle of their commits, by the thousand."""
 
 import asyncio
 import os
+import select
 import signal
 import time
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from faults.fleet import Fleet
 from faults.ledger import Ledger
 from faults.recorder import Recorder
 from faults.scenario import Scenario, Site
-from faults.world import world
+from faults.world import World, world
 from rowmill.model.judge import judge
 from rowmill.store import fleet as members
 
+AT_ONCE = 3
+LONGEST = 0.03
+"""Seconds that a process may live from its first claim on."""
+
 
 class CommitKills(Scenario):
-    """Two processes claim and settle as fast as the file allows, and are killed within milliseconds; two more take
-    their place. A worker that nobody kills gives their rows back."""
+    """Processes claim and settle as fast as the file allows, three of them at once, and are killed within
+    milliseconds; others take their place. A worker that nobody kills gives their rows back."""
 
     name = "killed inside commits"
     stores = ("sqlite",)
     workers = 1
     needed = ("kills",)
+    enough = 2000
 
     def torment(self, fleet: Fleet, site: Site) -> None:
-        for _ in self.ticks(0.0):
-            pair = [launch(site.url, site.folder / f"churn-{place}.ledger") for place in (1, 2)]
-            time.sleep(fleet.chance.uniform(0.001, 0.03))
-            for pid in pair:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
+        made = world(site.url)
+        asyncio.run(rehearse(made))
+        churns: list[Churn] = []
+        launched = count(1)
+        for _ in self.ticks(0.0, lambda: self.dose["kills"] >= self.enough):
+            while len(churns) < AT_ONCE:
+                ledger = site.folder / f"churn-{next(launched)}.ledger"
+                churns.append(launch(made, ledger, fleet.chance.random() * LONGEST))
+            time.sleep(0.001)
+            for churn in [one for one in churns if one.due()]:
+                churn.kill()
+                churns.remove(churn)
                 self.dose["kills"] += 1
             fleet.look()
+        for churn in churns:
+            churn.kill()
 
 
-def launch(url: str, ledger: Path) -> int:
-    """A process that has just begun to work. A fork: to start a Python would take longer than it may live."""
+@dataclass(eq=False)
+class Churn:
+    pid: int
+    heard: int
+    seconds: float
+    """How long it may live, once it has begun."""
+    begun: float = float("inf")
+
+    def due(self) -> bool:
+        if self.begun == float("inf") and select.select([self.heard], [], [], 0)[0]:
+            self.begun = time.monotonic()
+        return time.monotonic() - self.begun >= self.seconds
+
+    def kill(self) -> None:
+        os.close(self.heard)
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+def launch(made: World, ledger: Path, seconds: float) -> Churn:
+    """A fork: to start a Python would take longer than it may live."""
     heard, says = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            asyncio.run(churn(url, Ledger(ledger), says))
+            asyncio.run(churn(made, Ledger(ledger), says))
         finally:
             os._exit(1)
     os.close(says)
-    os.read(heard, 1)
-    os.close(heard)
-    return pid
+    return Churn(pid, heard, seconds)
 
 
-async def churn(url: str, ledger: Ledger, says: int) -> None:
+async def rehearse(made: World) -> None:
+    """Once before the forks, so that none of them has to prepare its statements."""
+    async with made.mill.opened():
+        await made.mill.run(lambda connection: members.register(connection, [made.lots]))
+
+
+async def churn(made: World, ledger: Ledger, says: int) -> None:
     """Claim and settle until killed."""
-    made = world(url)
     store = made.mill.store
     Recorder(store, ledger)
     async with made.mill.opened():
