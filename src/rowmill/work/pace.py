@@ -3,7 +3,9 @@
 HORIZON = 0.1
 """Seconds of work that may lie ready in a process. More would starve others, and be lost longer in a crash."""
 MOST = 2000
-SMOOTHING = 0.2
+SMOOTHING = 0.02
+"""The weight of the last row. Small: where most rows take no time and a few take long, a handful of quick ones in a row
+must not make the process hoard."""
 
 
 class Pace:
@@ -13,12 +15,18 @@ class Pace:
         self.concurrency = concurrency
         self.width = concurrency * (batch or 1)
         self._seconds: float | None = None
+        self._weight = 1.0
         self.low = 0
         """So few rows waiting are too few: it is time for another claim. As of the last one."""
 
     def ran(self, each: float) -> None:
         """A row took so many seconds."""
-        self._seconds = each if self._seconds is None else self._seconds + SMOOTHING * (each - self._seconds)
+        if self._seconds is None:
+            self._seconds = each
+            return
+        if self._weight > SMOOTHING:  # at first, the mean of all
+            self._weight /= 1.0 + self._weight
+        self._seconds += self._weight * (each - self._seconds)
 
     @property
     def prefetch(self) -> int:

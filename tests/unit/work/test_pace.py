@@ -1,5 +1,7 @@
 """Prefetch: enough to keep fast handlers fed, never enough to starve other workers."""
 
+import random
+
 from rowmill.work.pace import MOST, Pace
 
 
@@ -24,6 +26,27 @@ def test_there_is_a_limit_however_fast() -> None:
     pace = Pace(10, None)
     pace.ran(0.0)
     assert pace.prefetch == MOST
+
+
+def test_a_few_quick_rows_in_a_row_do_not_make_a_process_hoard() -> None:
+    """Most rows are known already and take no time; one in five asks somebody and takes half a second."""
+    pace = Pace(8, None)
+    chance = random.Random(7)
+    most = 0
+    for row in range(5000):
+        pace.ran(0.5 if chance.random() < 0.2 else 0.0)
+        most = max(most, pace.prefetch) if row >= 20 else 0
+    assert most <= 40  # a tenth of a second of work are eight rows
+
+
+def test_a_handler_that_grows_slow_is_given_less_at_once() -> None:
+    pace = Pace(8, None)
+    for _ in range(1000):
+        pace.ran(0.0001)
+    assert pace.prefetch == MOST
+    for _ in range(8):
+        pace.ran(1.0)
+    assert pace.prefetch <= 10
 
 
 def test_claims_stay_large() -> None:
