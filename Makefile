@@ -8,10 +8,10 @@ STAMP := $(VENV)/.installed
 LOCK := requirements/dev.txt
 ARGS ?=
 
-.PHONY: help venv demo test lint types check format docs bench bench-all bench-claim bench-drain bench-lock faults faults-long lock clean
+.PHONY: help venv demo test lint types check format docs bench bench-all bench-claim bench-drain bench-lock faults faults-broken faults-long lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: $(STAMP) ## make .venv from the lock (again only when the lock or pyproject.toml changed)
 
@@ -74,6 +74,9 @@ bench-lock: venv ## remake the locks of the peers' environments
 
 faults: venv ## put a fleet through every fault, and judge what it did (under 10 minutes; ARGS="--only frozen")
 	$(BIN)/python -m faults $(ARGS)
+
+faults-broken: venv ## the same with each guard of the engine taken out by turns: the lab has to notice (4 minutes)
+	$(BIN)/python -m faults --broken all --only frozen --seconds 10 $(ARGS)
 
 faults-long: venv ## the same for a night, with other seeds in every round (SEED=7 MINUTES=480)
 	$(BIN)/python -m faults --seed $(or $(SEED),1) --minutes $(or $(MINUTES),480) $(ARGS)

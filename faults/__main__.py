@@ -1,19 +1,23 @@
 """Put a fleet through faults, and judge what it did.
 
-    python -m faults [--seconds 20] [--seed 1] [--only NAME,NAME] [--store sqlite] [--json]
+    python -m faults [--seconds 12] [--seed 1] [--only NAME,NAME] [--store sqlite] [--json]
+    python -m faults --broken all --only frozen    # with each guard of the engine taken out: the lab must notice
 
 Every scenario runs on a database of its own. The table is written to docs/reliability.md and
 faults/results/latest.json, unless only some were asked for. Exit code 1 when a rule was broken, or when a scenario did
-no harm.
+no harm; with --broken, when none was.
 """
 
 import argparse
 import json
+import os
 import sys
 import time
+from collections.abc import Iterator
 
 from faults import report
-from faults.scenario import Finding
+from faults.broken import GUARDS
+from faults.scenario import Finding, Scenario
 from faults.scenarios import SCENARIOS
 
 SHOWN = 10
@@ -22,31 +26,51 @@ SHOWN = 10
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=20.0, help="of faults, in each scenario")
+    parser.add_argument("--seconds", type=float, default=12.0, help="of faults, in each scenario")
     parser.add_argument("--minutes", type=float, help="go through all scenarios again and again, with other seeds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", help="parts of scenarios' names, separated by commas")
     parser.add_argument("--store", choices=("postgresql", "sqlite"))
+    parser.add_argument("--broken", choices=("all", *GUARDS), help="take this guard out of the engine first")
     parser.add_argument("--json", action="store_true", help="one line of JSON for each scenario")
     given = parser.parse_args()
     parts = given.only.split(",") if given.only else [""]
     chosen = [kind for kind in SCENARIOS if any(part in kind.name for part in parts)]
     if not chosen:
         parser.error(f"no such scenario. There are: {', '.join(kind.name for kind in SCENARIOS)}")
+    if given.broken:
+        sys.exit(0 if all(noticed(chosen, given, guard) for guard in guards(given.broken)) else 1)
     findings: list[Finding] = []
     began, seed = time.monotonic(), given.seed
     while True:
-        for kind in chosen:
-            for store in kind.stores:
-                if given.store in (None, store):
-                    findings.append(kind(seed, given.seconds).run(store))
-                    tell(findings[-1], as_json=given.json)
+        findings += runs(chosen, given, seed)
         if given.minutes is None or time.monotonic() - began > given.minutes * 60:
             break
         seed += 1
-    if not given.only and not given.store:
+    if not (given.only or given.store):
         report.write(findings, given.seed)
     sys.exit(0 if all(finding.passed or finding.not_run for finding in findings) else 1)
+
+
+def runs(chosen: list[type[Scenario]], given: argparse.Namespace, seed: int) -> Iterator[Finding]:
+    for kind in chosen:
+        for store in kind.stores:
+            if given.store in (None, store):
+                finding = kind(seed, given.seconds).run(store)
+                tell(finding, as_json=given.json)
+                yield finding
+
+
+def guards(name: str) -> list[str]:
+    return list(GUARDS) if name == "all" else [name]
+
+
+def noticed(chosen: list[type[Scenario]], given: argparse.Namespace, guard: str) -> bool:
+    """Does every run break a rule, with this guard taken out?"""
+    os.environ["FAULTS_BROKEN"] = guard
+    unseen = [finding.store for finding in runs(chosen, given, given.seed) if not finding.violations]
+    print(f"without the guard in {guard}: {'NOT NOTICED on ' + ', '.join(unseen) if unseen else 'noticed'}", flush=True)
+    return not unseen
 
 
 def tell(finding: Finding, *, as_json: bool) -> None:
@@ -57,13 +81,16 @@ def tell(finding: Finding, *, as_json: bool) -> None:
         print(f"not run {finding.scenario}, {report.STORES[finding.store]}: {finding.not_run}", flush=True)
         return
     verdict = "passed" if finding.passed else "FAILED"
+    seen = report.told(finding.dose | finding.measured)
     print(
-        f"{verdict}  {finding.scenario}, {report.STORES[finding.store]}: {report.told(finding.dose)}; "
+        f"{verdict}  {finding.scenario}, {report.STORES[finding.store]}: {seen}; "
         f"{finding.rows:,} rows, {finding.stale_refused:,} stale refused, {finding.seconds:.0f} s, seed {finding.seed}",
         flush=True,
     )
     for name in finding.without_dose:
         print(f"    did no harm: {name} is zero")
+    for goal in finding.short_of:
+        print(f"    short of its goal: {goal}")
     for violation in finding.violations[:SHOWN]:
         print(f"    {violation}")
     if len(finding.violations) > SHOWN:

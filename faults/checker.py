@@ -200,7 +200,9 @@ def settlements(case: Case) -> Iterator[Violation]:
 
 
 def renewals(case: Case) -> Iterator[Violation]:
-    gone = {(leave.change.place, leave.change.old_lease): leave.change.at for leave in case.leaves}
+    gone = {
+        (leave.change.place, leave.change.old_lease): leave.change.committed or leave.change.at for leave in case.leaves
+    }
     for entry in case.said(What.RENEWED):
         place = entry.queue, entry.key
         at = gone.get((place, entry.token))
@@ -209,6 +211,11 @@ def renewals(case: Case) -> Iterator[Violation]:
 
 
 def leases(case: Case) -> Iterator[Violation]:
+    given = {(change.place, change.new_lease) for change in case.history.changes}
+    for entry in () if case.history.forgetful else case.said(What.CLAIMED):
+        place = entry.queue, entry.key
+        if (place, entry.token) not in given:
+            yield Violation(4, place, f"was handed to a worker under lease {entry.token}, which it never had")
     for place, changes in case.changes.items():
         words = case.words(place)
         for change in changes:

@@ -16,6 +16,8 @@ from rowmill.model.lifecycle import FINAL, Kind
 from rowmill.model.queue import Queue
 from rowmill.store.schema import own_tables
 
+COMMITTED = "extract(epoch FROM pg_xact_commit_timestamp(faults_change.xmin))::float8"
+
 
 def words_of(queue: Queue[Any]) -> Words:
     steps = []
@@ -37,9 +39,10 @@ async def collect(world: World, folder: Path, *, forgetful: bool = False) -> His
 def from_tables(connection: Connection, world: World) -> History:
     own = own_tables(connection.dialect.name)
     rows = [row for queue in world.queues for row in rows_of(connection, queue)]
-    names = [field.name for field in fields(Change)]
     table: Any = ChangeRow.__table__
-    changes = connection.execute(sa.select(*(table.c[name] for name in names)).order_by(table.c.id)).all()
+    columns = [table.c[field.name] for field in fields(Change) if field.name in table.c]
+    committed = sa.null() if connection.dialect.name == "sqlite" else sa.literal_column(COMMITTED)
+    changes = connection.execute(sa.select(*columns, committed).order_by(table.c.id)).all()
     counted: Counter[tuple[str, str]] = Counter()
     for source in (own.receipt, own.throughput):
         found = sa.select(source.c.queue, source.c.move, sa.func.sum(source.c.rows)).group_by(

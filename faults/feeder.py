@@ -33,10 +33,22 @@ def engine_of(url: str) -> sa.Engine:
     return sa.create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
 
 
-def feed(engine: sa.Engine, ledger: Ledger, seed: int, rate: float) -> None:
+def lay_in(engine: sa.Engine, ledger: Ledger, rows: int) -> None:
+    """So many lots and papers, at once."""
+    keys = range(1, rows + 1)
+    with engine.begin() as connection:
+        for model in (Lot, Paper):
+            connection.execute(sa.insert(model), [{"id": key} for key in keys])
+    now = time.time()
+    ledger.say_all(
+        ledger.entry(What.INSERTED, model.__tablename__, key, now, 0, "") for model in (Lot, Paper) for key in keys
+    )
+
+
+def feed(engine: sa.Engine, ledger: Ledger, seed: int, rate: float, first: int) -> None:
     """Transactions of a few rows of each kind, so many rows a second, for ever."""
     chance = random.Random(f"{seed}:feeder")
-    first, due = 1, time.monotonic()
+    due = time.monotonic()
     while True:
         keys = range(first, first + CHUNK)
         first += CHUNK
@@ -70,9 +82,10 @@ def main() -> None:
     options.add_argument("--seed", type=int, required=True)
     options.add_argument("--ledger", type=Path, required=True)
     options.add_argument("--rate", type=float, default=400.0, help="rows a second, of all kinds together")
+    options.add_argument("--first", type=int, default=1, help="key")
     given = options.parse_args()
     engine = engine_of(os.environ[URL_VARIABLE])
-    feed(engine, Ledger(given.ledger), given.seed, given.rate)
+    feed(engine, Ledger(given.ledger), given.seed, given.rate, given.first)
 
 
 if __name__ == "__main__":

@@ -55,6 +55,8 @@ class Fleet:
     seed: int
     workers: int = 3
     rate: float = 400.0
+    first: int = 1
+    """The first key that the feeder gives out."""
     environment: Callable[[int], Mapping[str, str]] = lambda worker: {}
     """What the nth worker is told by its environment, from 1."""
 
@@ -62,12 +64,13 @@ class Fleet:
         self.chance = random.Random(f"{self.seed}:fleet")
         self.members: list[Member] = []
         self.feeder: Member | None = None
+        self._leaving: list[Member] = []
         self._started = 0
 
     def __enter__(self) -> Self:
         for _ in range(self.workers):
             self.start()
-        self.feeder = self._launch("faults.feeder", "feeder", "--rate", str(self.rate))
+        self.feeder = self._launch("faults.feeder", "feeder", "--rate", str(self.rate), "--first", str(self.first))
         return self
 
     def start(self) -> Member:
@@ -87,14 +90,17 @@ class Fleet:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=known, cwd=ROOT)
         return Member(process, path)
 
+    def is_up(self) -> bool:
+        """Has every worker said that it is?"""
+        return all(b"up" in member.log.read_bytes() for member in self.members)
+
     def wait_until_up(self) -> None:
-        """Until every worker has said that it is."""
         deadline = time.monotonic() + UP_SECONDS
-        for member in self.members:
-            while b"up" not in member.log.read_bytes():
-                if not member.alive or time.monotonic() > deadline:
-                    raise FleetBroke(member.log.read_text()[-3000:])
-                time.sleep(0.01)
+        while not self.is_up():
+            self.look()
+            if time.monotonic() > deadline:
+                raise FleetBroke("a worker does not come up")
+            time.sleep(0.01)
 
     def pick(self) -> Member | None:
         """One of those that are at work."""
@@ -105,6 +111,13 @@ class Fleet:
         """A worker was killed: another takes its place."""
         self.members.remove(member)
         self.start()
+
+    def dismiss(self, member: Member) -> None:
+        """A worker is told to leave, whether or not it stands still, and another takes its place meanwhile."""
+        member.process.terminate()
+        member.wake()
+        self._leaving.append(member)
+        self.replace(member)
 
     def look(self) -> None:
         """Has anybody ended by itself?"""
@@ -125,7 +138,7 @@ class Fleet:
                 member.wake()
                 member.process.terminate()
         deadline = time.monotonic() + LEAVE_SECONDS
-        for member in self.members:
+        for member in [*self.members, *self._leaving]:
             try:
                 member.process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
@@ -135,5 +148,5 @@ class Fleet:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for member in [*self.members, *([self.feeder] if self.feeder else [])]:
+        for member in [*self.members, *self._leaving, *([self.feeder] if self.feeder else [])]:
             member.kill()

@@ -26,6 +26,8 @@ class Change:
     new_attempts: int = 0
     mark: int | None = None
     error: str | None = None
+    committed: float | None = None
+    """When others could see it, where the database tells: a large transaction takes its time."""
 
     @property
     def place(self) -> Place:
@@ -81,6 +83,8 @@ class Words:
 
 @dataclass
 class History:
+    """All of it."""
+
     words: Mapping[str, Words]
     entries: Sequence[Entry]
     changes: Sequence[Change]
@@ -97,3 +101,11 @@ class History:
     """Outbox queue → the queue with whose rows, of the same key, its events are written."""
     forgetful: bool = False
     """The database itself lost what it had confirmed, as a standby that was behind does when it takes over."""
+
+    def rate(self, since: float, until: float) -> float:
+        """Attempts a second that were settled between two times of the machine's clock."""
+        settled = sum(
+            since <= change.at < until and change.old_lease is not None and change.new_lease is None
+            for change in self.changes
+        )
+        return settled / (until - since)

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,10 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "applied_twice": finding.applied_twice,
         "stale_refused": finding.stale_refused,
         "seconds": finding.seconds,
+        "measured": finding.measured,
         "passed": finding.passed,
         "not_run": finding.not_run,
-        "violations": [str(violation) for violation in finding.violations[:20]],
+        "violations": [*map(str, finding.violations[:20]), *finding.short_of],
     }
 
 
@@ -46,7 +47,7 @@ def _git(*arguments: str) -> str:
     return ran.stdout.strip() if ran.returncode == 0 else ""
 
 
-def told(dose: dict[str, int]) -> str:
+def told(dose: Mapping[str, float]) -> str:
     return ", ".join(f"{number:,} {name}" for name, number in dose.items()) or "none"
 
 
@@ -57,8 +58,8 @@ def table(findings: Sequence[dict[str, Any]]) -> str:
     ]
     for found in findings:
         cells = [
-            found["scenario"], STORES[found["store"]], told(found["dose"]), f"{found['rows']:,}", found["lost"],
-            found["applied_twice"], f"{found['stale_refused']:,}", f"{found['seconds']:.0f}",
+            found["scenario"], STORES[found["store"]], told(found["dose"] | found["measured"]), f"{found['rows']:,}",
+            found["lost"], found["applied_twice"], f"{found['stale_refused']:,}", f"{found['seconds']:.0f}",
             "passed" if found["passed"] else f"not run: {found['not_run']}" if found["not_run"] else "**failed**",
         ]  # fmt: skip
         lines.append(f"| {' | '.join(map(str, cells))} |")

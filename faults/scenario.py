@@ -16,9 +16,10 @@ import sqlalchemy as sa
 
 from faults.checker import Violation, check
 from faults.collect import collect
+from faults.feeder import engine_of, lay_in
 from faults.fleet import Fleet
 from faults.history import History
-from faults.ledger import What
+from faults.ledger import Ledger, What
 from faults.room import NoRoomToBeHad
 from faults.world import World, create_witness, world
 from rowmill.model.lifecycle import UNFINISHED
@@ -26,6 +27,9 @@ from tests.support.postgres import TemporaryPostgres
 
 BOUND = 60.0
 """Seconds after the last fault within which everything has to be final."""
+
+
+SERVER = {"fsync": "on", "track_commit_timestamp": "on"}
 
 
 @dataclass
@@ -52,11 +56,14 @@ class Finding:
     rows: int = 0
     stale_refused: int = 0
     seconds: float = 0.0
+    measured: dict[str, float] = field(default_factory=dict)
     violations: list[Violation] = field(default_factory=list)
     not_run: str = ""
     """Why it could not take place here."""
     without_dose: list[str] = field(default_factory=list)
     """What should have happened at least once, and did not: such a run proves nothing."""
+    short_of: list[str] = field(default_factory=list)
+    """Goals for what was measured that were not reached."""
 
     @property
     def lost(self) -> int:
@@ -68,7 +75,7 @@ class Finding:
 
     @property
     def passed(self) -> bool:
-        return not self.violations and not self.without_dose and not self.not_run
+        return not (self.violations or self.without_dose or self.short_of or self.not_run)
 
 
 class Scenario(ABC):
@@ -78,6 +85,8 @@ class Scenario(ABC):
     stores: tuple[str, ...] = ("postgresql", "sqlite")
     workers = 3
     rate = 400.0
+    backlog = 0
+    """Lots and papers that are there before the fleet is, so many of each."""
     settings: Mapping[str, str] = MappingProxyType({})
     """Of the PostgreSQL that it starts."""
     needed: tuple[str, ...] = ()
@@ -114,10 +123,12 @@ class Scenario(ABC):
         """Called again and again while everything comes to its end."""
         fleet.look()
 
-    def ticks(self, every: float, harmed: Callable[[], bool] = lambda: True) -> Iterator[float]:
+    def ticks(
+        self, every: float, harmed: Callable[[], bool] = lambda: True, *, seconds: float | None = None
+    ) -> Iterator[float]:
         """The seconds that have passed, every so often, until the time is over; or longer, until harm was done."""
-        began = time.monotonic()
-        while (passed := time.monotonic() - began) < self.seconds or (passed < self.seconds * 5 and not harmed()):
+        began, time_is_over = time.monotonic(), self.seconds if seconds is None else seconds
+        while (passed := time.monotonic() - began) < time_is_over or (passed < time_is_over * 5 and not harmed()):
             yield passed
             time.sleep(every)
 
@@ -131,14 +142,20 @@ class Scenario(ABC):
 
     def _played(self, store: str) -> History:
         with self.ground() as ground, place(store, self.settings, ground) as site, self.around(site):
-            asyncio.run(prepare(site))
-            with Fleet(self.database(site), site.folder, self.seed, self.workers, self.rate, self.environment) as fleet:
+            asyncio.run(prepare(site, self.backlog))
+            with Fleet(
+                self.database(site), site.folder, self.seed, self.workers, self.rate, self.backlog + 1, self.environment
+            ) as fleet:
                 fleet.wait_until_up()
                 self.torment(fleet, site)
                 fleet.stop_feeding()
                 asyncio.run(the_end(site.world, lambda: self.tend(fleet)))
                 fleet.stop()
             return asyncio.run(collect(site.world, site.folder, forgetful=self.forgetful))
+
+    def measure(self, history: History, finding: Finding) -> None:
+        """Note what was measured, and which goals it is short of."""
+        return
 
     def judged(self, store: str, history: History, seconds: float) -> Finding:
         if self.forgetful:
@@ -147,6 +164,7 @@ class Scenario(ABC):
         refused = sum(entry.what is What.REFUSED for entry in history.entries)
         finding = Finding(self.name, store, self.seed, dict(self.dose), len(history.rows), refused, round(seconds, 1))
         finding.violations = check(history)
+        self.measure(history, finding)
         doses = self.dose | Counter(stale_refused=refused, rows=len(history.rows))
         finding.without_dose = [name for name in ("rows", *self.needed) if not doses[name]]
         return finding
@@ -159,17 +177,19 @@ def place(store: str, settings: Mapping[str, str], ground: Path | None = None) -
         if store == "sqlite":
             yield Site(f"sqlite:///{ground or folder}/faults.db", folder)
         else:
-            with TemporaryPostgres({"fsync": "on", **settings}, root=ground) as server:
+            with TemporaryPostgres({**SERVER, **settings}, root=ground) as server:
                 yield Site(server.url, folder, server)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def prepare(site: Site) -> None:
+async def prepare(site: Site, backlog: int = 0) -> None:
     made = site.world
     async with made.mill.opened():
         await made.mill.migrate(tables=True)
         await made.mill.run(create_witness)
+        if backlog:
+            lay_in(engine_of(site.url), Ledger(site.folder / "backlog.ledger"), backlog)
 
 
 async def the_end(made: World, tend: Callable[[], None]) -> None:

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, Self
 
 import rowmill as rm
+from faults.broken import GUARDS
 from faults.ledger import Ledger, What
 from faults.recorder import Recorder
-from faults.world import LEASE, POISON, Effect, Event, Item, Lot, Paper, World, fate, settled_by_handler, world
+from faults.world import LEASE, POISON, Effect, Event, Fate, Item, Lot, Paper, World, fate, settled_by_handler, world
 from rowmill.demo.worker import die_with_parent
 
 URL_VARIABLE = "FAULTS_DATABASE_URL"
@@ -33,11 +34,18 @@ class Told:
     clock: float = 0.0
     """Seconds by which its clock is wrong."""
     poison: bool = False
+    broken: str = ""
+    """The guard that the engine goes without."""
 
     @classmethod
     def by_environment(cls) -> Self:
         get = os.environ.get
-        return cls(int(get("FAULTS_VERSION", "1")), float(get("FAULTS_CLOCK", "0")), "FAULTS_POISON" in os.environ)
+        return cls(
+            int(get("FAULTS_VERSION", "1")),
+            float(get("FAULTS_CLOCK", "0")),
+            "FAULTS_POISON" in os.environ,
+            get("FAULTS_BROKEN", ""),
+        )
 
 
 class Busy(rm.TransientError):
@@ -56,7 +64,7 @@ class Handlers:
         made.items.handler(concurrency=8)(self.item)
         made.lots.batch_handler(size=20 * told.version, concurrency=2)(self.lot)
         made.papers.handler(stage="read", concurrency=4)(self.paper)
-        made.papers.handler(stage="write", concurrency=4)(self.paper)
+        made.papers.handler(stage="write", concurrency=4)(self.paper_in_a_thread)
         made.events.handler(concurrency=8)(self.event)
 
     async def item(self, lease: rm.Lease[Item]) -> Mapping[str, Any] | None:
@@ -87,17 +95,28 @@ class Handlers:
         await self._live(lease)
         return {"mark": lease.token}
 
+    def paper_in_a_thread(self, lease: rm.Lease[Paper]) -> Mapping[str, Any]:
+        time.sleep(self._begin(lease).seconds)
+        self._end(lease)
+        return {"mark": lease.token}
+
     async def event(self, lease: rm.Lease[Event]) -> Mapping[str, Any]:
         await self._live(lease)
         return {"mark": lease.token}
 
     async def _live(self, lease: rm.Lease[Any]) -> None:
         """Take as long as fate says, and fail if it says so."""
+        if seconds := self._begin(lease).seconds:
+            await asyncio.sleep(seconds)
+        self._end(lease)
+
+    def _begin(self, lease: rm.Lease[Any]) -> Fate:
         self._say(What.BEGIN, lease)
-        decided = fate(self._seed, lease.queue.name, lease.stage, lease.key)
-        if decided.seconds:
-            await asyncio.sleep(decided.seconds)
+        return fate(self._seed, lease.queue.name, lease.stage, lease.key)
+
+    def _end(self, lease: rm.Lease[Any]) -> None:
         self._say(What.END, lease)
+        decided = fate(self._seed, lease.queue.name, lease.stage, lease.key)
         if decided.dies:
             raise Broken("decided")
         if lease.attempt <= decided.fails:
@@ -150,6 +169,8 @@ def main() -> None:
     options.add_argument("--ledger", type=Path, required=True)
     given = options.parse_args()
     told = Told.by_environment()
+    if told.broken:
+        GUARDS[told.broken]()
     if told.clock:
         shift_clock(told.clock)
     if told.poison:

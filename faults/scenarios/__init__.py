@@ -7,10 +7,11 @@ from faults.scenarios.handlers import Deployments, Poison, WrongClocks
 from faults.scenarios.network import Cuts, LostAnswers, Silence, Slow
 from faults.scenarios.pinned import Pinned
 from faults.scenarios.processes import Freezes, Kills
+from faults.scenarios.recovery import Recovery
 from faults.scenarios.server import NoRoom, Restarts, Terminations
 from faults.scenarios.standby import LatePromotion, Promotion
 
 SCENARIOS: tuple[type[Scenario], ...] = (
-    Kills, Freezes, CommitKills, Terminations, Restarts, Promotion, LatePromotion, NoRoom, DiskFull, Cuts, LostAnswers,
-    Silence, Slow, Poison, WrongClocks, Deployments, Pinned,
+    Freezes, Kills, CommitKills, Terminations, Restarts, Recovery, Promotion, LatePromotion, NoRoom, DiskFull, Cuts,
+    LostAnswers, Silence, Slow, Poison, WrongClocks, Deployments, Pinned,
 )  # fmt: skip

@@ -56,8 +56,6 @@ class Deployments(Scenario):
     def torment(self, fleet: Fleet, site: Site) -> None:
         for _ in self.ticks(1.0):
             if (leaving := fleet.pick()) is not None:
-                leaving.process.terminate()
-                leaving.process.wait()
-                fleet.replace(leaving)
+                fleet.dismiss(leaving)
                 self.dose["deployments"] += 1
             fleet.look()

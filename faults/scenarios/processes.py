@@ -30,21 +30,27 @@ class Kills(Scenario):
 
 
 class Freezes(Scenario):
-    """SIGSTOP past the lease, then SIGCONT: a zombie that wakes and tries to settle what others hold by now."""
+    """SIGSTOP past the lease, then SIGCONT: a zombie that wakes and tries to settle what others hold by now. Two of
+    three are told to leave at once, and try to give back what they had in hand."""
 
     name = "workers frozen past their lease"
+    backlog = 1500
     needed = ("freezes", "stale_refused")
 
     def torment(self, fleet: Fleet, site: Site) -> None:
         frozen: list[tuple[float, Member]] = []
         for passed in self.ticks(0.3, lambda: has_refused(site.folder)):
             for since, member in [one for one in frozen if passed - one[0] > LEASE * 1.8]:
-                member.wake()
                 frozen.remove((since, member))
-            if len(frozen) < 2 and (victim := fleet.pick()) is not None:
+                self.dose["freezes"] += 1
+                if self.dose["freezes"] % 3 == 0:
+                    member.wake()
+                else:
+                    fleet.dismiss(member)
+            # Whoever is just coming up would wait for the file that a frozen one has locked.
+            if len(frozen) < 2 and fleet.is_up() and (victim := fleet.pick()) is not None:
                 victim.freeze()
                 frozen.append((passed, victim))
-                self.dose["freezes"] += 1
             fleet.look()
         for _, member in frozen:
             member.wake()

@@ -55,6 +55,7 @@ class Forger:
 
     def claim(self, queue: str, key: int, token: int) -> None:
         self.change(queue, key, "running", lease=token, attempts=self.rows[queue, key].attempts + 1)
+        self.say(What.CLAIMED, queue, key, token)
         self.say(What.BEGIN, queue, key, token)
 
     def finish(self, queue: str, key: int) -> None:

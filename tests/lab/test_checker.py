@@ -218,3 +218,31 @@ def test_more_attempts_than_can_be_explained() -> None:
     for _ in range(3):
         forger.say(What.BEGIN, "job", 3, 15)
     assert found(forger) == [(8, 3)]
+
+
+def test_a_row_that_was_handed_out_under_a_lease_that_it_never_had() -> None:
+    forger = good()
+    forger.say(What.CLAIMED, "job", 3, 99)
+    assert found(forger) == [(4, 3)]
+
+
+def test_a_lease_may_be_renewed_until_its_settlement_is_committed() -> None:
+    """A large settlement is under way for a second: until then, others see the lease."""
+    forger = good()
+    place, gone = ("job", 3), forger.changes[-1]
+    forger.entries.append(Entry(What.RENEWED, *place, gone.at + 0.5, 15, "work", "", 7))
+    assert found(forger) == [(3, 3)]
+    forger.changes[-1] = replace(gone, committed=gone.at + 1.0)
+    assert found(forger) == []
+
+
+def test_a_server_that_forgot_excuses_what_is_gone_and_nothing_that_is_there() -> None:
+    forger = good()
+    del forger.rows["job", 3]
+    forger.changes = [change for change in forger.changes if change.key != 3]
+    forger.counted["job", "done"] -= 1
+    assert found(forger, forgetful=True) == []
+    forger.change("job", 1, "ready", lease=None)
+    forger.claim("job", 1, 16)
+    forger.finish("job", 1)
+    assert (2, 1) in found(forger, forgetful=True)
