@@ -1,6 +1,7 @@
 """Rowmill: your table is the queue."""
 
 from rowmill.mill import BatchAnswer, Mill, Queue
+from rowmill.model.alerts import Alerts
 from rowmill.model.errors import (
     DatabaseUnreachable,
     DeclarationError,
@@ -30,6 +31,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Again",
+    "Alerts",
     "Answer",
     "BatchAnswer",
     "Cancel",

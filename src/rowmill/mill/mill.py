@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Table
 from rowmill.keep.keeper import Keeper
 from rowmill.mill.queue import Queue
 from rowmill.model import declare
+from rowmill.model.alerts import Alerts
 from rowmill.model.errors import BadRequest, RowmillError, UnknownQueue
 from rowmill.model.queue import Columns, Crash, EpochUnit, InOrder, Order
 from rowmill.model.retry import Retry
@@ -48,6 +49,7 @@ class QueueOptions(TypedDict, total=False):
     timeout: float | None
     crash: Crash | None
     epoch: EpochUnit
+    alerts: Alerts | None
 
 
 class Mill:
@@ -96,6 +98,7 @@ class Mill:
         timeout: float | None = None,
         crash: Crash | None = None,
         epoch: EpochUnit = "s",
+        alerts: Alerts | None = None,
     ) -> Queue[Any]:
         """Declare a queue on an ORM class or a Table of yours. What is wrong is said at once, all of it."""
         table, mapper = declare.inspect_source(source)
@@ -129,7 +132,7 @@ class Mill:
             per=per, per_by=per_by, dead_head_blocks=in_order is None or in_order.dead_head == "block",
             crash=crash, epoch=epoch,
         )  # fmt: skip
-        queue.mill = self
+        queue.mill, queue.alerts = self, alerts or Alerts()
         self.queues[chosen] = queue
         self._fit(queue)
         return queue

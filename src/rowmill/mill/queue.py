@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import sqlalchemy as sa
 
+from rowmill.model.alerts import Alerts
 from rowmill.model.errors import DeclarationError
 from rowmill.model.lease import Lease
 from rowmill.model.outcome import Answer
@@ -31,6 +32,8 @@ class Queue(QueueModel[R], Generic[R]):
     """A queue of a mill: the declaration, its handlers, and how rows are put in."""
 
     mill: "Mill"
+    alerts: Alerts
+    """When somebody is told of it, by `rowmill watch`."""
 
     def handler(
         self,

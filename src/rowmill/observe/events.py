@@ -14,6 +14,8 @@
 | back | it does again | - |
 | unwritten | the worker left while the database was away; the rows come back by their leases | rows |
 | forgotten | the database was set back and knows this worker no more; it signed up again | worker, now |
+| alert | a watched condition begins, still holds, or is over | alert, severity, queue, value, limit, status |
+| unsent | a hook could not pass an alert on | alert, reason |
 | deaf | the worker can't be woken and only looks now and then | queue, reason |
 """
 
@@ -44,13 +46,10 @@ class Events:
 
     def emit(self, level: int, name: str, **fields: Any) -> None:
         if log.isEnabledFor(level):
-            log.log(
-                level,
-                "%s %s",
-                name,
-                " ".join(f"{k}={v}" for k, v in fields.items()),
-                extra={"rowmill": fields},
-            )
+            # Alerts are found by whoever reads logs: their two fields stand on the record itself too.
+            more = {name: value for name, value in fields.items() if name in ("alert", "severity")}
+            told = " ".join(f"{k}={v}" for k, v in fields.items())
+            log.log(level, "%s %s", name, told, extra={"rowmill": fields, **more})
         for observer in self.observers:
             try:
                 observer(name, fields)

@@ -1,0 +1,100 @@
+"""`rowmill watch`: tell somebody when a queue is in trouble."""
+
+import asyncio
+import os
+from typing import Annotated, Any
+
+import typer
+
+from rowmill.cli.app import load_mill
+from rowmill.cli.exits import Exit
+from rowmill.cli.logs import LogFormat, start_log
+from rowmill.cli.options import AppOption, JsonOption, UrlOption
+from rowmill.cli.output import emit, table
+from rowmill.cli.process import Told
+from rowmill.cli.work import FormatOption, LevelOption, MillArgument, QueueOption, one_of
+from rowmill.mill import Mill
+from rowmill.model.alerts import Alert
+from rowmill.observe.watcher import Hook, Watcher
+from rowmill.observe.webhook import Webhook
+
+VARIABLE = "ROWMILL_ALERT_WEBHOOK"
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(watch)
+
+
+def watch(
+    where: MillArgument = None,
+    app: AppOption = None,
+    queue: QueueOption = None,
+    every: Annotated[float, typer.Option("--every", metavar="SECONDS", min=1.0, help="Between two looks.")] = 30.0,
+    remind: Annotated[
+        float, typer.Option("--remind", metavar="SECONDS", min=1.0, help="Say again what still holds after so long.")
+    ] = 3600.0,
+    webhook: Annotated[
+        str | None,
+        typer.Option("--webhook", metavar="URL", help=f"POST alerts there as JSON. Otherwise {VARIABLE}."),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Look once, say what holds, and exit with 5 if any does.")
+    ] = False,
+    database_url: UrlOption = None,
+    log_level: LevelOption = None,
+    log_format: FormatOption = LogFormat.TEXT,
+    json: JsonOption = False,
+) -> None:
+    """Watch the queues and raise alerts: backlog, rows that wait too long, rows that died, nobody at work.
+
+    Run it apart from the workers: it notices when they are gone. Each alert is a log record with the fields alert and
+    severity. The limits stand in the declaration of each queue: mill.queue(..., alerts=rowmill.Alerts(backlog=10_000)).
+
+    \b
+    Example:
+      rowmill watch app:mill
+      rowmill watch app:mill --once --json
+    """
+    mill = load_mill(one_of(where, app), database_url)
+    address = webhook or os.environ.get(VARIABLE)
+    hooks: list[Hook] = [Webhook(address)] if address else []
+    if once:
+        found = asyncio.run(look(mill, queue, hooks))
+        emit({"alerts": found}, json, lambda: show(found))
+        raise typer.Exit(Exit.FINDINGS if found else Exit.OK)
+    start_log(log_level, log_format)
+    told = Told()
+    told.listen()
+    asyncio.run(told.unless_before(lambda: go_on(mill, queue, hooks, every, remind)))
+    raise typer.Exit(told.code)
+
+
+def watcher_of(mill: Mill, names: list[str] | None, hooks: list[Hook], remind: float = 3600.0) -> Watcher:
+    chosen = [mill[name] for name in names] if names else list(mill.queues.values())
+    return Watcher(mill.store, [(queue, queue.alerts) for queue in chosen], mill.events, hooks, remind=remind)
+
+
+async def look(mill: Mill, names: list[str] | None, hooks: list[Hook]) -> list[Alert]:
+    watcher = watcher_of(mill, names, hooks)
+    try:
+        found = await watcher.look()
+        if hooks:
+            await watcher.tell(found)
+        return found
+    finally:
+        await mill.store.close()
+
+
+async def go_on(mill: Mill, names: list[str] | None, hooks: list[Hook], every: float, remind: float) -> None:
+    try:
+        await watcher_of(mill, names, hooks, remind).run(every)
+    finally:
+        await mill.store.close()
+
+
+def show(found: list[Alert]) -> None:
+    if not found:
+        print("nothing to tell")
+        return
+    rows: list[list[Any]] = [[alert.severity, alert.alert, alert.queue, alert.value, alert.limit] for alert in found]
+    table(["severity", "alert", "queue", "value", "limit"], rows)

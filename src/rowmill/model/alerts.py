@@ -1,0 +1,67 @@
+"""When somebody has to be told of a queue: pure decisions on what was seen of it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    WARNING = "WARNING"
+    ERROR = "ERROR"
+    CRITICAL = "CRITICAL"
+
+
+@dataclass(frozen=True, slots=True)
+class Alerts:
+    """The limits of a queue beyond which somebody is told. None: never."""
+
+    backlog: int | None = None
+    """Rows that wait to be worked on."""
+    oldest: float | None = 900.0
+    """Seconds that a row which could be worked on has been waiting."""
+    died: int | None = 0
+    """Rows that died in the last hour."""
+    unattended: float | None = 120.0
+    """Seconds since a worker of this queue was last seen. None for a queue that is drained now and then, by cron."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen of a queue."""
+
+    backlog: int = 0
+    """Counted no further than one beyond the limit."""
+    oldest: float | None = None
+    died: int = 0
+    unattended: float | None = None
+    """Seconds; None: no worker is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """A condition that holds."""
+
+    alert: str
+    severity: Severity
+    queue: str = ""
+    value: float | None = None
+    limit: float | None = None
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.alert, self.queue
+
+
+UNREACHABLE = Alert("DATABASE_UNREACHABLE", Severity.CRITICAL)
+
+
+def alerts_of(queue: str, limits: Alerts, seen: Seen) -> Iterator[Alert]:
+    if limits.backlog is not None and seen.backlog > limits.backlog:
+        yield Alert("BACKLOG_HIGH", Severity.WARNING, queue, seen.backlog, limits.backlog)
+    if limits.oldest is not None and seen.oldest is not None and seen.oldest > limits.oldest:
+        yield Alert("ROWS_WAIT_TOO_LONG", Severity.ERROR, queue, round(seen.oldest, 1), limits.oldest)
+    if limits.died is not None and seen.died > limits.died:
+        yield Alert("ROWS_DIED", Severity.ERROR, queue, seen.died, limits.died)
+    if limits.unattended is not None and (seen.unattended is None or seen.unattended > limits.unattended):
+        ago = None if seen.unattended is None else round(seen.unattended, 1)
+        yield Alert("NOBODY_WORKS", Severity.CRITICAL, queue, ago, limits.unattended)
