@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from rowmill.model.queue import Queue
 from rowmill.model.words import Step
-from rowmill.store import order_sql
+from rowmill.store import order_sql, raw_sql
 from rowmill.store.fleet import ALIVE_SECONDS
 from rowmill.store.index_plans import index_plans
 from rowmill.store.moment import as_moment, moment
@@ -74,7 +74,7 @@ def _heads(connection: Connection, terms: Terms, step: Step) -> Iterator[float]:
             head = connection.execute(
                 sa.select(column.label("since"), now)
                 .where(sa.literal_column(f"{level}{terms.is_in(step.claimable)} AND {available}"))
-                .order_by(sa.text(terms.order))
+                .order_by(raw_sql.as_text(terms.order))
                 .limit(1)
             ).first()
             if head is not None and head.since is not None:

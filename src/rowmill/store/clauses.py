@@ -26,10 +26,13 @@ def raw_key_in(terms: Terms, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnEleme
 
 
 def keys_in(terms: Terms, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnElement[bool]":
+    """Rows with these keys. A parameter that SQLAlchemy names itself would be named after its column, and not every
+    name of a column can be one."""
     columns = terms.queue.key
+    values = [[sa.literal(part, column.type) for part, column in zip(key, columns, strict=True)] for key in keys]
     if len(columns) == 1:
-        return columns[0].in_([key[0] for key in keys])
-    return sa.tuple_(*columns).in_(keys)
+        return columns[0].in_([parts[0] for parts in values])
+    return sa.tuple_(*columns).in_([sa.tuple_(*parts) for parts in values])
 
 
 def in_words(terms: Terms, words: Sequence[Word]) -> "sa.ColumnElement[bool]":

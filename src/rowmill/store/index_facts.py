@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from rowmill.store import raw_sql
-from rowmill.store.indexes import QueueIndex
+from rowmill.store.indexes import QueueIndex, unquoted
 from rowmill.store.terms import Terms
 
 
@@ -33,8 +33,7 @@ def index_states(connection: Connection, terms: Terms, wanted: Sequence[QueueInd
 
 def bare_name(index: QueueIndex) -> str:
     """The name as the catalogue has it."""
-    name = index.name
-    return name[1:-1].replace('""', '"') if name.startswith('"') else name
+    return unquoted(index.name)
 
 
 def _on_sqlite(connection: Connection, terms: Terms, wanted: Sequence[QueueIndex]) -> dict[str, IndexState]:

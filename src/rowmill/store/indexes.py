@@ -35,12 +35,17 @@ class QueueIndex:
     def attach(self, terms: Terms) -> None:
         """Make it part of the user's Table, for `metadata.create_all` and Alembic's autogenerate."""
         table = terms.queue.table
-        name = self.name.strip('"')
+        name = unquoted(self.name)
         where = sa.text(self.where.replace(":", r"\:"))
         columns = {terms.name(column): column for column in table.columns}
         # A plain column among them is what ties the index to its table.
         parts = [columns.get(part, sa.text(part.replace(":", r"\:"))) for part in self.expressions]
         sa.Index(name, *parts, postgresql_where=where, sqlite_where=where)
+
+
+def unquoted(name: str) -> str:
+    """A name as the catalogue has it."""
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
 def queue_indexes(terms: Terms) -> list[QueueIndex]:

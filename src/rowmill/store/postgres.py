@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -21,7 +20,7 @@ from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
 from rowmill.model.queue import Queue
 from rowmill.model.words import Step
-from rowmill.store import dsn, postgres_claims
+from rowmill.store import dsn, postgres_claims, raw_sql
 from rowmill.store import postgres_sql as sql
 from rowmill.store.flush import Flush, flushes
 from rowmill.store.history import crashed_keys
@@ -250,7 +249,7 @@ class PostgresStore:
         for flush in flushes([verdict], self._next_flush):
             statement, arguments = self.settle_statement(flush)
             if connection.dialect.driver == "psycopg":
-                statement = re.sub(r"\$(\d+)", r"%(p\1)s", statement.replace("%", "%%"))
+                statement = raw_sql.renamed(statement.replace("%", "%%"), lambda place: f"%(p{place})s")
                 given: Any = {f"p{place}": value for place, value in enumerate(arguments, start=1)}
             else:
                 given = tuple(arguments)

@@ -58,6 +58,7 @@ def rescue(
     until, held = queue.columns["leased_until"], queue.columns["lease"]
     now: sa.ColumnElement[Any] = sa.literal_column(terms.now("leased_until"))
     attempts = sa.func.coalesce(queue.columns["attempts"], 0)
+    spared = sa.bindparam("spared", sorted(sparing), sa.BigInteger, expanding=True)
     with index_plans(connection):
         _give_missing_leases(connection, terms, step, most)
         found = connection.execute(
@@ -66,7 +67,7 @@ def rescue(
             .where(
                 *([until >= sa.literal_column(terms.later("leased_until", repr(-back)))] if back is not None else [])
             )
-            .where(*([sa.or_(held.is_(None), held.not_in(sorted(sparing)))] if sparing else []))
+            .where(*([sa.or_(held.is_(None), held.not_in(spared))] if sparing else []))
             .order_by(until)
             .limit(most)
             .with_for_update(skip_locked=True, key_share=not terms.writes_a_key)

@@ -1,7 +1,6 @@
 """Are the indexes there, valid, and reached by the statements that need them?"""
 
 import json
-import re
 import secrets
 from collections.abc import Iterator
 from typing import Any
@@ -131,7 +130,7 @@ def _explain_postgres(patient: Patient, statement: str, served_by: tuple[str, ..
     """Why no index serves the statement, under a generic plan, as a worker's becomes; None if one does."""
     connection = patient.connection
     name_of_plan = f"rowmill_doctor_{secrets.token_hex(8)}"
-    places = max(map(int, re.findall(r"\$(\d+)", statement)), default=0)
+    places = max(map(int, raw_sql.placeholders(statement)), default=0)
     with connection.begin_nested() as trial:
         for name, value in (*SESSION.items(), ("plan_cache_mode", "force_generic_plan")):
             if name.startswith(("enable_", "jit", "plan_")):
@@ -165,10 +164,9 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _explain_sqlite(patient: Patient, statement: str, served_by: tuple[str, ...]) -> str | None:
-    named = re.findall(r"(?<![:\w]):([a-z]\w*)", re.sub(r"'[^']*'", "''", statement))
-    given: Any = (
-        dict.fromkeys(named, 0) if named else (0,) * max(map(int, re.findall(r"\?(\d+)", statement)), default=0)
-    )
+    places = raw_sql.placeholders(statement)
+    numbers = [int(place) for place in places if place.isdigit()]
+    given: Any = (0,) * max(numbers) if numbers else dict.fromkeys(places, 0)
     try:
         rows = patient.connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", given)
     except OperationalError:
