@@ -18,7 +18,7 @@ from rowmill.model.alerts import Alerts
 from rowmill.model.errors import BadRequest, RowmillError, UnknownQueue
 from rowmill.model.queue import Columns, Crash, EpochUnit, InOrder, Order
 from rowmill.model.retry import Retry
-from rowmill.model.words import Stage, States, vocabulary
+from rowmill.model.words import Stage, States, as_value, vocabulary
 from rowmill.observe.events import Events, Observer
 from rowmill.store import fleet, indexes, migrating, presence, rescuing, schema
 from rowmill.store.open import open_store, parse_url, reachable
@@ -113,6 +113,9 @@ class Mill:
         checked.words(words, state := mapped.get("state"))
         if state is not None and not checked.problems:
             checked.spelling(words, state, lambda word: literal_word(state, word, self.store.dialect))
+        spelled = [str(as_value(word, state.type)) for word, _ in words.meanings()] if state is not None else []
+        crash = crash or Crash()
+        checked.spellings([*spelled, crash.requeued, crash.buried], schemas=self.store.dialect.name != "sqlite")
         checked.policies(words)
         order = order or Order()
         priority, order_by = checked.order(order)

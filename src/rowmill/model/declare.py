@@ -1,5 +1,7 @@
 """From what a user declares to a `Queue`: everything that is wrong is said at once, each with its fix."""
 
+import re
+import shlex
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -21,6 +23,9 @@ TYPES = {
     "finished_at": "timestamp with time zone",
 }
 """What to give a column that a table lacks."""
+
+TAKEN_FOR_PARAMETERS = re.compile(r"%\([^)]*\)s|__\[POSTCOMPILE_")
+"""What SQLAlchemy puts values in the place of, wherever it stands in a statement: within quotes too."""
 
 NUMBERS = (sa.Integer, sa.Numeric, sa.Float)
 TIMES = ("available_at", "leased_until", "finished_at", "created_at", "updated_at", "started_at")
@@ -105,7 +110,7 @@ class Declaration:
             elif role in REQUIRED:
                 self.problem(
                     f"table {self.table.name} lacks column {name} ({TYPES[role]}). "
-                    f"Add it with: rowmill adopt {self.table.name}; or map another: Columns({role}=...)"
+                    f"Add it with: rowmill adopt {shlex.quote(self.table.name)}; or map another: Columns({role}=...)"
                 )
             else:
                 self.column(name, f"Columns({role}=...)")
@@ -144,6 +149,16 @@ class Declaration:
                 self.problem(
                     f"column {column.name} ({role}) must allow NULL: it is empty most of the time. Make it nullable"
                 )
+
+    def spellings(self, texts: Iterable[str | None], schemas: bool) -> None:
+        """Names and texts that stand in statements come out of SQLAlchemy as they went in. Where there are no
+        `schemas`, it leaves that of a table out, by a mark of its own with brackets in it."""
+        columns = [column.name for column in self.table.columns]
+        for text in (self.table.schema, self.table.name, *columns, *texts):
+            if text is not None and TAKEN_FOR_PARAMETERS.search(text):
+                self.problem(f"SQLAlchemy takes a part of {text!r} for a parameter of its own: use another name")
+        if not schemas and not {"[", "]"}.isdisjoint(self.table.schema or ""):
+            self.problem(f"on SQLite, SQLAlchemy can't do without schema {self.table.schema!r}: leave out its brackets")
 
     def order(self, order: Order) -> tuple["Column[Any] | None", tuple["Column[Any]", ...]]:
         priority = None if order.priority is None else self.column(order.priority, "Order(priority=...)")
