@@ -6,6 +6,8 @@ ALIVE = {
     "tcp_keepalives_idle": "30",
     "tcp_keepalives_interval": "10",
     "tcp_keepalives_count": "3",
+    # Words stand in statements as literals. Where it is off, a backslash at the end of one would swallow its quote.
+    "standard_conforming_strings": "on",
 }
 """Settings of every session, those of handlers' own transactions too."""
 SESSION = {
