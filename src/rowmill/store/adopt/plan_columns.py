@@ -1,6 +1,7 @@
 """Columns that a table lacks, or has too narrow."""
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import sqlalchemy as sa
@@ -48,12 +49,18 @@ def add_columns(terms: Terms, look: Look, missing: dict[str, "Column[Any]"], pos
         add = f"ALTER TABLE {terms.table} {', '.join(parts)}"
         if "state" in missing and not look.empty:
             # Both or neither: without the mark, nobody would know that a fill was cut short.
-            add = f"DO $rowmill$ BEGIN {add}; {_mark(terms, terms.text(UNFILLED))}; END $rowmill$"
+            add = _block(f"BEGIN {add}; {_mark(terms, terms.text(UNFILLED))}; END")
         yield Change(Part.COLUMN, what, (add,), (f"ALTER TABLE {terms.table} {drops}",))
     else:
         adds = tuple(f"ALTER TABLE {terms.table} ADD COLUMN {text}" for text in definitions.values())
         drop = tuple(f"ALTER TABLE {terms.table} DROP COLUMN {terms.name(column)}" for column in missing.values())
         yield Change(Part.COLUMN, what, adds, drop)
+
+
+def _block(body: str) -> str:
+    """An anonymous block, between marks that do not stand in it: a name or a word may hold one."""
+    mark = next(mark for mark in (f"$rowmill{n or ''}$" for n in count()) if mark not in body)
+    return f"DO {mark} {body} {mark}"
 
 
 def _mark(terms: Terms, comment: str) -> str:

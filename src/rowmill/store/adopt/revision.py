@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rowmill.model.errors import BadRequest
+from rowmill.model.errors import BadRequest, one_line
 from rowmill.store.adopt.change import Change, Part, Plan
 
 OWN_BRANCH = "rowmill"
@@ -29,7 +29,7 @@ def as_sql(plan: Plan, postgres: bool) -> str:
     if not postgres:
         lines.append("BEGIN IMMEDIATE;")
     for change in plan.changes:
-        lines.append(f"-- {change.what}")
+        lines.append(f"-- {one_line(change.what)}")
         if change.part is Part.OWN:
             lines.append("-- run: rowmill migrate")
         elif change.fill is not None and postgres:
@@ -46,7 +46,7 @@ def as_revision(plan: Plan, table: str, place: Place) -> str:
     """The text of a revision. It needs Rowmill installed, as the code that it migrates for does."""
     return "\n".join(
         [
-            f'"""Make {table} a work queue of Rowmill\'s.',
+            f'"""Make {_in_docstring(table)} a work queue of Rowmill\'s.',
             "",
             f"Revision ID: {place.revision}",
             f"Revises: {place.after or ''}",
@@ -74,6 +74,11 @@ def as_revision(plan: Plan, table: str, place: Place) -> str:
     )
 
 
+def _in_docstring(name: str) -> str:
+    """A name that can't end the text it stands in."""
+    return one_line(name).replace("\\", "\\\\").replace('"', '\\"')
+
+
 def _body(plan: Plan) -> list[str]:
     # Other databases may lack Rowmill's own tables even if this one has them; the trigger needs them.
     own = ["    rowmill_alembic.upgrade(op)"] if plan.changes else []
@@ -81,7 +86,7 @@ def _body(plan: Plan) -> list[str]:
 
 
 def _step(change: Change) -> Iterator[str]:
-    yield f"    # {change.what}"
+    yield f"    # {one_line(change.what)}"
     if change.fill is not None:
         fill = change.fill
         yield "    rowmill_alembic.fill("
