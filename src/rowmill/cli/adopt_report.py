@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from rowmill.cli.output import say
+from rowmill.cli.output import one_line, say
 from rowmill.store.adopt import Adoption, Change
 from rowmill.store.adopt.look import ALL
 from rowmill.store.adopt.revision import as_sql
@@ -46,7 +46,7 @@ def report(found: Adoption) -> dict[str, Any]:
 
 
 def words_of(counts: dict[Any, int]) -> dict[str, int]:
-    return {"NULL" if word is None else str(word)[:100]: number for word, number in counts.items()}
+    return {"NULL" if word is None else one_line(word)[:100]: number for word, number in counts.items()}
 
 
 def show(found: Adoption, postgres: bool) -> None:

@@ -1,6 +1,7 @@
 """`rowmill pause`, `resume`, `rescue` and `migrate`."""
 
 import asyncio
+import shlex
 from functools import partial
 from typing import Annotated, Any
 
@@ -92,7 +93,7 @@ def resume(
     what = f"stage {stage} of {queue}" if stage else queue
     text = f"{what} goes on" if ended else f"{what} was not paused"
     if still:
-        text += f"; but all of {queue} is paused: rowmill resume {queue}"
+        text += f"; but all of {queue} is paused: rowmill resume {shlex.quote(queue)}"
     emit({"queue": queue, "stage": stage, "paused": still, "changed": bool(ended)}, json, text)
 
 
@@ -212,7 +213,7 @@ def unfit_indexes(connection: Connection, mill: Mill) -> list[str]:
                 case IndexState.MISSING:
                     found.append(f"index {bare_name(index)} is missing. Run: rowmill migrate")
                 case IndexState.INVALID | IndexState.OTHER:
-                    mend = f"Run: rowmill adopt {queue.name} --apply"
+                    mend = f"Run: rowmill adopt {shlex.quote(queue.name)} --apply"
                     found.append(f"index {bare_name(index)} is not what queue {queue.name} needs. {mend}")
         if connection.dialect.name == "postgresql" and not has_wake_trigger(connection, terms):
             found.append(f"trigger rowmill_wake of table {queue.table.fullname} is missing. Run: rowmill migrate")

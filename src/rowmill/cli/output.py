@@ -9,6 +9,8 @@ from datetime import date, datetime, time, timedelta
 from enum import Enum
 from typing import Any
 
+from rowmill.model import errors
+
 Text = str | Callable[[], str | None] | None
 
 
@@ -20,7 +22,7 @@ def emit(data: Any, json: bool, text: Text = None) -> None:
         return
     shown = text() if callable(text) else text
     if shown is not None:
-        print(shown)
+        print(tame(shown))
 
 
 def as_json(data: Any) -> str:
@@ -76,13 +78,17 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None
 
 def one_line(value: Any) -> str:
     """A value in one line, without what would move the cursor of a terminal."""
-    text = str(plain(value))
-    return "".join(char if char.isprintable() else " " for char in text)
+    return errors.one_line(str(plain(value)))
+
+
+def tame(text: str) -> str:
+    """Lines of text, without what would move the cursor of a terminal: keys and words are whatever is in the table."""
+    return "\n".join(map(errors.one_line, text.split("\n")))
 
 
 def say(text: str) -> None:
     """A remark beside the answer: on stderr, so that stdout holds the answer alone."""
-    print(text, file=sys.stderr)
+    print(tame(text), file=sys.stderr)
 
 
 @contextmanager

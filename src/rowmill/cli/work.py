@@ -1,5 +1,6 @@
 """`rowmill work` and `rowmill drain`."""
 
+import shlex
 import sys
 from dataclasses import replace
 from functools import partial
@@ -108,7 +109,7 @@ def drain(
         report = await told.unless_before(partial(mill.drain, queue, settings=settings, begun=told.to)) or Report()
         emit(report.as_dict(), json, in_words(report))
         for name, stage in told.worker.paused if told.worker is not None else ():
-            say(f"stage {stage} of {name} is paused. Go on with: rowmill resume {name}")
+            say(f"stage {stage} of {name} is paused. Go on with: rowmill resume {shlex.quote(name)}")
         process.leave_behind(told.worker, lambda: told.code)
 
     process.run_loop(drained())

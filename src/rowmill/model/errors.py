@@ -108,6 +108,11 @@ def code_of(error: BaseException) -> str:
     return safe_text(str(code), CODE_LENGTH)
 
 
+def one_line(text: str) -> str:
+    """Text in one line, without what would move the cursor of a terminal, or begin another line of a log."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
+
+
 def safe_text(text: str, length: int = MESSAGE_LENGTH) -> str:
     """Text that every database takes: no NUL, no lone surrogates, cut to a length."""
     clean = text.replace("\x00", "\N{REPLACEMENT CHARACTER}")

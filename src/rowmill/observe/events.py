@@ -23,6 +23,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rowmill.model.errors import one_line
 from rowmill.model.judge import Verdict
 from rowmill.model.lifecycle import DIE, Error, Kind
 
@@ -47,8 +48,8 @@ class Events:
     def emit(self, level: int, name: str, **fields: Any) -> None:
         if log.isEnabledFor(level):
             # Alerts are found by whoever reads logs: their two fields stand on the record itself too.
-            more = {name: value for name, value in fields.items() if name in ("alert", "severity")}
-            told = " ".join(f"{k}={v}" for k, v in fields.items())
+            more = {field: value for field, value in fields.items() if field in ("alert", "severity")}
+            told = " ".join(f"{k}={one_line(str(v))}" for k, v in fields.items())
             log.log(level, "%s %s", name, told, extra={"rowmill": fields, **more})
         for observer in self.observers:
             try:

@@ -1,5 +1,6 @@
 """Is a table in the database as it is declared? Asked before a worker starts: a migration may have been forgotten."""
 
+import shlex
 from typing import Any
 
 import sqlalchemy as sa
@@ -25,7 +26,7 @@ def check_table(connection: Connection, queue: Queue[Any]) -> None:
     there = {column["name"]: column["nullable"] for column in columns}
     problems = [
         f"table {table.name} lacks column {column.name} in the database. "
-        f"Add it with a migration of yours, or: rowmill adopt {table.name}"
+        f"Add it with a migration of yours, or: rowmill adopt {shlex.quote(table.name)}"
         for column in table.columns
         if column.name not in there
     ]

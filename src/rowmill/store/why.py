@@ -1,5 +1,6 @@
 """Why a row is not worked on: everything that holds it, and what to do about it."""
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -102,7 +103,7 @@ def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, k
     for stage in (pausing.WHOLE, step.name):
         if stage in pauses:
             what = f"stage {stage}" if stage else f"queue {queue.name}"
-            command = f"rowmill resume {queue.name}" + (f" --stage {stage}" if stage else "")
+            command = shlex.join(["rowmill", "resume", queue.name, *(["--stage", stage] if stage else [])])
             since = {"stage": stage or None, "since": as_moment(pauses[stage])}
             yield Hold(Reason.PAUSED, f"{what} is paused. Go on with: {command}", since)
     if row.available_at is not None:
@@ -123,7 +124,7 @@ def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, k
 
 def _dead(connection: Connection, terms: Terms, key: str) -> Hold:
     queue, last = terms.queue, next(iter(reversed(history(connection, terms, key))), None)
-    retry = f"Try again with: rowmill requeue {queue.name} --key {key}"
+    retry = f"Try again with: {shlex.join(['rowmill', 'requeue', queue.name, '--key', key])}"
     if last is None:
         return Hold(Reason.DEAD, f"it is dead, and no failed attempt of it is known. {retry}")
     facts = {"code": last.code, "stage": last.stage, "attempt": last.attempt, "ended_at": last.ended_at}

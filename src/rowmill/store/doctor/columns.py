@@ -65,7 +65,7 @@ def _column(patient: Patient, role: str, declared: "Column[Any]", found: "Column
             Severity.ERROR,
             "column_type",
             f"column {name} (attempts) is {kind}",
-            f"{alter} TYPE integer USING {name}::int",
+            f"{alter} TYPE integer USING {patient.terms.name(found)}::int",
         )
     length = kind.length if isinstance(kind, sa.String) and not isinstance(kind, sa.Enum) else None
     needed = {"error": MESSAGE_LENGTH, "state": max(map(len, texts_of(patient.terms)))}.get(role, 0)

@@ -1,5 +1,6 @@
 """What an audit finds."""
 
+import shlex
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -58,6 +59,11 @@ class Patient:
         return self.terms.queue.name
 
     @property
+    def typed(self) -> str:
+        """The queue's name in a command for a shell."""
+        return shlex.quote(self.name)
+
+    @property
     def postgres(self) -> bool:
         return self.connection.dialect.name == "postgresql"
 
@@ -67,7 +73,7 @@ class Patient:
     @property
     def adopt(self) -> str:
         """The command that mends a table."""
-        return f"rowmill adopt {self.name} --apply"
+        return f"rowmill adopt {self.typed} --apply"
 
 
 def many(count: int, most: int, what: str = "row") -> str:

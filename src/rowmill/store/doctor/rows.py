@@ -31,7 +31,7 @@ def running(patient: Patient) -> Iterator[Finding]:
             Severity.WARNING,
             "lease_missing",
             f"{many(without, limits.most)} in progress without a lease: some other code writes the word for running",
-            f"rowmill rescue {patient.name} gives them one, and takes them back when it ends; stop the other code",
+            f"rowmill rescue {patient.typed} gives them one, and takes them back when it ends; stop the other code",
         )
     expired = _count(patient, f"{words} AND {terms.leased_until} < {late}")
     if expired:
@@ -40,7 +40,7 @@ def running(patient: Patient) -> Iterator[Finding]:
             "lease_expired",
             f"{many(expired, limits.most)} in progress whose lease ran out more than {limits.late:g} s ago: "
             "no worker rescues them",
-            f"rowmill rescue {patient.name}; then see that a worker runs: rowmill work --queue {patient.name}",
+            f"rowmill rescue {patient.typed}; then see that a worker runs: rowmill work --queue {patient.typed}",
         )
 
 
@@ -52,7 +52,7 @@ def waiting(patient: Patient) -> Iterator[Finding]:
     if stopped:
         stages = ", ".join(filter(None, stopped)) or "all of it"
         yield patient.finding(
-            Severity.INFO, "paused", f"the queue is paused ({stages})", f"rowmill resume {patient.name}"
+            Severity.INFO, "paused", f"the queue is paused ({stages})", f"rowmill resume {patient.typed}"
         )
     if any(worker.alive and patient.name in worker.queues for worker in workers(patient.connection)):
         return
@@ -65,7 +65,7 @@ def waiting(patient: Patient) -> Iterator[Finding]:
             Severity.WARNING,
             "no_worker",
             f"{many(due, patient.limits.most)} ready, and no worker of this queue gives a sign of life",
-            f"rowmill work --queue {patient.name}",
+            f"rowmill work --queue {patient.typed}",
         )
     held = f"{terms.is_in(queue.vocabulary.of(Kind.RUNNING))} AND {terms.leased_until} >= {terms.now('leased_until')}"
     busy = _count(patient, held)
@@ -74,7 +74,7 @@ def waiting(patient: Patient) -> Iterator[Finding]:
             Severity.WARNING,
             "running_without_worker",
             f"{many(busy, patient.limits.most)} in progress, and no worker of this queue gives a sign of life",
-            f"rowmill work --queue {patient.name}: it takes them back when their lease ends",
+            f"rowmill work --queue {patient.typed}: it takes them back when their lease ends",
         )
 
 
@@ -111,7 +111,7 @@ def words(patient: Patient) -> Iterator[Finding]:
             Severity.INFO,
             "dead_rows",
             f"{many(count, 10**9)} dead{about}",
-            f"rowmill list {patient.name} --state dead; rowmill requeue {patient.name}",
+            f"rowmill list {patient.typed} --state dead; rowmill requeue {patient.typed}",
         )
 
 
@@ -127,7 +127,7 @@ def never_due(patient: Patient) -> Iterator[Finding]:
             "far_future",
             f"{many(far, patient.limits.most)} ready, but not available for more than a year, or ever",
             "see who writes such times: milliseconds where seconds are meant, or 'infinity'. "
-            f"rowmill requeue {patient.name} --where … makes them available now",
+            f"rowmill requeue {patient.typed} --where … makes them available now",
         )
     column = terms.queue.columns["available_at"]
     if not patient.postgres and isinstance(bare(column, terms.dialect), sa.DateTime):
@@ -141,7 +141,7 @@ def never_due(patient: Patient) -> Iterator[Finding]:
                 "time_text",
                 f"{wrong} rows whose {column.name} is written so that it sorts wrongly (with a T, or with a zone): "
                 "they become available too late, or too early",
-                f"rowmill adopt {patient.name} --apply mends them; write such times as 2026-01-31 09:00:00, in UTC",
+                f"rowmill adopt {patient.typed} --apply mends them; write such times as 2026-01-31 09:00:00, in UTC",
             )
 
 
