@@ -86,7 +86,7 @@ def there_already(connection: Connection) -> bool:
     return any(sa.inspect(connection).has_table(name) for name in Base.metadata.tables)
 
 
-NOTE = f"INSERT INTO {Effect.__tablename__} (company_id, worker, via) VALUES (NEW.id, NEW.enriched_by, 'values')"
+NOTE = f"INSERT INTO {Effect.__tablename__} (company_id, worker, via) VALUES (NEW.id, NEW.enriched_by, 'values')"  # noqa: S608
 WITNESS = {
     "sqlite": [
         f"CREATE TRIGGER rowmill_demo_result AFTER UPDATE OF industry ON {Company.__tablename__} BEGIN {NOTE}; END"
