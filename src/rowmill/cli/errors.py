@@ -2,7 +2,6 @@
 
 import re
 import sqlite3
-import traceback
 
 from sqlalchemy.exc import DBAPIError
 
@@ -10,6 +9,7 @@ from rowmill.cli.app import GIVEN, Given
 from rowmill.cli.exits import Exit
 from rowmill.cli.output import say
 from rowmill.model.errors import BadRequest, DatabaseUnreachable, RowmillError, SchemaMismatch, UnknownQueue
+from rowmill.observe.trail import trail
 from rowmill.store.port import Disconnected
 from rowmill.store.sqlite_errors import connection_problem
 
@@ -22,7 +22,7 @@ MISTAKES = r"syntax error|no such (column|function)|incomplete input|unrecognize
 def tell(error: BaseException) -> Exit:
     """Say what went wrong; answers the exit code."""
     if GIVEN.get(Given()).debug:
-        traceback.print_exception(error)
+        say(trail(error))
     code, text = explain(error)
     say(f"rowmill: {text}")
     return code

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 from rowmill.cli.errors import tell
 from rowmill.mill import Mill
 from rowmill.model.errors import RowmillError
+from rowmill.observe.trail import trail
 from rowmill.work.report import Report
 from rowmill.work.settings import WorkerSettings
 from rowmill.work.worker import Worker
@@ -78,7 +78,7 @@ class Told:
                 raise
         except Exception as error:
             if not isinstance(error, RowmillError):  # a bug, which may not come again when somebody looks
-                log.error("broke, last line last:\n%s", "".join(traceback.format_tb(error.__traceback__)))
+                log.error("broke: %s", trail(error))
             leave_behind(self.worker, partial(tell, error))
             raise
         return None

@@ -31,8 +31,8 @@ class Verdict:
     move: Move
     wait: float = 0.0
     code: str = ""
-    message: str = ""
-    values: dict[str, Any] = field(default_factory=dict)
+    message: str = field(default="", repr=False)
+    values: dict[str, Any] = field(default_factory=dict, repr=False)
     """By column name, all known and none reserved."""
     ran: float = 0.0
     """Seconds that the handler took."""

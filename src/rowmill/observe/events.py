@@ -26,6 +26,7 @@ from typing import Any
 from rowmill.model.errors import one_line
 from rowmill.model.judge import Verdict
 from rowmill.model.lifecycle import DIE, Error, Kind
+from rowmill.observe.trail import trail
 
 log = logging.getLogger("rowmill")
 Observer = Callable[[str, Mapping[str, Any]], None]
@@ -54,8 +55,8 @@ class Events:
         for observer in self.observers:
             try:
                 observer(name, fields)
-            except Exception:
-                log.exception("an observer failed on %s", name)
+            except Exception as error:
+                log.error("an observer failed on %s: %s", name, trail(error))
 
     def claimed(self, queue: str, stage: str, rows: int) -> None:
         if rows and (self.observers or log.isEnabledFor(logging.DEBUG)):

@@ -12,6 +12,7 @@ from rowmill.model.lease import Lease
 from rowmill.model.lifecycle import RELEASE, Kind
 from rowmill.model.queue import Queue
 from rowmill.observe.events import Events, log
+from rowmill.observe.trail import trail
 from rowmill.store.port import Store
 from rowmill.work.hand import Hand
 from rowmill.work.renewer import Renewer
@@ -113,8 +114,8 @@ class Worker:
         except BaseException:
             try:
                 await self._leave(stations, 0.0)
-            except Exception:
-                log.exception("rows in hand could not be given back; they come back by their leases")
+            except Exception as error:
+                log.error("rows in hand could not be given back; they come back by their leases: %s", trail(error))
             raise
         finally:
             for timer in self._timers.values():
