@@ -20,6 +20,7 @@ def async_engine(url: URL, **pool: int) -> AsyncEngine:
     return create_async_engine(
         url.set(drivername="postgresql+asyncpg", query={}),
         pool_pre_ping=True,
+        hide_parameters=True,
         isolation_level=ISOLATION,
         connect_args=dsn.for_engine(url) | {"timeout": CONNECT_SECONDS, "server_settings": ALIVE},
         **pool,
@@ -27,7 +28,9 @@ def async_engine(url: URL, **pool: int) -> AsyncEngine:
 
 
 def sync_engine(url: URL, **pool: int) -> Engine:
-    engine = create_engine(dsn.for_psycopg(url), pool_pre_ping=True, isolation_level=ISOLATION, **pool)
+    engine = create_engine(
+        dsn.for_psycopg(url), pool_pre_ping=True, hide_parameters=True, isolation_level=ISOLATION, **pool
+    )
     sa.event.listen(engine, "connect", keep_alive)
     return engine
 

@@ -39,7 +39,7 @@ class SqliteStore:
 
     def __init__(self, url: URL) -> None:
         self.url = url
-        self.engine: AsyncEngine = create_async_engine(url.set(drivername="sqlite+aiosqlite"))
+        self.engine: AsyncEngine = create_async_engine(url.set(drivername="sqlite+aiosqlite"), hide_parameters=True)
         [self.path], options = self.engine.dialect.create_connect_args(self.engine.url)
         self._uri = bool(options.get("uri"))
         self.may_create = True
@@ -57,7 +57,7 @@ class SqliteStore:
     @cached_property
     def sync_engine(self) -> Engine:
         """For sync handlers, which get a Session of their own."""
-        engine = create_engine(self.url.set(drivername="sqlite"))
+        engine = create_engine(self.url.set(drivername="sqlite"), hide_parameters=True)
         take_over_transactions(engine)
         return engine.execution_options(schema_translate_map=dict(self._schemas)) if self._schemas else engine
 

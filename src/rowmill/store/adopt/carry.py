@@ -12,6 +12,7 @@ from rowmill.store import raw_sql, schema
 from rowmill.store.adopt import fill as fills
 from rowmill.store.adopt.change import Change, Part, Plan
 from rowmill.store.port import Store
+from rowmill.store.sqlite_errors import refused_values
 
 Tell = Callable[[Change, int], None]
 """Called with a step and the rows it has changed so far (0 when it begins)."""
@@ -76,8 +77,9 @@ def _step(connection: Connection, change: Change, tell: Tell) -> None:
             rows += changed
             tell(change, rows)
     except DBAPIError as error:
-        reason = str(error.orig).splitlines()[0] if str(error.orig) else type(error.orig).__name__
-        raise AdoptionFailed(f"{change.what}: the database says: {reason}. Run it again to go on from there") from error
+        raise AdoptionFailed(
+            f"{change.what}: the database says: {_said(error)}. Run it again to go on from there"
+        ) from error
 
 
 def _run(connection: Connection, statement: str, *, alone: bool) -> None:
@@ -93,6 +95,18 @@ def _run(connection: Connection, statement: str, *, alone: bool) -> None:
         except DBAPIError as error:
             if attempt == TRIES or _code(error) != LOCK_NOT_AVAILABLE:
                 raise
+
+
+def _said(error: DBAPIError) -> str:
+    """The database's own words, in a line; where they may quote a row, only what they are about."""
+    original: Any = getattr(error.orig, "__cause__", None) or error.orig
+    if getattr(original, "sqlite_errorname", "").startswith("SQLITE_CONSTRAINT"):
+        return refused_values(original)
+    lines = str(original).splitlines()
+    if str(_code(error) or "").startswith(("22", "23", "P0")) or not lines:
+        where = getattr(original, "constraint_name", None) or getattr(original, "column_name", None)
+        return f"{type(original).__name__} ({where})" if where else type(original).__name__
+    return lines[0]
 
 
 def _code(error: DBAPIError) -> Any:
