@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -121,7 +121,7 @@ class Target:
     """What to look at, and where."""
 
     name: str
-    url: str
+    url: str = field(repr=False)
     mill: Mill | None = None
     queue: Queue[Any] | None = None
 

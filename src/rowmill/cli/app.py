@@ -5,7 +5,7 @@ import os
 import sys
 import tomllib
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ class Given:
     """What stood before the command: `rowmill --app x stats`."""
 
     app: str | None = None
-    database_url: str | None = None
+    database_url: str | None = field(default=None, repr=False)
     debug: bool = False
 
 

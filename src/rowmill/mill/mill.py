@@ -20,7 +20,7 @@ from rowmill.model.queue import Columns, Crash, EpochUnit, InOrder, Order
 from rowmill.model.retry import Retry
 from rowmill.model.words import Stage, States, as_value, vocabulary
 from rowmill.observe.events import Events, Observer
-from rowmill.store import fleet, indexes, migrating, presence, rescuing, schema
+from rowmill.store import dsn, fleet, indexes, migrating, presence, rescuing, schema
 from rowmill.store.open import open_store, parse_url, reachable
 from rowmill.store.port import CONNECTIONS, Disconnected, Store
 from rowmill.store.rows import Record
@@ -165,6 +165,9 @@ class Mill:
         except KeyError:
             known = ", ".join(self.queues) or "none"
             raise UnknownQueue(f"this mill has no queue {name}. It has: {known}") from None
+
+    def __repr__(self) -> str:
+        return f"<Mill {dsn.shown(self.url)}: {', '.join(self.queues) or 'no queues'}>"
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Store]:

@@ -51,6 +51,8 @@ class Line:
             raise Disconnected(reason(error)) from error
         except asyncpg.PostgresError as error:
             raise Disconnected(reason(error)) from error
+        except ValueError:  # it may quote the password
+            raise Disconnected("the URL can't be read") from None
         return self._connection
 
     async def fetch(self, statement: str, *arguments: Any) -> list[Any]:

@@ -15,10 +15,12 @@ def parse_url(text: str) -> URL:
     """A database URL as people write it, driver or not."""
     try:
         url = sa.make_url(text.replace("postgres://", "postgresql://", 1))
-    except sa.exc.ArgumentError as error:
+    except (sa.exc.ArgumentError, ValueError):
+        # Not raised from the error, which may quote the password: one with a / or an @ is taken for another part.
         raise DatabaseUnreachable(
-            "not a database URL. Write sqlite:///file.db or postgresql://user@host/name"
-        ) from error
+            "not a database URL. Write sqlite:///file.db or postgresql://user@host/name, with / and @ in a password "
+            "as %2F and %40"
+        ) from None
     if url.get_backend_name() not in ("sqlite", "postgresql"):
         raise DatabaseUnreachable(f"Rowmill works on PostgreSQL and SQLite, not on {url.get_backend_name()}")
     if url.get_backend_name() == "sqlite" and in_memory(url):

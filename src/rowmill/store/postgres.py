@@ -273,5 +273,5 @@ class PostgresStore:
         except sa.exc.DBAPIError as error:
             read_only = getattr(error.orig, "sqlstate", None) == asyncpg.ReadOnlySQLTransactionError.sqlstate
             if error.connection_invalidated or read_only:
-                raise Disconnected(str(error.orig)) from error
+                raise Disconnected(reason(error)) from error
             raise
