@@ -65,7 +65,10 @@ def explain_database(error: DBAPIError) -> tuple[Exit, str]:
     if state.startswith("22"):
         return Exit.FAILED, f"a value does not fit its column ({type(error).__name__} {state})"
     if state == "42501":
-        return Exit.FAILED, f"{message}. Grant it, or use another user"
+        return Exit.SCHEMA, (
+            f"{message}. Use another role, or grant it: rowmill grants --role NAME prints what a worker needs, with "
+            "--operator what an operator does"
+        )
     if error.connection_invalidated or state[:2] in ("08", "53", "57") or is_busy(error):
         return Exit.UNREACHABLE, f"the database does not answer ({state or name or type(error).__name__}). Try again"
     return (

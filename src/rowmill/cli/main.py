@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rowmill import __version__
-from rowmill.cli import adopt, change, control, demo, doctor, rows, stats, watch, work
+from rowmill.cli import adopt, change, control, demo, doctor, grants, rows, stats, watch, work
 from rowmill.cli.app import GIVEN, Given
 from rowmill.cli.errors import tell
 from rowmill.cli.exits import Exit
@@ -21,7 +21,7 @@ app = typer.Typer(
     rich_markup_mode="rich" if sys.stdout.isatty() else None,
     pretty_exceptions_enable=False,
 )
-for group in (work, watch, stats, rows, change, control, adopt, doctor, demo):
+for group in (work, watch, stats, rows, change, control, adopt, doctor, grants, demo):
     group.register(app)
 
 
@@ -42,7 +42,7 @@ def common(
 ) -> None:
     """Your table is the queue: work on its rows, look at them, put them back.
 
-    Exit codes: 0 ok, 1 failed, 2 usage, 3 database unreachable, 4 schema mismatch, 5 findings, 130 interrupted.
+    Exit codes: 0 ok, 1 failed, 2 usage, 3 database unreachable, 4 schema or rights, 5 findings, 130 interrupted.
     """
     GIVEN.set(Given(app, database_url, debug))
 

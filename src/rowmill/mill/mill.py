@@ -20,7 +20,7 @@ from rowmill.model.queue import Columns, Crash, EpochUnit, InOrder, Order
 from rowmill.model.retry import Retry
 from rowmill.model.words import Stage, States, as_value, vocabulary
 from rowmill.observe.events import Events, Observer
-from rowmill.store import dsn, fleet, indexes, migrating, presence, rescuing, schema
+from rowmill.store import dsn, fleet, indexes, migrating, presence, rescuing, rights, schema
 from rowmill.store.open import open_store, parse_url, reachable
 from rowmill.store.port import CONNECTIONS, Disconnected, Store
 from rowmill.store.rows import Record
@@ -231,6 +231,7 @@ class Mill:
         async with self.opened() as store:
 
             def sign_up(connection: Connection) -> tuple[int, set[tuple[str, str]] | None]:
+                rights.check(connection, [store.terms(queue) for queue in chosen])
                 schema.check_version(connection)
                 for queue in chosen:
                     presence.check_table(connection, queue)

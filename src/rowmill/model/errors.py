@@ -4,6 +4,7 @@ RowmillError
 ├── DeclarationError      a queue is declared wrongly; lists every problem with its fix
 ├── DatabaseUnreachable   the database does not answer, or refuses us
 ├── SchemaMismatch        Rowmill's own tables are missing or of another version
+│   └── MissingRights     the role may not do what it has to
 ├── LeaseLost             somebody else holds the row now; nothing was written
 ├── UnknownQueue          no queue of that name in the mill
 ├── UnknownRow            no row with that key
@@ -41,6 +42,10 @@ class DatabaseUnreachable(RowmillError):
 
 class SchemaMismatch(RowmillError):
     """Rowmill's own tables are missing or of another version."""
+
+
+class MissingRights(SchemaMismatch):
+    """The role of the database may not do what it has to; says what it lacks, and what prints the grants."""
 
 
 class LeaseLost(RowmillError):

@@ -15,12 +15,12 @@ from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from rowmill.model import lease as leases_of
-from rowmill.model.errors import DatabaseUnreachable
+from rowmill.model.errors import DatabaseUnreachable, MissingRights
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
 from rowmill.model.queue import Queue
 from rowmill.model.words import Step
-from rowmill.store import dsn, postgres_claims, raw_sql
+from rowmill.store import dsn, postgres_claims, raw_sql, rights
 from rowmill.store import postgres_sql as sql
 from rowmill.store.flush import Flush, flushes
 from rowmill.store.history import crashed_keys
@@ -132,6 +132,7 @@ class PostgresStore:
                 self.claims, known, step, token, self.worker, self.on_condemned
             )
         except asyncpg.PostgresError as error:
+            await self._check_rights(error, known.terms)
             raise claim_refused(known.terms, step, refused_values(error)) from error
         except BaseException:
             # Only now: a claim that another stage has under way is not an unanswered one.
@@ -198,7 +199,19 @@ class PostgresStore:
                     return list(range(1, len(flush.verdicts) + 1))
                 raise Refused(refused_values(error)) from error
             except asyncpg.PostgresError as error:
+                await self._check_rights(error, self.terms(flush.queue), flush.columns)
                 raise Refused(refused_values(error)) from error
+
+    async def _check_rights(self, error: Exception, terms: PostgresTerms, columns: tuple[str, ...] = ()) -> None:
+        """A right that was taken away is nothing about the row, which must not be buried for it. A policy of row
+        security, or a trigger, that refuses this row alone looks the same to us, but lacks no right."""
+        if isinstance(error, asyncpg.InsufficientPrivilegeError):
+            try:
+                await self.run(lambda connection: rights.check(connection, [terms], columns), write=False)
+            except MissingRights as missing:
+                raise missing from error
+            except Disconnected:
+                pass
 
     def settle_statement(self, flush: Flush) -> tuple[str, list[Any]]:
         """In the order of the keys, so that two statements that meet the same rows lock them in the same order."""

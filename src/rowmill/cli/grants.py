@@ -1,0 +1,111 @@
+"""`rowmill grants`: what a role of the database needs, as statements."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from sqlalchemy import Connection, text
+
+from rowmill.cli.app import load_mill
+from rowmill.cli.exits import UsageError
+from rowmill.cli.options import AppOption, JsonOption, UrlOption
+from rowmill.cli.output import emit, say
+from rowmill.mill import Mill, Queue
+from rowmill.store import rights
+from rowmill.store.rights import Part, Right
+
+NO_ROLES = (
+    "SQLite has no roles. Whoever may write to the file and its folder may do everything, so give them to the user "
+    "that runs the workers, and to the one that puts rows in: chmod 660 for the file, 770 for the folder"
+)
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(grants)
+
+
+def grants(
+    queues: Annotated[
+        list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Which queues; all by default.")
+    ] = None,
+    role: Annotated[str, typer.Option("--role", metavar="NAME", help="Who gets the rights.", show_default=False)] = "",
+    operator: Annotated[bool, typer.Option("--operator", help="It also requeues, cancels and pauses.")] = False,
+    producer: Annotated[bool, typer.Option("--producer", help="It only puts rows in.")] = False,
+    result: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--result",
+            metavar="QUEUE.COLUMN",
+            help="Handlers write only these columns; may be given several times. Otherwise any but the key.",
+        ),
+    ] = None,
+    app: AppOption = None,
+    database_url: UrlOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Print the rights that a role of PostgreSQL's needs, and no others, as GRANT statements. Changes nothing.
+
+    For a worker, unless an option says otherwise. What handlers write beside their rows is theirs to grant.
+
+    \b
+    Example:
+      rowmill grants --role app_worker | psql shop
+      rowmill grants files --role app_worker --result files.topic
+      rowmill grants --role web --producer
+    """
+    if not role:
+        raise UsageError("whose rights? Say --role NAME")
+    if role.lower() in ("public", "none"):
+        raise UsageError(f"{role} is no role, but what PostgreSQL calls everybody or nobody. Name one")
+    if operator and producer:
+        raise UsageError("a role that only puts rows in is no operator. Say --operator or --producer")
+    part = Part.OPERATOR if operator else Part.PRODUCER if producer else Part.WORKER
+    mill = load_mill(app, database_url)
+    chosen = [mill[name] for name in queues or list(mill.queues)]
+    if mill.store.dialect.name != "postgresql":
+        emit({"role": role, "for": part, "statements": [], "note": NO_ROLES}, json, lambda: say(NO_ROLES))
+        return
+    results = of_results(mill, chosen, result) if result else None
+
+    def work(connection: Connection) -> list[str]:
+        wanted = list(needed(connection, mill, chosen, part, results))
+        return rights.grants(wanted, role, connection.dialect.identifier_preparer)
+
+    statements = asyncio.run(mill.run(work, write=False))
+    data = {"role": role, "for": part, "queues": [queue.name for queue in chosen], "statements": statements}
+    emit(data, json, lambda: print("\n".join(f"{statement};" for statement in statements)))
+
+
+def of_results(mill: Mill, chosen: list[Queue[Any]], named: list[str]) -> dict[str, list[str]]:
+    """The result columns by queue, as --result names them."""
+    found: dict[str, list[str]] = {queue.name: [] for queue in chosen}
+    for one in named:
+        queue = next((queue for queue in chosen if one.startswith(f"{queue.name}.")), None)
+        if queue is None:
+            raise UsageError(f"--result takes QUEUE.COLUMN, as in {chosen[0].name}.topic, not {one!r}")
+        column = queue.writable.get(one.removeprefix(f"{queue.name}."))
+        if column is None:
+            known = ", ".join(rights.writable(mill.store.terms(queue)))
+            raise UsageError(f"no handler may write {one!r}. Queue {queue.name} has: {known}")
+        found[queue.name].append(column)
+    return found
+
+
+def needed(
+    connection: Connection, mill: Mill, queues: list[Queue[Any]], part: Part, results: dict[str, list[str]] | None
+) -> Iterator[Right]:
+    """All that a role needs for this."""
+    yield Right("CONNECT", "database", str(connection.scalar(text("SELECT current_database()"))))
+    if part is Part.PRODUCER:
+        for queue in queues:
+            yield from rights.of_producer(connection, queue.table)
+        return
+    yield from rights.of_worker([])
+    if part is Part.OPERATOR:
+        yield from rights.of_operator()
+    for queue in queues:
+        terms = mill.store.terms(queue)
+        columns = rights.writable(terms) if results is None else tuple(results[queue.name])
+        yield Right("USAGE", "schema", "", rights.schema_of(connection, queue.table))
+        yield from rights.of_queue(queue.table, tuple(dict.fromkeys((*rights.written(terms), *columns))))
