@@ -9,20 +9,13 @@ from rowmill import Columns, InOrder, Mill, Order, Queue, Retry, Stage, States, 
 from tests.conformance.fleet import MOMENT
 
 BAD = {
-    "single": "x'; DROP TABLE bystander; --",
-    "double": 'x"; DROP TABLE bystander; --',
-    "both": "'\"; DROP TABLE bystander",
-    "percent": "100% %s %% %(x) %d %1$s",
-    "colon": "a:b :x ::text \\:y",
-    "backslash": "back\\ \\' \\\\ end\\",
-    "dollar": "$1 $2 $10 $$ $rowmill$ $a$",
-    "case": "Upper And Lower",
-    "mark": "?1 ? ?2 @x {} `b`",
-    "comment": "/* -- */ ; #",
-    "line": "one\ntwo\r\n; DROP TABLE bystander",
-    "function": "(select pg_sleep(9))",
+    "quotes": "x'\"; DROP TABLE bystander; --",
+    "marks": "%s %% %(x) %1$s a:b :x ::t ?1 ?",
+    "dollars": "$1 $10 $$ $rowmill$ \\' \\\\ end\\",
+    "lines": "One\nTwo\r\n/* -- */ ; # {} `b`",
+    "call": "(select pg_sleep(9)) @x",
 }
-"""By what is bad about them. Short enough for a name with a few letters beside it."""
+"""Short enough for a name with a few letters beside it. Several kinds in one: each costs a database."""
 
 ROLES = ("state", "attempts", "available_at", "lease", "leased_until", "error", "finished_at", "error_code",
          "created_at", "updated_at", "started_at")  # fmt: skip

@@ -188,8 +188,8 @@ async def test_a_word_may_end_in_a_backslash_whatever_the_database_makes_of_it(p
     with psycopg.connect(pg_url, autocommit=True) as connection:
         connection.execute(f'ALTER DATABASE "{connection.info.dbname}" SET standard_conforming_strings = off')
 
-    async with bad_worker(pg_url, BAD["backslash"]) as member:
-        await live_one(member, BAD["backslash"])
+    async with bad_worker(pg_url, BAD["dollars"]) as member:
+        await live_one(member, BAD["dollars"])
 
 
 async def live_one(member: Member, bad: str) -> None:
