@@ -111,8 +111,8 @@ def terms_of(queue: Queue[Any]) -> PostgresTerms:
     return terms
 
 
-def claim(name: str, queue: Queue[Any], shape: Shape, *marks: Any) -> Statement:
-    text = sql.claim(terms_of(queue), queue.steps[0], shape)
+def claim(name: str, queue: Queue[Any], shape: Shape, *marks: Any, left_out: int = 0) -> Statement:
+    text = sql.claim(terms_of(queue), queue.steps[0], shape, left_out)
     return Statement(
         queue,
         f"claim, {name}",
@@ -145,6 +145,7 @@ def claims() -> list[Statement]:
             *(part for level in (2, 1, 0) for part in (level, level, MARK, 5)),
         ),
         claim("of many priorities", RANKED, ((WHOLE, False),)),
+        claim("around refused rows", PLAIN, ((AT_ONCE, False), (TIMED, True)), 2, 4, 6, MARK, 5, left_out=3),
     ]
 
 
@@ -163,7 +164,7 @@ def claims_in_order() -> list[Statement]:
         Statement(
             ORDERED,
             f"claim in order, {find.__name__}",
-            sql.claim_in_order(terms_of(ORDERED), step, find(terms_of(ORDERED), step, "$2")),
+            sql.claim_in_order(terms_of(ORDERED), step, find),
             (TOKEN + 1, BATCH, LEASE),
             frozenset(indexes[find]),
             most=BATCH * 35 + looks[find],
@@ -185,7 +186,7 @@ def settle(name: str, move: Move, *values: list[Any]) -> Statement:
 
 
 def fenced() -> list[Statement]:
-    """What a worker does to rows that it holds."""
+    """What a worker does to rows that it holds, or knows by their keys."""
     terms, keys = terms_of(PLAIN), frozenset({key(PLAIN)})
     held = ([TOKEN] * BATCH, RUNNING)
     return [
@@ -193,6 +194,22 @@ def fenced() -> list[Statement]:
         settle("again", AGAIN),
         settle("dead", DIE),
         settle("release", RELEASE),
+        Statement(
+            PLAIN,
+            "claim these",
+            sql.claim_these(terms, PLAIN.steps[0]),
+            (TOKEN + 1, BATCH, LEASE, list(range(2, BATCH * 2 + 2, 2))),
+            keys,
+            most=BATCH * 45,
+        ),
+        Statement(
+            ORDERED,
+            "claim these, in order",
+            sql.claim_these(terms_of(ORDERED), ORDERED.steps[0]),
+            (TOKEN + 1, BATCH, LEASE, list(range(2, BATCH * 2 + 2, 2))),
+            frozenset({key(ORDERED), index(ORDERED, "in_order")}),
+            most=BATCH * 55,
+        ),
         Statement(PLAIN, "renew", sql.renew(terms), (LEASE, *held), keys, most=BATCH * 45),
         Statement(PLAIN, "holds", sql.holds(terms), held, keys, most=BATCH * 8),
         Statement(

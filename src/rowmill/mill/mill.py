@@ -67,13 +67,17 @@ class Mill:
         self.queues: dict[str, Queue[Any]] = {}
         self.events = Events()
         self.connections = connections
-        self.store: Store = open_store(self.url, connections)
-        self.store.on_condemned = self.events.condemned
+        self.store: Store = self._new_store()
         self._opened = 0
         self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._choosing_loop = threading.Lock()
         self._keepers: list[Keeper] = []
+
+    def _new_store(self) -> Store:
+        store = open_store(self.url, self.connections)
+        store.on_condemned, store.on_refused = self.events.condemned, self.events.refused
+        return store
 
     def observe(self, observer: Observer) -> None:
         """Call `observer(event, fields)` for every event of the engine."""
@@ -143,8 +147,7 @@ class Mill:
     def move_to(self, url: str) -> None:
         """Work on another database than the declared one, from now on. Not while it is open."""
         self.url = parse_url(url)
-        self.store = open_store(self.url, self.connections)
-        self.store.on_condemned = self.events.condemned
+        self.store = self._new_store()
         for queue in self.queues.values():
             self._fit(queue)
 

@@ -6,6 +6,7 @@
 | settled | an outcome was written | queue, stage, key, move, code, attempt, seconds; at: the line that raised |
 | lost | an outcome was refused, because the lease was gone | queue, stage, key, move |
 | overdue | a slot waits for a thread that is past its time-out | queue, stage, threads, slots |
+| refused | the table does not let a row be claimed; claims step over it | queue, stage, key, reason |
 | stuck | the table refuses the move itself | queue, stage, key, reason |
 | rescued | rows of dead workers were given back | queue, stage, rows, buried |
 | unrescued | the table lets rows of dead workers neither go back nor die | queue, stage, rows |
@@ -86,6 +87,10 @@ class Events:
     def overdue(self, queue: str, stage: str, slots: int, threads: int) -> None:
         """So many of the slots wait for threads; when all of them do, nothing is claimed any more."""
         self.emit(logging.WARNING, "overdue", queue=queue, stage=stage, threads=threads, slots=slots)
+
+    def refused(self, queue: str, stage: str, key: str, reason: str) -> None:
+        """Said once per row; it is tried again now and then."""
+        self.emit(logging.WARNING, "refused", queue=queue, stage=stage, key=key, reason=reason)
 
     def stuck(self, verdict: Verdict, reason: str) -> None:
         self.emit(logging.ERROR, "stuck", **self._of(verdict), reason=reason)

@@ -1,4 +1,4 @@
-"""Reads of what the engine keeps beside the rows."""
+"""What the engine keeps of rows beside them: who failed, and where."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,12 @@ from sqlalchemy import Connection
 
 from rowmill.model.lease import Lease
 from rowmill.model.queue import Queue
+from rowmill.model.words import Step
+from rowmill.store.moment import moment
 from rowmill.store.schema import own_tables
+
+CLAIM_REFUSED = "claim_refused"
+"""The code of a row that the table did not let be claimed. It never began."""
 
 
 def crashed_keys(connection: Connection, queue: Queue[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
@@ -17,7 +22,7 @@ def crashed_keys(connection: Connection, queue: Queue[Any], leases: Sequence[Lea
     attempt = own_tables(connection.dialect.name).attempt
     rows = connection.execute(
         sa.select(attempt.c.key, attempt.c.stage, attempt.c.code)
-        .where(attempt.c.queue == queue.name, attempt.c.key.in_(list(by_text)))
+        .where(attempt.c.queue == queue.name, attempt.c.key.in_(list(by_text)), attempt.c.code != CLAIM_REFUSED)
         .order_by(attempt.c.id)
     )
     last = {row.key: row for row in rows}
@@ -35,3 +40,27 @@ def last_failed_stages(connection: Connection, queue: Queue[Any], keys: Sequence
         .order_by(attempt.c.id)
     )
     return {row.key: row.stage for row in rows}
+
+
+# served by: the history's index on (queue, key, id)
+def refused_keys(connection: Connection, queue: Queue[Any], keys: Sequence[str]) -> list[str]:
+    """Those whose last note is that the table did not let them be claimed."""
+    attempt = own_tables(connection.dialect.name).attempt
+    rows = connection.execute(
+        sa.select(attempt.c.key, attempt.c.code)
+        .where(attempt.c.queue == queue.name, attempt.c.key.in_(list(keys)))
+        .order_by(attempt.c.id)
+    )
+    last = {row.key: row.code for row in rows}
+    return [key for key in keys if last.get(key) == CLAIM_REFUSED]
+
+
+def note_refused(
+    connection: Connection, queue: Queue[Any], step: Step, worker: int, refused: Sequence[tuple[str, str]]
+) -> None:
+    """Keep that the table did not let these rows be claimed: by the text of the key, each with the reason."""
+    own, about = own_tables(connection.dialect.name), {"queue": queue.name, "stage": step.name, "worker": worker}
+    connection.execute(
+        sa.insert(own.attempt).values(ended_at=moment(connection.dialect.name)),
+        [about | {"key": key, "attempt": 0, "code": CLAIM_REFUSED, "message": reason} for key, reason in refused],
+    )

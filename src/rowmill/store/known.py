@@ -17,9 +17,12 @@ from rowmill.model.lease import Lease
 from rowmill.model.words import Step
 from rowmill.store import postgres_sql as sql
 from rowmill.store.flush import Flush
+from rowmill.store.keys import Key
+from rowmill.store.order_sql import Finder
 from rowmill.store.postgres_terms import PostgresTerms, is_text
+from rowmill.store.refusals import Refused
 from rowmill.store.rows import RowLoader
-from rowmill.store.terms import Terms, bare
+from rowmill.store.terms import bare
 from rowmill.store.watermark import Position, Shape, Watermark
 
 
@@ -30,6 +33,7 @@ class Known:
         self.terms = terms
         self.load = RowLoader(terms)
         self.marks: dict[str, Watermark] = {}
+        self.refusals: dict[str, Refused] = {}
         self.statements: dict[tuple[Any, ...], str] = {}
         queue = terms.queue
         self.key_as_itself = [travels_as_itself(terms, column) for column in queue.key]
@@ -61,10 +65,16 @@ class Known:
         level = None if self.level_name is None else (record[self.level_name] or 0)
         return level, record[self.available_name], tuple(record[name] for name in self.sequence_names)
 
-    def claim_statement(self, step: Step, shape: Shape) -> str:
-        wanted = ("claim", step.name, shape)
+    def refused(self, step: Step) -> Refused:
+        found = self.refusals.get(step.name)
+        if found is None:
+            found = self.refusals[step.name] = Refused()
+        return found
+
+    def claim_statement(self, step: Step, shape: Shape, left_out: int = 0) -> str:
+        wanted = ("claim", step.name, shape, left_out)
         if wanted not in self.statements:
-            self.statements[wanted] = sql.claim(self.terms, step, shape)
+            self.statements[wanted] = sql.claim(self.terms, step, shape, left_out)
         return self.statements[wanted]
 
     def settle_statement(self, flush: Flush) -> str:
@@ -73,10 +83,10 @@ class Known:
             self.statements[wanted] = sql.settle(self.terms, flush.step, flush.move, flush.columns)
         return self.statements[wanted]
 
-    def in_order_statement(self, step: Step, find: Callable[[Terms, Step, str], str]) -> str:
-        wanted = ("claim in order", step.name, find.__name__)
+    def in_order_statement(self, step: Step, find: Finder, left_out: int) -> str:
+        wanted = ("claim in order", step.name, find.__name__, left_out)
         if wanted not in self.statements:
-            self.statements[wanted] = sql.claim_in_order(self.terms, step, find(self.terms, step, "$2"))
+            self.statements[wanted] = sql.claim_in_order(self.terms, step, find, left_out)
         return self.statements[wanted]
 
     @cached_property
@@ -93,6 +103,11 @@ class Known:
             if as_itself
             else [as_text(lease.record[place]) for lease in leases]
             for (place, _), as_itself in zip(self.load.key_places, self.key_as_itself, strict=True)
+        ]
+
+    def raw_key_arrays(self, keys: Sequence[Key]) -> list[list[Any]]:
+        return [
+            [key[n] if as_itself else as_text(key[n]) for key in keys] for n, as_itself in enumerate(self.key_as_itself)
         ]
 
     def settle_arguments(self, flush: Flush) -> list[list[Any]]:

@@ -24,6 +24,7 @@ from rowmill.store.history import last_failed_stages
 from rowmill.store.keys import Key
 from rowmill.store.lexicon import Lexicon
 from rowmill.store.port import Store
+from rowmill.store.refusals import is_of_a_row
 from rowmill.store.rows import RowLoader
 from rowmill.store.targets import Condition, cancellable, prunable, requeueable
 from rowmill.store.terms import Terms
@@ -188,8 +189,7 @@ def _change(
 
 def _is_of_the_row(error: DBAPIError) -> bool:
     """Is it about what is in a row, as opposed to rights, names or the server, which are the same for all of them?"""
-    state = str(getattr(error.orig, "sqlstate", None) or "")
-    return isinstance(error, (IntegrityError, DataError)) or state.startswith(("22", "23", "P0"))
+    return isinstance(error, (IntegrityError, DataError)) or is_of_a_row(getattr(error.orig, "sqlstate", None))
 
 
 def _by_stage(

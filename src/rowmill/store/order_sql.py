@@ -44,12 +44,7 @@ def oldest_free(terms: Terms, step: Step, limit: str) -> str:
         for place, available in enumerate((f"{terms.available_at} IS NULL", terms.due))
     )
     keys = ", ".join(f"rowmill_candidate.{key} AS {key}" for key in terms.keys)
-    this = ", ".join(f"rowmill_candidate.{key}" for key in terms.keys)
-    head = _head(terms, f"rowmill_candidate.{per}", ", ".join(terms.keys))
-    return (
-        f"SELECT {keys} FROM ({candidates}) AS rowmill_candidate "
-        f"WHERE rowmill_candidate.{per} IS NULL OR ({this}) = {head} LIMIT {limit}"
-    )
+    return f"SELECT {keys} FROM ({candidates}) AS rowmill_candidate WHERE {_is_free(terms)} LIMIT {limit}"
 
 
 # served by: the in-order index, two descents per key
@@ -68,6 +63,22 @@ def free_heads(terms: Terms, step: Step, limit: str) -> str:
         f"SELECT {', '.join(terms.keys)} FROM (SELECT {heads} FROM rowmill_every WHERE p IS NOT NULL) AS head "
         f"WHERE {terms.keys[0]} IS NOT NULL LIMIT {limit}"
     )
+
+
+def _is_free(terms: Terms) -> str:
+    """Is rowmill_candidate the first unfinished row of its key, or has it none?"""
+    per, this = _per(terms), ", ".join(f"rowmill_candidate.{key}" for key in terms.keys)
+    head = _head(terms, f"rowmill_candidate.{per}", ", ".join(terms.keys))
+    return f"rowmill_candidate.{per} IS NULL OR ({this}) = {head}"
+
+
+def can_be_claimed(terms: Terms, step: Step) -> str:
+    """Would a claim take rowmill_candidate, a row that is looked up by its key? In a form from which a planner proves
+    nothing: it might walk a whole partial index instead of the key's."""
+    state = terms.is_in(step.claimable, "rowmill_candidate.")
+    available = f"rowmill_candidate.{terms.available_at} IS NULL OR rowmill_candidate.{terms.due}"
+    claimable = f"coalesce({state} AND ({available}), false)"
+    return claimable if terms.queue.per is None else f"{claimable} AND ({_is_free(terms)})"
 
 
 def _head(terms: Terms, of: str, wanted: str) -> str:

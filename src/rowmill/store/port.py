@@ -22,6 +22,9 @@ CONNECTIONS = 15
 Condemned = Callable[[str, str, str, int, str], None]
 """Called with the queue, the stage, the key, the attempt and the code."""
 
+Heard = Callable[[str, str, str, str], None]
+"""Called with the queue, the stage, the key and the reason."""
+
 
 class Disconnected(RowmillError):
     """The connection broke under a statement. Whether it was carried out is not known."""
@@ -49,6 +52,8 @@ class Store(Protocol):
     dialect: Dialect
     on_condemned: Condemned
     """Hears of rows that a claim had to bury, because the driver can't read them."""
+    on_refused: Heard
+    """Hears of rows that claims step over, because the table does not let them be claimed."""
 
     @property
     def sync_engine(self) -> Engine:
@@ -64,7 +69,7 @@ class Store(Protocol):
         """Take up to `limit` rows, in the queue's order, under a lease of their own."""
 
     def forget(self, queue: Queue[Any]) -> None:
-        """Drop what is remembered of positions in this queue: the next claim looks at everything."""
+        """Drop what is remembered of this queue's rows: the next claim looks at everything, refused rows too."""
 
     async def settle(self, verdicts: Sequence[Verdict]) -> Settled:
         """Write outcomes, each only where its lease still holds. Survives a lost connection: it is carried out once."""

@@ -20,7 +20,7 @@ from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
 from rowmill.model.queue import Queue
 from rowmill.model.words import Step
-from rowmill.store import dsn, postgres_claims, raw_sql, rights
+from rowmill.store import dsn, postgres_claims, postgres_renewals, raw_sql, rights
 from rowmill.store import postgres_sql as sql
 from rowmill.store.flush import Flush, flushes
 from rowmill.store.history import crashed_keys
@@ -28,10 +28,11 @@ from rowmill.store.known import Known
 from rowmill.store.line import BROKEN, Line, reason, refused_values
 from rowmill.store.listener import Listener
 from rowmill.store.loading import Run
-from rowmill.store.port import CONNECTIONS, Condemned, Disconnected, Settled
+from rowmill.store.port import CONNECTIONS, Condemned, Disconnected, Heard, Settled
 from rowmill.store.postgres_engines import async_engine, sync_engine
 from rowmill.store.postgres_terms import PostgresTerms
 from rowmill.store.presence import claim_refused
+from rowmill.store.refusals import tell
 from rowmill.store.schema import SCHEMA
 
 T = TypeVar("T")
@@ -67,6 +68,7 @@ class PostgresStore:
         self._unanswered: dict[int, tuple[Queue[Any], Step, float]] = {}
         self._closing = False
         self.on_condemned: Condemned = lambda *_: None
+        self.on_refused: Heard = lambda *_: None
 
     def _connections(self) -> None:
         """New ones each time we open: what waits for a loop belongs to that loop for ever."""
@@ -120,6 +122,8 @@ class PostgresStore:
     def forget(self, queue: Queue[Any]) -> None:
         for mark in self.known(queue).marks.values():
             mark.drop()
+        for refused in self.known(queue).refusals.values():
+            refused.hurry()
 
     async def claim(self, queue: Queue[Any], step: Step, limit: int) -> list[Lease[Any]]:
         await self._give_back_unanswered()
@@ -127,25 +131,31 @@ class PostgresStore:
         token = self._next_token()
         try:
             records = await postgres_claims.claim(self.claims, known, step, token, limit)
+            if known.refused(step).unheard:
+                await tell(self, queue, step, known.refused(step))
         except postgres_claims.UNREADABLE:
             records = await postgres_claims.read_one_by_one(
                 self.claims, known, step, token, self.worker, self.on_condemned
             )
-        except asyncpg.PostgresError as error:
-            await self._check_rights(error, known.terms)
-            raise claim_refused(known.terms, step, refused_values(error)) from error
-        except BaseException:
+        except BaseException as error:
             # Only now: a claim that another stage has under way is not an unanswered one.
             self._unanswered[token] = (queue, step, time.monotonic() + LATE_SECONDS)
+            if isinstance(error, asyncpg.PostgresError):
+                await self._check_rights(error, known.terms)
+                raise claim_refused(known.terms, step, refused_values(error)) from error
             raise
         return known.leases(step, token, records)
 
     async def _give_back_unanswered(self) -> None:
         """A claim whose answer was lost may have taken rows: nobody works on them, so they go back at once. The
-        server may be at it still when we are back: so we look for them more than once."""
+        server may be at it still when we are back: so we look for them more than once. If the table refuses to have
+        one of them back, they come back by their leases."""
         for token, (queue, step, late) in list(self._unanswered.items()):
-            found = await self.claims.fetch(sql.disclaim(self.terms(queue), step), token)
-            if found or time.monotonic() > late:
+            try:
+                done = bool(await self.claims.fetch(sql.disclaim(self.terms(queue), step), token))
+            except asyncpg.PostgresError:
+                done = True
+            if done or time.monotonic() > late:
                 self._unanswered.pop(token, None)
 
     def _next_token(self) -> int:
@@ -225,16 +235,10 @@ class PostgresStore:
         by_lease: dict[tuple[str, float], list[Lease[Any]]] = {}
         for lease in leases:
             by_lease.setdefault((lease.queue.name, lease.step.lease), []).append(lease)
-        for (_, seconds), group in by_lease.items():
+        for group in by_lease.values():
             known = self.known(group[0].queue)
             group.sort(key=lambda lease: known.place(lease.record))
-            tokens = [lease.token for lease in group]
-            keys = known.key_arrays(group)
-            rows = await self.renewals.fetch(known.renew_statement, seconds, tokens, *keys)
-            held = {row[0] for row in rows}
-            if len(held) < len(group):
-                held |= {row[0] for row in await self.renewals.fetch(known.holds_statement, tokens, *keys)}
-            lost += [lease for place, lease in enumerate(group, start=1) if place not in held]
+            lost += await postgres_renewals.renew(self.renewals, known, group)
         return lost
 
     async def crashed(self, queue: Queue[Any], leases: Sequence[Lease[Any]]) -> set[Any]:

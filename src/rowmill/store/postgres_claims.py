@@ -1,18 +1,25 @@
 """Claims on PostgreSQL: which rows are taken, and in what order.
 
 A claim goes on from where the last one left off; in a queue that keeps order per key, it begins with the oldest.
+Rows that the table refuses to let go are stepped over.
 """
 
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any
+
+import asyncpg
 
 from rowmill.model.words import Step
 from rowmill.store import order_sql
 from rowmill.store import postgres_sql as sql
+from rowmill.store.keys import Key
 from rowmill.store.known import Known
-from rowmill.store.line import Line
+from rowmill.store.line import Line, refused_values
 from rowmill.store.port import Condemned
+from rowmill.store.refusals import Refusal, Take, is_of_a_row
 
 PLACE = itemgetter(-2)
 """Where a record of `postgres_sql.claim` stood in the claim."""
@@ -22,6 +29,11 @@ UNREADABLE = (ValueError, ArithmeticError)
 
 async def claim(line: Line, known: Known, step: Step, token: int, limit: int) -> list[Any]:
     """Take up to `limit` rows under this token."""
+    refused = known.refused(step)
+    if refused and refused.due(now := time.monotonic()):
+        mended = await refused.try_again(limit, _taker(line, known, step, token), now)
+        if mended:
+            return mended
     if known.terms.queue.per is None:
         return await _claim_onward(line, known, step, token, limit)
     return await _claim_in_order(line, known, step, token, limit)
@@ -38,7 +50,7 @@ async def _claim_onward(line: Line, known: Known, step: Step, token: int, limit:
 
 
 async def _claim_lanes(line: Line, known: Known, step: Step, token: int, limit: int) -> list[Any]:
-    mark, now = known.mark(step), time.monotonic()
+    mark, refused, now = known.mark(step), known.refused(step), time.monotonic()
     from_the_start = mark.expired(now)
     if from_the_start:
         levels: list[Any] = [None]
@@ -47,8 +59,13 @@ async def _claim_lanes(line: Line, known: Known, step: Step, token: int, limit: 
         mark.start(levels, now)
     if not mark.lanes:
         return []
-    statement = known.claim_statement(step, mark.shape)
-    records = await line.fetch(statement, token, limit, step.lease, *mark.arguments())
+    shape, marks = mark.shape, mark.arguments()
+    statement = known.claim_statement(step, shape, len(refused))
+    try:
+        records = await line.fetch(statement, token, limit, step.lease, *refused.parts, *marks)
+    except asyncpg.PostgresError as error:
+        mark.drop()
+        return await _step_over(error, line, known, step, token, limit, partial(sql.pick, shape=shape), marks)
     if from_the_start:
         mark.looked(time.monotonic() - now)
     records.sort(key=PLACE)
@@ -62,11 +79,53 @@ async def _claim_lanes(line: Line, known: Known, step: Step, token: int, limit: 
 async def _claim_in_order(line: Line, known: Known, step: Step, token: int, limit: int) -> list[Any]:
     """The oldest first; where the oldest are all held back by others of their key, every key's head."""
     records: list[Any] = []
+    refused = known.refused(step)
     for find in order_sql.finders(known.terms):
-        if len(records) < limit:
-            statement = known.in_order_statement(step, find)
-            records += await line.fetch(statement, token, limit - len(records), step.lease)
+        most = limit - len(records)
+        if most:
+            statement = known.in_order_statement(step, find, len(refused))
+            try:
+                records += await line.fetch(statement, token, most, step.lease, *refused.parts)
+            except asyncpg.PostgresError as error:
+                pick = partial(sql.pick_in_order, find=find)
+                records += await _step_over(error, line, known, step, token, most, pick)
     return records
+
+
+async def _step_over(
+    error: asyncpg.PostgresError, line: Line, known: Known, step: Step, token: int, limit: int,
+    statement: Callable[..., str], marks: Sequence[Any] = (),
+) -> list[Any]:  # fmt: skip
+    """A claim failed: if for a row that the table refuses, claim without it. The statement finds the rows."""
+    refused = known.refused(step)
+    if refused.full() or not is_of_a_row(error.sqlstate):
+        raise error
+    records: list[Any] = []
+
+    async def pick(most: int) -> list[Key]:
+        text = statement(known.terms, step, left_out=len(refused))
+        found = await line.fetch(text, token, most, step.lease, *refused.parts, *marks)
+        return [tuple(record)[: len(known.terms.keys)] for record in found]
+
+    await refused.step_over(limit, pick, _taker(line, known, step, token), time.monotonic(), records)
+    if refused.full() and not records:
+        raise error
+    return records
+
+
+def _taker(line: Line, known: Known, step: Step, token: int) -> Take:
+    statement = sql.claim_these(known.terms, step)
+
+    async def take(keys: Sequence[Key]) -> list[Any]:
+        try:
+            records = await line.fetch(statement, token, len(keys), step.lease, *known.raw_key_arrays(keys))
+        except asyncpg.PostgresError as error:
+            if not is_of_a_row(error.sqlstate):
+                raise
+            raise Refusal(refused_values(error)) from error
+        return sorted(records, key=PLACE)
+
+    return take
 
 
 async def read_one_by_one(

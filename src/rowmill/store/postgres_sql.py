@@ -2,6 +2,7 @@
 
 from rowmill.model.lifecycle import CLAIM, DIE, RELEASE, Move
 from rowmill.model.words import Step
+from rowmill.store.order_sql import Finder, can_be_claimed
 from rowmill.store.postgres_terms import NOW, PostgresTerms
 from rowmill.store.schema import SCHEMA
 from rowmill.store.terms import set_clause
@@ -9,18 +10,30 @@ from rowmill.store.watermark import Shape, Stretch
 
 
 # served by: the stage's ready index, (priority, available_at, order columns, key) WHERE state IN (claimable)
-def claim(terms: PostgresTerms, step: Step, shape: Shape) -> str:
-    """Take up to $2 rows. $1 token, $3 seconds of lease; then per lane its priority and its watermark.
+def claim(terms: PostgresTerms, step: Step, shape: Shape, left_out: int = 0) -> str:
+    """Take up to $2 rows. $1 token, $3 seconds of lease; then the keys that are left out; then per lane its priority
+    and its watermark.
 
-    A lane is one stretch of the index: the rows of one priority that are available at once (NULL) or from a
-    time. Each starts at its watermark, so that it does not walk over the dead entries that earlier claims
-    left behind.
     The sub-query is an array, which is made once: a joined one may be run again and claim more than its limit.
     """
-    place = 4
+    return _claim_of(terms, step, _lanes(terms, step, shape, left_out, picked(terms)))
+
+
+# served by: as the claim
+def pick(terms: PostgresTerms, step: Step, shape: Shape, left_out: int) -> str:
+    """The keys of the rows that the claim would take, with its parameters."""
+    return _pick_of(_lanes(terms, step, shape, left_out, ", ".join(terms.keys)))
+
+
+def _lanes(terms: PostgresTerms, step: Step, shape: Shape, left_out: int, wanted: str) -> str:
+    """A lane is one stretch of the index: the rows of one priority that are available at once (NULL) or from a
+    time. Each starts at its watermark, so that it does not walk over the dead entries that earlier claims
+    left behind."""
+    place = 4 + left_out * len(terms.keys)
     branches = []
     for stretch, marked in shape:
         conditions, position = terms.stretch(step, stretch, place)
+        conditions += terms.but_for(left_out, first=4)
         if terms.priority is not None and stretch is not Stretch.WHOLE:
             place += 1
         if marked:
@@ -28,27 +41,62 @@ def claim(terms: PostgresTerms, step: Step, shape: Shape) -> str:
             conditions.append(f"({', '.join(position)}) > ({marks})")
             place += len(position)
         branches.append(
-            f"SELECT {picked(terms)} FROM (SELECT {', '.join(terms.keys)} FROM {terms.table} "
+            f"SELECT {wanted} FROM (SELECT {', '.join(terms.keys)} FROM {terms.table} "
             f"WHERE {' AND '.join(conditions)} ORDER BY {terms.order} LIMIT $2 {terms.lock} SKIP LOCKED) AS lane"
         )
-    return _claim_of(terms, step, " UNION ALL ".join(branches))
+    return " UNION ALL ".join(branches)
 
 
 # served by: see `order_sql`, which finds the rows
-def claim_in_order(terms: PostgresTerms, step: Step, free: str) -> str:
-    """Take up to $2 rows out of the free ones of a queue that keeps order per key. That they can be claimed is
-    asked again of the locked row: it may have failed, and been sent to wait, since it was found."""
+def claim_in_order(terms: PostgresTerms, step: Step, find: Finder, left_out: int = 0) -> str:
+    """Take up to $2 rows out of the free ones of a queue that keeps order per key; parameters as of `claim`."""
+    return _claim_of(terms, step, _free(terms, step, find, left_out, picked(terms)))
+
+
+# served by: as the claim
+def pick_in_order(terms: PostgresTerms, step: Step, find: Finder, left_out: int) -> str:
+    """The keys of the rows that the claim would take, with its parameters."""
+    return _pick_of(_free(terms, step, find, left_out, ", ".join(terms.keys)))
+
+
+def _free(terms: PostgresTerms, step: Step, find: Finder, left_out: int, wanted: str) -> str:
+    """Free rows, locked. That they can be claimed is asked again of the locked row: it may have failed, and been sent
+    to wait, since it was found. Rows that are left out hold back those behind them: they must be found too."""
+    free = find(terms, step, f"$2::bigint + {left_out}" if left_out else "$2")
     available = f"(held.{terms.available_at} IS NULL OR held.{terms.due})"
     # In a form from which the planner proves nothing: it might walk a whole partial index instead of the key's.
     claimable = f"coalesce({terms.is_in(step.claimable, 'held.')} AND {available}, false)"
+    conditions = " AND ".join([claimable, *terms.but_for(left_out, 4, "held.")])
     same = " AND ".join(f"held.{key} = {one_of(f'free.{key}')}" for key in terms.keys)
     keys = ", ".join(f"held.{key}" for key in terms.keys)
+    return (
+        f"SELECT {wanted} FROM (SELECT {keys} FROM ({free}) AS free JOIN {terms.table} AS held ON {same} "
+        f"WHERE {conditions} LIMIT $2 {terms.lock} OF held SKIP LOCKED) AS lane"
+    )
+
+
+# served by: the primary key
+def claim_these(terms: PostgresTerms, step: Step) -> str:
+    """Take those of the given rows that a claim would take. $1 token, $2 how many they are, $3 seconds of lease; then
+    the parts of the key."""
+    columns = list(enumerate(terms.queue.key))
+    these = given([(f"g_k{n}", terms.type_of(column)) for n, column in columns], first=4)
+    same = " AND ".join(
+        f"rowmill_candidate.{terms.name(column)} = {one_of(f'g_k{n}::{terms.key_type(column)}')}"
+        for n, column in columns
+    )
+    keys = ", ".join(f"rowmill_candidate.{key}" for key in terms.keys)
     return _claim_of(
         terms,
         step,
-        f"SELECT {picked(terms)} FROM (SELECT {keys} FROM ({free}) AS free JOIN {terms.table} AS held ON {same} "
-        f"WHERE {claimable} LIMIT $2 {terms.lock} OF held SKIP LOCKED) AS lane",
+        f"SELECT {picked(terms)} FROM (SELECT {keys} FROM {these} JOIN {terms.table} AS rowmill_candidate ON {same} "
+        f"WHERE {can_be_claimed(terms, step)} ORDER BY g_place {terms.lock} OF rowmill_candidate SKIP LOCKED) AS lane",
     )
+
+
+def _pick_of(picks: str) -> str:
+    """Every parameter of the claim is named, so that both take the same ones."""
+    return f"SELECT pick.*, $1::bigint, $3::float8 FROM ({picks}) AS pick LIMIT $2"
 
 
 def picked(terms: PostgresTerms) -> str:

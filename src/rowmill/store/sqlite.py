@@ -22,8 +22,9 @@ from rowmill.store.data_version import DataVersion
 from rowmill.store.flush import flushes
 from rowmill.store.history import crashed_keys
 from rowmill.store.loading import Run
-from rowmill.store.port import Condemned, Disconnected, Settled
+from rowmill.store.port import Condemned, Disconnected, Heard, Settled
 from rowmill.store.presence import claim_refused
+from rowmill.store.refusals import tell
 from rowmill.store.rows import read_text
 from rowmill.store.sqlite_errors import RolledBack, connection_problem, refused_values
 from rowmill.store.sqlite_known import SqliteKnown
@@ -53,6 +54,7 @@ class SqliteStore:
         self._flush_number = leases_of.first_claim()  # its receipts bear the worker's number too
         self._known: dict[str, SqliteKnown] = {}
         self.on_condemned: Condemned = lambda *_: None
+        self.on_refused: Heard = lambda *_: None
 
     @cached_property
     def sync_engine(self) -> Engine:
@@ -88,18 +90,16 @@ class SqliteStore:
         return self.known(queue).terms
 
     def forget(self, queue: Queue[Any]) -> None:
-        """Nothing is remembered here."""
+        for refused in self.known(queue).refusals.values():
+            refused.hurry()
 
     async def claim(self, queue: Queue[Any], step: Step, limit: int) -> list[Lease[Any]]:
         known = self.known(queue)
         self._claim_number += 1
         token = leases_of.token(self.worker, self._claim_number)
 
-        def work(connection: sqlite3.Connection) -> list[Any]:
-            return sqlite_claims.claim(connection, known, step, token, limit)
-
         try:
-            records = await self.writer.write(work)
+            records = await sqlite_claims.claim_around(self.writer, known, step, token, limit)
         except sqlite3.DatabaseError as error:
             if str(error).startswith("no such index"):
                 known.statements.clear()  # it was there when they were made
@@ -109,7 +109,9 @@ class SqliteStore:
             # One bad text fails the whole answer. Read by ourselves, which costs time, it fails its row alone.
             assert self.writer.connection is not None
             self.writer.connection.text_factory = read_text
-            records = await self.writer.write(work)
+            records = await sqlite_claims.claim_around(self.writer, known, step, token, limit)
+        if known.refused(step).unheard:
+            await tell(self, queue, step, known.refused(step))
         load, now = known.load, datetime.now(UTC)
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)  # as SQLite's own clock has it
         return [
@@ -166,7 +168,12 @@ class SqliteStore:
                     lost.append(lease)
             return lost
 
-        return await self.writer.write(work)
+        try:
+            return await self.writer.write(work)
+        except sqlite3.IntegrityError:
+            # The table refuses to have one of them renewed: it is not lost yet, and keeps no other.
+            half = len(leases) // 2
+            return await self.renew(leases[:half]) + await self.renew(leases[half:]) if half else []
 
     async def crashed(self, queue: Queue[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
         return await self.run(lambda connection: crashed_keys(connection, queue, leases), write=False)

@@ -1,42 +1,100 @@
 """Claims on SQLite: which rows are taken, and in what order. They run in a write transaction, on its thread."""
 
 import sqlite3
+from collections.abc import Sequence
+from time import monotonic
 from typing import Any
 
 from rowmill.model.words import Step
 from rowmill.store import order_sql
+from rowmill.store.keys import Key
+from rowmill.store.port import Disconnected
+from rowmill.store.refusals import Pick, Refusal, Take
+from rowmill.store.sqlite_errors import refused_values
 from rowmill.store.sqlite_known import SqliteKnown
+from rowmill.store.sqlite_writer import Writer
 from rowmill.store.watermark import MAX_LEVELS, STRETCHES, Stretch
 
 
-def claim(connection: sqlite3.Connection, known: SqliteKnown, step: Step, token: int, limit: int) -> list[Any]:
-    """Take up to `limit` rows under this token."""
+def claim(
+    connection: sqlite3.Connection, known: SqliteKnown, step: Step, token: int, limit: int, *, pick: bool = False
+) -> list[Any]:
+    """Take up to `limit` rows under this token; with `pick`, only answer the keys of the rows that this would take."""
     if known.terms.queue.per is not None:
-        return _claim_in_order(connection, known, step, token, limit)
+        return _claim_in_order(connection, known, step, token, limit, pick)
     records: list[Any] = []
-    in_sequence = known.in_sequence
+    refused, in_sequence = known.refused(step), known.in_sequence
     for stretch, level in _lanes(connection, known, step):
-        statement = known.claim_statement(connection, step, stretch)
-        given: list[Any] = [token, limit - len(records), step.lease]
+        statement = known.claim_statement(connection, step, stretch, len(refused), pick=pick)
+        given: list[Any] = [token, limit - len(records), step.lease, *refused.parts]
         if known.terms.priority is not None and stretch is not Stretch.WHOLE:
             given.append(level)
         taken = connection.execute(statement, given).fetchall()
-        records += in_sequence(taken)
+        records += taken if pick else in_sequence(taken)
         if len(records) >= limit:
             break
     return records
 
 
 def _claim_in_order(
-    connection: sqlite3.Connection, known: SqliteKnown, step: Step, token: int, limit: int
+    connection: sqlite3.Connection, known: SqliteKnown, step: Step, token: int, limit: int, pick: bool
 ) -> list[Any]:
     """The oldest first; where the oldest are all held back by others of their key, every key's head."""
     records: list[Any] = []
+    refused = known.refused(step)
     for find in order_sql.finders(known.terms):
-        statement = known.in_order_statement(connection, step, find)
+        statement = known.in_order_statement(connection, step, find, len(refused), pick=pick)
         if len(records) < limit:
-            records += connection.execute(statement, (token, limit - len(records), step.lease)).fetchall()
+            given = (token, limit - len(records), step.lease, *refused.parts)
+            records += connection.execute(statement, given).fetchall()
+            if pick and records:
+                break  # nothing was taken: the next way would find the same rows again
     return records
+
+
+async def claim_around(writer: Writer, known: SqliteKnown, step: Step, token: int, limit: int) -> list[Any]:
+    """Take rows, and step over those that the table refuses to let go. Each try is a transaction of its own: a
+    trigger may undo the one that it is in."""
+    refused, take, records = known.refused(step), _taker(writer, known, step, token), list[Any]()
+    if refused.due(now := monotonic()):
+        records = await refused.try_again(limit, take, now)
+        if records:
+            return records
+    try:
+        return await writer.write(lambda connection: claim(connection, known, step, token, limit))
+    except sqlite3.IntegrityError:
+        if refused.full():
+            raise
+        try:
+            await refused.step_over(limit, _picker(writer, known, step, token), take, now, records)
+        except Disconnected:
+            if not records:
+                raise
+        if refused.full() and not records:
+            raise
+    return records
+
+
+def _picker(writer: Writer, known: SqliteKnown, step: Step, token: int) -> Pick:
+    async def pick(limit: int) -> list[Key]:
+        found = await writer.write(lambda connection: claim(connection, known, step, token, limit, pick=True))
+        return [record[: len(known.terms.keys)] for record in found]
+
+    return pick
+
+
+def _taker(writer: Writer, known: SqliteKnown, step: Step, token: int) -> Take:
+    async def take(keys: Sequence[Key]) -> list[Any]:
+        def work(connection: sqlite3.Connection) -> list[Any]:
+            statement = known.claim_this_statement(connection, step)
+            return [record for key in keys for record in connection.execute(statement, (token, 1, step.lease, *key))]
+
+        try:
+            return await writer.write(work)
+        except sqlite3.IntegrityError as error:
+            raise Refusal(refused_values(error)) from error
+
+    return take
 
 
 def _lanes(connection: sqlite3.Connection, known: SqliteKnown, step: Step) -> list[tuple[Stretch, Any]]:

@@ -14,10 +14,11 @@ from rowmill.store import sqlite_sql as sql
 from rowmill.store.flush import Flush
 from rowmill.store.index_facts import bare_name, is_as_wanted
 from rowmill.store.indexes import QueueIndex
+from rowmill.store.order_sql import Finder
+from rowmill.store.refusals import Refused
 from rowmill.store.rows import RowLoader
 from rowmill.store.sqlite_sequence import in_sequence
 from rowmill.store.sqlite_sql import SqliteTerms
-from rowmill.store.terms import Terms
 from rowmill.store.watermark import Stretch
 
 
@@ -28,20 +29,40 @@ class SqliteKnown:
         self.terms = terms
         self.load = RowLoader(terms)
         self.in_sequence = in_sequence(terms.queue)
+        self.refusals: dict[str, Refused] = {}
         self.statements: dict[tuple[Any, ...], str] = {}
         self._binders: dict[str, Callable[[Any], Any] | None] = {}
 
-    def claim_statement(self, connection: sqlite3.Connection, step: Step, stretch: Stretch) -> str:
-        wanted = ("claim", step.name, stretch)
-        return self._by_index(connection, wanted, step, lambda: sql.claim(self.terms, step, stretch))
+    def refused(self, step: Step) -> Refused:
+        found = self.refusals.get(step.name)
+        if found is None:
+            found = self.refusals[step.name] = Refused()
+        return found
+
+    def claim_statement(
+        self, connection: sqlite3.Connection, step: Step, stretch: Stretch, left_out: int, *, pick: bool = False
+    ) -> str:
+        """Takes the rows, or only finds them."""
+
+        def make() -> str:
+            rows = sql.ready(self.terms, step, stretch, left_out)
+            return sql.pick_of(rows) if pick else sql.claim_of(self.terms, step, rows)
+
+        return self._by_index(connection, ("claim", step.name, stretch, left_out, pick), step, make)
 
     def in_order_statement(
-        self, connection: sqlite3.Connection, step: Step, find: Callable[[Terms, Step, str], str]
+        self, connection: sqlite3.Connection, step: Step, find: Finder, left_out: int, *, pick: bool = False
     ) -> str:
-        wanted = ("claim", step.name, find.__name__)
-        return self._by_index(
-            connection, wanted, step, lambda: sql.claim_of(self.terms, step, find(self.terms, step, "?2"))
-        )
+        """Takes the rows, or only finds them."""
+
+        def make() -> str:
+            rows = sql.free(self.terms, step, find, left_out)
+            return sql.pick_of(rows) if pick else sql.claim_of(self.terms, step, rows)
+
+        return self._by_index(connection, ("claim", step.name, find.__name__, left_out, pick), step, make)
+
+    def claim_this_statement(self, connection: sqlite3.Connection, step: Step) -> str:
+        return self._by_index(connection, ("claim this", step.name), step, lambda: sql.claim_this(self.terms, step))
 
     def priorities_statement(self, connection: sqlite3.Connection, step: Step) -> str:
         wanted = ("priorities", step.name)

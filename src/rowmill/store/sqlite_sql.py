@@ -13,6 +13,7 @@ from sqlalchemy import Column
 from rowmill.model.lifecycle import CLAIM, Move
 from rowmill.model.words import Step
 from rowmill.store.indexes import IN_ORDER, QueueIndex, queue_indexes, ready_index
+from rowmill.store.order_sql import Finder, can_be_claimed
 from rowmill.store.terms import Terms, bare, set_clause
 from rowmill.store.watermark import Stretch
 
@@ -53,18 +54,48 @@ class SqliteTerms(Terms):
 
 
 # served by: the stage's ready index, (priority, available_at, order columns, key) WHERE state IN (claimable)
-def claim(terms: Terms, step: Step, stretch: Stretch) -> str:
-    """Take up to ?2 rows of one stretch. ?1 token, ?3 seconds of lease, ?4 the priority if there is one."""
-    conditions, position = terms.stretch(step, stretch, 4)
+def claim(terms: Terms, step: Step, stretch: Stretch, left_out: int = 0) -> str:
+    """Take up to ?2 rows of one stretch. ?1 token, ?3 seconds of lease; then the keys that are left out; then the
+    priority if there is one."""
+    return claim_of(terms, step, ready(terms, step, stretch, left_out))
+
+
+def ready(terms: Terms, step: Step, stretch: Stretch, left_out: int) -> str:
+    """The keys of the rows that the claim takes."""
+    conditions, position = terms.stretch(step, stretch, 4 + left_out * len(terms.keys))
     # The priority is the same all along a stretch. To name it here would cost a sort of the whole stretch: SQLite
     # does not see that an expression is constant.
     order = ", ".join(position) or terms.order
     # A key may be NULL here, and such a row can't be named: it must not take a place. The plus keeps the key's
     # own index out of the plan.
     conditions += [f"+{key} IS NOT NULL" for key in terms.keys]
+    conditions += terms.but_for(left_out, 4, "+")
     keys = ", ".join(terms.keys)
-    picks = f"SELECT {keys} FROM {terms.table} WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?2"
-    return claim_of(terms, step, picks)
+    return f"SELECT {keys} FROM {terms.table} WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?2"
+
+
+def free(terms: Terms, step: Step, find: Finder, left_out: int) -> str:
+    """The keys of the rows that a claim in order takes. Rows that are left out hold back those behind them: they must
+    be found too."""
+    if not left_out:
+        return find(terms, step, "?2")
+    found = find(terms, step, f"?2 + {left_out}")
+    others = " AND ".join(terms.but_for(left_out, 4))
+    return f"SELECT {', '.join(terms.keys)} FROM ({found}) AS found WHERE {others} LIMIT ?2"
+
+
+def pick_of(picks: str) -> str:
+    """Every parameter of the claim is named, so that both take the same ones."""
+    return f"SELECT pick.*, ?1, ?3 FROM ({picks}) AS pick"
+
+
+# served by: the primary key
+def claim_this(terms: Terms, step: Step) -> str:
+    """Take this row if a claim would take it. ?1 token, ?2 is 1, ?3 seconds of lease; then the parts of the key."""
+    same = " AND ".join(f"rowmill_candidate.{key} = ?{4 + n}" for n, key in enumerate(terms.keys))
+    keys = ", ".join(f"rowmill_candidate.{key}" for key in terms.keys)
+    condition = f"{same} AND {can_be_claimed(terms, step)}"
+    return claim_of(terms, step, f"SELECT {keys} FROM {terms.table} AS rowmill_candidate WHERE {condition} LIMIT ?2")
 
 
 def by_index(terms: Terms, step: Step, statement: str, usable: Callable[[QueueIndex], bool] = lambda _: True) -> str:

@@ -130,6 +130,12 @@ class Terms(ABC):
             case Stretch.WHOLE:
                 return [*conditions, f"({self.available_at} IS NULL OR {self.due})"], []
 
+    def but_for(self, left_out: int, first: int, alias: str = "") -> list[str]:
+        """Conditions that leave out so many keys, whose parts are parameters from the place `first` on."""
+        places = iter(range(first, first + left_out * len(self.keys)))
+        same = [[f"{alias}{key} = {self.parameter(next(places))}" for key in self.keys] for _ in range(left_out)]
+        return [f"NOT ({' AND '.join(parts)})" for parts in same]
+
     @property
     def per_sequence(self) -> list[str]:
         """Columns that order rows of one key, where the queue asks for it."""

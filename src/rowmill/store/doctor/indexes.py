@@ -95,8 +95,7 @@ def _statements(patient: Patient, step: Step) -> Iterator[tuple[str, str, tuple[
     ready = (bare_name(ready_index(terms, step)),)
     if isinstance(terms, PostgresTerms):
         if terms.queue.per is not None:
-            free = order_sql.oldest_free(terms, step, "$2")
-            yield "claim", postgres_sql.claim_in_order(terms, step, free), ready
+            yield "claim", postgres_sql.claim_in_order(terms, step, order_sql.oldest_free), ready
         else:
             for shape in _shapes(patient):
                 yield "claim", postgres_sql.claim(terms, step, shape), ready
