@@ -296,23 +296,39 @@ async def test_a_row_that_may_not_go_back_is_buried_and_keeps_no_other(database_
         ]
 
 
+async def hold(member: Member) -> None:
+    """A trigger of somebody's: a row that is called held can't be changed."""
+    if member.postgres:
+        await member.sql(
+            "CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            "IF OLD.title = 'held' THEN RAISE EXCEPTION 'mine'; END IF; RETURN NEW; END $$"
+        )
+        await member.sql("CREATE TRIGGER hold BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION hold()")
+    else:
+        await member.sql(
+            "CREATE TRIGGER hold BEFORE UPDATE ON jobs WHEN OLD.title = 'held' BEGIN SELECT RAISE(ABORT, 'mine'); END"
+        )
+
+
+async def test_a_row_that_may_not_be_given_a_lease_keeps_no_other(database_url: str) -> None:
+    async with worker(database_url, plain) as member:
+        await member.put(*({"title": title} for title in ("held", "free", "crashed")))
+        await member.sql("UPDATE jobs SET state = 'running' WHERE title <> 'crashed'")
+        await member.claim()
+        await member.expire()
+        await hold(member)
+        assert await member.rescue() == rescuing.Rescued(returned=1)
+        rows = [(row.title, row.state, row.leased_until is not None) for row in await member.rows()]
+        assert rows == [("held", "running", False), ("free", "running", True), ("crashed", "ready", False)]
+
+
 async def test_a_row_that_nobody_may_change_is_reported_and_keeps_no_other(database_url: str) -> None:
     """By a trigger, say: the others are rescued, and an event tells of the rest."""
     async with worker(database_url, plain) as member:
         await member.put({"title": "held"}, {"title": "free"})
         await member.claim(2)
         await member.expire()
-        if member.postgres:
-            await member.sql(
-                "CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-                "IF OLD.title = 'held' THEN RAISE EXCEPTION 'mine'; END IF; RETURN NEW; END $$"
-            )
-            await member.sql("CREATE TRIGGER hold BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION hold()")
-        else:
-            await member.sql(
-                "CREATE TRIGGER hold BEFORE UPDATE ON jobs WHEN OLD.title = 'held' "
-                "BEGIN SELECT RAISE(ABORT, 'mine'); END"
-            )
+        await hold(member)
         heard: list[tuple[str, int]] = []
         member.mill.observe(lambda event, fields: heard.append((event, fields.get("rows", 0))))
         keeper = Keeper(

@@ -17,12 +17,10 @@ from rowmill.model.words import Step
 from rowmill.store.clauses import assigned, in_words, raw_key, raw_key_in
 from rowmill.store.index_plans import index_plans
 from rowmill.store.moment import moment
+from rowmill.store.refusals import PASSING
 from rowmill.store.rows import RowLoader
 from rowmill.store.schema import own_tables
 from rowmill.store.terms import Terms
-
-PASSING = ("08", "25", "40", "53", "55", "57", "58", "XX")
-"""Classes of PostgreSQL's errors that are not about the row: another time it may go well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +91,26 @@ def _give_missing_leases(connection: Connection, terms: Terms, step: Step, most:
         .limit(most)
         .with_for_update(skip_locked=True, key_share=not terms.writes_a_key)
     ).all()
-    if keys:
-        connection.execute(
-            sa.update(queue.table)
-            .where(raw_key_in(terms, [tuple(key) for key in keys]), in_words(terms, step.running), until.is_(None))
-            .values({until: sa.literal_column(terms.later("leased_until", repr(float(step.lease))))})
-        )
+    if keys and not _give_leases(connection, terms, step, keys):
+        for key in keys:
+            _give_leases(connection, terms, step, [key])
+
+
+def _give_leases(connection: Connection, terms: Terms, step: Step, keys: Sequence[Any]) -> bool:
+    """False if the table refuses to let one of these rows have a lease: nothing is changed then."""
+    until = terms.queue.columns["leased_until"]
+    try:
+        with connection.begin_nested():
+            connection.execute(
+                sa.update(terms.queue.table)
+                .where(raw_key_in(terms, [tuple(key) for key in keys]), in_words(terms, step.running), until.is_(None))
+                .values({until: sa.literal_column(terms.later("leased_until", repr(float(step.lease))))})
+            )
+    except DBAPIError as error:
+        if not is_refusal(error):
+            raise
+        return False
+    return True
 
 
 def _give_back(connection: Connection, terms: Terms, step: Step, rows: Sequence[Any], acquit: bool) -> Rescued:
