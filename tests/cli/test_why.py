@@ -7,10 +7,11 @@ import pytest
 import sqlalchemy as sa
 
 from rowmill.model.lease import token
+from rowmill.store.history import note_refused
 from rowmill.store.moment import moment
 from rowmill.store.schema import own_tables
 from tests.cli.conftest import Shell
-from tests.cli.example import codes, entities, events, files
+from tests.cli.example import codes, entities, events, files, files_queue
 
 
 def worker(shell: Shell, number: int, queues: str, seen: float = 0.0) -> None:
@@ -154,3 +155,15 @@ def test_rows_that_are_never_claimed(shell: Shell, state: str | None, reason: st
     shell.put(entities, {"id": UUID(int=1), "state": state})
 
     assert reasons(shell, "entities", UUID(int=1)) == [reason]
+
+
+def test_a_row_that_its_table_refused(shell: Shell) -> None:
+    worker(shell, 7, "files")
+    shell.put(files, {"id": 1, "status": "queued"}, {"id": 2, "status": "queued"})
+    shell.do(lambda connection: note_refused(connection, files_queue, files_queue.step(), 7, [("1", "RaiseError")]))
+
+    [hold] = holds(shell, "files", 1)
+
+    assert (hold["reason"], hold["facts"]["reason"]) == ("refused", "RaiseError")
+    assert "refused to let it be claimed" in hold["text"]
+    assert reasons(shell, "files", 2) == ["ready"]

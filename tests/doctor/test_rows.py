@@ -6,6 +6,7 @@ import sqlalchemy as sa
 import rowmill as rm
 from rowmill.store import fleet, pausing
 from rowmill.store.doctor import Limits, Severity
+from rowmill.store.history import note_refused
 from tests.doctor.conftest import WORDS, Clinic, jobs_table
 
 
@@ -44,6 +45,22 @@ async def test_rows_in_progress_and_nobody_there(clinic: Clinic) -> None:
     await sign_up(clinic)
 
     assert await clinic.audit() == []
+
+
+async def test_rows_that_the_table_did_not_let_be_claimed(clinic: Clinic) -> None:
+    await sign_up(clinic)
+    await clinic.sql(*[clinic.insert("'pending'")] * 3)
+    [queue] = clinic.mill.queues.values()
+    refused = [("2", "RaiseError"), ("3", "RaiseError")]
+    await clinic.mill.run(lambda connection: note_refused(connection, queue, queue.step(), 7, refused))
+
+    finding = await clinic.only()
+
+    assert (finding.code, finding.severity) == ("claim_refused", Severity.WARNING)
+    assert finding.what == "2 rows that the table did not let be claimed: 2, 3"
+    assert "rowmill why jobs 2" in finding.fix
+    await clinic.sql("UPDATE jobs SET status = 'done' WHERE id <> 1")
+    assert await clinic.audit() == [], "they are no longer in the queue"
 
 
 async def test_ready_rows_and_nobody_there(clinic: Clinic) -> None:

@@ -13,8 +13,9 @@ from rowmill.model.lifecycle import Kind
 from rowmill.model.words import Step
 from rowmill.store import activity, pausing
 from rowmill.store.activity import seconds_between
-from rowmill.store.browse import RowView, find_row, history
+from rowmill.store.browse import AttemptView, RowView, find_row, history
 from rowmill.store.clauses import in_words, keys_in
+from rowmill.store.history import CLAIM_REFUSED
 from rowmill.store.keys import parse_key, scalar
 from rowmill.store.lexicon import Lexicon
 from rowmill.store.moment import as_moment
@@ -27,6 +28,7 @@ class Reason(StrEnum):
     LEASED = "leased"
     LEASE_EXPIRED = "lease_expired"
     NO_LEASE = "no_lease"
+    REFUSED = "refused"
     BACKOFF = "backoff"
     PAUSED = "paused"
     ORDER = "order"
@@ -99,6 +101,13 @@ def _lease(connection: Connection, terms: Terms, row: RowView, key: str) -> Hold
 
 def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, key: str) -> Iterator[Hold]:
     queue = terms.queue
+    last = _last_failure(connection, terms, key)
+    if last is not None and last.code == CLAIM_REFUSED:
+        text = (
+            f"table {queue.table.name} refused to let it be claimed, at {last.ended_at:%Y-%m-%d %H:%M:%S} UTC: "
+            f"{last.message}. Mend the row, or what forbids it; it is tried again every minute"
+        )
+        yield Hold(Reason.REFUSED, text, {"reason": last.message, "at": last.ended_at, "stage": last.stage})
     pauses = pausing.paused(connection, queue)
     for stage in (pausing.WHOLE, step.name):
         if stage in pauses:
@@ -122,8 +131,12 @@ def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, k
         yield Hold(Reason.NO_WORKER, f"no living worker serves queue {queue.name}. Start one with: rowmill work")
 
 
+def _last_failure(connection: Connection, terms: Terms, key: str) -> AttemptView | None:
+    return next(iter(reversed(history(connection, terms, key))), None)
+
+
 def _dead(connection: Connection, terms: Terms, key: str) -> Hold:
-    queue, last = terms.queue, next(iter(reversed(history(connection, terms, key))), None)
+    queue, last = terms.queue, _last_failure(connection, terms, key)
     retry = f"Try again with: {shlex.join(['rowmill', 'requeue', queue.name, '--key', key])}"
     if last is None:
         return Hold(Reason.DEAD, f"it is dead, and no failed attempt of it is known. {retry}")

@@ -21,7 +21,7 @@ SECONDS = 10
 
 OF_A_TABLE = (columns.columns, columns.zones, indexes.words_allowed, indexes.indexes, indexes.trigger, indexes.plans)
 OF_ITS_ROWS = (rows.running, rows.words, rows.never_due, rows.order)
-WITH_OUR_TABLES = (rows.waiting,)
+WITH_OUR_TABLES = (rows.waiting, rows.refused)
 RANK = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 

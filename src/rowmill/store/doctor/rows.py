@@ -12,11 +12,15 @@ from rowmill.store.adopt.look import words_in
 from rowmill.store.adopt.plan_words import texts_of, word_text
 from rowmill.store.adopt.times import sorts_wrongly
 from rowmill.store.doctor.finding import Finding, Patient, Severity, many
+from rowmill.store.history import refused_keys
 from rowmill.store.index_plans import index_plans
+from rowmill.store.keys import scalar
 from rowmill.store.pausing import paused
 from rowmill.store.terms import bare
 
 SHOWN = 10
+HEAD = 100
+"""Rows at the head of a queue that are looked up in the history."""
 
 
 # served by: the partial index on running rows
@@ -75,6 +79,29 @@ def waiting(patient: Patient) -> Iterator[Finding]:
             "running_without_worker",
             f"{many(busy, patient.limits.most)} in progress, and no worker of this queue gives a sign of life",
             f"rowmill work --queue {patient.typed}: it takes them back when their lease ends",
+        )
+
+
+# served by: the ready index, and the history's on (queue, key, id)
+def refused(patient: Patient) -> Iterator[Finding]:
+    """Rows that the table does not let be claimed. They stay at the head while all others go on: it is enough to look
+    there."""
+    terms, queue = patient.terms, patient.terms.queue
+    found: list[str] = []
+    for step in queue.steps:
+        due = f"{terms.is_in(step.claimable)} AND ({terms.available_at} IS NULL OR {terms.due})"
+        head = sa.select(*queue.key).where(sa.literal_column(due)).order_by(sa.literal_column(terms.order))
+        with index_plans(patient.connection):
+            rows = patient.connection.execute(head.limit(HEAD)).all()
+        keys = [queue.key_text(scalar(tuple(row))) for row in rows]
+        found += refused_keys(patient.connection, queue, keys)
+    if found:
+        yield patient.finding(
+            Severity.WARNING,
+            "claim_refused",
+            f"{many(len(found), HEAD)} that the table did not let be claimed: {', '.join(found[:SHOWN])}",
+            f"rowmill why {patient.name} {found[0]} says what forbids it. "
+            "Mend the rows or the table: they are tried again every minute",
         )
 
 
