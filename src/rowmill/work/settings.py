@@ -31,7 +31,20 @@ class WorkerSettings:
     keep_history: float = 30 * 86400.0
     """How long failed attempts and throughput are kept."""
 
+    def __post_init__(self) -> None:
+        """What is wrong is said at once, all of it, in the words that the environment gets."""
+        problems = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            try:
+                check(field.name, value)
+            except ValueError as error:
+                problems.append(f"{field.name} is {value!r}: {error}")
+        if problems:
+            raise BadRequest("; ".join(problems))
 
+
+WHOLE = {"rescue_most"}
 MAY_BE_ZERO = {"grace", "keep_history"}
 
 
@@ -56,11 +69,22 @@ def from_environment(
 
 def number(name: str, text: str) -> float | int:
     """The value of a setting from text, or why it is none."""
-    kind = int if name == "rescue_most" else float
     try:
-        value = kind(text)
+        value = int(text) if name in WHOLE else float(text)
     except ValueError:
-        raise ValueError("a whole number is needed" if kind is int else "a number of seconds is needed") from None
+        raise ValueError(needed(name)) from None
+    check(name, value)
+    return value
+
+
+def check(name: str, value: Any) -> None:
+    """Refuse what can't be the value of a setting, with the reason."""
+    kinds = int if name in WHOLE else (int, float)
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        raise ValueError(needed(name))
     if not math.isfinite(value) or value < 0 or (value == 0 and name not in MAY_BE_ZERO):
         raise ValueError("it must be 0 or more" if name in MAY_BE_ZERO else "it must be more than 0")
-    return value
+
+
+def needed(name: str) -> str:
+    return "a whole number is needed" if name in WHOLE else "a number of seconds is needed"
