@@ -212,7 +212,9 @@ def unfit_indexes(connection: Connection, mill: Mill) -> list[str]:
             match states[index.name]:
                 case IndexState.MISSING:
                     found.append(f"index {bare_name(index)} is missing. Run: rowmill migrate")
-                case IndexState.INVALID | IndexState.OTHER:
+                case IndexState.INVALID:
+                    found.append(f"index {bare_name(index)} is what a failed attempt left of it. Run: rowmill migrate")
+                case IndexState.OTHER:
                     mend = f"Run: rowmill adopt {shlex.quote(queue.name)} --apply"
                     found.append(f"index {bare_name(index)} is not what queue {queue.name} needs. {mend}")
         if connection.dialect.name == "postgresql" and not has_wake_trigger(connection, terms):

@@ -215,8 +215,10 @@ class Mill:
     async def migrate(self, *, tables: bool = False) -> list[int]:
         """Bring Rowmill's own tables to this version, and the declared queues' indexes and triggers into place.
         With `tables`, create the declared tables that are missing too."""
-        terms = [self.store.terms(queue) for queue in self.queues.values()]
-        return await self.run(lambda connection: migrating.migrate(connection, terms, tables=tables))
+        async with self.opened() as store:
+            with reachable(self.url):
+                terms = [store.terms(queue) for queue in self.queues.values()]
+                return await migrating.migrate(store, terms, tables=tables)
 
     def _chosen(self, queues: Sequence[str] | None) -> list[Queue[Any]]:
         return [self[name] for name in queues] if queues else [q for q in self.queues.values() if q.handlers]
