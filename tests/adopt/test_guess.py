@@ -4,7 +4,7 @@ import pytest
 
 from rowmill.model.errors import BadRequest, UnknownQueue
 from rowmill.model.lifecycle import Kind
-from rowmill.store.adopt import Wishes, look
+from rowmill.store.adopt import Part, Wishes, look
 from tests.adopt.conftest import Site
 from tests.adopt.tables import CODES, PLAIN
 
@@ -230,3 +230,61 @@ async def test_a_rare_word_of_a_big_table_is_found(site: Site, monkeypatch: pyte
 
 
 SERIES = "(WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 3000) SELECT n FROM s)"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "error_text",
+        "failure_reason",
+        "err_text",
+        "err_msg",
+        "ErrMsg",
+        "error_details",
+        "failed_reason",
+        "last_exception",
+    ],
+)
+async def test_the_column_for_the_error_goes_by_many_names(site: Site, name: str) -> None:
+    await site.sql(f'CREATE TABLE jobs (id integer PRIMARY KEY, status text, "{name}" text)')
+
+    found = await site.look("jobs")
+
+    assert found.columns["error"] == name
+    assert name not in found.added
+
+
+async def test_an_index_that_is_there_is_not_missing_because_a_column_is(site: Site) -> None:
+    await site.sql("CREATE TABLE jobs (id integer PRIMARY KEY, status text)")
+    await site.adopt("jobs")
+    await site.sql("ALTER TABLE jobs DROP COLUMN finished_at")
+
+    found = await site.adopt("jobs")
+
+    assert [change.part for change in found.plan.changes] == [Part.COLUMN]
+
+
+async def test_the_index_of_a_column_that_is_missing_is_missing_too(site: Site) -> None:
+    await site.sql("CREATE TABLE jobs (id integer PRIMARY KEY, status text)")
+    await site.adopt("jobs")
+    await site.sql("DROP INDEX rowmill_jobs_running", "ALTER TABLE jobs DROP COLUMN leased_until")
+
+    found = await site.adopt("jobs")
+
+    parts = [change.what for change in found.plan.changes if change.part is Part.INDEX]
+    assert parts == ["index rowmill_jobs_running (rescue) is missing"]
+
+
+async def test_another_index_in_the_place_of_one_whose_column_is_missing_is_made_anew(site: Site) -> None:
+    await site.sql("CREATE TABLE jobs (id integer PRIMARY KEY, status text)")
+    await site.adopt("jobs")
+    await site.sql(
+        "DROP INDEX rowmill_jobs_running",
+        "ALTER TABLE jobs DROP COLUMN leased_until",
+        "CREATE INDEX rowmill_jobs_running ON jobs (status)",
+    )
+
+    found = await site.adopt("jobs")
+
+    parts = [change.what for change in found.plan.changes if change.part is Part.INDEX]
+    assert parts == ["index rowmill_jobs_running (rescue) was made for other words or columns"]

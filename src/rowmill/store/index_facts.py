@@ -1,12 +1,13 @@
 """Which of a queue's indexes a database has, and whether they are what the queue needs."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, ProgrammingError
 
 from rowmill.store import raw_sql
 from rowmill.store.indexes import QueueIndex, unquoted
@@ -72,7 +73,7 @@ PROBE = "pg_temp.rowmill_probe"
 def _on_postgres(connection: Connection, terms: Terms, wanted: Sequence[QueueIndex]) -> dict[str, IndexState]:
     found = {row.name: row for row in connection.execute(sa.text(CATALOGUE), {"table": terms.table})}
     there = [index for index in wanted if bare_name(index) in found]
-    expected = _as_postgres_writes_them(connection, terms, there) if there else {}
+    expected = _as_postgres_writes_them(connection, terms, there) if there else None
     states = {}
     for index in wanted:
         made = found.get(bare_name(index))
@@ -82,7 +83,7 @@ def _on_postgres(connection: Connection, terms: Terms, wanted: Sequence[QueueInd
             state = IndexState.BUILDING
         elif not made.valid:
             state = IndexState.INVALID
-        elif expected and _definition(made) != expected.get(bare_name(index)):
+        elif expected is not None and _definition(made) != expected.get(bare_name(index)):
             state = IndexState.OTHER
         else:
             state = IndexState.GOOD
@@ -96,16 +97,17 @@ def _definition(row: Any) -> tuple[Any, ...]:
 
 def _as_postgres_writes_them(
     connection: Connection, terms: Terms, wanted: Sequence[QueueIndex]
-) -> dict[str, tuple[Any, ...]]:
-    """How the catalogue would spell these indexes: asked on an empty copy of the table, which is rolled back.
-    Empty where we may not make one (a standby, a role without TEMP)."""
+) -> dict[str, tuple[Any, ...]] | None:
+    """How the catalogue would spell these indexes: asked on an empty copy of the table, which is rolled back. Without
+    those whose columns the table lacks. None where we may not make a copy (a standby, a role without TEMP)."""
     try:
         with connection.begin_nested() as probe:
             raw_sql.run(connection, f"CREATE TEMPORARY TABLE rowmill_probe (LIKE {terms.table})")
             for index in wanted:
-                raw_sql.run(connection, index.create(PROBE))
+                with suppress(ProgrammingError), connection.begin_nested():
+                    raw_sql.run(connection, index.create(PROBE))
             rows = connection.execute(sa.text(CATALOGUE), {"table": PROBE}).all()
             probe.rollback()
     except DBAPIError:
-        return {}
+        return None
     return {row.name: _definition(row) for row in rows}

@@ -65,9 +65,12 @@ NAMES: dict[str, tuple[str, ...]] = {
     ),
     "error": (
         "error", "last_error", "error_message", "last_error_message", "error_msg", "error_text", "failure_reason",
-        "fail_reason", "last_failure", "failure_message", "exception", "failure",
+        "fail_reason", "last_failure", "failure_message", "exception", "failure", "err", "err_text", "err_msg",
+        "err_message", "errmsg", "last_err", "error_reason", "error_detail", "error_details", "error_description",
+        "error_info", "failed_reason", "failure_text", "failure_msg", "failure_detail", "failure_details",
+        "fail_message", "fail_msg", "exception_message", "exception_text", "last_exception",
     ),
-    "error_code": ("error_code", "last_error_code", "failure_code"),
+    "error_code": ("error_code", "last_error_code", "failure_code", "err_code"),
     "finished_at": (
         "finished_at", "processed_at", "completed_at", "done_at", "ended_at", "resolved_at", "sent_at",
         "published_at", "delivered_at", "finished_on", "completed_on", "end_time",

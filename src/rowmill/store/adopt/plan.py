@@ -32,7 +32,7 @@ def make_plan(connection: Connection, terms: Terms, look: Look, finished: str | 
     plan.changes += loosen_columns(plan, terms, look, postgres)
     if look.own_version != schema.VERSION:
         plan.changes.append(Change(Part.OWN, _own(look.own_version)))
-    plan.changes += make_indexes(connection, plan, terms, look, all_missing=bool(missing))
+    plan.changes += make_indexes(connection, plan, terms, look)
     if postgres and not indexes.has_wake_trigger(connection, terms):
         plan.changes.append(
             Change(

@@ -11,15 +11,10 @@ from rowmill.store.index_facts import IndexState, bare_name, index_states
 from rowmill.store.terms import Terms
 
 
-def make_indexes(
-    connection: Connection, plan: Plan, terms: Terms, look: Look, *, all_missing: bool
-) -> Iterator[Change]:
+def make_indexes(connection: Connection, plan: Plan, terms: Terms, look: Look) -> Iterator[Change]:
     """One step for each index that isn't as it should be; without locking out writers where the table is big."""
     wanted = indexes.queue_indexes(terms)
-    if all_missing:
-        states = {index.name: IndexState.MISSING for index in wanted}
-    else:
-        states = index_states(connection, terms, wanted)
+    states = index_states(connection, terms, wanted)
     postgres = connection.dialect.name == "postgresql"
     concurrently = postgres and look.big and not look.partitioned
     how = "CONCURRENTLY " if concurrently else ""
