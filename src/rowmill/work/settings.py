@@ -20,8 +20,8 @@ class WorkerSettings:
     """The first wait of a worker that found nothing; it grows by half each time."""
     poll_max: float = 5.0
     """The longest wait between two looks."""
-    grace: float = 30.0
-    """How long running handlers may take to finish when the worker is told to stop."""
+    grace: float = 25.0
+    """How long handlers may take to finish when the worker is told to stop: Kubernetes kills after 30 seconds."""
     heartbeat: float = 2.0
     """Between two signs of life."""
     rescue_every: float = 10.0

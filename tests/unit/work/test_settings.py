@@ -43,3 +43,7 @@ def test_a_change_is_checked_too() -> None:
 
 def test_zero_where_it_has_a_meaning() -> None:
     assert WorkerSettings(grace=0, keep_history=0).grace == 0
+
+
+def test_the_default_grace_leaves_time_to_give_rows_back_before_kubernetes_kills() -> None:
+    assert WorkerSettings().grace <= 30 - 5
