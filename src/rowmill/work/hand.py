@@ -1,7 +1,7 @@
 """The leases that this process holds, from claim to settle."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -69,12 +69,14 @@ class Hand:
         return True
 
     @asynccontextmanager
-    async def alone(self, lease: Lease[Any]) -> AsyncIterator[None]:
-        """After `close`: run with nothing else in hand, so that a row that kills its process takes no other with it."""
+    async def alone(self, leases: Collection[Lease[Any]]) -> AsyncIterator[None]:
+        """After `close`: with nothing else in hand than these, so that a row that kills its process takes no other with
+        it."""
+        own = set(leases)
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE):
-                    while self._claims or any(other is not lease for other in self.leases):
+                    while self._claims or not self.leases <= own:
                         self._changed.clear()
                         await self._changed.wait()
             yield

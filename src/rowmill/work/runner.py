@@ -160,6 +160,11 @@ class Runner:
     def threads_at_work(self) -> int:
         return len(self._calls)
 
+    @property
+    def overdue(self) -> bool:
+        """Is the thread of this slot still at a row whose time is over?"""
+        return asyncio.current_task() in self._overdue
+
     async def rested(self) -> None:
         """Wait for the thread of this slot, if it is still at a row whose time is over: otherwise the next row
         would wait for a thread while its own time runs."""

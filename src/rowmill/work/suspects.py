@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+from collections import deque
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -19,6 +21,8 @@ from rowmill.work.turns import Turns
 
 SPREAD = 2.0
 """Seconds over which suspects that wait for their turn alone are spread."""
+SESSION = 1.0
+"""Seconds for which suspects that were claimed together are tried one after another, before the rest goes back."""
 WARY = 5.0
 """Seconds after a suspect in which we claim only what can begin at once: all of it goes back for the next one."""
 
@@ -48,7 +52,8 @@ class Suspects:
 
     async def set_apart(self, leases: list[Lease[Any]]) -> list[Lease[Any]]:
         """A row whose last attempt ended with the death of its worker may have killed it. Its last chance it
-        gets alone, so that it can't take others with it; one at a time, the rest come back a little later."""
+        gets alone, so that it can't take others with it. One at a time: those that were claimed with it wait for it
+        here, if it is quick, or come back a little later."""
         last = [lease for lease in leases if lease.last_attempt and self._step.retry.attempts > 1]
         if not last:
             return leases
@@ -62,29 +67,36 @@ class Suspects:
         self._wary_until = asyncio.get_running_loop().time() + WARY
         if not self._turns.stopping and not self.running and self._hand.close():
             name = f"{self._queue.name}/{self._step.name} suspect"
-            self.alone = asyncio.create_task(self._run_alone(suspects.pop(0)), name=name)
+            self.alone = asyncio.create_task(self._try_each(suspects), name=name)
             self.alone.add_done_callback(lambda _: self._woken.set())
-        for lease in suspects:
-            self._turns.give_back(lease, random.random() * SPREAD)
+        else:
+            self._give_back(suspects)
         return [lease for lease in leases if lease.key not in keys]
 
-    async def _run_alone(self, lease: Lease[Any]) -> None:
-        task, waits = asyncio.current_task(), True
+    def _give_back(self, suspects: Iterable[Lease[Any]]) -> None:
+        for lease in suspects:
+            self._turns.give_back(lease, 0.0 if self._turns.stopping else random.random() * SPREAD)
+
+    async def _try_each(self, suspects: list[Lease[Any]]) -> None:
+        """Those that wait here are not on trial: if the one that is kills the process, they are acquitted."""
+        task, now, waiting = asyncio.current_task(), asyncio.get_running_loop().time, deque(suspects)
         assert task is not None
         try:
-            async with self._hand.alone(lease):
-                waits = False
-                if self._turns.stopping:
-                    self._turns.give_back(lease)
-                elif await self._on_trial(lease):
-                    await self._turns.run([lease], task)
-                    self._turns.ran_at = asyncio.get_running_loop().time()
-                await self._hand.settled(lease)
-        except asyncio.CancelledError:
-            if waits:
-                self._turns.give_back(lease)
-            raise
+            async with self._hand.alone(suspects):
+                until = now() + SESSION
+                while waiting and not self._turns.stopping:
+                    await self._run_alone(waiting.popleft(), task)
+                    if now() >= until or self._turns.overdue:
+                        break
+        finally:
+            self._give_back(waiting)
         await self._turns.rested()
+
+    async def _run_alone(self, lease: Lease[Any], task: "asyncio.Task[None]") -> None:
+        if await self._on_trial(lease):
+            await self._turns.run([lease], task)
+            self._turns.ran_at = asyncio.get_running_loop().time()
+        await self._hand.settled(lease)
 
     async def _on_trial(self, lease: Lease[Any]) -> bool:
         """Note that it begins: only a row that had begun, alone, is to blame for the death of its worker. One that

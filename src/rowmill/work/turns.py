@@ -88,6 +88,11 @@ class Turns:
             task.cancel()
         return task is not None
 
+    @property
+    def overdue(self) -> bool:
+        """Is this slot's thread still at a row whose time is over?"""
+        return self._runner.overdue
+
     async def rested(self) -> None:
         """Wait for this slot's thread, if it is still at a row whose time is over."""
         await self._runner.rested()
