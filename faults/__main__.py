@@ -89,8 +89,8 @@ def tell(finding: Finding, *, as_json: bool) -> None:
     )
     for name in finding.without_dose:
         print(f"    did no harm: {name} is zero")
-    for goal in finding.short_of:
-        print(f"    short of its goal: {goal}")
+    for complaint in finding.complaints:
+        print(f"    {complaint}")
     for violation in finding.violations[:SHOWN]:
         print(f"    {violation}")
     if len(finding.violations) > SHOWN:

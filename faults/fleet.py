@@ -92,14 +92,16 @@ class Fleet:
 
     def is_up(self) -> bool:
         """Has every worker said that it is?"""
-        return all(b"up" in member.log.read_bytes() for member in self.members)
+        return not self._coming()
+
+    def _coming(self) -> list[Member]:
+        return [member for member in self.members if b"up" not in member.log.read_bytes()]
 
     def wait_until_up(self) -> None:
         deadline = time.monotonic() + UP_SECONDS
-        while not self.is_up():
-            self.look()
-            if time.monotonic() > deadline:
-                raise FleetBroke("a worker does not come up")
+        while coming := self._coming():
+            if time.monotonic() > deadline or not all(member.alive for member in coming):
+                raise FleetBroke(f"a worker does not come up:\n{coming[0].log.read_text()[-3000:]}")
             time.sleep(0.01)
 
     def pick(self) -> Member | None:

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from faults.checker import Violation, check
 from faults.collect import collect
 from faults.feeder import engine_of, lay_in
-from faults.fleet import Fleet
+from faults.fleet import Fleet, FleetBroke
 from faults.history import History
 from faults.ledger import Ledger, What
 from faults.room import NoRoomToBeHad
@@ -62,8 +62,8 @@ class Finding:
     """Why it could not take place here."""
     without_dose: list[str] = field(default_factory=list)
     """What should have happened at least once, and did not: such a run proves nothing."""
-    short_of: list[str] = field(default_factory=list)
-    """Goals for what was measured that were not reached."""
+    complaints: list[str] = field(default_factory=list)
+    """What else went wrong: a process ended by itself, or a goal for what was measured was not reached."""
 
     @property
     def lost(self) -> int:
@@ -75,7 +75,7 @@ class Finding:
 
     @property
     def passed(self) -> bool:
-        return not (self.violations or self.without_dose or self.short_of or self.not_run)
+        return not (self.violations or self.without_dose or self.complaints or self.not_run)
 
 
 class Scenario(ABC):
@@ -138,6 +138,8 @@ class Scenario(ABC):
             history = self._played(store)
         except NoRoomToBeHad as error:
             return Finding(self.name, store, self.seed, {}, not_run=str(error))
+        except FleetBroke as error:
+            return Finding(self.name, store, self.seed, dict(self.dose), complaints=[str(error)])
         return self.judged(store, history, time.monotonic() - began)
 
     def _played(self, store: str) -> History:
@@ -154,7 +156,7 @@ class Scenario(ABC):
             return asyncio.run(collect(site.world, site.folder, forgetful=self.forgetful))
 
     def measure(self, history: History, finding: Finding) -> None:
-        """Note what was measured, and which goals it is short of."""
+        """Note what was measured, and complain of goals that it is short of."""
         return
 
     def judged(self, store: str, history: History, seconds: float) -> Finding:
