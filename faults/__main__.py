@@ -11,6 +11,7 @@ no harm; with --broken, when none was.
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -34,6 +35,7 @@ def main() -> None:
     parser.add_argument("--broken", choices=("all", *GUARDS), help="take this guard out of the engine first")
     parser.add_argument("--json", action="store_true", help="one line of JSON for each scenario")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that processes and folders go with us
     parts = given.only.split(",") if given.only else [""]
     chosen = [kind for kind in SCENARIOS if any(part in kind.name for part in parts)]
     if not chosen:

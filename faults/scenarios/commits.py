@@ -1,6 +1,7 @@
 """Processes on one SQLite file that are killed in the middle of their commits, by the thousand."""
 
 import asyncio
+import ctypes
 import os
 import select
 import signal
@@ -14,6 +15,7 @@ from faults.ledger import Ledger
 from faults.recorder import Recorder
 from faults.scenario import Scenario, Site
 from faults.world import World, world
+from rowmill.demo.worker import PR_SET_PDEATHSIG
 from rowmill.model.judge import judge
 from rowmill.store import fleet as members
 
@@ -36,6 +38,13 @@ class CommitKills(Scenario):
         made = world(site.url)
         asyncio.run(rehearse(made))
         churns: list[Churn] = []
+        try:
+            self._churn(fleet, site, made, churns)
+        finally:
+            for churn in churns:
+                churn.kill()
+
+    def _churn(self, fleet: Fleet, site: Site, made: World, churns: "list[Churn]") -> None:
         launched = count(1)
         for _ in self.ticks(0.0, lambda: self.dose["kills"] >= self.enough):
             while len(churns) < AT_ONCE:
@@ -47,8 +56,6 @@ class CommitKills(Scenario):
                 churns.remove(churn)
                 self.dose["kills"] += 1
             fleet.look()
-        for churn in churns:
-            churn.kill()
 
 
 @dataclass(eq=False)
@@ -73,14 +80,22 @@ class Churn:
 def launch(made: World, ledger: Path, seconds: float) -> Churn:
     """A fork: to start a Python would take longer than it may live."""
     heard, says = os.pipe()
-    pid = os.fork()
+    parent, pid = os.getpid(), os.fork()
     if pid == 0:
         try:
+            die_with(parent)
             asyncio.run(churn(made, Ledger(ledger), says))
         finally:
             os._exit(1)
     os.close(says)
     return Churn(pid, heard, seconds)
+
+
+def die_with(parent: int) -> None:
+    """Claim nothing any more when the lab is gone, however it went."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 async def rehearse(made: World) -> None:

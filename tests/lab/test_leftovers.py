@@ -1,0 +1,54 @@
+"""Nothing is left of the lab, however it ends: no process, and no folder unless it was killed outright."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LAB = (sys.executable, "-m", "faults", "--only", "killed inside", "--store", "sqlite", "--seconds", "60")
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+def session(leader: int) -> list[int]:
+    """The processes of a session that still run."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _parent, _group, of, *_ = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(of) == leader and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def until(true: Callable[[], object], seconds: float = 40.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left(by: signal.Signals, tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    lab = subprocess.Popen(
+        LAB, cwd=ROOT, env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        until(lambda: len(list(tmp_path.glob("*/churn-*.ledger"))) > 3)
+        lab.send_signal(by)
+        lab.wait(20)
+        until(lambda: not session(lab.pid), 10)
+        if by is not signal.SIGKILL:
+            assert not list(tmp_path.iterdir())
+    finally:
+        for process in session(lab.pid):
+            os.kill(process, signal.SIGKILL)
