@@ -10,7 +10,7 @@ import psycopg
 from faults.fleet import Fleet
 from faults.history import History
 from faults.scenario import Finding, Scenario, Site
-from faults.scenarios.server import asking
+from faults.scenarios.server import asking, until
 from tests.support.postgres import TemporaryPostgres
 
 FEEDBACK = {"hot_standby_feedback": "on", "wal_receiver_status_interval": "1", "primary_slot_name": "standby"}
@@ -70,8 +70,7 @@ def pins(site: Site) -> Iterator[int]:
                 for statement in ("BEGIN", "SELECT txid_current()", "PREPARE TRANSACTION 'lab'"):
                     other.execute(statement)
             told = "SELECT xmin FROM pg_replication_slots WHERE slot_name = 'standby' AND xmin IS NOT NULL"
-            while not admin.execute(told).fetchall():
-                time.sleep(0.05)
+            until(lambda: admin.execute(told).fetchall(), "a standby that tells of its query")
             yield 4
         admin.execute("SELECT pg_drop_replication_slot('lab')")
         admin.execute("ROLLBACK PREPARED 'lab'")

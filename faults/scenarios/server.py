@@ -1,8 +1,9 @@
 """A server that throws its sessions out, falls over, or has no room for more of them."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from types import MappingProxyType
 
 import psycopg
 
@@ -12,10 +13,22 @@ from faults.scenario import Scenario, Site
 FLEET = "application_name <> 'lab' AND datname IS NOT NULL AND backend_type = 'client backend'"
 
 
+PATIENCE = 60.0
+"""Seconds after which what we wait for will not come any more."""
+
+
 @contextmanager
 def asking(site: Site) -> Iterator["psycopg.Connection[tuple[object, ...]]"]:
     with psycopg.connect(site.url, autocommit=True, application_name="lab") as connection:
         yield connection
+
+
+def until(true: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {PATIENCE:.0f} s")
+        time.sleep(0.02)
 
 
 class Terminations(Scenario):
@@ -60,19 +73,21 @@ class NoRoom(Scenario):
     name = "no connection to be had"
     stores = ("postgresql",)
     needed = ("droughts",)
+    settings = MappingProxyType({"max_connections": "60"})
 
     def torment(self, fleet: Fleet, site: Site) -> None:
         with asking(site) as admin:
-            [most] = admin.execute("SHOW max_connections").fetchone() or [0]
             for _ in self.ticks(1.0):
-                hoard: list[psycopg.Connection[tuple[object, ...]]] = []
-                try:
-                    admin.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {FLEET}")
-                    while len(hoard) < int(str(most)):
-                        hoard.append(psycopg.connect(site.url, application_name="lab"))
-                except psycopg.OperationalError:
+                with ExitStack() as hoard:
+                    while throw_out(admin):  # some are back sooner than we have taken their place
+                        with suppress(psycopg.OperationalError):
+                            while True:
+                                hoard.enter_context(closing(psycopg.connect(site.url, application_name="lab")))
                     self.dose["droughts"] += 1
-                time.sleep(1.0)
-                for connection in hoard:
-                    connection.close()
+                    time.sleep(1.0)
                 fleet.look()
+
+
+def throw_out(admin: "psycopg.Connection[tuple[object, ...]]") -> int:
+    """End every session of the fleet; how many there were."""
+    return len(admin.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {FLEET}").fetchall())
