@@ -70,7 +70,7 @@ def guards(name: str) -> list[str]:
 def noticed(chosen: list[type[Scenario]], given: argparse.Namespace, guard: str) -> bool:
     """Does every run break a rule, with this guard taken out?"""
     os.environ["FAULTS_BROKEN"] = guard
-    unseen = [finding.store for finding in runs(chosen, given, given.seed) if not finding.violations]
+    unseen = [finding.store for finding in runs(chosen, given, given.seed) if not (finding.violations or finding.broke)]
     print(f"without the guard in {guard}: {'NOT NOTICED on ' + ', '.join(unseen) if unseen else 'noticed'}", flush=True)
     return not unseen
 
@@ -89,10 +89,8 @@ def tell(finding: Finding, *, as_json: bool) -> None:
         f"{finding.rows:,} rows, {finding.stale_refused:,} stale refused, {finding.seconds:.0f} s, seed {finding.seed}",
         flush=True,
     )
-    for name in finding.without_dose:
-        print(f"    did no harm: {name} is zero")
-    for complaint in finding.complaints:
-        print(f"    {complaint}")
+    for wrong in finding.wrong:
+        print(f"    {wrong}")
     for violation in finding.violations[:SHOWN]:
         print(f"    {violation}")
     if len(finding.violations) > SHOWN:

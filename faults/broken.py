@@ -4,9 +4,12 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rowmill.model.lifecycle import RELEASE, Move
+import sqlalchemy as sa
+
+from rowmill.model.lifecycle import BURY, RELEASE, Move
 from rowmill.model.words import Step
 from rowmill.store import postgres_sql, rescuing, sqlite_sql
+from rowmill.store.terms import Terms
 
 Builds = Callable[..., str]
 
@@ -73,9 +76,25 @@ def without_rescue_guard() -> None:
     rescuing.rescue = hasty
 
 
+def without_due_time() -> None:
+    """Rows are claimed before their backoff is over."""
+    Terms.due = property(lambda self: f"{self.available_at} IS NOT NULL")  # type: ignore[method-assign, assignment]
+
+
+def without_second_chance() -> None:
+    """Whoever was in the hands of a worker that is gone is buried, at any attempt."""
+
+    def merciless(connection: Any, terms: Any, step: Step, rows: Sequence[Any], acquit: bool) -> rescuing.Rescued:
+        return rescuing.Rescued(buried=rescuing._rescue_as(BURY, connection, terms, step, rows, sa.true()))
+
+    rescuing._give_back = merciless
+
+
 GUARDS: dict[str, Callable[[], None]] = {
     "settle": without_settle_fence,
     "release": without_release_fence,
     "renew": without_renew_fence,
     "rescue": without_rescue_guard,
+    "due": without_due_time,
+    "chance": without_second_chance,
 }

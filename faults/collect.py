@@ -1,6 +1,7 @@
 """Reads a history out of the database and the ledgers when a run is over."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from sqlalchemy import Connection
 
 from faults import ledger
 from faults.history import Change, History, Row, Step, Words
-from faults.world import ATTEMPTS, Effect, World, settled_by_handler
+from faults.world import ATTEMPTS, BACKOFF, LEASE, Effect, World, settled_by_handler
 from faults.world import Change as ChangeRow
 from rowmill.model.lifecycle import FINAL, Kind
 from rowmill.model.queue import Queue
@@ -25,14 +26,15 @@ def words_of(queue: Queue[Any]) -> Words:
         done = queue.vocabulary.of(Kind.DONE)[0] if step.following is None else step.following
         steps.append(Step(step.name, frozenset(map(str, step.claimable)), str(step.running[0]), str(done)))
     dead = str(queue.vocabulary.of(Kind.DEAD)[0])
-    return Words(tuple(steps), frozenset(map(str, queue.vocabulary.all_of(FINAL))), dead, ATTEMPTS)
+    final = frozenset(map(str, queue.vocabulary.all_of(FINAL)))
+    return Words(tuple(steps), final, dead, ATTEMPTS, LEASE, BACKOFF)
 
 
-async def collect(world: World, folder: Path, *, forgetful: bool = False) -> History:
+async def collect(world: World, folder: Path, *, forgotten: Sequence[tuple[float, float]] = ()) -> History:
     """Everything, with nobody at work any more."""
     history = await world.mill.run(lambda connection: from_tables(connection, world), write=False)
     history.entries = ledger.read(folder)
-    history.forgetful = forgetful
+    history.forgotten = forgotten
     return history
 
 
@@ -50,9 +52,8 @@ def from_tables(connection: Connection, world: World) -> History:
         )
         for queue, move, number in connection.execute(found):
             counted[queue, move] += int(number)
-    failed = sa.select(own.attempt.c.queue, own.attempt.c.key, sa.func.count()).group_by(
-        own.attempt.c.queue, own.attempt.c.key
-    )
+    about = own.attempt.c.queue, own.attempt.c.key, own.attempt.c.stage, own.attempt.c.attempt
+    failed = connection.execute(sa.select(*about, sa.func.count()).group_by(*about))
     return History(
         words={queue.name: words_of(queue) for queue in world.queues},
         entries=[],
@@ -62,7 +63,7 @@ def from_tables(connection: Connection, world: World) -> History:
         with_effect=frozenset(
             row.place for row in rows if row.queue == world.items.name and settled_by_handler(row.key)
         ),
-        failures={(queue, int(key)): number for queue, key, number in connection.execute(failed)},
+        failures={((queue, int(key)), stage, attempt): number for queue, key, stage, attempt, number in failed},
         counted={place: number for place, number in counted.items() if number},
         pairs={world.events.name: world.items.name},
     )

@@ -92,16 +92,14 @@ class Fleet:
 
     def is_up(self) -> bool:
         """Has every worker said that it is?"""
-        return not self._coming()
+        return all(b"up" in member.log.read_bytes().splitlines() for member in self.members)
 
-    def _coming(self) -> list[Member]:
-        return [member for member in self.members if b"up" not in member.log.read_bytes()]
-
-    def wait_until_up(self) -> None:
+    def wait_until_up(self, tend: Callable[[], None] | None = None) -> None:
         deadline = time.monotonic() + UP_SECONDS
-        while coming := self._coming():
-            if time.monotonic() > deadline or not all(member.alive for member in coming):
-                raise FleetBroke(f"a worker does not come up:\n{coming[0].log.read_text()[-3000:]}")
+        while not self.is_up():
+            (tend or self.look)()
+            if time.monotonic() > deadline:
+                raise FleetBroke("a worker does not come up")
             time.sleep(0.01)
 
     def pick(self) -> Member | None:
@@ -125,7 +123,7 @@ class Fleet:
         """Has anybody ended by itself?"""
         for member in [*self.members, *([self.feeder] if self.feeder else [])]:
             if not member.alive:
-                raise FleetBroke(f"a process ended with {member.process.returncode}:\n{member.log.read_text()[-3000:]}")
+                raise FleetBroke(told(member))
 
     def stop_feeding(self) -> None:
         if self.feeder is not None:
@@ -146,9 +144,15 @@ class Fleet:
             except subprocess.TimeoutExpired:
                 member.kill()
                 raise FleetBroke(f"a worker did not leave:\n{member.log.read_text()[-3000:]}") from None
+            if member.process.returncode not in (0, -signal.SIGTERM):  # which it gets if it is just coming up
+                raise FleetBroke(told(member))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for member in [*self.members, *self._leaving, *([self.feeder] if self.feeder else [])]:
             member.kill()
+
+
+def told(member: Member) -> str:
+    return f"a process ended with {member.process.returncode}:\n{member.log.read_text()[-3000:]}"

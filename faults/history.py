@@ -26,6 +26,8 @@ class Change:
     new_attempts: int = 0
     mark: int | None = None
     error: str | None = None
+    due: float | None = None
+    """Until when the row waits, as this change left it."""
     committed: float | None = None
     """When others could see it, where the database tells: a large transaction takes its time."""
 
@@ -71,6 +73,10 @@ class Words:
     dead: str
     attempts: int
     """The most attempts of a stage."""
+    lease: float = 0.0
+    """Seconds that a lease lasts, at least."""
+    backoff: float = 0.0
+    """Seconds that a row waits after it failed, at least."""
 
     @property
     def running(self) -> Mapping[str, Step]:
@@ -93,14 +99,15 @@ class History:
     """(item, token) of what handlers wrote in the transactions of their rows."""
     with_effect: frozenset[Place] = frozenset()
     """The rows whose handlers write an effect."""
-    failures: Mapping[Place, int] = field(default_factory=dict)
-    """Entries in Rowmill's own history of failed attempts."""
+    failures: Mapping[tuple[Place, str, int], int] = field(default_factory=dict)
+    """Entries in Rowmill's own history of failures, by row, stage and attempt."""
     counted: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """Rows by queue and move, as Rowmill's own counters have them."""
     pairs: Mapping[str, str] = field(default_factory=dict)
     """Outbox queue → the queue with whose rows, of the same key, its events are written."""
-    forgetful: bool = False
-    """The database itself lost what it had confirmed, as a standby that was behind does when it takes over."""
+    forgotten: Sequence[tuple[float, float]] = ()
+    """Times from which the database itself lost what it had confirmed, as a standby that was behind does when it takes
+    over. What was confirmed before and after still binds it."""
 
     def rate(self, since: float, until: float) -> float:
         """Attempts a second that were settled between two times of the machine's clock."""

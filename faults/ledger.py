@@ -26,6 +26,7 @@ class What(StrEnum):
     BEGIN = "begin"
     """A handler begins."""
     END = "end"
+    """A handler ends, and is about to answer with this move."""
     ASK = "ask"
     """A settlement is about to be asked for."""
     KEPT = "kept"

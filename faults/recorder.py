@@ -26,8 +26,8 @@ class Recorder:
         except BaseException:
             now = time()
             self._ledger.say_all(
-                self._ledger.entry(What.UNANSWERED, queue.name, 0, now, token, step.name)
-                for token in getattr(self._store, "_unanswered", ())
+                self._ledger.entry(What.UNANSWERED, asked.name, 0, now, token, of.name)
+                for token, (asked, of, _) in getattr(self._store, "_unanswered", {}).items()
             )
             raise
         self._note(What.CLAIMED, leases)

@@ -29,7 +29,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
         "measured": finding.measured,
         "passed": finding.passed,
         "not_run": finding.not_run,
-        "violations": [*map(str, finding.violations[:20]), *finding.complaints],
+        "violations": [*map(str, finding.violations[:20]), *finding.wrong],
     }
 
 

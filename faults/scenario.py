@@ -14,7 +14,8 @@ from types import MappingProxyType
 
 import sqlalchemy as sa
 
-from faults.checker import Violation, check
+from faults.case import Violation
+from faults.checker import check
 from faults.collect import collect
 from faults.feeder import engine_of, lay_in
 from faults.fleet import Fleet, FleetBroke
@@ -60,10 +61,22 @@ class Finding:
     violations: list[Violation] = field(default_factory=list)
     not_run: str = ""
     """Why it could not take place here."""
+    broke: str = ""
+    """What a process said that ended by itself."""
     without_dose: list[str] = field(default_factory=list)
     """What should have happened at least once, and did not: such a run proves nothing."""
-    complaints: list[str] = field(default_factory=list)
-    """What else went wrong: a process ended by itself, or a goal for what was measured was not reached."""
+    short_of: list[str] = field(default_factory=list)
+    """Goals for what was measured that were not reached."""
+
+    @property
+    def wrong(self) -> list[str]:
+        """What is wrong with the run besides violations of the rules."""
+        unharmed = [f"did no harm: {name} is zero" for name in self.without_dose]
+        return [
+            *unharmed,
+            *(f"short of its goal: {goal}" for goal in self.short_of),
+            *([self.broke] if self.broke else []),
+        ]
 
     @property
     def lost(self) -> int:
@@ -75,7 +88,7 @@ class Finding:
 
     @property
     def passed(self) -> bool:
-        return not (self.violations or self.without_dose or self.complaints or self.not_run)
+        return not (self.violations or self.without_dose or self.short_of or self.not_run or self.broke)
 
 
 class Scenario(ABC):
@@ -91,12 +104,12 @@ class Scenario(ABC):
     """Of the PostgreSQL that it starts."""
     needed: tuple[str, ...] = ()
     """Doses that must not be zero."""
-    forgetful = False
-    """Does the server itself lose what it confirmed?"""
 
     def __init__(self, seed: int, seconds: float) -> None:
         self.seed, self.seconds = seed, seconds
         self.dose: Counter[str] = Counter()
+        self.forgotten: list[tuple[float, float]] = []
+        """Times from which the server itself lost what it had confirmed."""
 
     @abstractmethod
     def torment(self, fleet: Fleet, site: Site) -> None: ...
@@ -139,7 +152,7 @@ class Scenario(ABC):
         except NoRoomToBeHad as error:
             return Finding(self.name, store, self.seed, {}, not_run=str(error))
         except FleetBroke as error:
-            return Finding(self.name, store, self.seed, dict(self.dose), complaints=[str(error)])
+            return Finding(self.name, store, self.seed, dict(self.dose), broke=str(error))
         return self.judged(store, history, time.monotonic() - began)
 
     def _played(self, store: str) -> History:
@@ -148,21 +161,23 @@ class Scenario(ABC):
             with Fleet(
                 self.database(site), site.folder, self.seed, self.workers, self.rate, self.backlog + 1, self.environment
             ) as fleet:
-                fleet.wait_until_up()
+                fleet.wait_until_up(lambda: self.tend(fleet))
                 self.torment(fleet, site)
                 fleet.stop_feeding()
                 asyncio.run(the_end(site.world, lambda: self.tend(fleet)))
                 fleet.stop()
-            return asyncio.run(collect(site.world, site.folder, forgetful=self.forgetful))
+            return asyncio.run(collect(site.world, site.folder, forgotten=self.forgotten))
+
+    def count(self, history: History) -> None:
+        """Doses of which only the history knows."""
+        return
 
     def measure(self, history: History, finding: Finding) -> None:
-        """Note what was measured, and complain of goals that it is short of."""
+        """Note what was measured, and which goals it is short of."""
         return
 
     def judged(self, store: str, history: History, seconds: float) -> Finding:
-        if self.forgetful:
-            committed = {(entry.queue, entry.key) for entry in history.entries if entry.what is What.INSERTED}
-            self.dose["rows lost by the server"] = len(committed - {row.place for row in history.rows})
+        self.count(history)
         refused = sum(entry.what is What.REFUSED for entry in history.entries)
         finding = Finding(self.name, store, self.seed, dict(self.dose), len(history.rows), refused, round(seconds, 1))
         finding.violations = check(history)

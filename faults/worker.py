@@ -18,7 +18,7 @@ import rowmill as rm
 from faults.broken import GUARDS
 from faults.ledger import Ledger, What
 from faults.recorder import Recorder
-from faults.world import LEASE, POISON, Effect, Event, Fate, Item, Lot, Paper, World, fate, settled_by_handler, world
+from faults.world import LEASE, Effect, Event, Fate, Item, Lot, Paper, World, fate, poison, settled_by_handler, world
 from rowmill.demo.worker import die_with_parent
 
 URL_VARIABLE = "FAULTS_DATABASE_URL"
@@ -115,11 +115,12 @@ class Handlers:
         return fate(self._seed, lease.queue.name, lease.stage, lease.key)
 
     def _end(self, lease: rm.Lease[Any]) -> None:
-        self._say(What.END, lease)
         decided = fate(self._seed, lease.queue.name, lease.stage, lease.key)
+        fails = lease.attempt <= decided.fails
+        self._say(What.END, lease, "dead" if decided.dies else "again" if fails else "done")
         if decided.dies:
             raise Broken("decided")
-        if lease.attempt <= decided.fails:
+        if fails:
             raise Busy("decided")
 
     def _say(self, what: What, lease: rm.Lease[Any], move: str = "") -> None:
@@ -128,7 +129,7 @@ class Handlers:
 
 def poisoned(key: int) -> None:
     """What a poison row does to us."""
-    match POISON.get(key % 1000):
+    match poison(key):
         case "kills":
             os.kill(os.getpid(), signal.SIGKILL)
         case "hangs":

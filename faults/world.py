@@ -16,6 +16,7 @@ import rowmill as rm
 
 ATTEMPTS = 5
 LEASE = 2.0
+BACKOFF = 0.1
 GROUPS = 40
 """Aggregates over which events are spread."""
 SETTINGS = rm.WorkerSettings(poll_base=0.05, poll_max=0.5, grace=3.0, heartbeat=0.4, rescue_every=0.4, rescue_most=2000)
@@ -86,6 +87,7 @@ class Change(Base):
     new_attempts: Mapped[int]
     mark: Mapped[int | None] = mapped_column(sa.BigInteger)
     error: Mapped[str | None]
+    due: Mapped[float | None] = mapped_column(sa.Double)
 
 
 TABLES: tuple[type[Marked], ...] = (Item, Lot, Paper, Event)
@@ -109,7 +111,7 @@ def world(url: str, version: int = 1) -> World:
     """The queues, without handlers. The second version of this application keeps its leases longer."""
     mill = rm.Mill(url, settings=SETTINGS)
     lease = LEASE * version
-    retry = rm.Retry(attempts=ATTEMPTS, backoff=rm.exponential(0.1, cap=0.5), jitter=0.5)
+    retry = rm.Retry(attempts=ATTEMPTS, backoff=rm.exponential(BACKOFF, cap=0.5), jitter=0.5)
     return World(
         mill,
         mill.queue(Item, retry=retry, lease=lease),
@@ -132,17 +134,25 @@ class Fate:
 
 
 def fate(seed: int, queue: str, stage: str, key: int) -> Fate:
-    """One in five fails once or twice; one in fifty dies. The same for every process that asks."""
+    """One in five fails once or twice; one in fifty dies; one item in a hundred takes longer than its lease.
+    The same for every process that asks."""
     chance = random.Random(f"{seed}:{queue}:{stage}:{key}")
     draw = chance.random()
     seconds = chance.choice((0.0, 0.0, 0.0, 0.01, 0.05))
+    if queue == Item.__tablename__ and chance.random() < 0.01:
+        seconds = LEASE * 1.5
     if draw < 0.02:
         return Fate(dies=True, seconds=seconds)
     return Fate(fails=chance.choice((1, 2)) if draw < 0.22 else 0, seconds=seconds)
 
 
-POISON = {7: "kills", 377: "hangs", 747: "eats"}
-"""Of items, by their key modulo 1,000: what they do to the process that works on them."""
+POISONS = {7: "kills", 107: "hangs", 207: "eats"}
+POISON_EVERY = 400
+
+
+def poison(key: int) -> str | None:
+    """What an item does to the process that works on it, where items are poisoned."""
+    return POISONS.get(key % POISON_EVERY)
 
 
 def settled_by_handler(key: int) -> bool:
@@ -165,12 +175,14 @@ def create_witness(connection: Connection) -> None:
             connection.exec_driver_sql(
                 f"CREATE TRIGGER {name}_note AFTER UPDATE ON {name} BEGIN "
                 f"INSERT INTO faults_change ({COLUMNS}) VALUES ({SQLITE_NOW}, '{name}', NEW.id, {STATES}, "
-                f"(julianday(OLD.leased_until) - 2440587.5) * 86400.0, {REST}); END"
+                f"(julianday(OLD.leased_until) - 2440587.5) * 86400.0, {REST}, "
+                "(julianday(NEW.available_at) - 2440587.5) * 86400.0); END"
             )
 
 
 COLUMNS = (
-    "at, queue, key, old_state, new_state, old_lease, new_lease, old_until, old_attempts, new_attempts, mark, error"
+    "at, queue, key, old_state, new_state, old_lease, new_lease, old_until, old_attempts, new_attempts, mark, error, "
+    "due"
 )
 STATES = "OLD.state, NEW.state, OLD.lease, NEW.lease"
 REST = "OLD.attempts, NEW.attempts, NEW.mark, NEW.error"
@@ -178,5 +190,6 @@ SQLITE_NOW = "(julianday('now') - 2440587.5) * 86400.0"
 NOTE_FUNCTION = [
     "CREATE FUNCTION faults_note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
     f"INSERT INTO faults_change ({COLUMNS}) VALUES (extract(epoch FROM clock_timestamp()), TG_TABLE_NAME, NEW.id, "
-    f"{STATES}, extract(epoch FROM OLD.leased_until), {REST}); RETURN NULL; END $$"
+    f"{STATES}, extract(epoch FROM OLD.leased_until), {REST}, extract(epoch FROM NEW.available_at)); "
+    "RETURN NULL; END $$"
 ]

@@ -1,7 +1,13 @@
 """Rows that kill, hang or eat memory; workers whose clock is wrong; two versions of the code side by side."""
 
 from faults.fleet import Fleet
+from faults.history import History
+from faults.ledger import What
 from faults.scenario import Scenario, Site
+from faults.world import Item, poison
+from rowmill.model.lifecycle import DONE
+
+DOSES = {"kills": "rows that killed", "hangs": "rows that hung", "eats": "rows that ate memory"}
 
 
 class Poison(Scenario):
@@ -9,7 +15,7 @@ class Poison(Scenario):
     is. They end dead; the others come through."""
 
     name = "poison rows"
-    needed = ("workers that died",)
+    needed = ("workers that died", *DOSES.values())
 
     def torment(self, fleet: Fleet, site: Site) -> None:
         for _ in self.ticks(0.2):
@@ -23,9 +29,17 @@ class Poison(Scenario):
             fleet.replace(member)
             self.dose["workers that died"] += 1
 
+    def count(self, history: History) -> None:
+        """Of each kind, the rows whose handlers got as far as what they do."""
+        items = [entry for entry in history.entries if entry.queue == Item.__tablename__ and entry.what is What.END]
+        for key in {entry.key for entry in items if entry.move == DONE.name}:
+            if (kind := poison(key)) is not None:
+                self.dose[DOSES[kind]] += 1
+
 
 class WrongClocks(Scenario):
-    """One worker's clock is ten minutes ahead, another's ten minutes behind; some are killed."""
+    """One worker's clock is ten minutes ahead, another's ten minutes behind; some are killed. It is Python's clock
+    that is wrong: on SQLite, the database's is that of the machine, which all of them share."""
 
     name = "clocks ten minutes off"
     needed = ("workers with a wrong clock", "kills")

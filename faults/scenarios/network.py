@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from faults.fleet import Fleet
+from faults.history import History
+from faults.ledger import What
 from faults.scenario import Scenario, Site
 from faults.wire import Wire
 from faults.world import LEASE
@@ -42,7 +44,7 @@ class LostAnswers(Network):
     cut. Whether a claim or a settle was committed, the worker can't know."""
 
     name = "answers lost after the commit"
-    needed = ("answers",)
+    needed = ("answers", "claims among them")
 
     def torment(self, fleet: Fleet, site: Site) -> None:
         for _ in self.ticks(0.6):
@@ -53,12 +55,16 @@ class LostAnswers(Network):
             self.dose["answers"] += self.wire.proxy.swallowed - before
             fleet.look()
 
+    def count(self, history: History) -> None:
+        unanswered = {entry.token for entry in history.entries if entry.what is What.UNANSWERED}
+        self.dose["claims among them"] = len(unanswered)
+
 
 class Silence(Network):
     """Nothing gets through on one way or on both, for longer than a lease, and every connection looks alive."""
 
     name = "network silent past the lease"
-    needed = ("silences",)
+    needed = ("silences", "pieces swallowed")
 
     def torment(self, fleet: Fleet, site: Site) -> None:
         ways = ({Way.ANSWERS}, {Way.REQUESTS}, {Way.ANSWERS, Way.REQUESTS})
@@ -68,6 +74,7 @@ class Silence(Network):
             self.wire.heal()
             self.dose["silences"] += 1
             fleet.look()
+        self.dose["pieces swallowed"] = self.wire.proxy.swallowed
 
 
 class Slow(Network):

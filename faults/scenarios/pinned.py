@@ -47,7 +47,7 @@ class Pinned(Scenario):
         share = round(history.rate(*self.last) / history.rate(*self.before), 2)
         finding.measured["of the rate before, at the end"] = share
         if self.seconds >= JUDGED and share < self.goal:
-            finding.complaints.append(f"{share} of the rate before the pins; wanted: {self.goal}")
+            finding.short_of.append(f"{share} of the rate before the pins; wanted: {self.goal}")
 
 
 @contextmanager

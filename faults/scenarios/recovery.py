@@ -42,6 +42,6 @@ class Recovery(Scenario):
         if seconds is not None:
             finding.measured["seconds until they were back"] = seconds
         if seconds is None or seconds > self.within:
-            finding.complaints.append(
+            finding.short_of.append(
                 f"after {self.within:.0f} s at {back[int(self.within * 10)]:.2f} of the rate before"
             )

@@ -5,15 +5,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from faults.fleet import Fleet
+from faults.history import History
+from faults.ledger import What
 from faults.scenario import Site
 from faults.scenarios.network import Network
-from faults.scenarios.server import asking
+from faults.scenarios.server import asking, until
 from faults.wire import Wire
 from tests.support.postgres import TemporaryPostgres
 from tests.support.proxy import Way
 
 CALM = 1.5
 """Seconds between two disasters."""
+LAG = 0.3
+"""Seconds that a standby may be behind, and a process with what it says."""
 
 
 class Promotion(Network):
@@ -40,6 +44,7 @@ class Promotion(Network):
                 connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
                 connection.execute("SELECT pg_reload_conf()")
             self.wire.lead_to(standby.url)
+            self.took_over()
             self.dose["promotions"] += 1
             fleet.look()
 
@@ -50,13 +55,13 @@ class Promotion(Network):
             if self.synchronous:
                 connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
                 connection.execute("SELECT pg_reload_conf()")
-            found: set[object] = set()
-            while found != {wanted}:
-                rows = connection.execute("SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'")
-                found = {state for (state,) in rows}
-                time.sleep(0.01)
+            streaming = "SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'"
+            until(lambda: set(connection.execute(streaming)) == {(wanted,)}, "a standby that follows")
 
     def before_the_end(self, fleet: Fleet, following: Wire) -> None:
+        pass
+
+    def took_over(self) -> None:
         pass
 
     @contextmanager
@@ -77,11 +82,18 @@ class LatePromotion(Promotion):
     name = "standby promoted that was behind"
     needed = ("promotions", "rows lost by the server", "stale_refused")
     synchronous = False
-    forgetful = True
 
     def before_the_end(self, fleet: Fleet, following: Wire) -> None:
+        self.behind = time.time() - LAG
         following.proxy.muted.add(Way.ANSWERS)
         if (victim := fleet.pick()) is not None:
             victim.kill()
             fleet.replace(victim)
         fleet.wait_until_up()
+
+    def took_over(self) -> None:
+        self.forgotten.append((self.behind, time.time() + LAG))
+
+    def count(self, history: History) -> None:
+        committed = {(entry.queue, entry.key) for entry in history.entries if entry.what is What.INSERTED}
+        self.dose["rows lost by the server"] = len(committed - {row.place for row in history.rows})

@@ -1,9 +1,9 @@
 """Histories made by hand: a good one, of which tests spoil one thing at a time."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from faults.checker import check
 from faults.history import Change, History, Row, Step, Words
 from faults.ledger import Entry, What
 
@@ -12,6 +12,8 @@ PLAIN = Words(
     frozenset({"done", "dead", "cancelled"}),
     "dead",
     3,
+    2.0,
+    0.1,
 )
 
 
@@ -23,7 +25,7 @@ class Forger:
         self.changes: list[Change] = []
         self.rows: dict[tuple[str, int], Row] = {}
         self.until: dict[tuple[str, int], float] = {}
-        self.failures: dict[tuple[str, int], int] = {}
+        self.failures: dict[tuple[tuple[str, int], str, int], int] = {}
         self.counted: dict[tuple[str, str], int] = {}
         self.now = 100.0
         self.last = 0
@@ -36,12 +38,12 @@ class Forger:
         self.now += 0.01
         self.last += 1
         row = self.rows[queue, key]
-        new = replace(row, **({"state": state} | {k: v for k, v in fields.items() if k != "error"}))
+        new = replace(row, **({"state": state} | {k: v for k, v in fields.items() if k not in ("error", "due")}))
         old_until = self.until.pop((queue, key), None)
         self.changes.append(
             Change(
                 self.last, self.now, queue, key, row.state, new.state, row.lease, new.lease, old_until,
-                row.attempts, new.attempts, new.mark, fields.get("error"),
+                row.attempts, new.attempts, new.mark, fields.get("error"), fields.get("due"),
             )
         )  # fmt: skip
         self.rows[queue, key] = new
@@ -53,36 +55,54 @@ class Forger:
         self.say(What.INSERTED, queue, key)
         self.rows[queue, key] = Row(queue, key, "ready", 0, group=group)
 
-    def claim(self, queue: str, key: int, token: int) -> None:
-        self.change(queue, key, "running", lease=token, attempts=self.rows[queue, key].attempts + 1)
+    def claim(self, queue: str, key: int, token: int, due: float | None = None) -> None:
+        self.change(queue, key, "running", lease=token, attempts=self.rows[queue, key].attempts + 1, due=due)
         self.say(What.CLAIMED, queue, key, token)
         self.say(What.BEGIN, queue, key, token)
 
     def finish(self, queue: str, key: int) -> None:
-        token = self.rows[queue, key].lease or 0
-        self.say(What.ASK, queue, key, token, "done")
-        self.change(queue, key, "done", lease=None, mark=token)
-        self.say(What.KEPT, queue, key, token, "done")
-        self._count(queue, "done")
+        self._settle(queue, key, "done", "done", mark=self.rows[queue, key].lease)
 
-    def fail(self, queue: str, key: int) -> None:
-        token = self.rows[queue, key].lease or 0
-        self.say(What.ASK, queue, key, token, "again")
-        self.change(queue, key, "waiting", lease=None)
-        self.say(What.KEPT, queue, key, token, "again")
-        self._count(queue, "again")
-        self._fail(queue, key)
+    def fail(self, queue: str, key: int, wait: float = 0.2) -> None:
+        self._settle(queue, key, "again", "waiting", error="busy", due=self.now + wait)
+        self._fail(queue, key, self.rows[queue, key].attempts)
 
-    def rescue(self, queue: str, key: int, *, after: float = 3.0) -> None:
+    def die(self, queue: str, key: int) -> None:
+        self._settle(queue, key, "dead", "dead", error="broken")
+        self._fail(queue, key, self.rows[queue, key].attempts)
+
+    def release(self, queue: str, key: int) -> None:
+        """Given back as it is, with the note that it is on trial, if there is one."""
+        note, given = self.changes[-1].error, self.rows[queue, key].attempts - 1
+        self._settle(queue, key, "release", "ready", error=note, attempts=given)
+
+    def _settle(self, queue: str, key: int, move: str, state: str, **fields: Any) -> None:
+        token = self.rows[queue, key].lease or 0
+        self.say(What.ASK, queue, key, token, move)
+        self.change(queue, key, state, lease=None, **fields)
+        self.say(What.KEPT, queue, key, token, move)
+        self._count(queue, move)
+
+    def put_on_trial(self, queue: str, key: int) -> None:
+        self.change(queue, key, "running", error="lease_expired")
+
+    def rescue(self, queue: str, key: int, *, after: float = 3.0, **fields: Any) -> None:
         self.now += after
-        self.change(queue, key, "ready", lease=None, error="lease_expired")
-        self._fail(queue, key)
+        made = self.rows[queue, key].attempts
+        self.change(queue, key, "ready", lease=None, error="lease_expired", **fields)
+        self._fail(queue, key, made)
+
+    def bury(self, queue: str, key: int) -> None:
+        self.now += 3.0
+        self.change(queue, key, "dead", lease=None, error="lease_expired_max_attempts")
+        self._fail(queue, key, self.rows[queue, key].attempts)
 
     def _count(self, queue: str, move: str) -> None:
         self.counted[queue, move] = self.counted.get((queue, move), 0) + 1
 
-    def _fail(self, queue: str, key: int) -> None:
-        self.failures[queue, key] = self.failures.get((queue, key), 0) + 1
+    def _fail(self, queue: str, key: int, attempt: int) -> None:
+        about = (queue, key), "work", attempt
+        self.failures[about] = self.failures.get(about, 0) + 1
 
     def history(self, **fields: Any) -> History:
         words = {queue: PLAIN for queue, _ in self.rows}
@@ -110,5 +130,6 @@ def good() -> Forger:
     return forger
 
 
-def rules(found: Sequence[Any]) -> set[int]:
-    return {violation.rule for violation in found}
+def found(forger: Forger, **fields: Any) -> list[tuple[int, int]]:
+    """(rule, key) of every violation."""
+    return [(violation.rule, violation.place[1]) for violation in check(forger.history(**fields))]

@@ -1,0 +1,148 @@
+"""A history, laid out by row: who made each change, and under which lease."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from faults.history import Change, History, Place, Row, Step, Words
+from faults.ledger import Entry, What
+from rowmill import Crash
+from rowmill.model.lifecycle import ADVANCE, AGAIN, DIE, DONE, MOVES, PARK, RELEASE
+
+CRASHES = (Crash().requeued, Crash().buried)
+"""What stands on a row that was taken from a worker whose lease had run out, and on one that is on trial."""
+DISCLAIM = "disclaim"
+"""What a worker does with rows of a claim whose answer was lost: it gives them back. No settle, so nobody counts it."""
+TICK = 0.002
+"""Seconds by which two clocks of one machine may be read apart: SQLite's has milliseconds."""
+
+Held = tuple[Place, int | None]
+"""A row, and the lease that it was under."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    rule: int
+    place: Place
+    what: str
+
+    def __str__(self) -> str:
+        queue, key = self.place
+        return f"rule {self.rule}, {queue} {key}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """A row ceases to run."""
+
+    change: Change
+    step: Step
+    move: str | None
+    """What its holder asked for; None: somebody else took it away."""
+
+    @property
+    def rescued(self) -> bool:
+        return self.move is None
+
+    @property
+    def finished(self) -> bool:
+        """Has it a result of its stage now?"""
+        return self.change.new_state == self.step.done
+
+    @property
+    def failed(self) -> bool:
+        """Does it belong into the history of failures?"""
+        return self.rescued or (self.move in MOVES and MOVES[self.move].failed)
+
+    @property
+    def held(self) -> Held:
+        return self.change.place, self.change.old_lease
+
+
+class Case:
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.rows: Mapping[Place, Row] = {row.place: row for row in history.rows}
+        self.changes: defaultdict[Place, list[Change]] = defaultdict(list)
+        for change in sorted(history.changes, key=lambda change: change.id):
+            self.changes[change.place].append(change)
+        self.asked: defaultdict[Held, list[Entry]] = defaultdict(list)
+        for entry in self.said(What.ASK):
+            self.asked[held(entry)].append(entry)
+        self.unanswered = {(entry.queue, entry.token) for entry in self.said(What.UNANSWERED)}
+
+    def said(self, what: What) -> Iterator[Entry]:
+        return (entry for entry in self.history.entries if entry.what is what)
+
+    def remembered(self, what: What) -> Iterator[Entry]:
+        """What was said, but for times whose commits the database itself has lost. A settlement of many rows is
+        answered when all of them are written, and the first may have been long before."""
+        for entry in self.said(what):
+            asked = min((ask.at for ask in self.asked.get(held(entry), ())), default=entry.at)
+            if not any(since <= entry.at and min(asked, entry.at) <= until for since, until in self.history.forgotten):
+                yield entry
+
+    def words(self, place: Place) -> Words:
+        return self.history.words[place[0]]
+
+    @cached_property
+    def leaves(self) -> list[Leave]:
+        """Every time that a row ceased to run."""
+        found = []
+        for place, changes in self.changes.items():
+            running = self.words(place).running
+            for change in changes:
+                step = running.get(change.old_state)
+                if step is not None and change.new_state != change.old_state:
+                    found.append(Leave(change, step, self._mover(change, step)))
+        return found
+
+    @cached_property
+    def _leaves_of(self) -> Mapping[Place, list[Leave]]:
+        found: defaultdict[Place, list[Leave]] = defaultdict(list)
+        for leave in self.leaves:
+            found[leave.change.place].append(leave)
+        return found
+
+    def left(self, place: Place) -> list[Leave]:
+        """Every time that this row ceased to run."""
+        return self._leaves_of.get(place, [])
+
+    @cached_property
+    def on_trial(self) -> set[Held]:
+        """Last attempts of which it was noted, as they began, that they run alone."""
+        changes = (change for change in self.history.changes if change.new_lease is not None)
+        return {(change.place, change.new_lease) for change in changes if change.error in CRASHES}
+
+    def _mover(self, change: Change, step: Step) -> str | None:
+        """The move that a worker had asked for under the lease that was there, if it leads where the row went."""
+        words = self.words(change.place)
+        asked = self.asked[change.place, change.old_lease or 0]
+        moves = {entry.move for entry in asked if entry.at <= change.at + TICK}
+        if change.error in CRASHES:
+            moves &= {RELEASE.name}  # of a row on trial, which keeps its note
+        elif (change.queue, change.old_lease) in self.unanswered:
+            moves.add(DISCLAIM)
+        return next((move for move in sorted(moves) if leads(move, words, step, change)), None)
+
+
+def held(entry: Entry) -> Held:
+    return (entry.queue, entry.key), entry.token
+
+
+def leads(move: str, words: Words, step: Step, change: Change) -> bool:
+    """Could this move have made this change?"""
+    given_back = change.new_attempts == max(change.old_attempts - 1, 0)
+    kept = change.new_attempts == change.old_attempts
+    if move == ADVANCE.name:
+        return change.new_state == step.done and change.new_attempts == 0
+    if move == DONE.name:
+        return change.new_state == step.done and kept
+    if move == DIE.name:
+        return change.new_state == words.dead and kept
+    if move in (RELEASE.name, PARK.name, DISCLAIM):
+        return change.new_state in step.claimable and given_back
+    if move == AGAIN.name:
+        return change.new_state in step.claimable and kept
+    return change.new_state in words.final
