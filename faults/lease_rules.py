@@ -8,6 +8,9 @@ from faults.history import Change, Words
 from faults.ledger import What
 from rowmill.model.lifecycle import AGAIN
 
+FLUSH = 0.3
+"""Seconds from the time that a commit bears until others see it: the log is written to the disk in between."""
+
 
 def settlements(case: Case) -> Iterator[Violation]:
     """What was confirmed was written, once, on the lease that it was for; and what was written bears its mark."""
@@ -57,7 +60,7 @@ def renewals(case: Case) -> Iterator[Violation]:
         if leave is None:
             continue
         gone, lease = leave.change.committed or leave.change.at, case.words(place).lease
-        if entry.at > gone + TICK:
+        if entry.at > gone + FLUSH:
             yield Violation(3, place, f"lease {entry.token} was renewed {entry.at - gone:.3f} s after it was gone")
         elif place in case.history.with_effect:
             continue

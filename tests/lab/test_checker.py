@@ -108,7 +108,7 @@ def test_a_release_by_a_lease_that_was_gone() -> None:
     assert {(3, 2), (4, 2)} <= set(found(forger))
 
 
-@pytest.mark.parametrize(("after", "expected"), [(-0.5, []), (0.5, [(3, 2)])])
+@pytest.mark.parametrize(("after", "expected"), [(-0.5, []), (0.1, []), (0.5, [(3, 2)])])
 def test_a_renewal_of_a_lease_that_was_gone(after: float, expected: list[tuple[int, int]]) -> None:
     forger = good()
     gone = next(change.at for change in forger.changes if change.old_lease == 14)
