@@ -6,25 +6,20 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, TypedDict, TypeVar, Unpack, overload
+from typing import Any, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Table
 
 from rowmill.keep.keeper import Keeper
+from rowmill.mill.declaring import QueueOptions, declare_queue
 from rowmill.mill.queue import Queue
-from rowmill.model import declare
-from rowmill.model.alerts import Alerts
 from rowmill.model.errors import BadRequest, RowmillError, UnknownQueue
-from rowmill.model.queue import Columns, Crash, EpochUnit, InOrder, Order
-from rowmill.model.retry import Retry
-from rowmill.model.words import Stage, States, as_value, vocabulary
 from rowmill.observe.events import Events, Observer
 from rowmill.store import dsn, fleet, indexes, migrating, presence, rescuing, rights, schema
 from rowmill.store.open import open_store, parse_url, reachable
 from rowmill.store.port import CONNECTIONS, Disconnected, Store
 from rowmill.store.rows import Record
-from rowmill.store.terms import literal_word
 from rowmill.work.report import Report
 from rowmill.work.settings import WorkerSettings
 from rowmill.work.worker import Worker
@@ -33,23 +28,6 @@ R = TypeVar("R")
 T = TypeVar("T")
 DEFAULT_URL = "sqlite:///rowmill.db"
 SIGN_OFF_SECONDS = 5.0
-
-
-class QueueOptions(TypedDict, total=False):
-    """What `Mill.queue` takes by name."""
-
-    name: str | None
-    columns: Columns | None
-    states: States | None
-    stages: Sequence[Stage]
-    order: Order | None
-    in_order: InOrder | None
-    retry: Retry | None
-    lease: float
-    timeout: float | None
-    crash: Crash | None
-    epoch: EpochUnit
-    alerts: Alerts | None
 
 
 class Mill:
@@ -87,60 +65,11 @@ class Mill:
     def queue(self, source: Table, **options: Unpack[QueueOptions]) -> Queue[Record]: ...
     @overload
     def queue(self, source: type[R], **options: Unpack[QueueOptions]) -> Queue[R]: ...
-    def queue(
-        self,
-        source: Any,
-        *,
-        name: str | None = None,
-        columns: Columns | None = None,
-        states: States | None = None,
-        stages: Sequence[Stage] = (),
-        order: Order | None = None,
-        in_order: InOrder | None = None,
-        retry: Retry | None = None,
-        lease: float = 60.0,
-        timeout: float | None = None,
-        crash: Crash | None = None,
-        epoch: EpochUnit = "s",
-        alerts: Alerts | None = None,
-    ) -> Queue[Any]:
+    def queue(self, source: Any, **options: Unpack[QueueOptions]) -> Queue[Any]:
         """Declare a queue on an ORM class or a Table of yours. What is wrong is said at once, all of it."""
-        table, mapper = declare.inspect_source(source)
-        names = declare.columns_by_name(table, mapper)
-        chosen = name or table.name
-        checked = declare.Declaration(chosen, table, names)
-        mapped = checked.columns(columns or getattr(source, "__rowmill_columns__", None) or Columns())
-        words = vocabulary(
-            states or getattr(source, "__rowmill_states__", None) or States(),
-            tuple(stages), retry or Retry(), lease, timeout,
-        )  # fmt: skip
-        checked.words(words, state := mapped.get("state"))
-        if state is not None and not checked.problems:
-            checked.spelling(words, state, lambda word: literal_word(state, word, self.store.dialect))
-        spelled = [str(as_value(word, state.type)) for word, _ in words.meanings()] if state is not None else []
-        crash = crash or Crash()
-        checked.spellings([*spelled, crash.requeued, crash.buried], schemas=self.store.dialect.name != "sqlite")
-        checked.policies(words)
-        order = order or Order()
-        priority, order_by = checked.order(order)
-        per, per_by = checked.in_order(in_order)
-        checked.epoch(epoch, mapped)
-        if chosen in self.queues:
-            checked.problem("this mill has a queue of that name already: pass name=...")
-        for other in self.queues.values():
-            if schema.same_table(other.table, table, self.store.dialect.name):
-                checked.problem(
-                    f"table {table.name} is declared already, as queue {other.name}: one set of words per table"
-                )
-        checked.check()
-        queue: Queue[Any] = Queue(
-            name=chosen, table=table, mapper=mapper, columns=mapped, names=names, vocabulary=words,
-            priority=priority, lower_first=order.lower_first, order_by=order_by,
-            per=per, per_by=per_by, dead_head_blocks=in_order is None or in_order.dead_head == "block",
-            crash=crash, epoch=epoch,
-        )  # fmt: skip
-        queue.mill, queue.alerts = self, alerts or Alerts()
-        self.queues[chosen] = queue
+        queue: Queue[Any] = declare_queue(source, self.store.dialect, self.queues.values(), **options)
+        queue.mill = self
+        self.queues[queue.name] = queue
         self._fit(queue)
         return queue
 

@@ -1,0 +1,89 @@
+"""A queue, out of what `Mill.queue` is given."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypedDict
+
+from sqlalchemy.engine import Dialect
+
+from rowmill.mill.queue import Queue
+from rowmill.model import declare
+from rowmill.model.alerts import Alerts
+from rowmill.model.queue import Columns, Crash, EpochUnit, InOrder, Order
+from rowmill.model.retry import Retry
+from rowmill.model.words import Stage, States, as_value, vocabulary
+from rowmill.store import schema
+from rowmill.store.terms import literal_word
+
+
+class QueueOptions(TypedDict, total=False):
+    """What `Mill.queue` takes by name."""
+
+    name: str | None
+    columns: Columns | None
+    states: States | None
+    stages: Sequence[Stage]
+    order: Order | None
+    in_order: InOrder | None
+    retry: Retry | None
+    lease: float
+    timeout: float | None
+    crash: Crash | None
+    epoch: EpochUnit
+    alerts: Alerts | None
+
+
+def declare_queue(
+    source: Any,
+    dialect: Dialect,
+    others: Iterable[Queue[Any]],
+    *,
+    name: str | None = None,
+    columns: Columns | None = None,
+    states: States | None = None,
+    stages: Sequence[Stage] = (),
+    order: Order | None = None,
+    in_order: InOrder | None = None,
+    retry: Retry | None = None,
+    lease: float = 60.0,
+    timeout: float | None = None,
+    crash: Crash | None = None,
+    epoch: EpochUnit = "s",
+    alerts: Alerts | None = None,
+) -> Queue[Any]:
+    """The queue, checked, beside the others of its mill. What is wrong is said at once, all of it."""
+    table, mapper = declare.inspect_source(source)
+    names = declare.columns_by_name(table, mapper)
+    chosen = name or table.name
+    checked = declare.Declaration(chosen, table, names)
+    mapped = checked.columns(columns or getattr(source, "__rowmill_columns__", None) or Columns())
+    words = vocabulary(
+        states or getattr(source, "__rowmill_states__", None) or States(),
+        tuple(stages), retry or Retry(), lease, timeout,
+    )  # fmt: skip
+    checked.words(words, state := mapped.get("state"))
+    if state is not None and not checked.problems:
+        checked.spelling(words, state, lambda word: literal_word(state, word, dialect))
+    spelled = [str(as_value(word, state.type)) for word, _ in words.meanings()] if state is not None else []
+    crash = crash or Crash()
+    checked.spellings([*spelled, crash.requeued, crash.buried], schemas=dialect.name != "sqlite")
+    checked.policies(words)
+    order = order or Order()
+    priority, order_by = checked.order(order)
+    per, per_by = checked.in_order(in_order)
+    checked.epoch(epoch, mapped)
+    for other in others:
+        if other.name == chosen:
+            checked.problem("this mill has a queue of that name already: pass name=...")
+        if schema.same_table(other.table, table, dialect.name):
+            checked.problem(
+                f"table {table.name} is declared already, as queue {other.name}: one set of words per table"
+            )
+    checked.check()
+    queue: Queue[Any] = Queue(
+        name=chosen, table=table, mapper=mapper, columns=mapped, names=names, vocabulary=words,
+        priority=priority, lower_first=order.lower_first, order_by=order_by,
+        per=per, per_by=per_by, dead_head_blocks=in_order is None or in_order.dead_head == "block",
+        crash=crash, epoch=epoch,
+    )  # fmt: skip
+    queue.alerts = alerts or Alerts()
+    return queue
