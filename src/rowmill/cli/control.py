@@ -14,6 +14,7 @@ from rowmill.cli.exits import Exit
 from rowmill.cli.options import AppOption, JsonOption, QueueArgument, UrlOption, YesOption
 from rowmill.cli.output import emit, progress
 from rowmill.mill import Mill, Queue
+from rowmill.model.death import mourn
 from rowmill.store import pausing, rescuing, schema, targets
 from rowmill.store.filters import known_stage
 from rowmill.store.index_facts import IndexState, bare_name, index_states
@@ -154,6 +155,7 @@ async def sweep(mill: Mill, queues: list[Queue[Any]], rows: int) -> Rescued:
                     while found.returned or found.buried:
                         found = await store.run(partial(rescuing.rescue, terms=terms, step=step, most=SWEEP))
                         returned, buried = returned + found.returned, buried + found.buried
+                        mourn(queue, found.deaths)
                         tick(returned + buried)
                 store.forget(queue)
                 await store.rouse([queue])

@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy.exc import DBAPIError
 
 from rowmill.keep.reach import Reach
+from rowmill.model.death import mourn
 from rowmill.model.queue import Queue
 from rowmill.observe.events import Events
 from rowmill.store import fleet, rescuing, tidying
@@ -134,6 +135,7 @@ class Keeper:
             if found.returned or found.buried:
                 self._events.rescued(queue.name, step.name, found.returned, found.buried)
                 self._store.forget(queue)
+                mourn(queue, found.deaths)
             if found.refused:
                 self._events.unrescued(queue.name, step.name, found.refused)
             returned += found.returned

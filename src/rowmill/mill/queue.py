@@ -1,6 +1,5 @@
 """A queue of a mill: its handlers are registered here, and rows are put in."""
 
-import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -10,7 +9,7 @@ from rowmill.model.alerts import Alerts
 from rowmill.model.errors import DeclarationError
 from rowmill.model.lease import Lease
 from rowmill.model.outcome import Answer
-from rowmill.model.queue import Handler
+from rowmill.model.queue import Handler, blocks, name_of
 from rowmill.model.queue import Queue as QueueModel
 from rowmill.store import enqueue
 from rowmill.store.open import reachable
@@ -88,18 +87,15 @@ class Queue(QueueModel[R], Generic[R]):
         else:
             there = self.handlers.get(step.name)
             # The same function once more is a module or a cell of a notebook that was run again.
-            if there is not None and _name_of(there.call) != _name_of(call):
+            if there is not None and name_of(there.call) != name_of(call):
                 problems.append(
-                    f"stage {step.name} has a handler already, {_name_of(there.call)}: a stage has one. "
+                    f"stage {step.name} has a handler already, {name_of(there.call)}: a stage has one. "
                     "Take one of them away, or give the other a stage of its own"
                 )
         if problems:
             raise DeclarationError(self.name, problems)
-        threaded = not inspect.iscoroutinefunction(call) and not inspect.iscoroutinefunction(
-            getattr(call, "__call__", None)  # noqa: B004
-        )
         limit = timeout if timeout is not None else step.timeout
-        self.handlers[step.name] = Handler(call, concurrency, batch, limit, threaded)
+        self.handlers[step.name] = Handler(call, concurrency, batch, limit, blocks(call))
 
     def insert(
         self, rows: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, unique: Iterable[str] | None = None
@@ -113,9 +109,3 @@ class Queue(QueueModel[R], Generic[R]):
         async with self.mill.opened() as store:
             with reachable(self.mill.url):
                 return await enqueue.load(store, self, rows, batch)
-
-
-def _name_of(call: Callable[..., Any]) -> str:
-    """A function by its module and name; an object that can be called, by its class."""
-    named = call if hasattr(call, "__qualname__") else type(call)
-    return f"{named.__module__}.{named.__qualname__}"

@@ -1,5 +1,6 @@
 """A queue: a table, which of its columns hold the progress of a row, the words, and the policies."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -8,6 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 from sqlalchemy import Column, Table
 from sqlalchemy.orm import Mapper
 
+from rowmill.model.death import Mourner
 from rowmill.model.lifecycle import CLAIM, Kind, Move
 from rowmill.model.words import Step, Vocabulary, Word
 
@@ -112,6 +114,7 @@ class Queue(Generic[R]):
         self.by_name: dict[str, Column[Any]] = {column.name: column for column in table.columns}
         """Columns by the name that the database knows, which is not always that of `table.columns`."""
         self.handlers: dict[str, Handler] = {}
+        self.mourner: Mourner | None = None
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -180,3 +183,16 @@ class Handler:
     """How many rows the handler gets at once; None for one row at a time."""
     timeout: float | None
     threaded: bool
+
+
+def name_of(call: Callable[..., Any]) -> str:
+    """A function by its module and name; an object that can be called, by its class."""
+    named = call if hasattr(call, "__qualname__") else type(call)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def blocks(call: Callable[..., Any]) -> bool:
+    """Is it a plain function, which belongs in a thread?"""
+    return not inspect.iscoroutinefunction(call) and not inspect.iscoroutinefunction(
+        getattr(call, "__call__", None)  # noqa: B004
+    )

@@ -4,13 +4,14 @@ Every function takes a connection in a transaction.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
+from rowmill.model.death import Death
 from rowmill.model.lease import Lease, worker_of
 from rowmill.model.lifecycle import BURY, PARK, RESCUE, Move
 from rowmill.model.words import Step
@@ -29,6 +30,8 @@ class Rescued:
     buried: int = 0
     refused: int = 0
     """The table does not let them go: they stay as they are."""
+    deaths: tuple[Death, ...] = field(default=(), compare=False)
+    """The buried ones, of a queue that has a mourner."""
 
 
 # served by: the partial index on running rows, (leased_until)
@@ -116,20 +119,20 @@ def _give_leases(connection: Connection, terms: Terms, step: Step, keys: Sequenc
 def _give_back(connection: Connection, terms: Terms, step: Step, rows: Sequence[Any], acquit: bool) -> Rescued:
     attempts = sa.func.coalesce(terms.queue.columns["attempts"], 0)
     most = step.retry.attempts
-    acquitted = 0
+    acquitted: Sequence[Any] = ()
     if acquit and most > 1:
         not_on_trial = terms.queue.columns["error"].is_(None)
         acquitted = _rescue_as(PARK, connection, terms, step, rows, sa.and_(attempts >= most, not_on_trial))
-    return Rescued(
-        buried=_rescue_as(BURY, connection, terms, step, rows, attempts >= most),
-        returned=_rescue_as(RESCUE, connection, terms, step, rows, attempts < most) + acquitted,
-    )
+    buried = _rescue_as(BURY, connection, terms, step, rows, attempts >= most)
+    returned = _rescue_as(RESCUE, connection, terms, step, rows, attempts < most)
+    return Rescued(len(returned) + len(acquitted), len(buried), deaths=_deaths(connection, terms, buried))
 
 
 def _one_by_one(connection: Connection, terms: Terms, step: Step, rows: Sequence[Any], acquit: bool) -> Rescued:
     """The table refuses to have a row back, as a unique key over open rows may: that one is buried, and does not
     keep the others. One that can't even be buried stays as it is."""
     returned = buried = refused = 0
+    deaths: list[Death] = []
     for row in rows:
         try:
             with connection.begin_nested():
@@ -139,7 +142,8 @@ def _one_by_one(connection: Connection, terms: Terms, step: Step, rows: Sequence
                 raise
             try:
                 with connection.begin_nested():
-                    found = Rescued(buried=_rescue_as(BURY, connection, terms, step, [row], sa.true()))
+                    dead = _rescue_as(BURY, connection, terms, step, [row], sa.true())
+                    found = Rescued(buried=len(dead), deaths=_deaths(connection, terms, dead))
             except DBAPIError as second:
                 if not is_refusal(second):
                     raise
@@ -147,7 +151,8 @@ def _one_by_one(connection: Connection, terms: Terms, step: Step, rows: Sequence
         returned += found.returned
         buried += found.buried
         refused += found.refused
-    return Rescued(returned, buried, refused)
+        deaths += found.deaths
+    return Rescued(returned, buried, refused, tuple(deaths))
 
 
 def _rescue_as(
@@ -157,7 +162,8 @@ def _rescue_as(
     step: Step,
     rows: Sequence[Any],
     guard: "sa.ColumnElement[bool]",
-) -> int:
+) -> list[Any]:
+    """Those of the rows that were changed."""
     queue, width = terms.queue, len(terms.queue.key)
     until = queue.columns["leased_until"]
     about = {tuple(row[:width]): row for row in rows}
@@ -168,8 +174,28 @@ def _rescue_as(
         .values(assigned(terms, move, step, queue.crash.buried if move is BURY else queue.crash.requeued))
         .returning(*raw_key(terms))
     ).all()
-    _record_crashes(connection, terms, step, move, [about[tuple(row)] for row in changed])
-    return len(changed)
+    found = [about[tuple(row)] for row in changed]
+    _record_crashes(connection, terms, step, move, found)
+    return found
+
+
+# served by: the primary key
+def _deaths(connection: Connection, terms: Terms, rows: Sequence[Any]) -> tuple[Death, ...]:
+    queue, width = terms.queue, len(terms.queue.key)
+    if queue.mourner is None or not rows:
+        return ()
+    made = {tuple(row[:width]): row.made for row in rows}
+    found = connection.execute(
+        sa.select(*raw_key(terms), *queue.mourner.columns).where(raw_key_in(terms, list(made)))
+    ).all()
+    names, key_of = [column.name for column in queue.mourner.columns], RowLoader(terms).key_of
+    return tuple(
+        Death(
+            key_of(row[:width]), made[tuple(row[:width])], queue.crash.buried,
+            facts=dict(zip(names, row[width:], strict=True)),
+        )
+        for row in found
+    )  # fmt: skip
 
 
 def _record_crashes(connection: Connection, terms: Terms, step: Step, move: Move, rows: Sequence[Any]) -> None:

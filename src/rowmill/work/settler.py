@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from rowmill.model import judge
+from rowmill.model.death import Death, facts_of, mourn
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease, SettlingBlock
 from rowmill.model.lifecycle import DIE, DONE, RELEASE
@@ -82,6 +83,8 @@ class Settler:
             if watched or verdict.move is not DONE or verdict.lease.queue.per is not None:
                 self._events.settled(verdict)
                 self.on_settled(verdict)
+                if verdict.move is DIE:
+                    mourn(verdict.lease.queue, [_death(verdict)])
 
     async def run(self) -> None:
         """Flush until cancelled."""
@@ -139,3 +142,9 @@ class Settler:
             return
         second.ran = verdict.ran
         self.put(second)
+
+
+def _death(verdict: Verdict) -> Death:
+    lease = verdict.lease
+    facts = facts_of(lease.queue, lambda: lease.row)
+    return Death(lease.key, lease.attempt, verdict.code, verdict.message, facts)

@@ -1,0 +1,58 @@
+"""What is told of a row that died, to a queue that asked to be told."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Column
+
+from rowmill.model.errors import RowmillError, safe_text
+
+if TYPE_CHECKING:
+    from rowmill.model.queue import Queue
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """A row that is dead, as it was written: kept, and never tried again by itself."""
+
+    key: Any
+    attempt: int
+    code: str
+    message: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """The columns that the mourner asked for, by name; none where the row could not be read."""
+
+    @property
+    def error(self) -> str:
+        """As the row has it."""
+        return safe_text(f"{self.code}: {self.message}") if self.message else self.code
+
+
+@dataclass(frozen=True, slots=True)
+class Mourner:
+    """Told once of each row that died, by the process that wrote it, after the commit."""
+
+    columns: tuple["Column[Any]", ...]
+    told: Callable[[Death], None]
+
+
+def facts_of(queue: "Queue[Any]", read: Callable[[], Any]) -> dict[str, Any]:
+    """What the queue's mourner wants to know of a row, which may be the very thing that can't be read."""
+    if queue.mourner is None:
+        return {}
+    try:
+        row = read()
+    except RowmillError:
+        return {}
+    mapper = queue.mapper
+    return {
+        column.name: getattr(row, column.key if mapper is None else mapper.get_property_by_column(column).key)
+        for column in queue.mourner.columns
+    }
+
+
+def mourn(queue: "Queue[Any]", deaths: Iterable[Death]) -> None:
+    if queue.mourner is not None:
+        for death in deaths:
+            queue.mourner.told(death)
