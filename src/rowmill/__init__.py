@@ -22,6 +22,9 @@ from rowmill.model.outcome import Again, Answer, Cancel, Dead, Done, Outcome
 from rowmill.model.queue import Columns, Crash, InOrder, Order
 from rowmill.model.retry import Retry, exponential, fixed, hours, minutes, seconds, steps
 from rowmill.model.words import Stage, States
+from rowmill.outbox.event import Event
+from rowmill.outbox.outbox import Outbox
+from rowmill.outbox.table import OutboxColumns, OutboxMixin, outbox_table
 from rowmill.store.rows import Record
 from rowmill.work.report import Report
 from rowmill.work.settings import WorkerSettings
@@ -41,11 +44,15 @@ __all__ = [
     "Dead",
     "DeclarationError",
     "Done",
+    "Event",
     "InOrder",
     "Lease",
     "LeaseLost",
     "Mill",
     "Order",
+    "Outbox",
+    "OutboxColumns",
+    "OutboxMixin",
     "Outcome",
     "PermanentError",
     "ProviderDown",
@@ -70,6 +77,7 @@ __all__ = [
     "fixed",
     "hours",
     "minutes",
+    "outbox_table",
     "seconds",
     "steps",
 ]

@@ -13,9 +13,12 @@ from sqlalchemy import Connection, Table
 
 from rowmill.keep.keeper import Keeper
 from rowmill.mill.declaring import QueueOptions, declare_queue
+from rowmill.mill.outboxes import OutboxOptions, declare_outbox
 from rowmill.mill.queue import Queue
+from rowmill.model.death import Death, mourn
 from rowmill.model.errors import BadRequest, RowmillError, UnknownQueue
 from rowmill.observe.events import Events, Observer
+from rowmill.outbox.outbox import Outbox
 from rowmill.store import dsn, fleet, indexes, migrating, presence, rescuing, rights, schema
 from rowmill.store.open import open_store, parse_url, reachable
 from rowmill.store.port import CONNECTIONS, Disconnected, Store
@@ -43,6 +46,7 @@ class Mill:
         self.url = parse_url(chosen)
         self.settings = settings or WorkerSettings()
         self.queues: dict[str, Queue[Any]] = {}
+        self.outboxes: dict[str, Outbox] = {}
         self.events = Events()
         self.connections = connections
         self.store: Store = self._new_store()
@@ -54,7 +58,7 @@ class Mill:
 
     def _new_store(self) -> Store:
         store = open_store(self.url, self.connections)
-        store.on_condemned, store.on_refused = self.events.condemned, self.events.refused
+        store.on_condemned, store.on_refused = self._condemned, self.events.refused
         return store
 
     def observe(self, observer: Observer) -> None:
@@ -73,12 +77,22 @@ class Mill:
         self._fit(queue)
         return queue
 
+    def outbox(self, table: Any = None, **options: Unpack[OutboxOptions]) -> Outbox:
+        """Declare an outbox: on a ready-made table `outbox`, or on an ORM class or a Table of yours. It is a queue,
+        in order per aggregate."""
+        return declare_outbox(self, table, **options)
+
     def move_to(self, url: str) -> None:
         """Work on another database than the declared one, from now on. Not while it is open."""
         self.url = parse_url(url)
         self.store = self._new_store()
         for queue in self.queues.values():
             self._fit(queue)
+
+    def _condemned(self, queue: str, stage: str, key: str, attempt: int, code: str) -> None:
+        """A row died in its claim, since it can't be read."""
+        self.events.condemned(queue, stage, key, attempt, code)
+        mourn(self[queue], [Death(key, attempt, code)])
 
     def _fit(self, queue: Queue[Any]) -> None:
         """Make a queue known to the store, and put its indexes, as this database spells them, into the table's
@@ -221,6 +235,7 @@ class Mill:
                         found = await self.store.run(sweep)
                         worker.report.rescued += found.returned
                         worker.report.buried += found.buried
+                        mourn(queue, found.deaths)
             return await worker.drain()
 
     def drain_now(self, queues: Sequence[str] | None = None) -> Report:

@@ -17,6 +17,9 @@
 | forgotten | the database was set back and knows this worker no more; it signed up again | worker, now |
 | alert | a watched condition begins, still holds, or is over | alert, severity, queue, value, limit, status |
 | unsent | a hook could not pass an alert on | alert, reason |
+| unknown_type | no handler here knows this type of event; its events wait, once per type | queue, event_type |
+| dead_event | an event of an outbox is dead | severity, alert, queue, event_id, event_type, aggregate_id, attempts, \
+error_code, last_error: the one place where what a handler said of a failure reaches the log |
 | deaf | the worker can't be woken and only looks now and then | queue, reason |
 """
 
@@ -41,6 +44,7 @@ class Events:
         self._away: set[str] = set()
         self._unkept: set[str] = set()
         self._deaf: set[str] = set()
+        self._unknown: set[tuple[str, str]] = set()
 
     @property
     def watched(self) -> bool:
@@ -112,6 +116,18 @@ class Events:
         if queue not in self._deaf:
             self._deaf.add(queue)
             self.emit(logging.WARNING, "deaf", queue=queue, reason=reason)
+
+    def unknown_type(self, queue: str, event_type: str) -> None:
+        """Said once per queue and type."""
+        if (queue, event_type) not in self._unknown:
+            self._unknown.add((queue, event_type))
+            self.emit(logging.WARNING, "unknown_type", queue=queue, event_type=event_type)
+
+    def dead_event(self, queue: str, **fields: Any) -> None:
+        self.emit(
+            logging.CRITICAL, "dead_event", severity="CRITICAL", alert="ADMIN_INTERVENTION_REQUIRED", queue=queue,
+            **fields,
+        )  # fmt: skip
 
     def unkept(self, queue: str, reason: str) -> None:
         """Said once, until it goes well again."""

@@ -19,13 +19,18 @@ def insert(
 ) -> "sa.Insert":
     """An INSERT of rows in the first stage's ready state, unless they say otherwise."""
     given = [rows] if isinstance(rows, Mapping) else list(rows)
-    now: Any = sa.literal_column(terms.now("available_at")) if must_be_timed(terms.queue) else None
-    complete = of_one_shape(terms.queue, [in_utc(terms, with_state(terms.queue, row, now)) for row in given])
-    statement = insert_of(terms.dialect.name)(terms.queue.table).values(complete)
+    alike = of_one_shape(terms.queue, [complete(terms, row) for row in given])
+    statement = insert_of(terms.dialect.name)(terms.queue.table).values(alike)
     if unique is None:
         return statement
     columns = [column_of(terms.queue, name) for name in unique]
     return statement.on_conflict_do_nothing(index_elements=columns, index_where=condition_of(terms, columns))
+
+
+def complete(terms: Terms, row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row by column keys, ready to be worked on, with what the table has no default for."""
+    now: Any = sa.literal_column(terms.now("available_at")) if must_be_timed(terms.queue) else None
+    return in_utc(terms, with_state(terms.queue, row, now))
 
 
 def condition_of(terms: Terms, columns: Sequence["sa.Column[Any]"]) -> Any:

@@ -119,7 +119,10 @@ def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, k
         left = _seconds_left(connection, terms, "available_at", key)
         if left > 0:
             after = f" after {row.attempts} attempts" if row.attempts else ""
-            until = {"available_at": row.available_at, "seconds_left": round(left, 3)}
+            until: dict[str, Any] = {"available_at": row.available_at, "seconds_left": round(left, 3)}
+            if row.error:
+                until["code"] = row.error.partition(":")[0] if last is None else last.code
+                after += f" ({until['code']})"
             yield Hold(Reason.BACKOFF, f"it waits for its time{after}: {left:.0f} s more", until)
     earlier = _held_by(connection, terms, key)
     if earlier is not None:

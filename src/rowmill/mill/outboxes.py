@@ -1,0 +1,111 @@
+"""An outbox, out of what `Mill.outbox` is given."""
+
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+import sqlalchemy as sa
+
+from rowmill.model import declare
+from rowmill.model.errors import DeclarationError
+from rowmill.model.queue import EpochUnit, InOrder, Order
+from rowmill.model.retry import Retry, steps
+from rowmill.model.words import States
+from rowmill.outbox.outbox import Outbox
+from rowmill.outbox.table import WORDS, OutboxColumns, outbox_table
+
+if TYPE_CHECKING:
+    from rowmill.mill.mill import Mill
+
+RETRY = Retry(attempts=5, backoff=steps(10, 40, 160, 600), jitter=0.2)
+"""Five attempts over a quarter of an hour: what was away may be back by then."""
+
+
+class OutboxOptions(TypedDict, total=False):
+    """What `Mill.outbox` takes by name."""
+
+    name: str | None
+    columns: OutboxColumns | None
+    states: States | None
+    by: tuple[str, ...] | None
+    """The order of events of one aggregate, where it is not that of the key."""
+    dead_head: Literal["block", "skip"]
+    """Does a dead event hold back the later ones of its aggregate, or let them pass?"""
+    retry: Retry | None
+    lease: float
+    timeout: float | None
+    concurrency: int
+    """How many events are handled at once, in each process."""
+    source: str | None
+    """What relayed messages name as their source; the name of the queue by default."""
+    log_messages: bool
+    """May what a handler said of a failure stand in the alert of a dead event? Its code always does."""
+    epoch: EpochUnit
+
+
+def declare_outbox(
+    mill: "Mill",
+    source_table: Any,
+    *,
+    name: str | None = None,
+    columns: OutboxColumns | None = None,
+    states: States | None = None,
+    by: tuple[str, ...] | None = None,
+    dead_head: Literal["block", "skip"] = "block",
+    retry: Retry | None = None,
+    lease: float = 60.0,
+    timeout: float | None = None,
+    concurrency: int = 10,
+    source: str | None = None,
+    log_messages: bool = True,
+    epoch: EpochUnit = "s",
+) -> Outbox:
+    table = outbox_table(sa.MetaData(), name or "outbox") if source_table is None else source_table
+    chosen = columns or getattr(table, "__rowmill_columns__", None) or OutboxColumns()
+    order = _checked(table, name, chosen, by, concurrency)
+    queue = mill.queue(
+        table,
+        name=name,
+        columns=chosen,
+        states=states or getattr(table, "__rowmill_states__", None) or WORDS,
+        order=Order(by=order),
+        in_order=InOrder(per=chosen.aggregate_id, by=order, dead_head=dead_head),
+        retry=retry or RETRY,
+        lease=lease,
+        timeout=timeout,
+        epoch=epoch,
+    )
+    outbox = Outbox(mill, queue, chosen, concurrency=concurrency, source=source, log_messages=log_messages)
+    mill.outboxes[queue.name] = outbox
+    return outbox
+
+
+def _checked(
+    source: Any, name: str | None, columns: OutboxColumns, by: tuple[str, ...] | None, concurrency: int
+) -> tuple[str, ...]:
+    """What only an outbox asks of a table; answers the order of events of one aggregate."""
+    table, mapper = declare.inspect_source(source)
+    found = declare.Declaration(name or table.name, table, declare.columns_by_name(table, mapper))
+    if not isinstance(columns, OutboxColumns):
+        raise DeclarationError(found.name, ["columns=... of an outbox are OutboxColumns(...)"])
+    for role in ("event_type", "aggregate_id", "payload"):
+        found.column(getattr(columns, role), f"OutboxColumns({role}=...)")
+    if concurrency < 1:
+        found.problem(f"concurrency must be 1 or more, not {concurrency}")
+    if by is None:
+        by = _order(found, columns)
+    found.check()
+    return by
+
+
+def _order(found: declare.Declaration, columns: OutboxColumns) -> tuple[str, ...]:
+    """A number that grows is an order; a uuid is none, and the time of writing is the next best thing."""
+    key = list(found.table.primary_key.columns)
+    if len(key) == 1 and isinstance(declare.undecorated(key[0]), sa.Integer):
+        return ()
+    created = None if columns.created_at is None else found.names.get(columns.created_at)
+    if created is not None and not created.nullable:
+        return (str(columns.created_at),)
+    found.problem(
+        "its key is no number, so it does not say which event of an aggregate came first. Name columns that do: "
+        'by=("created_at",); they must be NOT NULL'
+    )
+    return ()

@@ -1,0 +1,60 @@
+"""An event is written in the caller's own transaction, by whatever they hold it with."""
+
+from collections.abc import Awaitable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+from sqlalchemy.orm import Mapper, Session, configure_mappers, registry, scoped_session
+
+from rowmill.model.queue import Queue
+from rowmill.store import enqueue
+from rowmill.store.terms import Terms
+
+AnySession = Session | AsyncSession | scoped_session[Any] | async_scoped_session[Any]
+
+
+class Adding:
+    """Puts events into one outbox. A session gets an object, which its flush inserts: there is nothing to await, and
+    so nothing to forget."""
+
+    def __init__(self, queue: Queue[Any]) -> None:
+        self._queue = queue
+        self._mapper = queue.mapper or _mapped(queue.table)
+
+    def add(
+        self, into: "AnySession | Connection | AsyncConnection", terms: Terms, values: Mapping[str, Any]
+    ) -> Awaitable[None] | None:
+        match into:
+            case Session() | AsyncSession() | scoped_session() | async_scoped_session():
+                into.add(self._instance(terms, values))
+                return None
+            case Connection():
+                into.execute(enqueue.insert(terms, values, None)).close()
+                return None
+            case AsyncConnection():
+                return _executed(into, enqueue.insert(terms, values, None))
+        raise TypeError(
+            f"an event is added to a session or connection of SQLAlchemy, not to {type(into).__name__}. "
+            "With another driver, INSERT it: docs/guides/outbox.md has the statement"
+        )
+
+    def _instance(self, terms: Terms, values: Mapping[str, Any]) -> Any:
+        """Without the class's own __init__, which may ask for anything."""
+        configure_mappers()  # by now every class is defined; an instance can't be made before
+        instance = self._mapper.class_manager.new_instance()
+        for key, value in enqueue.complete(terms, values).items():
+            column = self._queue.table.columns[key]
+            setattr(instance, self._mapper.get_property_by_column(column).key, value)
+        return instance
+
+
+async def _executed(connection: AsyncConnection, statement: "sa.Insert") -> None:
+    await connection.execute(statement)
+
+
+def _mapped(table: sa.Table) -> "Mapper[Any]":
+    """A class of ours for a table that has none."""
+    made = type("OutboxEvent", (), {"__doc__": f"A row of {table.name}."})
+    return registry().map_imperatively(made, table)
