@@ -23,8 +23,10 @@ from rowmill.model.queue import Columns, Crash, InOrder, Order
 from rowmill.model.retry import Retry, exponential, fixed, hours, minutes, seconds, steps
 from rowmill.model.words import Stage, States
 from rowmill.outbox.event import Event
+from rowmill.outbox.inbox import Inbox
 from rowmill.outbox.outbox import Outbox
 from rowmill.outbox.table import OutboxColumns, OutboxMixin, outbox_table
+from rowmill.store.inbox import InboxColumns
 from rowmill.store.rows import Record
 from rowmill.work.report import Report
 from rowmill.work.settings import WorkerSettings
@@ -46,6 +48,8 @@ __all__ = [
     "Done",
     "Event",
     "InOrder",
+    "Inbox",
+    "InboxColumns",
     "Lease",
     "LeaseLost",
     "Mill",

@@ -18,8 +18,10 @@ from rowmill.mill.queue import Queue
 from rowmill.model.death import Death, mourn
 from rowmill.model.errors import BadRequest, RowmillError, UnknownQueue
 from rowmill.observe.events import Events, Observer
+from rowmill.outbox.inbox import DAYS_30, Inbox
 from rowmill.outbox.outbox import Outbox
 from rowmill.store import dsn, fleet, indexes, migrating, presence, rescuing, rights, schema
+from rowmill.store.inbox import InboxColumns
 from rowmill.store.open import open_store, parse_url, reachable
 from rowmill.store.port import CONNECTIONS, Disconnected, Store
 from rowmill.store.rows import Record
@@ -81,6 +83,11 @@ class Mill:
         """Declare an outbox: on a ready-made table `outbox`, or on an ORM class or a Table of yours. It is a queue,
         in order per aggregate."""
         return declare_outbox(self, table, **options)
+
+    def inbox(self, table: Table | None = None, *, columns: InboxColumns | None = None, keep: float = DAYS_30) -> Inbox:
+        """An inbox, in which consumers note the messages that they have handled, for `keep` seconds: in a table of
+        Rowmill's own, or of yours."""
+        return Inbox(self, table, columns or InboxColumns(), keep)
 
     def move_to(self, url: str) -> None:
         """Work on another database than the declared one, from now on. Not while it is open."""

@@ -1,7 +1,7 @@
 """The outbox itself: events are added, handled by type, and counted."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from sqlalchemy import Connection, String
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -9,26 +9,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from rowmill.model.declare import undecorated
 from rowmill.model.outcome import Answer
 from rowmill.model.queue import Handler, Queue
-from rowmill.observe.events import Events
 from rowmill.outbox import alert
 from rowmill.outbox.adding import Adding, AnySession
 from rowmill.outbox.dispatch import Dispatch, ThreadedDispatch
 from rowmill.outbox.event import Event, EventColumns
+from rowmill.outbox.home import Home
 from rowmill.outbox.routes import Routes
 from rowmill.outbox.table import OutboxColumns
-from rowmill.store.port import Store
 
-T = TypeVar("T")
 Answered = TypeVar("Answered", bound=Awaitable[Answer] | Answer)
-
-
-class Home(Protocol):
-    """What an outbox needs of its mill."""
-
-    store: Store
-    events: Events
-
-    async def run(self, work: Callable[[Connection], T], *, write: bool = True) -> T: ...
 
 
 class Outbox:

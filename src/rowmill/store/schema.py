@@ -9,7 +9,7 @@ from sqlalchemy import Column, Connection, MetaData, Table
 
 from rowmill.model.errors import SchemaMismatch
 
-VERSION = 1
+VERSION = 2
 SCHEMA = "rowmill"
 CHANNEL = "rowmill"
 WAKE_LOCK = 0x726F776D
@@ -29,6 +29,7 @@ class OwnTables:
     pause: Table
     leader: Table
     words: Table
+    inbox: Table
 
 
 @cache
@@ -110,6 +111,14 @@ def own_tables(dialect: str) -> OwnTables:
             Column("queue", sa.Text, nullable=False),
             Column("words", sa.Text, nullable=False),
         ),
+        inbox=table(
+            "inbox",
+            Column("consumer", sa.Text, primary_key=True),
+            Column("message_id", sa.Text, primary_key=True),
+            Column("received_at", moment, nullable=False),
+            Column("expires_at", moment, nullable=False),
+            sa.Index(f"{prefix}inbox_expires_at", "expires_at"),
+        ),
     )
 
 
@@ -169,12 +178,16 @@ def _first(connection: Connection) -> None:
     own = own_tables(connection.dialect.name)
     if connection.dialect.name == "postgresql":
         connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
-    own.metadata.create_all(connection)
+    own.metadata.create_all(connection, tables=[each for each in own.metadata.sorted_tables if each is not own.inbox])
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text(WAKE_FUNCTION.replace(":", r"\:")))
 
 
-MIGRATIONS = {1: _first}
+def _inbox(connection: Connection) -> None:
+    own_tables(connection.dialect.name).inbox.create(connection)
+
+
+MIGRATIONS = {1: _first, 2: _inbox}
 """What brings the tables to each version from the one before."""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from rowmill.store import inbox
 from rowmill.store.dialect_insert import insert_of
 from rowmill.store.moment import moment
 from rowmill.store.schema import own_tables
@@ -54,7 +55,8 @@ def roll_up(connection: Connection) -> int:
 
 
 def tidy(connection: Connection, keep: float, most: int = TIDY_MOST) -> int:
-    """Delete a batch of our own history that is older than `keep` seconds; answers how much."""
+    """Delete a batch of our own history that is older than `keep` seconds, and of messages whose time in the inbox
+    is over; answers how much."""
     own = own_tables(connection.dialect.name)
     before = moment(connection.dialect.name, -keep)
     old = (
@@ -67,4 +69,4 @@ def tidy(connection: Connection, keep: float, most: int = TIDY_MOST) -> int:
     gone += connection.execute(
         sa.delete(own.words).where(own.words.c.worker.not_in(sa.select(own.worker.c.id)))
     ).rowcount
-    return gone
+    return gone + inbox.prune(connection, inbox.own(connection.dialect.name), most)
