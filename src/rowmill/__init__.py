@@ -24,6 +24,7 @@ from rowmill.model.retry import Retry, exponential, fixed, hours, minutes, secon
 from rowmill.model.words import Stage, States
 from rowmill.outbox.event import Event
 from rowmill.outbox.inbox import Inbox
+from rowmill.outbox.message import Message, Publisher
 from rowmill.outbox.outbox import Outbox
 from rowmill.outbox.table import OutboxColumns, OutboxMixin, outbox_table
 from rowmill.store.inbox import InboxColumns
@@ -52,6 +53,7 @@ __all__ = [
     "InboxColumns",
     "Lease",
     "LeaseLost",
+    "Message",
     "Mill",
     "Order",
     "Outbox",
@@ -60,6 +62,7 @@ __all__ = [
     "Outcome",
     "PermanentError",
     "ProviderDown",
+    "Publisher",
     "Queue",
     "QueueMixin",
     "RateLimited",

@@ -220,6 +220,9 @@ class Mill:
                 with suppress(Disconnected, TimeoutError):
                     async with asyncio.timeout(SIGN_OFF_SECONDS):
                         await store.run(lambda connection: fleet.sign_off(connection, keeper.worker))
+                if not self._keepers:
+                    for outbox in self.outboxes.values():
+                        await outbox.close()
 
     async def drain(
         self,

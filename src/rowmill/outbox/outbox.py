@@ -1,6 +1,6 @@
 """The outbox itself: events are added, handled by type, and counted."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, overload
 
 from sqlalchemy import Connection, String
@@ -14,6 +14,8 @@ from rowmill.outbox.adding import Adding, AnySession
 from rowmill.outbox.dispatch import Dispatch, ThreadedDispatch
 from rowmill.outbox.event import Event, EventColumns
 from rowmill.outbox.home import Home
+from rowmill.outbox.message import Publisher, Subject
+from rowmill.outbox.relay import Relay
 from rowmill.outbox.routes import Routes
 from rowmill.outbox.table import OutboxColumns
 
@@ -45,6 +47,7 @@ class Outbox:
         self._concurrency = concurrency
         self._routes = Routes(queue.name)
         self._adding = Adding(queue)
+        self._publishers: list[Publisher] = []
         self._as_text = isinstance(undecorated(self.columns.aggregate_id), String)
         queue.mourner = alert.mourner(queue, self.columns, home.events, log_messages=log_messages)
 
@@ -87,6 +90,17 @@ class Outbox:
             return call
 
         return register
+
+    def relay(self, publisher: Publisher, *, types: Sequence[str] = ("*",), subject: Subject = None) -> None:
+        """Publish events of these types (all that have no handler of their own) to a broker. An event is processed when
+        the broker has confirmed it; while the broker is away, events wait, at no cost of an attempt."""
+        self._route(tuple(types), Relay(publisher, self.source, subject))
+        self._publishers.append(publisher)
+
+    async def close(self) -> None:
+        """Let go of the brokers. A worker does it when it ends."""
+        for publisher in self._publishers:
+            await publisher.close()
 
     def _route(self, types: tuple[str, ...], call: Callable[[Event], Any]) -> None:
         self._routes.add(types, call)
