@@ -66,7 +66,10 @@ def commands() -> str:
     root: Any = typer.main.get_command(app)
     names = [name for name, command in root.commands.items() if not command.hidden]
     parts = [f"```text\n{help_of()}\n```"]
-    parts += [f"## rowmill {name}\n\n```text\n{help_of(name)}\n```" for name in names]
+    for name in names:
+        inner = getattr(root.commands[name], "commands", {})
+        every = [(name,), *((name, each) for each in inner)]
+        parts += [f"## rowmill {' '.join(each)}\n\n```text\n{help_of(*each)}\n```" for each in every]
     return "\n\n".join(parts)
 
 

@@ -28,6 +28,7 @@ from rowmill.outbox.message import Message, Publisher
 from rowmill.outbox.outbox import Outbox
 from rowmill.outbox.table import OutboxColumns, OutboxMixin, outbox_table
 from rowmill.store.inbox import InboxColumns
+from rowmill.store.outbox_reads import OutboxStats
 from rowmill.store.rows import Record
 from rowmill.work.report import Report
 from rowmill.work.settings import WorkerSettings
@@ -59,6 +60,7 @@ __all__ = [
     "Outbox",
     "OutboxColumns",
     "OutboxMixin",
+    "OutboxStats",
     "Outcome",
     "PermanentError",
     "ProviderDown",

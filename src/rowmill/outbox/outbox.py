@@ -11,13 +11,16 @@ from rowmill.model.outcome import Answer
 from rowmill.model.queue import Handler, Queue
 from rowmill.outbox import alert
 from rowmill.outbox.adding import Adding, AnySession
-from rowmill.outbox.dispatch import Dispatch, ThreadedDispatch
+from rowmill.outbox.dispatch import UNKNOWN, Dispatch, ThreadedDispatch
 from rowmill.outbox.event import Event, EventColumns
 from rowmill.outbox.home import Home
 from rowmill.outbox.message import Publisher, Subject
 from rowmill.outbox.relay import Relay
 from rowmill.outbox.routes import Routes
 from rowmill.outbox.table import OutboxColumns
+from rowmill.store import outbox_reads, schema
+from rowmill.store.filters import Filter
+from rowmill.store.outbox_reads import EventView, OutboxStats
 
 Answered = TypeVar("Answered", bound=Awaitable[Answer] | Answer)
 
@@ -96,6 +99,30 @@ class Outbox:
         the broker has confirmed it; while the broker is away, events wait, at no cost of an attempt."""
         self._route(tuple(types), Relay(publisher, self.source, subject))
         self._publishers.append(publisher)
+
+    async def stats(self) -> OutboxStats:
+        """How it stands: see `OutboxStats`."""
+        return await self._home.run(self.counted, write=False)
+
+    def counted(self, connection: Connection) -> OutboxStats:
+        """The same on a connection of yours."""
+        schema.check_version(connection)
+        return outbox_reads.stats(connection, self._home.store.terms(self.queue), UNKNOWN)
+
+    def listed(
+        self,
+        connection: Connection,
+        wanted: Filter,
+        limit: int,
+        *,
+        event_type: str | None = None,
+        aggregate_id: str | None = None,
+    ) -> list[EventView]:
+        """Events, without their payloads, in the order of their ids."""
+        terms, named = self._home.store.terms(self.queue), (self.columns.event_type, self.columns.aggregate_id)
+        return outbox_reads.list_events(
+            connection, terms, named, wanted, limit, event_type=event_type, aggregate_id=aggregate_id
+        )
 
     async def close(self) -> None:
         """Let go of the brokers. A worker does it when it ends."""

@@ -55,7 +55,7 @@ def list_rows(connection: Connection, terms: Terms, wanted: Filter, limit: int) 
     """Rows in the order of their keys, `limit` at the most."""
     queue = terms.queue
     rows = connection.execute(
-        sa.select(*_progress(terms)).where(sa.true(), *wanted.conditions(terms)).order_by(*queue.key).limit(limit)
+        sa.select(*progress(terms)).where(sa.true(), *wanted.conditions(terms)).order_by(*queue.key).limit(limit)
     )
     return [row_view(terms, row) for row in rows]
 
@@ -63,7 +63,7 @@ def list_rows(connection: Connection, terms: Terms, wanted: Filter, limit: int) 
 # served by: the primary key
 def find_row(connection: Connection, terms: Terms, key: str) -> RowView:
     """The progress of one row."""
-    row = connection.execute(sa.select(*_progress(terms)).where(keys_in(terms, [parse_key(terms.queue, key)]))).first()
+    row = connection.execute(sa.select(*progress(terms)).where(keys_in(terms, [parse_key(terms.queue, key)]))).first()
     if row is None:
         raise unknown_row(terms, key)
     return row_view(terms, row)
@@ -105,7 +105,7 @@ def history(connection: Connection, terms: Terms, key: str) -> list[AttemptView]
     ]
 
 
-def _progress(terms: Terms) -> list["sa.ColumnElement[Any]"]:
+def progress(terms: Terms) -> list["sa.ColumnElement[Any]"]:
     queue = terms.queue
     roles = ("attempts", "lease", "error", *TIMES)
     return [*queue.key, Lexicon(terms).raw_state.label("r_state"), *(queue.columns[r].label(f"r_{r}") for r in roles)]
