@@ -1,0 +1,57 @@
+"""The application of bench.outbox: events with a number in their aggregate, and a journal of who began and ended what.
+
+`rowmill work bench.outbox_app:mill`, on the database and in the folder that the environment names.
+"""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+import rowmill as rm
+
+URL, FOLDER, POLICY, LEASE = "ROWMILL_DATABASE_URL", "OUTBOX_FOLDER", "OUTBOX_POLICY", "OUTBOX_LEASE"
+SICK, BROKEN = 100, 5
+"""Of so many aggregates one is sick: its event of this number can't be handled."""
+
+
+def is_broken(aggregate: int, number: int) -> bool:
+    return aggregate % SICK == 0 and number == BROKEN
+
+
+class Journal:
+    """Lines that survive their writer, in the order they were written, whoever wrote them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "journal"
+        self._file: int | None = None
+
+    def write(self, *parts: Any) -> None:
+        if self._file is None:
+            self._file = os.open(self.path, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+        os.write(self._file, (" ".join(map(str, parts)) + "\n").encode())
+
+
+def build(url: str, folder: Path, policy: Literal["block", "skip"], lease: float) -> rm.Mill:
+    mill, journal = rm.Mill(url), Journal(folder)
+    outbox = mill.outbox(dead_head=policy, lease=lease, concurrency=20)
+
+    @outbox.on("document.process")
+    async def process(event: rm.Event) -> None:
+        aggregate, number = event.payload
+        journal.write("begin", aggregate, number)
+        await asyncio.sleep(0.001)
+        if is_broken(aggregate, number):
+            raise rm.PermanentError("it can't be handled", code="broken")
+        journal.write("end", aggregate, number)
+
+    return mill
+
+
+if URL in os.environ and FOLDER in os.environ:
+    mill = build(
+        os.environ[URL],
+        Path(os.environ[FOLDER]),
+        "skip" if os.environ.get(POLICY) == "skip" else "block",
+        float(os.environ.get(LEASE, "5")),
+    )
