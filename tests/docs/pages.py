@@ -25,3 +25,10 @@ def run_page(name: str) -> dict[str, Any]:
         line = text[: block.start()].count("\n") + 1
         exec(compile("\n" * line + block[1], name, "exec"), namespace)
     return namespace
+
+
+def block_of(name: str, language: str) -> str:
+    """The first block of a page in another language."""
+    found = re.search(rf"^```{language}\n(.*?)^```", (ROOT / name).read_text(), re.DOTALL | re.MULTILINE)
+    assert found, f"{name} has no block of {language}"
+    return found[1]

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from rowmill import testing
-from tests.docs.pages import pages_with_python, run_page
+from tests.docs.pages import block_of, pages_with_python, run_page
 
 
 @pytest.mark.parametrize("page", pages_with_python())
@@ -49,3 +50,25 @@ async def test_the_hand_written_queue_of_the_guide_works_on_rowmill(tmp_path: Pa
             await bench.drain()
             await bench.advance(wait)
         await bench.assert_states(guide["requests"], done=1, failed=1)
+
+
+async def test_the_outbox_of_its_guide_works(tmp_path: Path) -> None:
+    guide = run_page("docs/guides/outbox.md")
+    mill, outbox, document = guide["mill"], guide["outbox"], guide["Document"]
+    async with testing.mill_on(mill, tmp_path) as bench:
+        await mill.run(document.__table__.create)
+        async with AsyncSession(mill.store.engine) as session, session.begin():
+            await guide["upload"](session, "a.pdf")
+            for event_type in ("document.delete", "kb.delete", "report.made"):
+                outbox.add(session, event_type, aggregate_id=2)
+        await mill.run(lambda c: c.execute(sa.text(block_of("docs/guides/outbox.md", "sql").replace(":", r"\:"))))
+        for _ in range(2):
+            async with AsyncSession(mill.store.engine) as session:
+                await guide["receive"](session, "m1", "b.pdf")
+        await bench.drain()
+        await bench.assert_states(outbox.queue, processed=4, waiting=1)
+        assert [row.code for row in await bench._attempts(outbox.queue)] == ["NoResultFound"]
+        statuses = await mill.run(lambda c: c.execute(sa.select(document.path, document.status)).all())
+        assert [tuple(row) for row in statuses] == [("a.pdf", "READY"), ("b.pdf", "PENDING")]
+        found = await guide["numbers"]()
+        assert (found["processed_last_hour"], found["pending_events"]) == (4, 1)

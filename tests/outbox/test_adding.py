@@ -27,6 +27,7 @@ EXPECTED = (["kept"], [("document.process", "1", {"n": 1}), ("document.process",
 
 
 async def test_in_an_async_session(database_url: str) -> None:
+    """K1: both, or none."""
     async with post_on(database_url) as post:
         for title in ("undone", "kept"):
             try:

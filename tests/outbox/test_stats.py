@@ -1,10 +1,14 @@
 """The numbers of an outbox."""
 
+from datetime import timedelta
+
 import pytest
 import sqlalchemy as sa
 
 import rowmill as rm
+from rowmill.store.filters import Filter
 from rowmill.store.index_plans import index_plans
+from rowmill.store.operate import prune
 from tests.outbox.post import Post, post_on
 
 
@@ -56,6 +60,7 @@ async def test_what_was_processed_stays_counted_when_it_is_deleted(database_url:
 
 
 async def test_the_average_is_over_the_last_hundred(database_url: str) -> None:
+    """K8."""
     async with post_on(database_url) as post:
         postgres = post.mill.store.dialect.name == "postgresql"
 
@@ -103,3 +108,19 @@ async def test_the_numbers_of_a_big_outbox_are_read_by_its_indexes(pg_url: str) 
         assert plan.count("outbox_finished") >= 1
         assert "Seq Scan" not in plan
         assert "Sort" not in plan
+
+
+async def test_old_events_are_deleted_by_state_and_age(database_url: str) -> None:
+    """K7: processed ones after seven days, dead ones after thirty; nothing that is not finished."""
+    async with post_on(database_url) as post:
+        postgres = post.mill.store.dialect.name == "postgresql"
+        for state, days in [(state, days) for state in ("processed", "dead") for days in (6, 8, 31)]:
+            at = f"now() - interval '{days} days'" if postgres else f"datetime('now', '-{days} days')"
+            await post.sql(
+                "INSERT INTO outbox (event_type, state, created_at, processed_at) "
+                f"VALUES ('{state} {days}', '{state}', {at}, {at})"
+            )
+        await post.add(("pending", 1))
+        for state, age in (("processed", timedelta(days=7)), ("dead", timedelta(days=30))):
+            await prune(post.mill.store, post.outbox.queue, Filter(states=(state,)), age)
+        assert [row.event_type for row in await post.rows()] == ["processed 6", "dead 6", "dead 8", "pending"]

@@ -6,6 +6,8 @@ from tests.support.named import REPOSITORY, all_tests, named_in
 
 PAGE = REPOSITORY / "docs" / "requirements.md"
 TESTS = REPOSITORY / "tests" / "systems" / "test_tables.py"
+PARTS = REPOSITORY / "tests" / "outbox"
+"""Tests of a part that a system is built on: some of them prove a requirement."""
 ID = re.compile(r"\b[CAFEK]\d+\b")
 
 
@@ -20,8 +22,12 @@ def page() -> dict[str, set[str]]:
 
 
 def proofs() -> dict[str, set[str]]:
-    """Each test of the five tables with the ids at the start of its docstring."""
-    return {test: set(ID.findall(about.partition(":")[0])) for test, about in all_tests(TESTS).items()}
+    """Each test of the five tables, and each of a part that names any, with the ids at the start of its docstring."""
+    found = {test: set(ID.findall(about.partition(":")[0])) for test, about in all_tests(TESTS).items()}
+    for file in sorted(PARTS.glob("test_*.py")):
+        about = {test: set(ID.findall(text.partition(":")[0])) for test, text in all_tests(file).items()}
+        found |= {test: identifiers for test, identifiers in about.items() if identifiers}
+    return found
 
 
 def test_every_test_that_is_named_is_there_and_proves_it() -> None:
