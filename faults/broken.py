@@ -85,7 +85,7 @@ def without_second_chance() -> None:
     """Whoever was in the hands of a worker that is gone is buried, at any attempt."""
 
     def merciless(connection: Any, terms: Any, step: Step, rows: Sequence[Any], acquit: bool) -> rescuing.Rescued:
-        return rescuing.Rescued(buried=rescuing._rescue_as(BURY, connection, terms, step, rows, sa.true()))
+        return rescuing.Rescued(buried=len(rescuing._rescue_as(BURY, connection, terms, step, rows, sa.true())))
 
     rescuing._give_back = merciless
 

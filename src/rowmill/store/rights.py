@@ -55,6 +55,7 @@ OWN: dict[str, dict[str, tuple[str, ...]]] = {
     "pause": {"SELECT": ()},
     "leader": {"SELECT": (), "INSERT": (), "UPDATE": ("worker", "until"), "DELETE": ()},
     "words": {"SELECT": (), "INSERT": (), "DELETE": ()},
+    "inbox": {"SELECT": (), "DELETE": ()},
 }
 """What a worker does to Rowmill's own tables."""
 SEQUENCES = ("attempt_id_seq", "worker_id_seq")
