@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from rowmill import Lease
+from rowmill.model.judge import judge
 from rowmill.store import line, listener
 from rowmill.work import worker as worker_module
 from tests.support.proxy import proxy_to
@@ -46,6 +47,22 @@ async def test_a_lost_lease_is_still_lost_when_the_first_try_did_not_arrive(pg_u
 
         assert robbed.is_set()
         assert (await shop.row()).lease == 77
+
+
+async def test_a_lease_that_was_lost_is_told_even_when_the_answer_to_its_settle_was_lost_too(pg_url: str) -> None:
+    async with proxy_to(pg_url) as (proxy, url), shop_on(url) as shop:
+        await shop.put(3)
+        store = shop.mill.store
+        store.worker = 1
+        leases = await store.claim(shop.jobs, shop.jobs.step(), 3)
+        await shop.rob(leases[1].key)
+        proxy.lose_answer("rowmill settle", b"INSERT INTO rowmill.receipt")
+        settled = await store.settle([judge(lease, {"result": "written"}, 0.0) for lease in leases])
+
+        assert proxy.lost == ["rowmill settle"], "the server had committed"
+        assert settled.kept == 2
+        assert [verdict.lease for verdict in settled.lost] == [leases[1]]
+        assert settled.refused == []
 
 
 async def test_rows_of_a_claim_whose_answer_was_lost_are_given_back_at_once_with_their_attempt(pg_url: str) -> None:

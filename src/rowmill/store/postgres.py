@@ -189,14 +189,17 @@ class PostgresStore:
 
     async def _settle_surely(self, flush: Flush) -> list[int]:
         """Write a flush once, however often the connection breaks. Its receipt tells a settle whose answer was
-        lost from a lost lease: written twice, it violates the key of the receipts."""
+        lost from a lost lease: written twice, it violates the key of the receipts, and the first says what it wrote."""
         try:
             statement, arguments = self.settle_statement(flush)
         except Exception as error:  # a type of the user's does not take its value
             raise Refused(type(error).__name__) from error
         pause = 0.05
+        carried_out = False
         while True:
             try:
+                if carried_out:
+                    return await self._kept_before(flush, *arguments[:2])
                 rows = await self.settles.fetch(statement, *arguments)
                 return list(rows[0][0] or ())
             except Disconnected:
@@ -206,11 +209,17 @@ class PostgresStore:
                 pause = min(pause * 2, MAX_PAUSE)
             except asyncpg.UniqueViolationError as error:
                 if error.schema_name == SCHEMA and error.table_name == "receipt":
-                    return list(range(1, len(flush.verdicts) + 1))
+                    carried_out = True
+                    continue
                 raise Refused(refused_values(error)) from error
             except asyncpg.PostgresError as error:
                 await self._check_rights(error, self.terms(flush.queue), flush.columns)
                 raise Refused(refused_values(error)) from error
+
+    async def _kept_before(self, flush: Flush, worker: int, number: int) -> list[int]:
+        """The places that a flush wrote whose answer was lost."""
+        [kept] = [row[0] for row in await self.settles.fetch(sql.KEPT, worker, number)] or [None]
+        return list(range(1, len(flush.verdicts) + 1)) if kept is None else [int(one) for one in kept.split(",") if one]
 
     async def _check_rights(self, error: Exception, terms: PostgresTerms, columns: tuple[str, ...] = ()) -> None:
         """A right that was taken away is nothing about the row, which must not be buried for it. A policy of row

@@ -162,9 +162,10 @@ def settle(terms: PostgresTerms, step: Step, move: Move, columns: tuple[str, ...
     )
     queue, stage = terms.text(terms.queue.name), terms.text(step.name)
     receipt = (
-        f"INSERT INTO {SCHEMA}.receipt (worker, flush, queue, stage, move, rows, seconds, at) "
-        f"SELECT $1::bigint, $2::bigint, {queue}, {stage}, {terms.text(move.name)}, count(*), $3::float8, {NOW} "
-        "FROM settled"
+        f"INSERT INTO {SCHEMA}.receipt (worker, flush, queue, stage, move, rows, seconds, at, kept) "
+        f"SELECT $1::bigint, $2::bigint, {queue}, {stage}, {terms.text(move.name)}, count(*), $3::float8, {NOW}, "
+        "CASE WHEN count(*) < cardinality($4) THEN (SELECT coalesce(string_agg(g_place::text, ','), '') FROM settled) "
+        "END FROM settled"
     )
     history = (
         f", history AS (INSERT INTO {SCHEMA}.attempt "
@@ -175,6 +176,10 @@ def settle(terms: PostgresTerms, step: Step, move: Move, columns: tuple[str, ...
         f"WITH settled AS ({settled}), receipt AS ({receipt}){history if move.failed else ''} "
         "SELECT array_agg(g_place) FROM settled"
     )
+
+
+KEPT = f"SELECT kept FROM {SCHEMA}.receipt WHERE worker = $1 AND flush = $2"
+"""The places of a flush that were written; NULL: all of them. Served by: the primary key."""
 
 
 # served by: the primary key

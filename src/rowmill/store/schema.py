@@ -9,7 +9,7 @@ from sqlalchemy import Column, Connection, MetaData, Table
 
 from rowmill.model.errors import SchemaMismatch
 
-VERSION = 2
+VERSION = 3
 SCHEMA = "rowmill"
 CHANNEL = "rowmill"
 WAKE_LOCK = 0x726F776D
@@ -82,6 +82,7 @@ def own_tables(dialect: str) -> OwnTables:
             Column("rows", sa.Integer, nullable=False),
             Column("seconds", sa.Float, nullable=False),
             Column("at", moment, nullable=False),
+            Column("kept", sa.Text),
         ),
         throughput=table(
             "throughput",
@@ -178,7 +179,10 @@ def _first(connection: Connection) -> None:
     own = own_tables(connection.dialect.name)
     if connection.dialect.name == "postgresql":
         connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
-    own.metadata.create_all(connection, tables=[each for each in own.metadata.sorted_tables if each is not own.inbox])
+    own.metadata.create_all(
+        connection,
+        tables=[own.meta, own.worker, own.attempt, own.receipt, own.throughput, own.pause, own.leader, own.words],
+    )
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text(WAKE_FUNCTION.replace(":", r"\:")))
 
@@ -187,7 +191,15 @@ def _inbox(connection: Connection) -> None:
     own_tables(connection.dialect.name).inbox.create(connection)
 
 
-MIGRATIONS = {1: _first, 2: _inbox}
+def _kept(connection: Connection) -> None:
+    """Which verdicts of a flush were written, if not all were."""
+    receipt = own_tables(connection.dialect.name).receipt
+    there = {column["name"] for column in sa.inspect(connection).get_columns(receipt.name, receipt.schema)}
+    if "kept" not in there:
+        connection.execute(sa.text(f"ALTER TABLE {receipt.fullname} ADD COLUMN kept text"))
+
+
+MIGRATIONS = {1: _first, 2: _inbox, 3: _kept}
 """What brings the tables to each version from the one before."""
 
 
