@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 import rowmill as rm
 from rowmill.mill.outboxes import RETRY
+from rowmill.model.judge import judge
 from rowmill.store.why import Reason, why
 from tests.outbox.post import post_on
 
@@ -197,3 +198,16 @@ async def test_an_outbox_without_handlers_is_not_claimed_from(database_url: str)
         await post.add(("document.process", 1))
         assert (await post.drain()).claimed == 0
         assert await post.states() == ["pending"]
+
+
+async def test_an_event_that_is_tried_again_is_not_starved_by_new_ones(database_url: str) -> None:
+    async with post_on(database_url) as post:
+        store, queue = post.mill.store, post.outbox.queue
+        await post.add(("old", "a"))
+        async with post.mill.worker():
+            [lease] = await store.claim(queue, queue.step(), 1)
+            await store.settle([judge(lease, rm.Again(0, "busy"), 0.0)])
+            await post.advance(5)
+            await post.add(*(("new", n) for n in range(10)))
+            [lease] = await store.claim(queue, queue.step(), 1)
+            assert lease.row.event_type == "old"

@@ -166,3 +166,19 @@ def test_a_table_that_lets_a_message_in_twice_is_refused(sqlite_url: str) -> Non
     with pytest.raises(rm.DeclarationError, match="names column consumer, which table seen does not have"):
         mill.inbox(seen(), columns=rm.InboxColumns(message_id="what"))
     mill.inbox(seen(sa.Index("one", "who", "what", unique=True)), columns=NAMES)
+
+
+async def test_a_database_of_the_version_before_gets_the_table(database_url: str) -> None:
+    async with post_on(database_url) as post:
+        own = own_tables(post.mill.store.dialect.name)
+
+        def set_back(connection: sa.Connection) -> None:
+            own.inbox.drop(connection)
+            connection.execute(sa.delete(own.meta).where(own.meta.c.version == 2))
+
+        await post.do(set_back)
+        with pytest.raises(rm.SchemaMismatch, match="are at version 1, this code needs 2"):
+            await post.drain()
+        assert await post.mill.migrate() == [2]
+        assert await post.mill.migrate() == []
+        assert await handle(post, post.mill.inbox(), "m")

@@ -96,10 +96,10 @@ async def test_what_can_never_be_taken_is_dead_at_once(sqlite_url: str, server: 
     async with post_on(sqlite_url) as post:
         relay(post, server)
         await post.add(("document.process", 1), payload="x" * 2_000_000)
-        await post.add(("two words", 2))
+        await post.add(("two words", 2), ("two\r\nPUB lines", 3), ("every.*", 4), ("a..b", 5))
         await post.drain()
         codes = [(row.state, row.attempts, row.last_error.partition(":")[0]) for row in await post.rows()]
-        assert codes == [("dead", 1, "too_large"), ("dead", 1, "bad_subject")]
+        assert codes == [("dead", 1, "too_large"), *[("dead", 1, "bad_subject")] * 4]
 
 
 async def test_a_stream_of_another_name_refuses(sqlite_url: str, server: NatsServer) -> None:
