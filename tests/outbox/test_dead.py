@@ -52,6 +52,7 @@ async def test_at_five_attempts_an_event_is_dead_and_one_record_says_so(
         assert (first.state, first.attempts, len(first.last_error)) == ("dead", 5, 1000)
         assert calls.count(("a", 1)) == 5
         [record] = alerts(caplog)
+        assert vars(record)["alert"] == "ADMIN_INTERVENTION_REQUIRED"
         line = json.loads(JsonLines().format(record))
         assert line["severity"] == "CRITICAL"
         assert line["alert"] == "ADMIN_INTERVENTION_REQUIRED"

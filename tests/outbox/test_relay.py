@@ -1,11 +1,13 @@
 """Events on their way to a broker: what a message says, and what happens while the broker is away."""
 
+import asyncio
 from datetime import datetime
 from typing import Any
 
 import pytest
 
 import rowmill as rm
+from rowmill.outbox.connection import Connected
 from rowmill.outbox.message import body_of
 from rowmill.outbox.relay import Gate
 from tests.outbox.post import post_on
@@ -123,3 +125,32 @@ def test_events_that_wait_for_a_gate_do_not_come_all_at_once() -> None:
     gate._closed_until = 0.0
     assert gate.away(rm.ProviderDown("away")).retry_after == 1.0
     assert [gate.away(rm.ProviderDown("away")).retry_after for _ in range(2)] == [1.5, 2.0]
+
+
+async def test_those_who_wait_for_a_connection_fail_together() -> None:
+    """Ten slots in front of a broker that does not answer: one time-out, not ten."""
+    tried, answer = 0, asyncio.Event()
+
+    async def connect() -> object:
+        nonlocal tried
+        tried += 1
+        await answer.wait()
+        if tried == 1:
+            raise OSError("away")
+        return object()
+
+    async def close(connection: object) -> None: ...
+
+    connected = Connected(connect, close)
+    waiting = [asyncio.create_task(connected.get()) for _ in range(10)]
+    await asyncio.sleep(0)
+    answer.set()
+    found = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(one) for one in found] == [OSError] * 10
+    assert tried == 1
+    first = await connected.get()
+    assert await connected.get() is first
+    await connected.drop(object())
+    assert await connected.get() is first
+    await connected.close()
+    assert await connected.get() is not first

@@ -53,8 +53,8 @@ class Events:
 
     def emit(self, level: int, name: str, **fields: Any) -> None:
         if log.isEnabledFor(level):
-            # Alerts are found by whoever reads logs: their two fields stand on the record itself too.
-            more = {field: value for field, value in fields.items() if field in ("alert", "severity")}
+            # An alert is looked for by its fields, in whatever log the application has.
+            more = fields if "alert" in fields else {}
             told = " ".join(f"{k}={one_line(str(v))}" for k, v in fields.items())
             log.log(level, "%s %s", name, told, extra={"rowmill": fields, **more})
         for observer in self.observers:

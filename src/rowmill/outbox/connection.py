@@ -13,22 +13,37 @@ CLOSE_SECONDS = 5.0
 
 
 class Connected(Generic[C]):
-    """Belongs to the event loop that asked for it: another loop, as of the next `drain_now`, gets another one."""
+    """Belongs to the event loop that asked for it: another loop, as of the next `drain_now`, gets another one.
+
+    Whoever asks while it is being made waits for that one attempt, and fails with it: one after another, ten of them
+    would wait for ten time-outs.
+    """
 
     def __init__(self, connect: Callable[[], Awaitable[C]], close: Callable[[C], Awaitable[Any]]) -> None:
         self._connect, self._close = connect, close
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._connecting = asyncio.Lock()
+        self._attempt: asyncio.Task[C] | None = None
         self._connection: C | None = None
 
     async def get(self) -> C:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
-            self._loop, self._connecting, self._connection = loop, asyncio.Lock(), None
-        async with self._connecting:
-            if self._connection is None:
-                self._connection = await self._connect()
+            self._loop, self._attempt, self._connection = loop, None, None
+        if self._connection is not None:
             return self._connection
+        if self._attempt is None:
+            self._attempt = loop.create_task(self._make(), name="broker connection")
+            self._attempt.add_done_callback(self._made)
+        return await asyncio.shield(self._attempt)
+
+    async def _make(self) -> C:
+        return await self._connect()
+
+    def _made(self, attempt: "asyncio.Task[C]") -> None:
+        if self._attempt is attempt:
+            self._attempt = None
+            if not attempt.cancelled() and attempt.exception() is None:
+                self._connection = attempt.result()
 
     async def drop(self, connection: C | None) -> None:
         """It is of no use any more; the next one who asks gets another. One that was dropped already may be in the
@@ -42,6 +57,9 @@ class Connected(Generic[C]):
                     await self._close(connection)
 
     async def close(self) -> None:
+        if self._attempt is not None and self._loop is asyncio.get_running_loop():
+            self._attempt.cancel()
+            await asyncio.wait([self._attempt])
         await self.drop(self._connection)
 
 
