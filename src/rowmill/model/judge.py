@@ -57,7 +57,7 @@ def judge(lease: Lease[Any], answer: Answer | BaseException, chance: float) -> V
         case Again(after, code, message, spend, values):
             move = lifecycle.AGAIN if spend else lifecycle.PARK
             unknown = after is None or math.isnan(after)
-            wait = bounded(lease.step.retry.wait(lease.attempt, chance) if unknown else after)
+            wait = bounded(lease.retry.wait(lease.attempt, chance) if unknown else after)
             if spend and lease.last_attempt:
                 move, wait = lifecycle.DIE, 0.0
             verdict = Verdict(lease, move, wait, code, message)
@@ -96,7 +96,7 @@ def outcome_of(answer: Any) -> Outcome:
 
 def judge_error(lease: Lease[Any], error: BaseException) -> Again | Dead:
     """An exception judged by its type, never by its text."""
-    retry = lease.step.retry
+    retry = lease.retry
     code, message = code_of(error), str(error)
     if isinstance(error, (RateLimited, ProviderDown)):
         return Again(error.retry_after, code, message, spend=False)

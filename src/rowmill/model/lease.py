@@ -62,6 +62,7 @@ class Lease(Generic[R]):
         "lost",
         "queue",
         "record",
+        "retry",
         "settled",
         "step",
         "token",
@@ -86,6 +87,7 @@ class Lease(Generic[R]):
         self.attempt = attempt
         self.claimed_at = claimed_at
         self.record = record
+        self.retry = step.retry
         self.lost = False
         """True once the engine knows that somebody else holds the row: long work may stop early."""
         self.settled = False
@@ -106,7 +108,7 @@ class Lease(Generic[R]):
 
     @property
     def last_attempt(self) -> bool:
-        return self.attempt >= self.step.retry.attempts
+        return self.attempt >= self.retry.attempts
 
     def settling(self, outcome: Outcome | None = None) -> SettlingBlock:
         """Your own writes and this row's outcome (`Done()` by default) in one fenced transaction.

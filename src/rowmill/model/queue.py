@@ -75,6 +75,14 @@ class Crash:
 EpochUnit = Literal["s", "ms"]
 
 
+@dataclass(frozen=True, slots=True)
+class Only:
+    """The rows of a shared table that are this queue's to claim and to rescue: those with one of these values."""
+
+    column: "Column[Any]"
+    values: tuple[str, ...]
+
+
 class Queue(Generic[R]):
     """A declaration that has been checked. Made by `Mill.queue`."""
 
@@ -95,6 +103,7 @@ class Queue(Generic[R]):
         dead_head_blocks: bool = True,
         crash: Crash | None = None,
         epoch: EpochUnit = "s",
+        only: "Only | None" = None,
     ) -> None:
         self.name = name
         self.table = table
@@ -110,6 +119,7 @@ class Queue(Generic[R]):
         self.dead_head_blocks = dead_head_blocks
         self.crash = crash or Crash()
         self.epoch = epoch
+        self.only = only
         self.key: tuple[Column[Any], ...] = tuple(table.primary_key.columns)
         self.by_name: dict[str, Column[Any]] = {column.name: column for column in table.columns}
         """Columns by the name that the database knows, which is not always that of `table.columns`."""
@@ -183,6 +193,11 @@ class Handler:
     """How many rows the handler gets at once; None for one row at a time."""
     timeout: float | None
     threaded: bool
+    timeout_of: Callable[[Any], float | None] | None = None
+    """The time-out by what the handler is called with, where it differs from row to row; only of a threaded one."""
+
+    def limit(self, argument: Any) -> float | None:
+        return self.timeout if self.timeout_of is None else self.timeout_of(argument)
 
 
 def name_of(call: Callable[..., Any]) -> str:

@@ -38,8 +38,9 @@ def oldest_free(terms: Terms, step: Step, limit: str) -> str:
     """Keys of rows, oldest first, that are the first unfinished one of their key, or have none."""
     per = _per(terms)
     wanted = ", ".join(dict.fromkeys([*terms.keys, per]))
+    claimable = terms.is_in(step.claimable) + terms.part
     candidates = " UNION ALL ".join(
-        f"SELECT * FROM (SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(step.claimable)} AND {available} "
+        f"SELECT * FROM (SELECT {wanted} FROM {terms.table} WHERE {claimable} AND {available} "
         f"ORDER BY {terms.order} LIMIT {DEPTH}) AS lane_{place}"
         for place, available in enumerate((f"{terms.available_at} IS NULL", terms.due))
     )
@@ -54,7 +55,7 @@ def free_heads(terms: Terms, step: Step, limit: str) -> str:
     holding = terms.is_in(terms.holding)
     first = f"SELECT {per} AS p FROM {terms.table} WHERE {holding} AND {per} IS NOT NULL ORDER BY {per} LIMIT 1"
     following = f"SELECT {per} FROM {terms.table} WHERE {holding} AND {per} > rowmill_every.p ORDER BY {per} LIMIT 1"
-    ready = f"{terms.is_in(step.claimable)} AND ({terms.available_at} IS NULL OR {terms.due})"
+    ready = f"{terms.is_in(step.claimable)}{terms.part} AND ({terms.available_at} IS NULL OR {terms.due})"
     parts = [(_head(terms, "rowmill_every.p", f"CASE WHEN {ready} THEN {key} END"), key) for key in terms.keys]
     heads = ", ".join(f"{head} AS {key}" for head, key in parts)
     return (
@@ -94,10 +95,10 @@ def _head(terms: Terms, of: str, wanted: str) -> str:
 # served by: the in-order index
 def without_key(terms: Terms, step: Step, limit: str) -> str:
     """Keys of rows that belong to nobody, and wait for nobody: for when the oldest rows are all held back."""
-    per = _per(terms)
+    per, claimable = _per(terms), terms.is_in(step.claimable) + terms.part
     return (
         f"SELECT {', '.join(terms.keys)} FROM {terms.table} WHERE {terms.is_in(terms.holding)} "
-        f"AND {terms.is_in(step.claimable)} AND {per} IS NULL AND ({terms.available_at} IS NULL OR {terms.due}) "
+        f"AND {claimable} AND {per} IS NULL AND ({terms.available_at} IS NULL OR {terms.due}) "
         f"ORDER BY {', '.join([per, *terms.per_sequence])} LIMIT {limit}"
     )
 

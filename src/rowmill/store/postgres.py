@@ -112,7 +112,7 @@ class PostgresStore:
 
     def known(self, queue: Queue[Any]) -> "Known":
         found = self._known.get(queue.name)
-        if found is None:
+        if found is None or found.terms.queue is not queue:
             found = self._known[queue.name] = Known(PostgresTerms(queue, self.dialect))
         return found
 

@@ -64,7 +64,7 @@ def rescue(
         _give_missing_leases(connection, terms, step, most)
         found = connection.execute(
             sa.select(*raw_key(terms), held.label("held"), attempts.label("made"))
-            .where(in_words(terms, step.running), until < now)
+            .where(running_here(terms, step), until < now)
             .where(
                 *([until >= sa.literal_column(terms.later("leased_until", repr(-back)))] if back is not None else [])
             )
@@ -84,12 +84,17 @@ def rescue(
     return _one_by_one(connection, terms, step, found, acquit)
 
 
+def running_here(terms: Terms, step: Step) -> "sa.ColumnElement[bool]":
+    """Running rows of this queue: those that others know more of are theirs to judge."""
+    return sa.literal_column(terms.is_in(step.running) + terms.part)
+
+
 def _give_missing_leases(connection: Connection, terms: Terms, step: Step, most: int) -> None:
     queue = terms.queue
     until = queue.columns["leased_until"]
     keys = connection.execute(
         sa.select(*raw_key(terms))
-        .where(in_words(terms, step.running), until.is_(None))
+        .where(running_here(terms, step), until.is_(None))
         .order_by(until)
         .limit(most)
         .with_for_update(skip_locked=True, key_share=not terms.writes_a_key)

@@ -82,7 +82,7 @@ class SqliteStore:
 
     def known(self, queue: Queue[Any]) -> SqliteKnown:
         found = self._known.get(queue.name)
-        if found is None:
+        if found is None or found.terms.queue is not queue:
             found = self._known[queue.name] = SqliteKnown(SqliteTerms(queue, self.dialect))
         return found
 

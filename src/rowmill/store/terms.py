@@ -84,6 +84,14 @@ class Terms(ABC):
         return f"{alias}{self.state} IN ({self.words(words)})"
 
     @property
+    def part(self) -> str:
+        """What follows the state's condition where this queue has only some of the table's rows."""
+        only = self.queue.only
+        if only is None:
+            return ""
+        return f" AND {self.name(only.column)} IN ({', '.join(map(self.text, only.values))})"
+
+    @property
     def priority(self) -> str | None:
         """The priority as an expression; a missing one counts as 0."""
         column = self.queue.priority
@@ -119,7 +127,7 @@ class Terms(ABC):
     def stretch(self, step: Step, stretch: Stretch, level: int) -> tuple[list[str], list[str]]:
         """The conditions of one stretch of the ready index, and the columns that order it.
         `level` is the place of the parameter with its priority, where there are any."""
-        conditions = [self.is_in(step.claimable)]
+        conditions = [self.is_in(step.claimable) + self.part]
         if self.priority is not None and stretch is not Stretch.WHOLE:
             conditions.append(f"{self.priority} = {self.parameter(level)}")
         match stretch:

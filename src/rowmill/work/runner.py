@@ -114,7 +114,7 @@ class Runner:
         try:
             if self.handler.timeout is None and self._threads is None:
                 return await self.handler.call(argument)
-            return await self._call_in_time(argument, self.handler.timeout)
+            return await self._call_in_time(argument, self.handler.limit(argument))
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
             raise  # not about the row
         except BaseException as error:
