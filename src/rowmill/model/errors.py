@@ -1,7 +1,7 @@
 """Every error that Rowmill raises, and those that a handler may raise.
 
 RowmillError
-├── DeclarationError      a queue is declared wrongly; lists every problem with its fix
+├── DeclarationError      a queue or schedule is declared wrongly; lists every problem with its fix
 ├── DatabaseUnreachable   the database does not answer, or refuses us
 ├── SchemaMismatch        Rowmill's own tables are missing or of another version
 │   └── MissingRights     the role may not do what it has to
@@ -27,13 +27,13 @@ class RowmillError(Exception):
 
 
 class DeclarationError(RowmillError):
-    """A queue is declared wrongly. `problems` holds all of them, each with its fix."""
+    """A queue or a schedule is declared wrongly. `problems` holds all of them, each with its fix."""
 
-    def __init__(self, subject: str, problems: Sequence[str]) -> None:
+    def __init__(self, subject: str, problems: Sequence[str], kind: str = "queue") -> None:
         self.subject = subject
         self.problems = tuple(problems)
         lines = "".join(f"\n  - {problem}" for problem in self.problems)
-        super().__init__(f"queue {subject} cannot be declared:{lines}")
+        super().__init__(f"{kind} {subject} cannot be declared:{lines}")
 
 
 class DatabaseUnreachable(RowmillError):

@@ -19,6 +19,10 @@ def hours(n: float) -> float:
     return n * 3600.0
 
 
+def days(n: float) -> float:
+    return n * 86400.0
+
+
 @dataclass(frozen=True, slots=True)
 class exponential:
     """`base`, 2·base, 4·base … seconds, never over `cap`."""

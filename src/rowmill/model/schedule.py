@@ -1,0 +1,124 @@
+"""A schedule: a name, when it is due, what runs then, and what becomes of ticks that nobody began in time."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal, get_args
+
+from rowmill.model.lease import Lease, SettlingBlock
+from rowmill.model.outcome import Outcome
+from rowmill.model.retry import Retry
+from rowmill.model.timing import BadTiming, Timing, between
+
+Missed = Literal["all", "last", "skip"]
+"""What becomes of ticks that were not begun in time: each runs, only the last one runs, or none does."""
+LATE = 60.0
+"""Seconds after which `missed="skip"` calls a tick late. Less is the usual wait for a free worker."""
+NAME_LENGTH = 100
+MOST_AT_ONCE = 1000
+"""Ticks that are made in one go. More follow in the next."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A declaration that has been checked. Made by `Mill.schedule` and `Mill.every`."""
+
+    name: str
+    timing: Timing
+    call: Callable[["Tick"], Any]
+    missed: Missed = "last"
+    overlap: bool = False
+    retry: Retry = field(default_factory=Retry)
+    timeout: float | None = None
+    lease: float = 30.0
+
+    @property
+    def terms(self) -> tuple[str, str, str, bool]:
+        """What has to be the same in every process that makes its ticks: expression, zone, missed, overlap."""
+        return self.timing.text, self.timing.zone, self.missed, self.overlap
+
+    @property
+    def lane(self) -> str | None:
+        """Ticks of one lane run one after another."""
+        return None if self.overlap else self.name
+
+    def problems(self) -> list[str]:
+        """Everything that is wrong with it, each with its fix."""
+        found = []
+        if not self.name.strip() or not self.name.isprintable() or len(self.name) > NAME_LENGTH:
+            found.append(f"its name must be printable text of 1 to {NAME_LENGTH} characters")
+        try:
+            self.timing.check()
+        except BadTiming as error:
+            found.append(str(error))
+        if self.missed not in get_args(Missed):
+            found.append(f'missed=... is "all", "last" or "skip", not {self.missed!r}')
+        if self.retry.attempts < 1:
+            found.append(f"Retry(attempts=...) must be 1 or more, not {self.retry.attempts}")
+        if self.lease < 1:
+            found.append(f"a lease of {self.lease} s is too short to be renewed; use 1 s or more")
+        if self.timeout is not None and self.timeout <= 0:
+            found.append(f"a timeout must be positive, not {self.timeout}")
+        return found
+
+    def coming(self, made_to: datetime, now: datetime, ahead: float) -> list[datetime]:
+        """The ticks to make: those that were missed, as the policy has it, then those of the next `ahead` seconds, and
+        the next one in any case. `made_to` is the time up to which they were made before."""
+        found: list[datetime] = []
+        if self.missed == "all":
+            found = between(self.timing, made_to, now, MOST_AT_ONCE)
+            if len(found) == MOST_AT_ONCE:
+                return found
+        elif self.missed == "last":
+            last = self.timing.last(now)
+            found = [last] if last is not None and last > made_to else []
+        start = max(made_to, now)
+        future = between(self.timing, start, now + timedelta(seconds=ahead), MOST_AT_ONCE)
+        if not future and made_to <= now and (due := self.timing.following(start)) is not None:
+            future = [due]
+        return found + future
+
+    def passed_over(self, due_at: datetime, now: datetime) -> str | None:
+        """Why a tick that is claimed for the first time is not begun; None: it is."""
+        if self.missed == "all":
+            return None
+        later = self.timing.following(due_at)
+        if later is not None and later <= now:
+            return "a later tick is due"
+        if self.missed == "skip" and now - due_at > timedelta(seconds=LATE):
+            return f"nobody began it within {LATE:.0f} s"
+        return None
+
+
+class Tick:
+    """One run of a schedule. What its function gets."""
+
+    __slots__ = ("_lease", "due_at", "manual", "name")
+
+    def __init__(self, name: str, due_at: datetime, manual: bool, lease: Lease[Any]) -> None:
+        self.name = name
+        self.due_at = due_at
+        """When it was due, in UTC; of one that was asked for by hand, when it was asked for."""
+        self.manual = manual
+        """Somebody asked for it: `rowmill schedule run`."""
+        self._lease = lease
+
+    @property
+    def attempt(self) -> int:
+        return self._lease.attempt
+
+    @property
+    def last_attempt(self) -> bool:
+        return self._lease.last_attempt
+
+    @property
+    def lost(self) -> bool:
+        """True once the engine knows that somebody else runs this tick: long work may stop early."""
+        return self._lease.lost
+
+    def settling(self, outcome: Outcome | None = None) -> SettlingBlock:
+        """Your own writes and the end of this tick in one fenced transaction: see `Lease.settling`."""
+        return self._lease.settling(outcome)
+
+    def __repr__(self) -> str:
+        return f"<Tick {self.name} due {self.due_at:%Y-%m-%d %H:%M:%S} attempt {self.attempt}>"
