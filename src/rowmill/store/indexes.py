@@ -95,12 +95,7 @@ def index_name(terms: Terms, purpose: str) -> str:
 
 def wake_trigger(terms: Terms) -> list[str]:
     """Statements that make every INSERT wake a sleeping worker. PostgreSQL only."""
-    number = schema.wake_number(terms.queue.table)
-    return [
-        f"DROP TRIGGER IF EXISTS rowmill_wake ON {terms.table}",
-        f"CREATE TRIGGER rowmill_wake AFTER INSERT ON {terms.table} "
-        f"FOR EACH STATEMENT EXECUTE FUNCTION {schema.SCHEMA}.wake('{number}')",
-    ]
+    return schema.wake_trigger(terms.queue.table, terms.table)
 
 
 def has_wake_trigger(connection: sa.Connection, terms: Terms) -> bool:

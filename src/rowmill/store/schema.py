@@ -8,8 +8,9 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Connection, MetaData, Table
 
 from rowmill.model.errors import SchemaMismatch
+from rowmill.store.tick_tables import schedule_table, tick_table
 
-VERSION = 3
+VERSION = 4
 SCHEMA = "rowmill"
 CHANNEL = "rowmill"
 WAKE_LOCK = 0x726F776D
@@ -30,6 +31,8 @@ class OwnTables:
     leader: Table
     words: Table
     inbox: Table
+    schedule: Table
+    tick: Table
 
 
 @cache
@@ -120,6 +123,8 @@ def own_tables(dialect: str) -> OwnTables:
             Column("expires_at", moment, nullable=False),
             sa.Index(f"{prefix}inbox_expires_at", "expires_at"),
         ),
+        schedule=schedule_table(table),
+        tick=tick_table(table, dialect),
     )
 
 
@@ -139,6 +144,15 @@ END $$
 def wake_number(table: Table) -> int:
     """The number under which sleepers on a table are woken: second half of the lock, payload of the NOTIFY."""
     return zlib.crc32(full_name(table, "postgresql").encode()) & 0x7FFFFFFF
+
+
+def wake_trigger(table: Table, name: str) -> list[str]:
+    """Statements that make every INSERT wake a sleeping worker. PostgreSQL only."""
+    return [
+        f"DROP TRIGGER IF EXISTS rowmill_wake ON {name}",
+        f"CREATE TRIGGER rowmill_wake AFTER INSERT ON {name} "
+        f"FOR EACH STATEMENT EXECUTE FUNCTION {SCHEMA}.wake('{wake_number(table)}')",
+    ]
 
 
 def full_name(table: Table, dialect: str) -> str:
@@ -199,7 +213,15 @@ def _kept(connection: Connection) -> None:
         connection.execute(sa.text(f"ALTER TABLE {receipt.fullname} ADD COLUMN kept text"))
 
 
-MIGRATIONS = {1: _first, 2: _inbox, 3: _kept}
+def _schedules(connection: Connection) -> None:
+    own = own_tables(connection.dialect.name)
+    own.metadata.create_all(connection, tables=[own.schedule, own.tick])
+    if connection.dialect.name == "postgresql":
+        for statement in wake_trigger(own.tick, f"{SCHEMA}.tick"):
+            connection.execute(sa.text(statement))
+
+
+MIGRATIONS = {1: _first, 2: _inbox, 3: _kept, 4: _schedules}
 """What brings the tables to each version from the one before."""
 
 

@@ -1,0 +1,55 @@
+"""Rowmill's own tables for schedules: made by every way to migrate, from nothing and from the version before."""
+
+import sqlalchemy as sa
+
+import rowmill as rm
+from rowmill.store import schema
+from rowmill.store.doctor import audit
+from rowmill.store.index_facts import IndexState, index_states
+from rowmill.store.indexes import has_wake_trigger, queue_indexes
+from rowmill.store.tick_tables import QUEUE
+from tests.schedules.plant import QUICK
+
+
+def mill_with_schedule(url: str) -> rm.Mill:
+    mill = rm.Mill(url)
+    mill.every("beat", rm.seconds(1))(lambda tick: None)
+    return mill
+
+
+def back_to_the_first_version(connection: sa.Connection) -> None:
+    """A database as the version before left it."""
+    own = schema.own_tables(connection.dialect.name)
+    own.metadata.drop_all(connection, tables=[own.tick, own.schedule])
+    connection.execute(sa.delete(own.meta).where(own.meta.c.version > 1))
+
+
+async def test_the_tables_come_with_the_indexes_and_the_trigger_of_a_queue(database_url: str) -> None:
+    """Alembic brings the own tables alone: they have to be whole without a mill."""
+    mill = mill_with_schedule(database_url)
+    async with mill.opened():
+        await mill.run(schema.migrate)
+        terms = mill.store.terms(mill[QUEUE])
+        states = await mill.run(lambda c: index_states(c, terms, queue_indexes(terms)))
+        assert set(states.values()) == {IndexState.GOOD}
+        if mill.store.dialect.name == "postgresql":
+            assert await mill.run(lambda c: has_wake_trigger(c, terms))
+
+
+async def test_a_database_of_the_version_before_is_brought_along(database_url: str) -> None:
+    mill = mill_with_schedule(database_url)
+    async with mill.opened():
+        await mill.migrate()
+        await mill.run(back_to_the_first_version)
+        assert await mill.run(schema.version_of) == 1
+        assert await mill.migrate() == [version for version in schema.MIGRATIONS if version > 1]
+        assert (await mill.drain(settings=QUICK)).dead == 0
+
+
+async def test_the_doctor_finds_nothing_wrong_with_the_ticks(database_url: str) -> None:
+    mill = mill_with_schedule(database_url)
+    async with mill.opened():
+        await mill.migrate()
+        await mill.drain(settings=QUICK)
+        found = await audit(mill.store, list(mill.queues.values()))
+        assert [finding for finding in found if finding.queue == QUEUE and finding.code != "no_worker"] == []
