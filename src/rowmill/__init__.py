@@ -20,7 +20,8 @@ from rowmill.model.lease import Lease
 from rowmill.model.mixin import QueueMixin
 from rowmill.model.outcome import Again, Answer, Cancel, Dead, Done, Outcome
 from rowmill.model.queue import Columns, Crash, InOrder, Order
-from rowmill.model.retry import Retry, exponential, fixed, hours, minutes, seconds, steps
+from rowmill.model.retry import Retry, days, exponential, fixed, hours, minutes, seconds, steps
+from rowmill.model.schedule import Tick
 from rowmill.model.words import Stage, States
 from rowmill.outbox.event import Event
 from rowmill.outbox.inbox import Inbox
@@ -75,6 +76,7 @@ __all__ = [
     "SchemaMismatch",
     "Stage",
     "States",
+    "Tick",
     "TransientError",
     "UnknownQueue",
     "UnknownRow",
@@ -82,6 +84,7 @@ __all__ = [
     "Worker",
     "WorkerSettings",
     "__version__",
+    "days",
     "exponential",
     "fixed",
     "hours",

@@ -15,12 +15,14 @@ from rowmill.keep.keeper import Keeper
 from rowmill.mill.declaring import QueueOptions, declare_queue
 from rowmill.mill.outboxes import OutboxOptions, declare_outbox
 from rowmill.mill.queue import Queue
+from rowmill.mill.schedules import Schedules
 from rowmill.model.death import Death, mourn
 from rowmill.model.errors import BadRequest, RowmillError, UnknownQueue
+from rowmill.model.schedule import Schedule
 from rowmill.observe.events import Events, Observer
 from rowmill.outbox.inbox import DAYS_30, Inbox
 from rowmill.outbox.outbox import Outbox
-from rowmill.store import dsn, fleet, indexes, migrating, presence, rescuing, rights, schema
+from rowmill.store import dsn, fleet, indexes, migrating, presence, rescuing, rights, schema, tick_tables
 from rowmill.store.inbox import InboxColumns
 from rowmill.store.open import open_store, parse_url, reachable
 from rowmill.store.port import CONNECTIONS, Disconnected, Store
@@ -35,7 +37,7 @@ DEFAULT_URL = "sqlite:///rowmill.db"
 SIGN_OFF_SECONDS = 5.0
 
 
-class Mill:
+class Mill(Schedules):
     """A database and its queues. SQLite in `rowmill.db` by default; DATABASE_URL or `url` for another. `connections`
     is how many handlers may be in `settling()` at once, on PostgreSQL; the rest wait for them."""
 
@@ -49,6 +51,7 @@ class Mill:
         self.settings = settings or WorkerSettings()
         self.queues: dict[str, Queue[Any]] = {}
         self.outboxes: dict[str, Outbox] = {}
+        self.schedules: dict[str, Schedule] = {}
         self.events = Events()
         self.connections = connections
         self.store: Store = self._new_store()
@@ -93,6 +96,7 @@ class Mill:
         """Work on another database than the declared one, from now on. Not while it is open."""
         self.url = parse_url(url)
         self.store = self._new_store()
+        self._queue_ticks()
         for queue in self.queues.values():
             self._fit(queue)
 
@@ -184,6 +188,7 @@ class Mill:
         chosen = self._chosen(queues)
         settings = settings or self.settings
         async with self.opened() as store:
+            scheduler = self._scheduler(chosen, settings.heartbeat)
 
             def sign_up(connection: Connection) -> tuple[int, set[tuple[str, str]] | None]:
                 rights.check(connection, [store.terms(queue) for queue in chosen])
@@ -191,6 +196,8 @@ class Mill:
                 for queue in chosen:
                     presence.check_table(connection, queue)
                 number = fleet.join(connection, [store.terms(queue) for queue in chosen])
+                if scheduler is not None:
+                    scheduler.start(connection)
                 return number, fleet.sign_of_life(connection, number)
 
             with reachable(self.url):
@@ -205,10 +212,12 @@ class Mill:
                 chosen,
                 settings=settings,
                 events=self.events,
-                services=[keeper],
+                services=[keeper, *([scheduler] if scheduler is not None else [])],
                 paused=keeper.paused,
             )
             keeper.holding = worker.holding
+            if scheduler is not None:
+                scheduler.wake = worker.waker(tick_tables.QUEUE)
             self._keepers.append(keeper)
             store.worker = self._keepers[0].worker  # beside a worker that runs already, claims go by that one's number
             try:

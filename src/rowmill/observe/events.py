@@ -11,6 +11,8 @@
 | rescued | rows of dead workers were given back | queue, stage, rows, buried |
 | unrescued | the table lets rows of dead workers neither go back nor die | queue, stage, rows |
 | unkept | the upkeep of a queue, or of Rowmill's own tables, fails; all else goes on | queue, reason |
+| rescheduled | our declaration of a schedule took the place of another | schedule, expression, zone |
+| overruled | workers that live declare a schedule otherwise: theirs counts while they do | schedule |
 | away | the database does not answer | reason |
 | back | it does again | - |
 | unwritten | the worker left while the database was away; the rows come back by their leases | rows |
@@ -110,6 +112,12 @@ class Events:
 
     def forgotten(self, worker: int, now: int) -> None:
         self.emit(logging.WARNING, "forgotten", worker=worker, now=now)
+
+    def rescheduled(self, schedule: str, expression: str, zone: str) -> None:
+        self.emit(logging.INFO, "rescheduled", schedule=schedule, expression=expression, zone=zone)
+
+    def overruled(self, schedule: str) -> None:
+        self.emit(logging.WARNING, "overruled", schedule=schedule)
 
     def deaf(self, queue: str, reason: str) -> None:
         """Said once per queue."""

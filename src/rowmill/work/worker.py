@@ -79,6 +79,16 @@ class Worker:
         """The tokens under which rows are in hand."""
         return {lease.token for lease in self._hand.leases}
 
+    def waker(self, queue: str) -> Callable[[], None]:
+        """What tells the stations of a queue that there may be rows."""
+        ours = [station for station in self.stations if station.queue.name == queue]
+
+        def wake() -> None:
+            for station in ours:
+                station.wake()
+
+        return wake
+
     @property
     def paused(self) -> list[tuple[str, str]]:
         """(queue, stage) of those that are claimed from no more for now."""

@@ -1,0 +1,151 @@
+"""The schedules of a mill: declared here, run as ticks by its workers."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from rowmill.keep.scheduler import Scheduler
+from rowmill.mill.queue import Queue
+from rowmill.model.errors import BadRequest, DeclarationError
+from rowmill.model.lease import Lease
+from rowmill.model.outcome import Again, Answer, Cancel, Dead
+from rowmill.model.queue import Handler, Only, name_of
+from rowmill.model.retry import Retry
+from rowmill.model.schedule import Missed, Schedule, Tick
+from rowmill.model.timing import Cron, Every, Timing
+from rowmill.observe.events import Events
+from rowmill.store import tick_tables
+from rowmill.store.moment import as_moment
+from rowmill.store.port import Store
+from rowmill.store.schema import own_tables
+
+if TYPE_CHECKING:
+    from rowmill.mill.mill import Mill
+
+One = TypeVar("One", bound=Awaitable[Answer] | Answer)
+Function = Callable[[Tick], One]
+STRANGER_SECONDS = 60.0
+
+
+class Schedules:
+    """The part of a mill that knows schedules."""
+
+    store: Store
+    events: Events
+    queues: dict[str, Queue[Any]]
+    schedules: dict[str, Schedule]
+
+    def schedule(
+        self,
+        name: str,
+        *,
+        cron: str,
+        tz: str = "UTC",
+        missed: Missed = "last",
+        overlap: bool = False,
+        retry: Retry | None = None,
+        timeout: float | None = None,
+        lease: float = 30.0,
+    ) -> Callable[[Function[One]], Function[One]]:
+        """Run a function by a cron expression, read on the clock of a time zone; once in the whole fleet.
+
+        `missed` says what becomes of ticks that nobody began in time: "all" run, only the "last" one does, or none
+        ("skip"). A tick waits for the one before it to end, unless they may `overlap`."""
+        return self._declare(name, Cron(cron, tz), missed, overlap, retry, timeout, lease)
+
+    def every(
+        self,
+        name: str,
+        seconds: float,
+        *,
+        missed: Missed = "last",
+        overlap: bool = False,
+        retry: Retry | None = None,
+        timeout: float | None = None,
+        lease: float = 30.0,
+    ) -> Callable[[Function[One]], Function[One]]:
+        """Run a function every so many seconds, counted from midnight UTC for periods that divide a day; the rest as
+        for `schedule`."""
+        return self._declare(name, Every(seconds), missed, overlap, retry, timeout, lease)
+
+    def _declare(
+        self,
+        name: str,
+        timing: Timing,
+        missed: Missed,
+        overlap: bool,
+        retry: Retry | None,
+        timeout: float | None,
+        lease: float,
+    ) -> Callable[[Function[One]], Function[One]]:
+        new = Schedule(name, timing, lambda tick: None, missed, overlap, retry or Retry(), timeout, lease)
+        if problems := new.problems():
+            raise DeclarationError(name, problems, "schedule")
+
+        def register(call: Function[One]) -> Function[One]:
+            there = self.schedules.get(name)
+            # The same function once more is a module or a cell of a notebook that was run again.
+            if there is not None and name_of(there.call) != name_of(call):
+                problem = f"this mill has a schedule of that name already, for {name_of(there.call)}: take another name"
+                raise DeclarationError(name, [problem], "schedule")
+            self.schedules[name] = replace(new, call=call)
+            self._queue_ticks()
+            return call
+
+        return register
+
+    def find_schedule(self, name: str) -> Schedule:
+        """The schedule of that name."""
+        try:
+            return self.schedules[name]
+        except KeyError:
+            known = ", ".join(self.schedules) or "none"
+            raise BadRequest(f"this application has no schedule {name}. It has: {known}") from None
+
+    def _queue_ticks(self) -> None:
+        """The table of ticks as a queue of this mill. Anew with each schedule: its policies are theirs together."""
+        self.queues.pop(tick_tables.QUEUE, None)
+        if not self.schedules:
+            return
+        every = self.schedules.values()
+        table = own_tables(self.store.dialect.name).tick
+        queue = cast("Mill", self).queue(
+            table,
+            name=tick_tables.QUEUE,
+            columns=tick_tables.COLUMNS,
+            states=tick_tables.STATES,
+            in_order=tick_tables.IN_ORDER,
+            retry=Retry(attempts=max(schedule.retry.attempts for schedule in every)),
+            lease=min(schedule.lease for schedule in every),
+        )
+        queue.only = Only(table.c.schedule, tuple(self.schedules))
+        queue.writable = {}  # a tick has no columns for its function to fill
+        # In threads, where functions may block; what an async one returns is awaited on the loop all the same.
+        queue.handlers[queue.steps[0].name] = Handler(
+            call=self._run_tick, concurrency=max(len(self.schedules), 4), batch=None, timeout=None, threaded=True,
+            timeout_of=lambda lease: self.schedules[lease.row.schedule].timeout,
+        )  # fmt: skip
+
+    def _run_tick(self, lease: Lease[Any]) -> Any:
+        """The handler of all ticks."""
+        row = lease.row
+        schedule, due_at = self.schedules.get(row.schedule), as_moment(row.due_at)
+        if schedule is None or due_at is None:
+            return Again(STRANGER_SECONDS, "unknown_schedule", spend=False)
+        lease.retry = schedule.retry
+        if lease.attempt > schedule.retry.attempts:
+            return Dead(lease.queue.crash.buried, "its worker died at its last attempt")
+        if lease.attempt == 1 and not row.manual:
+            why = schedule.passed_over(due_at, lease.claimed_at)
+            if why is not None:
+                return Cancel(why)
+        try:
+            return schedule.call(Tick(schedule.name, due_at, bool(row.manual), lease))
+        except Exception as error:
+            return error  # not raised again: the log names the place where it came from
+
+    def _scheduler(self, chosen: list[Queue[Any]], heartbeat: float) -> Scheduler | None:
+        """What makes ticks beside a worker that runs them."""
+        if not any(queue.name == tick_tables.QUEUE for queue in chosen):
+            return None
+        return Scheduler(self.store, list(self.schedules.values()), self.events, heartbeat=heartbeat)
