@@ -64,12 +64,12 @@ def settings() -> str:
 def commands() -> str:
     """Every command with its help."""
     root: Any = typer.main.get_command(app)
-    names = [name for name, command in root.commands.items() if not command.hidden]
+    names: list[list[str]] = []
+    for name, command in root.commands.items():
+        if not command.hidden:
+            names += [[name], *([name, part] for part in getattr(command, "commands", {}))]
     parts = [f"```text\n{help_of()}\n```"]
-    for name in names:
-        inner = getattr(root.commands[name], "commands", {})
-        every = [(name,), *((name, each) for each in inner)]
-        parts += [f"## rowmill {' '.join(each)}\n\n```text\n{help_of(*each)}\n```" for each in every]
+    parts += [f"## rowmill {' '.join(name)}\n\n```text\n{help_of(*name)}\n```" for name in names]
     return "\n\n".join(parts)
 
 

@@ -15,6 +15,7 @@ Missed = Literal["all", "last", "skip"]
 LATE = 60.0
 """Seconds after which `missed="skip"` calls a tick late. Less is the usual wait for a free worker."""
 NAME_LENGTH = 100
+PASSED_OVER = "passed over"
 MOST_AT_ONCE = 1000
 """Ticks that are made in one go. More follow in the next."""
 
@@ -84,9 +85,9 @@ class Schedule:
             return None
         later = self.timing.following(due_at)
         if later is not None and later <= now:
-            return "a later tick is due"
+            return f"{PASSED_OVER}: a later tick is due"
         if self.missed == "skip" and now - due_at > timedelta(seconds=LATE):
-            return f"nobody began it within {LATE:.0f} s"
+            return f"{PASSED_OVER}: nobody began it within {LATE:.0f} s"
         return None
 
 
