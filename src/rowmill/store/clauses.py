@@ -19,9 +19,13 @@ def raw_key(terms: Terms) -> list["sa.ColumnElement[Any]"]:
 def raw_key_in(terms: Terms, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnElement[bool]":
     """Rows with these keys. The values go without a type, so that the server gives them that of their column."""
     columns = raw_key(terms)
-    values = [[sa.literal(part, NULLTYPE) for part in key] for key in keys]
     if len(columns) == 1:
-        return columns[0].in_([parts[0] for parts in values])
+        # As one parameter that is spread when it is sent: the statement is made once, not anew for each batch.
+        spread: sa.BindParameter[Any] = sa.bindparam(
+            None, [key[0] for key in keys], type_=NULLTYPE, expanding=True, unique=True
+        )
+        return columns[0].in_(spread)
+    values = [[sa.literal(part, NULLTYPE) for part in key] for key in keys]
     return sa.tuple_(*columns).in_([sa.tuple_(*parts) for parts in values])
 
 
