@@ -39,6 +39,7 @@ class Keeper:
         rescue_every: float,
         rescue_most: int,
         keep_history: float,
+        ages: tidying.Ages | None = None,
         paused: set[tuple[str, str]] | None = None,
     ) -> None:
         self._store = store
@@ -52,6 +53,9 @@ class Keeper:
         self._rescue_every = rescue_every
         self._rescue_most = rescue_most
         self._keep_history = keep_history
+        self._ages = ages or tidying.Ages()
+        self.leading = False
+        """Are we the one that does the upkeep for all?"""
         self._paused = paused or set()
         self.holding: Callable[[], Collection[int]] = lambda: ()
         """The tokens under which this very process holds rows."""
@@ -74,6 +78,7 @@ class Keeper:
                 self._events.unkept("", type(error.orig).__name__)
             except (Disconnected, OSError) as error:
                 self._events.away(type(error).__name__, who="upkeep")
+                self.leading = False
                 # Leases that ran out meanwhile may belong to workers that live: let them renew first.
                 self._rescue_at = now + self._rescue_every
             await asyncio.sleep(self._heartbeat * (0.75 + random.random() / 2))
@@ -86,7 +91,8 @@ class Keeper:
             return
         self._paused = paused
         term = self._heartbeat * 5
-        if not await self._store.run(lambda c: fleet.lead(c, self.worker, term, self._office)):
+        self.leading = await self._store.run(lambda c: fleet.lead(c, self.worker, term, self._office))
+        if not self.leading:
             return
         if now >= self._rescue_at:
             self._rescue_at = now + self._rescue_every
@@ -94,7 +100,8 @@ class Keeper:
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_EVERY
             await self._store.run(tidying.roll_up)
-            gone = await self._store.run(lambda c: tidying.tidy(c, self._keep_history))
+            gone = await self._store.run(lambda c: tidying.tidy(c, self._keep_history, ages=self._ages))
+            gone = max(gone, await self._store.run(lambda c: tidying.tidy_ticks(c, self._ages.ticks)))
             if gone >= tidying.TIDY_MOST:  # more is left, and may come faster than once a minute takes it away
                 self._tidy_at = now
 

@@ -3,6 +3,7 @@
 Every function takes a connection in a transaction.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,11 +13,22 @@ from rowmill.store import inbox
 from rowmill.store.dialect_insert import insert_of
 from rowmill.store.moment import moment
 from rowmill.store.schema import own_tables
+from rowmill.store.tick_tables import FINISHED
+from rowmill.store.ticks import drop_unbegun, forget
 
 KNOWN_SECONDS = 86400.0
 """For how long a silent worker is known at least, however short history is kept: it may be cut off, and alive."""
 TIDY_MOST = 5000
 """Entries of the history that are deleted at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ages:
+    """How long what is in Rowmill's own tables is kept, in seconds, beside the failed attempts."""
+
+    throughput: float = 30 * 86400.0
+    workers: float = 30 * 86400.0
+    ticks: float = 7 * 86400.0
 
 
 def roll_up(connection: Connection) -> int:
@@ -54,19 +66,41 @@ def roll_up(connection: Connection) -> int:
     return len(old)
 
 
-def tidy(connection: Connection, keep: float, most: int = TIDY_MOST) -> int:
-    """Delete a batch of our own history that is older than `keep` seconds, and of messages whose time in the inbox
-    is over; answers how much."""
+def tidy(connection: Connection, keep: float, most: int = TIDY_MOST, *, ages: Ages | None = None) -> int:
+    """Delete a batch of failed attempts that are older than `keep` seconds, the rest by its own age, or the same, and
+    messages whose time in the inbox is over; answers how much."""
+    ages = ages or Ages(keep, keep)
     own = own_tables(connection.dialect.name)
     before = moment(connection.dialect.name, -keep)
     old = (
         sa.select(own.attempt.c.id).where(own.attempt.c.ended_at < before).order_by(own.attempt.c.ended_at).limit(most)
     )
     gone: int = connection.execute(sa.delete(own.attempt).where(own.attempt.c.id.in_(old))).rowcount
-    gone += connection.execute(sa.delete(own.throughput).where(own.throughput.c.minute < before)).rowcount
-    silent = moment(connection.dialect.name, -max(keep, KNOWN_SECONDS))
+    gone += connection.execute(
+        sa.delete(own.throughput).where(own.throughput.c.minute < moment(connection.dialect.name, -ages.throughput))
+    ).rowcount
+    silent = moment(connection.dialect.name, -max(ages.workers, KNOWN_SECONDS))
     gone += connection.execute(sa.delete(own.worker).where(own.worker.c.seen_at < silent)).rowcount
     gone += connection.execute(
         sa.delete(own.words).where(own.words.c.worker.not_in(sa.select(own.worker.c.id)))
     ).rowcount
     return gone + inbox.prune(connection, inbox.own(connection.dialect.name), most)
+
+
+# served by: the index on finished_at of the ticks
+def tidy_ticks(connection: Connection, keep: float, most: int = TIDY_MOST) -> int:
+    """Delete a batch of ticks that finished `keep` seconds ago, the coming ones of schedules that no worker has any
+    more, and in time those schedules themselves; answers how many ticks."""
+    dialect = connection.dialect.name
+    own = own_tables(dialect)
+    gone = forget(connection)
+    finished: sa.ColumnElement[bool] = sa.literal_column(FINISHED)
+    old = sa.and_(finished, own.tick.c.finished_at < moment(dialect, -keep))
+    some = sa.select(own.tick.c.id).where(old).order_by(own.tick.c.finished_at).limit(most)
+    some = some.with_for_update(skip_locked=True)
+    # The condition stands twice: a tick that is put back in between stays.
+    gone += connection.execute(sa.delete(own.tick).where(own.tick.c.id.in_(some), old)).rowcount
+    unknown = own.schedule.c.kept_at < moment(dialect, -max(keep, KNOWN_SECONDS))
+    for name in connection.scalars(sa.delete(own.schedule).where(unknown).returning(own.schedule.c.name)).all():
+        gone += drop_unbegun(connection, name)
+    return gone

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from rowmill.model.errors import BadRequest
+from rowmill.store.tidying import Ages
 
 PREFIX = "ROWMILL_"
 
@@ -29,7 +30,17 @@ class WorkerSettings:
     rescue_most: int = 500
     """Rows per sweep and stage."""
     keep_history: float = 30 * 86400.0
-    """How long failed attempts and throughput are kept."""
+    """How long failed attempts are kept."""
+    keep_throughput: float = 30 * 86400.0
+    """How long the throughput per minute is kept."""
+    keep_workers: float = 30 * 86400.0
+    """How long workers are known after their last sign of life; a day at least."""
+    keep_ticks: float = 7 * 86400.0
+    """How long the ticks of schedules are kept after they finished."""
+
+    @property
+    def ages(self) -> Ages:
+        return Ages(self.keep_throughput, self.keep_workers, self.keep_ticks)
 
     def __post_init__(self) -> None:
         """What is wrong is said at once, all of it, in the words that the environment gets."""
@@ -45,7 +56,7 @@ class WorkerSettings:
 
 
 WHOLE = {"rescue_most"}
-MAY_BE_ZERO = {"grace", "keep_history"}
+MAY_BE_ZERO = {"grace", "keep_history", "keep_throughput", "keep_workers", "keep_ticks"}
 
 
 def from_environment(
