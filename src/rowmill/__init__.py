@@ -19,7 +19,7 @@ from rowmill.model.errors import (
 from rowmill.model.lease import Lease
 from rowmill.model.mixin import QueueMixin
 from rowmill.model.outcome import Again, Answer, Cancel, Dead, Done, Outcome
-from rowmill.model.queue import Columns, Crash, InOrder, Order
+from rowmill.model.queue import Columns, Crash, InOrder, Keep, Order
 from rowmill.model.retry import Retry, days, exponential, fixed, hours, minutes, seconds, steps
 from rowmill.model.schedule import Tick
 from rowmill.model.words import Stage, States
@@ -53,6 +53,7 @@ __all__ = [
     "InOrder",
     "Inbox",
     "InboxColumns",
+    "Keep",
     "Lease",
     "LeaseLost",
     "Message",

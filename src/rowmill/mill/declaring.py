@@ -8,7 +8,7 @@ from sqlalchemy.engine import Dialect
 from rowmill.mill.queue import Queue
 from rowmill.model import declare
 from rowmill.model.alerts import Alerts
-from rowmill.model.queue import Columns, Crash, EpochUnit, InOrder, Order
+from rowmill.model.queue import Columns, Crash, EpochUnit, InOrder, Keep, Order
 from rowmill.model.retry import Retry
 from rowmill.model.words import Stage, States, as_value, vocabulary
 from rowmill.store import schema
@@ -30,6 +30,7 @@ class QueueOptions(TypedDict, total=False):
     crash: Crash | None
     epoch: EpochUnit
     alerts: Alerts | None
+    keep: Keep | None
 
 
 def declare_queue(
@@ -49,6 +50,7 @@ def declare_queue(
     crash: Crash | None = None,
     epoch: EpochUnit = "s",
     alerts: Alerts | None = None,
+    keep: Keep | None = None,
 ) -> Queue[Any]:
     """The queue, checked, beside the others of its mill. What is wrong is said at once, all of it."""
     table, mapper = declare.inspect_source(source)
@@ -67,6 +69,7 @@ def declare_queue(
     crash = crash or Crash()
     checked.spellings([*spelled, crash.requeued, crash.buried], schemas=dialect.name != "sqlite")
     checked.policies(words)
+    checked.keep(keep or Keep(), words)
     order = order or Order()
     priority, order_by = checked.order(order)
     per, per_by = checked.in_order(in_order)
@@ -83,7 +86,7 @@ def declare_queue(
         name=chosen, table=table, mapper=mapper, columns=mapped, names=names, vocabulary=words,
         priority=priority, lower_first=order.lower_first, order_by=order_by,
         per=per, per_by=per_by, dead_head_blocks=in_order is None or in_order.dead_head == "block",
-        crash=crash, epoch=epoch,
+        crash=crash, epoch=epoch, keep=keep,
     )  # fmt: skip
     queue.alerts = alerts or Alerts()
     return queue

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection, Table
 
 from rowmill.keep.keeper import Keeper
+from rowmill.keep.retention import Retention
 from rowmill.mill.declaring import QueueOptions, declare_queue
 from rowmill.mill.outboxes import OutboxOptions, declare_outbox
 from rowmill.mill.queue import Queue
@@ -80,6 +81,7 @@ class Mill(Schedules):
         queue.mill = self
         self.queues[queue.name] = queue
         self._fit(queue)
+        self._prune_by_schedule(queue)
         return queue
 
     def outbox(self, table: Any = None, **options: Unpack[OutboxOptions]) -> Outbox:
@@ -205,14 +207,15 @@ class Mill(Schedules):
             keeper = Keeper(
                 store, number, chosen, self.events,
                 heartbeat=settings.heartbeat, rescue_every=settings.rescue_every,
-                rescue_most=settings.rescue_most, keep_history=settings.keep_history, paused=paused,
+                rescue_most=settings.rescue_most, keep_history=settings.keep_history, ages=settings.ages, paused=paused,
             )  # fmt: skip
+            retention = Retention(store, chosen, self.events, leading=lambda: keeper.leading)
             worker = Worker(
                 store,
                 chosen,
                 settings=settings,
                 events=self.events,
-                services=[keeper, *([scheduler] if scheduler is not None else [])],
+                services=[keeper, retention, *([scheduler] if scheduler is not None else [])],
                 paused=keeper.paused,
             )
             keeper.holding = worker.holding

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from rowmill.keep.retention import sweep
 from rowmill.keep.scheduler import Scheduler
 from rowmill.mill.queue import Queue
 from rowmill.model.errors import BadRequest, DeclarationError
@@ -143,6 +144,16 @@ class Schedules:
             return schedule.call(Tick(schedule.name, due_at, bool(row.manual), lease))
         except Exception as error:
             return error  # not raised again: the log names the place where it came from
+
+    def _prune_by_schedule(self, queue: Queue[Any]) -> None:
+        """Delete what a queue keeps no longer when it says, not all the time."""
+        if queue.keep.cron is None:
+            return
+
+        async def prune(tick: Tick) -> None:
+            await sweep(self.store, queue, self.events, go_on=lambda: not tick.lost)
+
+        self.schedule(f"prune {queue.name}", cron=queue.keep.cron, tz=queue.keep.tz)(prune)
 
     def _scheduler(self, chosen: list[Queue[Any]], heartbeat: float) -> Scheduler | None:
         """What makes ticks beside a worker that runs them."""

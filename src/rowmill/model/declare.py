@@ -1,5 +1,6 @@
 """From what a user declares to a `Queue`: everything that is wrong is said at once, each with its fix."""
 
+import math
 import re
 import shlex
 from collections.abc import Callable, Iterable
@@ -10,7 +11,8 @@ from sqlalchemy import Column, Table
 from sqlalchemy.orm import Mapper
 
 from rowmill.model.errors import DeclarationError
-from rowmill.model.queue import REQUIRED, Columns, InOrder, Order
+from rowmill.model.lifecycle import Kind
+from rowmill.model.queue import REQUIRED, Columns, InOrder, Keep, Order
 from rowmill.model.words import Vocabulary, Word, as_value
 
 TYPES = {
@@ -252,6 +254,13 @@ class Declaration:
                     f"the words {other!r} and {word!r} are both stored as {spelled}, and mean {meant} and {means}: "
                     "every state needs a word of its own"
                 )
+
+    def keep(self, keep: Keep, vocabulary: Vocabulary) -> None:
+        for kind, age in keep.ages().items():
+            if not 0 <= age < math.inf:
+                self.problem(f"Keep({kind}=...) must be a time of 0 seconds or more, not {age}. Write days(7)")
+            if kind is Kind.CANCELLED and not vocabulary.cancelled:
+                self.problem("Keep(cancelled=...) is for rows that this queue has no word for: leave it out")
 
     def policies(self, vocabulary: Vocabulary) -> None:
         for step in vocabulary.steps:

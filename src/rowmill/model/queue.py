@@ -72,6 +72,23 @@ class Crash:
     buried: str = "lease_expired_max_attempts"
 
 
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """How long finished rows stay, in seconds after they finished; None: for ever. Older ones are deleted all the
+    time, by one worker for all; or by a schedule, if `cron` says when."""
+
+    done: float | None = None
+    dead: float | None = None
+    cancelled: float | None = None
+    cron: str | None = None
+    tz: str = "UTC"
+
+    def ages(self) -> dict[Kind, float]:
+        """Of each final state whose rows go."""
+        found = {Kind.DONE: self.done, Kind.DEAD: self.dead, Kind.CANCELLED: self.cancelled}
+        return {kind: age for kind, age in found.items() if age is not None}
+
+
 EpochUnit = Literal["s", "ms"]
 
 
@@ -104,6 +121,7 @@ class Queue(Generic[R]):
         crash: Crash | None = None,
         epoch: EpochUnit = "s",
         only: "Only | None" = None,
+        keep: Keep | None = None,
     ) -> None:
         self.name = name
         self.table = table
@@ -120,6 +138,7 @@ class Queue(Generic[R]):
         self.crash = crash or Crash()
         self.epoch = epoch
         self.only = only
+        self.keep = keep or Keep()
         self.key: tuple[Column[Any], ...] = tuple(table.primary_key.columns)
         self.by_name: dict[str, Column[Any]] = {column.name: column for column in table.columns}
         """Columns by the name that the database knows, which is not always that of `table.columns`."""

@@ -11,6 +11,7 @@
 | rescued | rows of dead workers were given back | queue, stage, rows, buried |
 | unrescued | the table lets rows of dead workers neither go back nor die | queue, stage, rows |
 | unkept | the upkeep of a queue, or of Rowmill's own tables, fails; all else goes on | queue, reason |
+| pruned | old finished rows were deleted; refused: the table does not let them go | queue, state, rows, refused |
 | rescheduled | our declaration of a schedule took the place of another | schedule, expression, zone |
 | overruled | workers that live declare a schedule otherwise: theirs counts while they do | schedule |
 | away | the database does not answer | reason |
@@ -112,6 +113,11 @@ class Events:
 
     def forgotten(self, worker: int, now: int) -> None:
         self.emit(logging.WARNING, "forgotten", worker=worker, now=now)
+
+    def pruned(self, queue: str, state: str, rows: int, refused: int) -> None:
+        self.emit(
+            logging.WARNING if refused else logging.INFO, "pruned", queue=queue, state=state, rows=rows, refused=refused
+        )
 
     def rescheduled(self, schedule: str, expression: str, zone: str) -> None:
         self.emit(logging.INFO, "rescheduled", schedule=schedule, expression=expression, zone=zone)

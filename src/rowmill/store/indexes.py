@@ -15,6 +15,7 @@ NAME_LENGTH = 63
 PREFIX = "rowmill_"
 """How the name of every index of ours begins."""
 IN_ORDER = "claim in order"
+RETENTION = "sweep of old rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,8 @@ def unquoted(name: str) -> str:
 
 
 def queue_indexes(terms: Terms) -> list[QueueIndex]:
-    """Every index that a queue needs: one per stage for claims, one for rescues, one for order per key."""
+    """Every index that a queue needs: one per stage for claims, one for rescues, one for order per key,
+    one for each final state whose rows go after a time."""
     queue = terms.queue
     priority = terms.priority
     first: tuple[str, ...] = ()
@@ -70,6 +72,10 @@ def queue_indexes(terms: Terms) -> list[QueueIndex]:
     if queue.per is not None:
         parts = (terms.name(queue.per), *terms.per_sequence)
         found.append(QueueIndex(index_name(terms, "in_order"), parts, terms.is_in(terms.holding), IN_ORDER))
+    for kind in queue.keep.ages():
+        parts = (terms.role("finished_at"), *terms.keys)
+        where = terms.is_in(queue.vocabulary.of(kind))
+        found.append(QueueIndex(index_name(terms, f"{kind}_finished"), parts, where, RETENTION))
     return found
 
 

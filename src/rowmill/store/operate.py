@@ -9,6 +9,7 @@ changed twice and no batch looks again at what earlier ones passed.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -43,6 +44,15 @@ class Changed:
     """Left as they are: a constraint or a trigger of the table forbids the change."""
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What became of some rows, where the last of them stands in their order, and whether there may be more."""
+
+    changed: Changed
+    last: Key | None
+    more: bool
+
+
 async def requeue(
     store: Store,
     queue: Queue[Any],
@@ -67,7 +77,7 @@ async def requeue(
         total = Changed()
         for name, keys in _by_stage(connection, lexicon, rows, stage).items():
             move = sa.update(queue.table).values(assigned(terms, REQUEUE, queue.step(name)))
-            total = _plus(total, _change(connection, terms, move, keys, condition))
+            total = _plus(total, change_rows(connection, terms, move, keys, condition))
         return total
 
     done = await _in_batches(store, terms, condition, change, most, batch, progress)
@@ -91,7 +101,7 @@ async def cancel(
     move = sa.update(queue.table).values(assigned(terms, CANCEL, queue.steps[0]))
 
     def change(connection: Connection, rows: Sequence[Any]) -> Changed:
-        return _change(connection, terms, move, _keys(queue, rows), condition)
+        return change_rows(connection, terms, move, keys_of(queue, rows), condition)
 
     done = await _in_batches(store, terms, condition, change, most, batch, progress)
     if done.rows and queue.per is not None:
@@ -114,7 +124,7 @@ async def prune(
     for condition in prunable(terms, wanted, older_than):
 
         def change(connection: Connection, rows: Sequence[Any], condition: Condition = condition) -> Changed:
-            return _change(connection, terms, sa.delete(queue.table), _keys(queue, rows), condition)
+            return change_rows(connection, terms, sa.delete(queue.table), keys_of(queue, rows), condition)
 
         before = total.rows
         left = None if most is None else most - before
@@ -132,37 +142,49 @@ async def _in_batches(
     batch: int,
     progress: Progress | None,
 ) -> Changed:
-    """Call `change` for batches of locked rows (the key, then the raw state), each in a transaction of its own."""
-    queue, total, after = terms.queue, Changed(), None
-    state = Lexicon(terms).raw_state.label("raw_state")
+    """Call `change` for batches of locked rows, each in a transaction of its own."""
+    total, after = Changed(), None
     while most is None or total.rows < most:
         limit = batch if most is None else min(batch, most - total.rows)
-
-        def work(connection: Connection, after: Key | None = after, limit: int = limit) -> tuple[list[Any], Changed]:
-            wanted = sa.select(*raw_key(terms), state).where(condition).order_by(*raw_key(terms)).limit(limit)
-            if after is not None:
-                wanted = wanted.where(_beyond(terms, after))
-            rows = list(connection.execute(wanted.with_for_update(skip_locked=True)).all())
-            return rows, change(connection, rows) if rows else Changed()
-
-        rows, done = await store.run(work)
-        total = _plus(total, done)
+        batch_done = await store.run(partial(one_batch, terms, condition, change, raw_key(terms), after, limit))
+        total = _plus(total, batch_done.changed)
         if progress is not None:
             progress(total.rows)
-        if len(rows) < limit:
+        if not batch_done.more:
             break
-        after = tuple(rows[-1][: len(queue.key)])
+        after = batch_done.last
     return total
 
 
-def _beyond(terms: Terms, after: Key) -> Condition:
-    columns, parts = raw_key(terms), [sa.literal(part, NULLTYPE) for part in after]
+# served by: the index in whose order the rows are gone through
+def one_batch(
+    terms: Terms,
+    condition: Condition,
+    change: Callable[[Connection, Sequence[Any]], Changed],
+    order: Sequence["sa.ColumnElement[Any]"],
+    after: Key | None,
+    limit: int,
+    connection: Connection,
+) -> Batch:
+    """Call `change` for the next rows in this order (the key, then the raw state), locked; those that others have
+    locked are passed over."""
+    state, key = Lexicon(terms).raw_state.label("raw_state"), raw_key(terms)
+    wanted = sa.select(*key, state, *order).where(condition).order_by(*order).limit(limit)
+    if after is not None:
+        wanted = wanted.where(_beyond(order, after))
+    rows = list(connection.execute(wanted.with_for_update(skip_locked=True)).all())
+    done = change(connection, rows) if rows else Changed()
+    return Batch(done, tuple(rows[-1][len(key) + 1 :]) if rows else after, len(rows) == limit)
+
+
+def _beyond(columns: Sequence["sa.ColumnElement[Any]"], after: Key) -> Condition:
+    parts = [sa.literal(part, NULLTYPE) for part in after]
     beyond: Condition = columns[0] > parts[0] if len(parts) == 1 else sa.tuple_(*columns) > sa.tuple_(*parts)
     return beyond
 
 
 # served by: the primary key
-def _change(
+def change_rows(
     connection: Connection,
     terms: Terms,
     statement: "sa.Update | sa.Delete",
@@ -182,8 +204,8 @@ def _change(
             return Changed(refused=1)
     half = len(keys) // 2
     return _plus(
-        _change(connection, terms, statement, keys[:half], condition),
-        _change(connection, terms, statement, keys[half:], condition),
+        change_rows(connection, terms, statement, keys[:half], condition),
+        change_rows(connection, terms, statement, keys[half:], condition),
     )
 
 
@@ -199,9 +221,9 @@ def _by_stage(
     queue = lexicon.terms.queue
     first = queue.steps[0].name
     if override is not None or len(queue.steps) == 1:
-        return {override or first: _keys(queue, rows)}
+        return {override or first: keys_of(queue, rows)}
     key_of = RowLoader(lexicon.terms).key_of
-    texts = [queue.key_text(key_of(key)) for key in _keys(queue, rows)]
+    texts = [queue.key_text(key_of(key)) for key in keys_of(queue, rows)]
     dead = [text for text, row in zip(texts, rows, strict=True) if lexicon.kind(row.raw_state) is Kind.DEAD]
     # A stage that is not declared any more can't be resumed.
     failed = {
@@ -210,14 +232,14 @@ def _by_stage(
         if any(step.name == stage for step in queue.steps)
     }
     found: dict[str, list[Key]] = {}
-    for key, text, row in zip(_keys(queue, rows), texts, rows, strict=True):
+    for key, text, row in zip(keys_of(queue, rows), texts, rows, strict=True):
         word = lexicon.word(row.raw_state)
         own = None if word is None else queue.vocabulary.step_of(word)
         found.setdefault(own.name if own else failed.get(text, first), []).append(key)
     return found
 
 
-def _keys(queue: Queue[Any], rows: Sequence[Any]) -> list[Key]:
+def keys_of(queue: Queue[Any], rows: Sequence[Any]) -> list[Key]:
     """The raw keys, which name the rows."""
     return [tuple(row[: len(queue.key)]) for row in rows]
 
