@@ -68,9 +68,9 @@ class Plant:
 
         await self.mill.run(work)
 
-    async def work_until(self, done: asyncio.Event) -> rm.Report:
+    async def work_until(self, done: asyncio.Event, settings: rm.WorkerSettings = QUICK) -> rm.Report:
         """Run a worker until this is set."""
-        async with self.mill.worker(settings=QUICK) as worker:
+        async with self.mill.worker(settings=settings) as worker:
             running = asyncio.create_task(worker.run())
             try:
                 async with asyncio.timeout(SECONDS):

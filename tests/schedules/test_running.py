@@ -41,6 +41,22 @@ async def test_a_schedule_every_second_runs_in_a_worker(database_url: str) -> No
         assert all(tick.started_at >= tick.due_at for tick in finished)
 
 
+async def test_a_worker_that_seldom_looks_is_woken_when_a_tick_is_due(database_url: str) -> None:
+    """Nothing comes in when a tick becomes due: nobody but its own alarm wakes the worker."""
+    async with plant_on(database_url) as plant:
+        begun: list[rm.Tick] = []
+        done = asyncio.Event()
+
+        @plant.mill.every("beat", rm.seconds(1), missed="skip")
+        async def beat(tick: rm.Tick) -> None:
+            begun.append(tick)
+            if len(begun) == 4:
+                done.set()
+
+        seldom = rm.WorkerSettings(poll_base=60.0, poll_max=60.0, heartbeat=5.0, grace=10.0)
+        await plant.work_until(done, seldom)
+
+
 async def test_sync_functions_run_in_threads(database_url: str) -> None:
     async with plant_on(database_url) as plant:
         threads: list[str] = []
@@ -154,6 +170,23 @@ async def test_each_schedule_has_its_own_attempts(database_url: str) -> None:
         await plant.mill.drain(settings=QUICK)
         found = {tick.schedule: (tick.state, tick.attempts) for tick in await plant.ticks() if tick.manual}
         assert found == {"once": ("dead", 1), "thrice": ("dead", 3)}
+
+
+async def test_a_tick_whose_worker_died_at_its_last_attempt_is_not_run_again(database_url: str) -> None:
+    """Another schedule may be tried more often: the engine gives this one back all the same."""
+    async with plant_on(database_url) as plant:
+        ran: list[str] = []
+        plant.mill.schedule("once", cron="0 0 1 1 *", retry=rm.Retry(attempts=1))(lambda tick: ran.append(tick.name))
+        plant.mill.schedule("often", cron="0 0 1 1 *", retry=rm.Retry(attempts=5))(lambda tick: None)
+        key = await run_now(plant, "once")
+        queue = plant.mill[QUEUE]
+        async with plant.mill.worker(settings=QUICK):
+            await plant.mill.store.claim(queue, queue.steps[0], 1)
+        await plant.pass_time(100)
+        await plant.mill.drain(settings=QUICK)
+        tick = next(tick for tick in await plant.ticks() if tick.id == key)
+        assert (tick.state, ran) == ("dead", [])
+        assert tick.error.startswith("lease_expired_max_attempts")
 
 
 async def test_a_time_out_is_that_of_the_schedule(database_url: str) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from sqlalchemy import MetaData
+
 from rowmill.keep.retention import sweep
 from rowmill.keep.scheduler import Scheduler
 from rowmill.mill.queue import Queue
@@ -109,7 +111,9 @@ class Schedules:
         if not self.schedules:
             return
         every = self.schedules.values()
-        table = own_tables(self.store.dialect.name).tick
+        own = own_tables(self.store.dialect.name)
+        # A copy: a queue puts its indexes on its table, and the own tables are those of every mill.
+        table = own.tick.to_metadata(MetaData(schema=own.metadata.schema))
         queue = cast("Mill", self).queue(
             table,
             name=tick_tables.QUEUE,
