@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 
 from rowmill.mill import Mill, Queue
 from rowmill.model.lifecycle import UNFINISHED
+from rowmill.store import schedule_ops
 from rowmill.store.clauses import in_words
 from rowmill.store.schema import own_tables
 from rowmill.work.report import Report
@@ -39,6 +40,12 @@ class Bench:
     async def drain(self) -> Report:
         """Work until nothing is ready."""
         return await self.mill.drain(settings=QUICK)
+
+    async def tick(self, schedule: str) -> Report:
+        """Run a schedule now, whatever the time is, and all that is ready with it."""
+        wanted = self.mill.find_schedule(schedule)
+        await self.mill.run(lambda connection: schedule_ops.run_now(connection, wanted))
+        return await self.drain()
 
     async def advance(self, seconds: float) -> None:
         """Let time pass for every row that is not finished: what waits becomes due, leases run out.

@@ -1,5 +1,6 @@
 """Every snippet of the documentation runs, and does what its page says."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,30 @@ async def test_the_adopted_table_of_the_readme_works(tmp_path: Path) -> None:
 async def test_the_example_test_of_the_testing_guide_passes(tmp_path: Path) -> None:
     guide = run_page("docs/guides/testing.md")
     await guide["test_a_failed_article_is_tried_again_after_its_backoff"](tmp_path)
+
+
+async def test_the_example_test_of_the_guide_to_schedules_passes(tmp_path: Path) -> None:
+    guide = run_page("docs/guides/schedules.md")
+    await guide["test_cleanup"](tmp_path)
+
+
+async def test_the_report_of_the_guide_to_schedules_is_written_with_its_tick(tmp_path: Path) -> None:
+    guide = run_page("docs/guides/schedules.md")
+    mill, report = guide["mill"], guide["report"]
+    async with testing.mill_on(mill, tmp_path) as bench:
+        await mill.run(report.create)
+        assert (await bench.tick("report")).done == 1
+        assert len(await mill.run(lambda c: c.execute(sa.select(report)).all())) == 1
+
+
+async def test_the_rows_of_the_guide_to_retention_go(tmp_path: Path) -> None:
+    guide = run_page("docs/guides/retention.md")
+    mill, mails = guide["mill"], guide["mails"]
+    async with testing.mill_on(mill, tmp_path) as bench:
+        old = {"state": "done", "finished_at": datetime.now(UTC) - timedelta(days=8)}
+        await mill.run(lambda c: c.execute(sa.insert(mails.table), [old, old | {"state": "dead"}]).close())
+        assert (await bench.tick("prune mail")).done == 1
+        await bench.assert_states(mails, dead=1)
 
 
 async def test_the_hand_written_queue_of_the_guide_works_on_rowmill(tmp_path: Path) -> None:
