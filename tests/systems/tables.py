@@ -191,7 +191,7 @@ def entities(mill: rm.Mill) -> rm.Queue[rm.Record]:
     )
 
 
-def outbox(mill: rm.Mill) -> rm.Queue[rm.Record]:
+def outbox(mill: rm.Mill, keep: rm.Keep | None = None) -> rm.Queue[rm.Record]:
     """K1: events of a business change, dispatched in order per aggregate."""
     metadata = MetaData()
     Table("documents", metadata, Column("id", SERIAL, primary_key=True), Column("title", sa.Text))
@@ -216,4 +216,5 @@ def outbox(mill: rm.Mill) -> rm.Queue[rm.Record]:
         states=rm.States(ready=0, running=1, done=2, dead=3),
         in_order=rm.InOrder(per="aggregate_id", dead_head="block"),
         retry=rm.Retry(attempts=5, backoff=rm.exponential(10)),
+        keep=keep,
     )

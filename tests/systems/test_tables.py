@@ -451,3 +451,22 @@ async def test_an_event_is_dead_at_five_attempts_and_holds_its_aggregate(databas
         await requeue(member.store, member.queue, Filter(states=("3",)))
         [lease] = await member.claim(10)
         assert (lease.row.payload["number"], lease.attempt) == (1, 1)
+
+
+async def test_events_are_cleaned_up_daily_by_their_age(database_url: str) -> None:
+    """K7: daily at 03:00 UTC, processed events older than 7 days and dead ones older than 30, counts logged."""
+    keep = rm.Keep(done=rm.days(7), dead=rm.days(30), cron="0 3 * * *", tz="UTC")
+    async with worker(database_url, lambda mill: outbox(mill, keep)) as member:
+        now, table = datetime.now(UTC), member.queue.table
+        for state, days in ((2, 8), (2, 6), (3, 8), (3, 31), (0, 100)):
+            aged = event("a", days) | {"state": state, "processed_at": now - timedelta(days=days)}
+            await member.mill.run(lambda c, aged=aged: c.execute(sa.insert(table).values(aged)).close())  # type: ignore[misc]
+        counted: list[tuple[Any, ...]] = []
+        member.mill.observe(lambda name, said: counted.append((name, *said.values())) if name == "pruned" else None)
+
+        timing = member.mill.find_schedule("prune outbox").timing
+        assert (timing.text, timing.zone) == ("0 3 * * *", "UTC")
+        await member.bench.tick("prune outbox")
+
+        assert [row.payload["number"] for row in await member.rows()] == [6, 8, 100]
+        assert counted == [("pruned", "outbox", "done", 1, 0), ("pruned", "outbox", "dead", 1, 0)]
