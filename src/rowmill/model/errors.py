@@ -1,13 +1,16 @@
 """Every error that Rowmill raises, and those that a handler may raise.
 
 RowmillError
-├── DeclarationError      a queue or schedule is declared wrongly; lists every problem with its fix
+├── DeclarationError      a queue, schedule or reconciliation is declared wrongly; lists every problem with its fix
 ├── DatabaseUnreachable   the database does not answer, or refuses us
 ├── SchemaMismatch        Rowmill's own tables are missing or of another version
 │   └── MissingRights     the role may not do what it has to
 ├── LeaseLost             somebody else holds the row now; nothing was written
 ├── UnknownQueue          no queue of that name in the mill
 ├── UnknownRow            no row with that key
+├── UnknownReconciliation no reconciliation of that name in the mill
+├── ReconciliationBusy    another process runs this reconciliation just now
+├── InventoryError        an inventory is not what it has to be: out of order, a key twice, keys of another type
 ├── BadRequest            what was asked for can't be done; says what can
 └── WorkError             what a handler raises to say how it failed
     ├── TransientError    try again, after the backoff
@@ -27,7 +30,7 @@ class RowmillError(Exception):
 
 
 class DeclarationError(RowmillError):
-    """A queue or a schedule is declared wrongly. `problems` holds all of them, each with its fix."""
+    """A queue, a schedule or a reconciliation is declared wrongly. `problems` holds all of them, each with its fix."""
 
     def __init__(self, subject: str, problems: Sequence[str], kind: str = "queue") -> None:
         self.subject = subject
@@ -58,6 +61,18 @@ class UnknownQueue(RowmillError):
 
 class UnknownRow(RowmillError):
     """No row with that key."""
+
+
+class UnknownReconciliation(RowmillError):
+    """No reconciliation of that name in the mill."""
+
+
+class ReconciliationBusy(RowmillError):
+    """Another process runs this reconciliation just now, or took it over from us."""
+
+
+class InventoryError(RowmillError):
+    """An inventory is not what it has to be. Nothing is concluded from it."""
 
 
 class BadRequest(RowmillError):

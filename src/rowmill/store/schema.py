@@ -8,9 +8,10 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Connection, MetaData, Table
 
 from rowmill.model.errors import SchemaMismatch
+from rowmill.store.finding_tables import finding_table, reconciliation_table
 from rowmill.store.tick_tables import schedule_table, tick_table
 
-VERSION = 4
+VERSION = 5
 SCHEMA = "rowmill"
 CHANNEL = "rowmill"
 WAKE_LOCK = 0x726F776D
@@ -33,6 +34,8 @@ class OwnTables:
     inbox: Table
     schedule: Table
     tick: Table
+    reconciliation: Table
+    finding: Table
 
 
 @cache
@@ -45,7 +48,7 @@ def own_tables(dialect: str) -> OwnTables:
 
     def table(name: str, *columns: sa.schema.SchemaItem) -> Table:
         # AUTOINCREMENT, since SQLite would give the number of a deleted worker to a new one, and tokens are made of it.
-        return Table(prefix + name, metadata, *columns, sqlite_autoincrement=name == "worker")
+        return Table(prefix + name, metadata, *columns, sqlite_autoincrement=name in ("worker", "reconciliation"))
 
     return OwnTables(
         metadata=metadata,
@@ -125,6 +128,8 @@ def own_tables(dialect: str) -> OwnTables:
         ),
         schedule=schedule_table(table),
         tick=tick_table(table, dialect),
+        reconciliation=reconciliation_table(table, prefix, serial, moment),
+        finding=finding_table(table, prefix, serial, moment),
     )
 
 
@@ -221,7 +226,12 @@ def _schedules(connection: Connection) -> None:
             connection.execute(sa.text(statement))
 
 
-MIGRATIONS = {1: _first, 2: _inbox, 3: _kept, 4: _schedules}
+def _reconciliation(connection: Connection) -> None:
+    own = own_tables(connection.dialect.name)
+    own.metadata.create_all(connection, tables=[own.reconciliation, own.finding])
+
+
+MIGRATIONS = {1: _first, 2: _inbox, 3: _kept, 4: _schedules, 5: _reconciliation}
 """What brings the tables to each version from the one before."""
 
 

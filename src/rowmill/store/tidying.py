@@ -76,6 +76,7 @@ def tidy(connection: Connection, keep: float, most: int = TIDY_MOST, *, ages: Ag
         sa.select(own.attempt.c.id).where(own.attempt.c.ended_at < before).order_by(own.attempt.c.ended_at).limit(most)
     )
     gone: int = connection.execute(sa.delete(own.attempt).where(own.attempt.c.id.in_(old))).rowcount
+    gone += _tidy_findings(connection, before, most)
     gone += connection.execute(
         sa.delete(own.throughput).where(own.throughput.c.minute < moment(connection.dialect.name, -ages.throughput))
     ).rowcount
@@ -104,3 +105,15 @@ def tidy_ticks(connection: Connection, keep: float, most: int = TIDY_MOST) -> in
     for name in connection.scalars(sa.delete(own.schedule).where(unknown).returning(own.schedule.c.name)).all():
         gone += drop_unbegun(connection, name)
     return gone
+
+
+# served by: the indexes on closed_at, and on the names of runs, which are few
+def _tidy_findings(connection: Connection, before: "sa.ColumnElement[Any]", most: int) -> int:
+    """Findings that were closed, and runs; of each reconciliation, the last one stays."""
+    own = own_tables(connection.dialect.name)
+    closed, run = own.finding.c.closed_at, own.reconciliation.c
+    old = sa.select(own.finding.c.id).where(closed < before).order_by(closed).limit(most)
+    gone: int = connection.execute(sa.delete(own.finding).where(own.finding.c.id.in_(old))).rowcount
+    last = sa.select(sa.func.max(run.id)).group_by(run.name)
+    ended = sa.delete(own.reconciliation).where(run.ended_at < before, run.id.not_in(last))
+    return gone + connection.execute(ended).rowcount

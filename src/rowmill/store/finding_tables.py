@@ -1,0 +1,61 @@
+"""The tables of reconciliations: one row per run, and one per finding for as long as it is open, and after."""
+
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Table
+
+MakeTable = Callable[..., Table]
+
+
+def reconciliation_table(table: MakeTable, prefix: str, serial: Any, moment: Any) -> Table:
+    """Runs. The one that has not ended is the lease as well: there is one at most of each name."""
+    open_ = sa.text("ended_at IS NULL")
+    return table(
+        "reconciliation",
+        Column("id", serial, primary_key=True, autoincrement=True),
+        Column("name", sa.Text, nullable=False),
+        Column("host", sa.Text, nullable=False),
+        Column("pid", sa.Integer, nullable=False),
+        Column("started_at", moment, nullable=False),
+        Column("until", moment, nullable=False),
+        Column("ended_at", moment),
+        Column("outcome", sa.Text),
+        Column("findings", sa.BigInteger, nullable=False, server_default="0"),
+        Column("corrected", sa.BigInteger, nullable=False, server_default="0"),
+        Column("remaining", sa.BigInteger, nullable=False, server_default="0"),
+        Column("closed", sa.BigInteger, nullable=False, server_default="0"),
+        Column("kinds", sa.JSON),
+        Column("spoiled", sa.JSON),
+        sa.Index(
+            f"{prefix}reconciliation_open", "name", unique=True, postgresql_where=open_, sqlite_where=open_
+        ),
+        sa.Index(f"{prefix}reconciliation_name", "name", "id"),
+    )  # fmt: skip
+
+
+def finding_table(table: MakeTable, prefix: str, serial: Any, moment: Any) -> Table:
+    """Findings. While one is open there is no second of its kind and key, and so no second correction."""
+    open_ = sa.text("closed_at IS NULL")
+    return table(
+        "finding",
+        Column("id", serial, primary_key=True, autoincrement=True),
+        Column("reconciliation", sa.Text, nullable=False),
+        Column("kind", sa.Text, nullable=False),
+        Column("key", sa.Text, nullable=False),
+        Column("present", sa.Text, nullable=False),
+        Column("absent", sa.Text, nullable=False),
+        Column("first_run", sa.BigInteger, nullable=False),
+        Column("last_run", sa.BigInteger, nullable=False),
+        Column("found_at", moment, nullable=False),
+        Column("seen_at", moment, nullable=False),
+        Column("corrected_at", moment),
+        Column("corrections", sa.Integer, nullable=False, server_default="0"),
+        Column("closed_at", moment),
+        sa.Index(
+            f"{prefix}finding_open", "reconciliation", "kind", "key",
+            unique=True, postgresql_where=open_, sqlite_where=open_,
+        ),
+        sa.Index(f"{prefix}finding_closed_at", "closed_at"),
+    )  # fmt: skip
