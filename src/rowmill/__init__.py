@@ -1,18 +1,22 @@
 """Rowmill: your table is the queue."""
 
+from rowmill import reconcile
 from rowmill.mill import BatchAnswer, Mill, Queue
 from rowmill.model.alerts import Alerts
 from rowmill.model.errors import (
     DatabaseUnreachable,
     DeclarationError,
+    InventoryError,
     LeaseLost,
     PermanentError,
     ProviderDown,
     RateLimited,
+    ReconciliationBusy,
     RowmillError,
     SchemaMismatch,
     TransientError,
     UnknownQueue,
+    UnknownReconciliation,
     UnknownRow,
     WorkError,
 )
@@ -53,6 +57,7 @@ __all__ = [
     "InOrder",
     "Inbox",
     "InboxColumns",
+    "InventoryError",
     "Keep",
     "Lease",
     "LeaseLost",
@@ -70,6 +75,7 @@ __all__ = [
     "Queue",
     "QueueMixin",
     "RateLimited",
+    "ReconciliationBusy",
     "Record",
     "Report",
     "Retry",
@@ -80,6 +86,7 @@ __all__ = [
     "Tick",
     "TransientError",
     "UnknownQueue",
+    "UnknownReconciliation",
     "UnknownRow",
     "WorkError",
     "Worker",
@@ -91,6 +98,7 @@ __all__ = [
     "hours",
     "minutes",
     "outbox_table",
+    "reconcile",
     "seconds",
     "steps",
 ]

@@ -36,7 +36,7 @@ async def test_a_database_of_the_first_version_gets_the_tables_of_reconciliation
 
 
 async def test_an_upgraded_database_is_the_same_as_a_new_one(database_url: str) -> None:
-    def shape(connection: Connection) -> dict[str, tuple[list[str], list[str | None]]]:
+    def shape(connection: Connection) -> dict[str, tuple[list[str], list[str]]]:
         looked, own = sa.inspect(connection), own_tables(connection.dialect.name)
         return {
             table.name: (

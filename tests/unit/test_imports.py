@@ -17,7 +17,9 @@ LAYERS = (  # from top to bottom
     {"store"},
     {"model"},
 )
-SIDEWAYS = {("work", "observe"), ("keep", "observe"), ("outbox", "observe"), ("cli", "demo")}
+SIDEWAYS = {
+    ("work", "observe"), ("keep", "observe"), ("outbox", "observe"), ("reconcile", "observe"), ("cli", "demo"),
+}  # fmt: skip
 MAY_IMPORT_THE_ROOT = {"systems", "cli", "demo", "integrations", "testing"}
 THE_ROOT_MAY_NOT_IMPORT = {"cli", "admin", "systems", "integrations"}
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar, Unpack, overload
@@ -14,15 +14,18 @@ from sqlalchemy import Connection, Table
 from rowmill.keep.keeper import Keeper
 from rowmill.keep.retention import Retention
 from rowmill.mill.declaring import QueueOptions, declare_queue
+from rowmill.mill.options import Policies
 from rowmill.mill.outboxes import OutboxOptions, declare_outbox
 from rowmill.mill.queue import Queue
 from rowmill.mill.schedules import Schedules
 from rowmill.model.death import Death, mourn
-from rowmill.model.errors import BadRequest, RowmillError, UnknownQueue
+from rowmill.model.errors import BadRequest, DeclarationError, RowmillError, UnknownQueue
 from rowmill.model.schedule import Schedule
 from rowmill.observe.events import Events, Observer
 from rowmill.outbox.inbox import DAYS_30, Inbox
 from rowmill.outbox.outbox import Outbox
+from rowmill.reconcile import Inventory, Reconciliation, Rule
+from rowmill.reconcile.declaration import declared
 from rowmill.store import dsn, fleet, indexes, migrating, presence, rescuing, rights, schema, tick_tables
 from rowmill.store.inbox import InboxColumns
 from rowmill.store.open import open_store, parse_url, reachable
@@ -53,6 +56,7 @@ class Mill(Schedules):
         self.queues: dict[str, Queue[Any]] = {}
         self.outboxes: dict[str, Outbox] = {}
         self.schedules: dict[str, Schedule] = {}
+        self.reconciliations: dict[str, Reconciliation] = {}
         self.events = Events()
         self.connections = connections
         self.store: Store = self._new_store()
@@ -93,6 +97,17 @@ class Mill(Schedules):
         """An inbox, in which consumers note the messages that they have handled, for `keep` seconds: in a table of
         Rowmill's own, or of yours."""
         return Inbox(self, table, columns or InboxColumns(), keep)
+
+    def reconciliation(
+        self, name: str, *, inventories: Mapping[str, Inventory], rules: Sequence[Rule], **policies: Unpack[Policies]
+    ) -> Reconciliation:
+        """Declare how inventories of the same things have to agree, and what is done where they do not."""
+        made = Reconciliation(self, declared(name, inventories, rules, **policies))
+        if name in self.reconciliations:
+            problem = "this mill has a reconciliation of that name already: give it another"
+            raise DeclarationError(name, [problem], "reconciliation")
+        self.reconciliations[name] = made
+        return made
 
     def move_to(self, url: str) -> None:
         """Work on another database than the declared one, from now on. Not while it is open."""

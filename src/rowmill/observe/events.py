@@ -24,6 +24,11 @@
 | dead_event | an event of an outbox is dead | severity, alert, queue, event_id, event_type, aggregate_id, attempts, \
 error_code, last_error: the one place where what a handler said of a failure reaches the log |
 | deaf | the worker can't be woken and only looks now and then | queue, reason |
+| finding | a reconciliation found something | reconciliation, kind, key, present, absent, times, new |
+| spoiled | an inventory was not observed: nothing follows from its silence | reconciliation, inventory, code, upto |
+| uncorrected | a correction failed; the next run tries again | reconciliation, kind, code |
+| reconciled | a run is over | reconciliation, run, drift, kinds, new, corrected, remaining, closed, spoiled, seconds |
+| alert | more findings than are usual | alert, severity, reconciliation, drift, kinds |
 """
 
 import logging
@@ -163,6 +168,23 @@ class Events:
             self._away.discard(who)
             if not self._away:
                 self.emit(logging.WARNING, "back")
+
+    def finding(self, reconciliation: str, told: Mapping[str, Any]) -> None:
+        level = logging.WARNING if told["new"] else logging.INFO
+        self.emit(level, "finding", reconciliation=reconciliation, **told)
+
+    def spoiled(self, reconciliation: str, inventory: str, code: str, upto: str | None) -> None:
+        self.emit(logging.ERROR, "spoiled", reconciliation=reconciliation, inventory=inventory, code=code, upto=upto)
+
+    def uncorrected(self, reconciliation: str, kind: str, code: str) -> None:
+        self.emit(logging.ERROR, "uncorrected", reconciliation=reconciliation, kind=kind, code=code)
+
+    def reconciled(self, reconciliation: str, **told: Any) -> None:
+        self.emit(logging.INFO, "reconciled", reconciliation=reconciliation, **told)
+
+    def alert(self, alert: str, severity: str, **told: Any) -> None:
+        """For whoever is on call. The two names are the ones that alerting rules look for."""
+        self.emit(logging.getLevelNamesMapping()[severity], "alert", alert=alert, severity=severity, **told)
 
     @staticmethod
     def _of(verdict: Verdict) -> dict[str, Any]:

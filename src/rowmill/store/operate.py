@@ -17,9 +17,9 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.types import NULLTYPE
 
-from rowmill.model.lifecycle import CANCEL, REQUEUE, Kind
+from rowmill.model.lifecycle import CANCEL, CLAIMABLE, REQUEUE, Kind
 from rowmill.model.queue import Queue
-from rowmill.store.clauses import assigned, raw_key, raw_key_in
+from rowmill.store.clauses import assigned, in_words, keys_in, raw_key, raw_key_in
 from rowmill.store.filters import Filter, known_stage
 from rowmill.store.history import last_failed_stages
 from rowmill.store.keys import Key
@@ -74,16 +74,36 @@ async def requeue(
         known_stage(queue, stage)
 
     def change(connection: Connection, rows: Sequence[Any]) -> Changed:
-        total = Changed()
-        for name, keys in _by_stage(connection, lexicon, rows, stage).items():
-            move = sa.update(queue.table).values(assigned(terms, REQUEUE, queue.step(name)))
-            total = _plus(total, change_rows(connection, terms, move, keys, condition))
-        return total
+        return _requeue(connection, lexicon, rows, stage, condition)
 
     done = await _in_batches(store, terms, condition, change, most, batch, progress)
     if done.rows:
-        await _tell(store, queue)
+        await tell(store, queue)
     return done
+
+
+# served by: the primary key
+def requeue_within(connection: Connection, terms: Terms, keys: Sequence[Key], stage: str | None = None) -> set[Key]:
+    """Put the rows with these keys back, in a transaction of the caller's, who has to `tell` after it; answers the keys
+    of those that are ready now. A running row stays, and one that somebody else has locked."""
+    condition, lexicon = requeueable(terms, Filter()), Lexicon(terms)
+    named = keys_in(terms, keys)
+    wanted = sa.select(*raw_key(terms), lexicon.raw_state.label("raw_state")).where(condition, named)
+    rows = connection.execute(wanted.with_for_update(skip_locked=True)).all()
+    if rows:
+        _requeue(connection, lexicon, rows, stage, condition)
+    ready = in_words(terms, terms.queue.vocabulary.all_of(CLAIMABLE))
+    return {tuple(row) for row in connection.execute(sa.select(*terms.queue.key).where(named, ready))}
+
+
+def _requeue(
+    connection: Connection, lexicon: Lexicon, rows: Sequence[Any], stage: str | None, condition: Condition
+) -> Changed:
+    terms, total = lexicon.terms, Changed()
+    for name, keys in _by_stage(connection, lexicon, rows, stage).items():
+        move = sa.update(terms.queue.table).values(assigned(terms, REQUEUE, terms.queue.step(name)))
+        total = _plus(total, change_rows(connection, terms, move, keys, condition))
+    return total
 
 
 async def cancel(
@@ -105,7 +125,7 @@ async def cancel(
 
     done = await _in_batches(store, terms, condition, change, most, batch, progress)
     if done.rows and queue.per is not None:
-        await _tell(store, queue)
+        await tell(store, queue)
     return done
 
 
@@ -248,7 +268,7 @@ def _plus(one: Changed, other: Changed) -> Changed:
     return Changed(one.rows + other.rows, one.refused + other.refused)
 
 
-async def _tell(store: Store, queue: Queue[Any]) -> None:
+async def tell(store: Store, queue: Queue[Any]) -> None:
     """Rows became ready behind the watermark, while workers may sleep."""
     store.forget(queue)
     await store.rouse([queue])

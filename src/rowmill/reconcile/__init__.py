@@ -1,0 +1,28 @@
+"""Two or more inventories of the same things, compared: what is missing where, and what is done about it."""
+
+from rowmill.reconcile.correct import Correction, requeue
+from rowmill.reconcile.files import files
+from rowmill.reconcile.inventory import Inventory, inventory
+from rowmill.reconcile.item import END
+from rowmill.reconcile.merge import Spoiled
+from rowmill.reconcile.reconciliation import Reconciliation
+from rowmill.reconcile.report import Finding, Reconciled
+from rowmill.reconcile.rows import rows
+from rowmill.reconcile.rules import Rule, missing, stale
+
+__all__ = [
+    "END",
+    "Correction",
+    "Finding",
+    "Inventory",
+    "Reconciled",
+    "Reconciliation",
+    "Rule",
+    "Spoiled",
+    "files",
+    "inventory",
+    "missing",
+    "requeue",
+    "rows",
+    "stale",
+]

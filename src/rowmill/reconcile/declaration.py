@@ -1,0 +1,99 @@
+"""A reconciliation as it is declared. What is wrong with it is said at once, all of it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from rowmill.model.errors import DeclarationError
+from rowmill.reconcile.correct import Corrections
+from rowmill.reconcile.inventory import Inventory
+from rowmill.reconcile.rules import Clock, Missing, Rule, Stale
+
+Progress = Callable[[int], None]
+"""Called now and then with the keys seen so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """Inventories, rules, and what is done about findings."""
+
+    name: str
+    inventories: Mapping[str, Inventory | Any]
+    rules: tuple[Rule, ...]
+    correct: Corrections = None
+    cap: int | None = 100
+    """Corrections in one run."""
+    alert_above: int = 5
+    """With more findings than that, a run raises an alert."""
+    grace: float = 0.0
+    """Seconds for which a thing is in flight after it last changed in any inventory."""
+    recheck: bool = True
+    """Suspects are looked at again before they are reported."""
+    again_after: float | None = None
+    """Seconds after which a finding that was corrected and is still open may be corrected again; None: never."""
+    lease: float = 60.0
+    """Seconds after which a run whose process died may be followed by another."""
+
+    def clock(self, now: datetime) -> Clock:
+        return Clock(now, timedelta(seconds=self.grace), self.inventories)
+
+    def check(self) -> None:
+        problems = [
+            *self._policies(),
+            *self._kinds(),
+            *(problem for rule in self.rules for problem in self._rule(rule)),
+        ]
+        if problems:
+            raise DeclarationError(self.name, problems, "reconciliation")
+
+    def _policies(self) -> Iterator[str]:
+        if not self.inventories:
+            yield "it has no inventories: inventories={name: reconcile.rows(...), ...}"
+        for name, inventory in self.inventories.items():
+            if not isinstance(inventory, Inventory):
+                yield f"{name} is no inventory but {type(inventory).__name__}: wrap it in reconcile.inventory(...)"
+        if not self.rules:
+            yield "it has no rules: rules=[reconcile.missing(...), ...]"
+        if self.cap is not None and self.cap < 0:
+            yield f"cap can't be negative: {self.cap}"
+        if self.grace < 0:
+            yield f"grace can't be negative: {self.grace}"
+        if self.lease <= 0:
+            yield f"lease must be more than 0 seconds, not {self.lease}"
+
+    def _kinds(self) -> Iterator[str]:
+        kinds = [rule.kind for rule in self.rules]
+        for kind in sorted({kind for kind in kinds if kinds.count(kind) > 1}):
+            yield f"two rules are called {kind}: findings are told apart by the name of their rule"
+        if isinstance(self.correct, Mapping):
+            for kind in self.correct:
+                if kind not in kinds:
+                    yield f"correct names {kind}, which is no rule. There are: {', '.join(kinds)}"
+
+    def _rule(self, rule: Rule) -> Iterator[str]:
+        for name in rule.involved:
+            if name not in self.inventories:
+                yield f"rule {rule.kind} names inventory {name}. There are: {', '.join(self.inventories)}"
+        timed = any(getattr(self.inventories.get(name), "at", None) is not None for name in rule.present)
+        match rule:
+            case Missing():
+                if both := set(rule.present) & set(rule.absent):
+                    yield f"rule {rule.kind} wants {', '.join(sorted(both))} to have a key and to lack it"
+                if not rule.present or not rule.absent:
+                    yield f"rule {rule.kind} has to say where a thing is present, and where it is absent"
+                if self.grace and not timed:
+                    yield (
+                        f"rule {rule.kind} can't tell what is in flight: none of {', '.join(rule.present)} has a time. "
+                        "Name it with at=, or leave grace away"
+                    )
+            case Stale():
+                if rule.older is not None and not timed:
+                    yield f"rule {rule.kind} asks how old a thing is: name the time of {rule.present[0]} with at="
+
+
+def declared(name: str, inventories: Mapping[str, Inventory], rules: Sequence[Rule], **policies: object) -> Declared:
+    """A declaration that has been checked."""
+    made = Declared(name, dict(inventories), tuple(rules), **policies)  # type: ignore[arg-type]
+    made.check()
+    return made

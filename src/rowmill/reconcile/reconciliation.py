@@ -1,0 +1,67 @@
+"""A reconciliation of a mill: what an application declares, and runs."""
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from sqlalchemy import Connection
+from sqlalchemy.engine import URL
+
+from rowmill.observe.events import Events
+from rowmill.reconcile.declaration import Declared, Progress
+from rowmill.reconcile.report import Reconciled
+from rowmill.reconcile.run import Run
+from rowmill.store import runs, schema
+from rowmill.store.open import reachable
+from rowmill.store.port import Store
+from rowmill.store.runs import RunView
+
+
+class Home(Protocol):
+    """The mill, as a reconciliation sees it."""
+
+    url: URL
+    events: Events
+
+    def opened(self) -> AbstractAsyncContextManager[Store]:
+        """The store, connected for the time of the block."""
+
+
+class Reconciliation:
+    """Inventories of the same things, and rules for how they have to agree."""
+
+    def __init__(self, home: Home, declared: Declared) -> None:
+        self._home = home
+        self.declared = declared
+
+    @property
+    def name(self) -> str:
+        return self.declared.name
+
+    async def run(self, *, execute: bool = False, progress: Progress | None = None) -> Reconciled:
+        """Look at everything once; answers what was found. Without `execute` nothing is written: it is a plan. With it,
+        findings are written down and corrected, and those that are mended are closed. Raises ReconciliationBusy while
+        another process executes it, and InventoryError when an inventory is out of order."""
+        async with self._home.opened() as store:
+            with reachable(self._home.url):
+                await store.run(schema.check_version, write=False)
+                run = Run(self.declared, store, self._home.events, progress)
+                return await run.execute() if execute else await run.plan()
+
+    def run_now(self, *, execute: bool = False) -> Reconciled:
+        """`run` for code without a loop: cron jobs, Dagster ops, Celery tasks."""
+        return asyncio.run(self.run(execute=execute))
+
+    async def history(self, limit: int = 20) -> list[RunView]:
+        """The last runs that were executed, newest first."""
+
+        def work(connection: Connection) -> list[RunView]:
+            schema.check_version(connection)
+            return runs.history(connection, self.name, limit)
+
+        async with self._home.opened() as store:
+            with reachable(self._home.url):
+                return await store.run(work, write=False)
+
+    def __repr__(self) -> str:
+        return f"<Reconciliation {self.name}>"

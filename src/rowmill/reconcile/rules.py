@@ -1,0 +1,130 @@
+"""Rules: what is wrong with a thing that is here and not there. Pure decisions on what was seen of one key."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from rowmill.model.errors import RowmillError
+from rowmill.reconcile.inventory import Inventory
+from rowmill.reconcile.item import Facts, key_text
+
+Here = Mapping[str, Facts]
+"""The inventories in which a key is, and what each tells of it."""
+When = Callable[..., bool]
+
+
+class Verdict(StrEnum):
+    """What a rule says of a key."""
+
+    FINE = "fine"
+    IN_FLIGHT = "in_flight"
+    """It would be a finding, and is younger than the grace period."""
+    FOUND = "found"
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The database's time when the run began. What came later is younger than anything."""
+
+    now: datetime
+    grace: timedelta
+    inventories: Mapping[str, Inventory]
+
+    def time_of(self, name: str, facts: Facts) -> datetime | None:
+        try:
+            return self.inventories[name].time_of(facts)
+        except (TypeError, ValueError) as error:
+            raise RowmillError(
+                f"inventory {name} gives a time that is none: {self.inventories[name].at} is "
+                f"{type(facts.get(self.inventories[name].at or '')).__name__}. "
+                "Give a datetime, ISO 8601 text, or seconds since 1970"
+            ) from error
+
+    def young(self, here: Here) -> bool:
+        times = (self.time_of(name, facts) for name, facts in here.items())
+        return any(time is not None and time > self.now - self.grace for time in times)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Present in some inventories, and in none of others."""
+
+    kind: str
+    present: tuple[str, ...]
+    absent: tuple[str, ...]
+    when: When | None = None
+
+    @property
+    def involved(self) -> tuple[str, ...]:
+        return self.present + self.absent
+
+    def judge(self, key: Any, here: Here, clock: Clock) -> Verdict:
+        for name in self.absent:
+            if name in here:
+                return Verdict.FINE
+        for name in self.present:
+            if name not in here:
+                return Verdict.FINE
+        if not _holds(self.kind, self.when, key, [here[name] for name in self.present]):
+            return Verdict.FINE
+        return Verdict.IN_FLIGHT if clock.young(here) else Verdict.FOUND
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """Wrong by itself: in a state that it should have left."""
+
+    kind: str
+    present: tuple[str, ...]
+    when: When | None = None
+    older: timedelta | None = None
+    absent: tuple[str, ...] = ()
+
+    @property
+    def involved(self) -> tuple[str, ...]:
+        return self.present
+
+    def judge(self, key: Any, here: Here, clock: Clock) -> Verdict:
+        (name,) = self.present
+        facts = here.get(name)
+        if facts is None or not _holds(self.kind, self.when, key, [facts]):
+            return Verdict.FINE
+        if self.older is None:
+            return Verdict.FOUND
+        time = clock.time_of(name, facts)
+        return Verdict.FOUND if time is not None and time < clock.now - self.older else Verdict.FINE
+
+
+Rule = Missing | Stale
+
+
+def _holds(kind: str, when: When | None, key: Any, facts: Sequence[Facts]) -> bool:
+    if when is None:
+        return True
+    try:
+        return bool(when(*facts))
+    except Exception as error:
+        raise RowmillError(
+            f"the condition of rule {kind} fails on key {key_text(key)}: {type(error).__name__}. "
+            "Does the inventory give the facts that it looks at?"
+        ) from error
+
+
+def missing(
+    kind: str, *, present: str | Sequence[str], absent: str | Sequence[str], when: When | None = None
+) -> Missing:
+    """A finding for each key that is present in these inventories and absent in those. `when` is called with what each
+    of the present ones tells of it, and says whether it matters."""
+    return Missing(kind, _names(present), _names(absent), when)
+
+
+def stale(kind: str, *, present: str, when: When | None = None, older: float | None = None) -> Stale:
+    """A finding for each key of an inventory for which `when` holds and whose time is more than `older` seconds ago.
+    A thing that tells no time is not taken for old. The grace period is not for these."""
+    return Stale(kind, (present,), when, None if older is None else timedelta(seconds=older))
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)

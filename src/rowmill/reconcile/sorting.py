@@ -1,0 +1,90 @@
+"""Sorting what does not fit into memory: sorted runs in temporary files, merged.
+
+The files have no names: a process that dies leaves none behind.
+"""
+
+import heapq
+import tempfile
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
+from typing import IO, Any
+
+from rowmill.reconcile.packing import packed, unpacked
+
+RUN = 50_000
+"""Entries that are sorted in memory."""
+FAN = 32
+"""Runs that are merged at once, so that there are few open files."""
+CHUNK = 500
+
+Entry = tuple[Any, ...]
+"""Sorted by its first part alone; the rest is carried along."""
+BY_KEY = itemgetter(0)
+
+
+class Runs:
+    """Entries come in any order, and go out in that of their keys. Those of equal keys keep the order they came in."""
+
+    def __init__(self, run: int = RUN, fan: int = FAN) -> None:
+        self._run, self._fan = run, fan
+        self._held: list[Entry] = []
+        self._levels: list[list[IO[bytes]]] = []
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            self._held.append(entry)
+            if len(self._held) >= self._run:
+                self._flush()
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Once: the runs are used up."""
+        self._held.sort(key=BY_KEY)
+        older = [run for level in reversed(self._levels) for run in level]
+        try:
+            yield from heapq.merge(*map(read, older), self._held, key=BY_KEY)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        for level in self._levels:
+            for run in level:
+                run.close()
+        self._levels, self._held = [], []
+
+    def _flush(self) -> None:
+        self._held.sort(key=BY_KEY)
+        self._put(0, written(self._held))
+        self._held = []
+
+    def _put(self, depth: int, run: IO[bytes]) -> None:
+        if depth == len(self._levels):
+            self._levels.append([])
+        level = self._levels[depth]
+        level.append(run)
+        if len(level) >= self._fan:
+            merged = written(heapq.merge(*map(read, level), key=BY_KEY))
+            for one in level:
+                one.close()
+            self._levels[depth] = []
+            self._put(depth + 1, merged)
+
+
+def written(entries: Iterable[Any]) -> IO[bytes]:
+    """A temporary file with these entries."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115 closed by whoever reads it
+    chunk: list[Any] = []
+    for entry in entries:
+        chunk.append(entry)
+        if len(chunk) >= CHUNK:
+            file.write(packed(chunk))
+            chunk = []
+    if chunk:
+        file.write(packed(chunk))
+    return file
+
+
+def read(file: IO[bytes]) -> Iterator[Entry]:
+    """The entries of a file of ours."""
+    file.seek(0)
+    for line in file:
+        yield from map(tuple, unpacked(line))
