@@ -27,34 +27,42 @@ class Rows(Inventory):
         self.listing = wanted
         self._names = list(wanted.facts)
 
-    async def pages(self, store: Store) -> Pages:
-        store.translate(self.listing.table.schema)
-        after = None
-        while True:
-            found = await store.run(
-                partial(listing.page, listing=self.listing, after=after, limit=PAGE), write=False
-            )  # fmt: skip
-            if found:
-                yield [self._item(row) for row in found]
-                after = found[-1][0]
-            if len(found) < PAGE:
-                return
-
     async def walk(self, store: Store) -> Pages:
         store.translate(self.listing.table.schema)
-        served = await store.run(partial(listing.is_served, listing=self.listing), write=False)
-        chosen = self if served else Unserved(self)
-        async with aclosing(Inventory.walk(chosen, store)) as pages:
+        order = await store.run(partial(listing.order_of, listing=self.listing), write=False)
+        chosen = Unserved(self) if order is None else Served(self, order)
+        async with aclosing(chosen.walk(store)) as pages:
             async for page in pages:
                 yield page
 
     async def look(self, store: Store, keys: Sequence[Any]) -> dict[Any, Facts]:
         store.translate(self.listing.table.schema)
         found = await store.run(partial(listing.look, listing=self.listing, keys=keys), write=False)
-        return dict(self._item(row) for row in found)
+        return dict(self.item(row) for row in found)
 
-    def _item(self, row: Sequence[Any]) -> tuple[Any, Facts]:
+    def item(self, row: Sequence[Any]) -> tuple[Any, Facts]:
         return row[0], dict(zip(self._names, row[1:], strict=True)) if self._names else NOTHING
+
+
+class Served(Inventory):
+    """The rows by an index that gives them in the order of their keys."""
+
+    def __init__(self, rows: Rows, order: Any) -> None:
+        super().__init__(at=rows.at, many=rows.many, expects=rows.expects, epoch=rows.epoch)
+        self._rows = rows
+        self._order = order
+
+    async def pages(self, store: Store) -> Pages:
+        wanted, after = self._rows.listing, None
+        while True:
+            found = await store.run(
+                partial(listing.page, listing=wanted, order=self._order, after=after, limit=PAGE), write=False
+            )  # fmt: skip
+            if found:
+                yield [self._rows.item(row) for row in found]
+                after = found[-1][0]
+            if len(found) < PAGE:
+                return
 
 
 class Unserved(Inventory):
@@ -74,7 +82,7 @@ class Unserved(Inventory):
                 partial(listing.unordered_page, listing=wanted, after=after, limit=PAGE), write=False
             )  # fmt: skip
             if found:
-                yield [self._rows._item(row[width:]) for row in found]
+                yield [self._rows.item(row[width:]) for row in found]
                 after = found[-1][:width]
             if len(found) < PAGE:
                 return

@@ -50,13 +50,6 @@ class Listing:
         return there if self.where is None else [*there, self.where]
 
 
-def ordered(dialect: str, key: Expression) -> Expression:
-    """The key as it has to be compared for the order to be Python's."""
-    if isinstance(bare_type(key), sa.String):
-        return sa.collate(key, "C" if dialect == "postgresql" else "BINARY")
-    return key
-
-
 def bare_type(key: Expression) -> "sa.types.TypeEngine[Any]":
     kind = key.type
     while isinstance(kind, sa.types.TypeDecorator):
@@ -74,17 +67,16 @@ def kind_of(key: Expression) -> type | None:
     return int if isinstance(kind, sa.Integer) else str if isinstance(kind, sa.String) else None
 
 
-# served by: an index on the key in bytewise order, which `is_served` has asked for
-def page(connection: Connection, listing: Listing, after: Any, limit: int) -> Sequence[Row]:
+# served by: an index on the key in bytewise order, which `order_of` has asked for
+def page(connection: Connection, listing: Listing, order: Expression, after: Any, limit: int) -> Sequence[Row]:
     """The rows after a key, in the order of keys: (key, facts…)."""
     with index_plans(connection):
-        return _rows(connection, _page(connection, listing, after, limit))
+        return _rows(connection, _page(listing, order, after, limit))
 
 
-def _page(connection: Connection, listing: Listing, after: Any, limit: int) -> "sa.Select[Any]":
-    key = ordered(connection.dialect.name, listing.key)
-    wanted = listing.wanted.order_by(key).limit(limit)
-    return wanted if after is None else wanted.where(key > sa.literal(after, listing.key.type))
+def _page(listing: Listing, order: Expression, after: Any, limit: int) -> "sa.Select[Any]":
+    wanted = listing.wanted.order_by(order).limit(limit)
+    return wanted if after is None else wanted.where(order > sa.literal(after, listing.key.type))
 
 
 # served by: the primary key
@@ -105,10 +97,23 @@ def look(connection: Connection, listing: Listing, keys: Sequence[Any]) -> Seque
     return _rows(connection, listing.wanted.where(listing.key.in_(keys)))
 
 
-def is_served(connection: Connection, listing: Listing) -> bool:
-    """Does an index give the rows in the order of the key, so that a page reads no more than itself?"""
+def order_of(connection: Connection, listing: Listing) -> Expression | None:
+    """The key, compared in such a way that its order is Python's and that an index serves it, so that a page reads no
+    more than itself. None: there is no such index."""
+    if not isinstance(bare_type(listing.key), sa.String):
+        orders: list[Expression] = [listing.key]
+    elif connection.dialect.name == "sqlite":
+        orders = [sa.collate(listing.key, "BINARY")]
+    else:
+        orders = [sa.collate(listing.key, "C")]
+        if _is_bytewise(connection, listing.key):
+            orders.append(listing.key)
+    return next((order for order in orders if _is_served(connection, listing, order)), None)
+
+
+def _is_served(connection: Connection, listing: Listing, order: Expression) -> bool:
     kind = kind_of(listing.key)
-    statement = _page(connection, listing, EXAMPLES[kind] if kind else None, 100)
+    statement = _page(listing, order, EXAMPLES[kind] if kind else None, 100)
     try:
         text = str(statement.compile(connection, compile_kwargs={"literal_binds": True}))
     except sa.exc.CompileError:  # a value in `where` that can't be spelled out
@@ -119,6 +124,26 @@ def is_served(connection: Connection, listing: Listing) -> bool:
             return not any(SORT.match(line) for line in plan) and any("Index Cond:" in line for line in plan)
         steps = [str(row[-1]) for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}")]
         return not any(step.startswith("USE TEMP B-TREE") for step in steps)
+
+
+def _is_bytewise(connection: Connection, key: Expression) -> bool:
+    """Is the database's own order for this text that of bytes? Its indexes serve then as they are; yet PostgreSQL does
+    not take them for ordered by "C"."""
+    found: Any = connection.scalar(
+        sa.text(
+            "SELECT CASE WHEN c.collname = 'default' THEN "
+            "CASE WHEN to_jsonb(d)->>'datlocprovider' = 'i' THEN 'icu' ELSE d.datcollate END ELSE c.collcollate END "
+            "FROM pg_attribute a JOIN pg_collation c ON c.oid = a.attcollation, pg_database d "
+            "WHERE d.datname = current_database() AND a.attrelid = to_regclass(:table) AND a.attname = :column"
+        ),
+        {
+            "table": connection.dialect.identifier_preparer.format_table(key.table),
+            "column": key.name,
+        }
+        if isinstance(key, sa.Column)
+        else {"table": None, "column": None},
+    )
+    return found in ("C", "POSIX")
 
 
 def _rows(connection: Connection, wanted: "sa.Select[Any]") -> Sequence[Row]:
