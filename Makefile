@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 LOCK := requirements/dev.txt
 ARGS ?=
 
-.PHONY: help venv demo test lint types check format docs bench bench-all bench-claim bench-drain bench-lock bench-outbox faults faults-broken faults-long lock clean
+.PHONY: help venv demo test lint types check format docs bench bench-all bench-claim bench-drain bench-lock bench-outbox bench-reconcile faults faults-broken faults-long lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ bench-lock: venv ## remake the locks of the peers' environments
 	for peer in pgqueuer procrastinate huey node; do $(BIN)/uv pip compile bench/requirements/$$peer.in --quiet --universal \
 	    --python-version 3.11 --generate-hashes --no-header --no-annotate --output-file bench/requirements/$$peer.txt; done
 	cd bench/node && npm install --package-lock-only --omit-lockfile-registry-resolved=true
+
+bench-reconcile: venv ## compare two million rows with two million keys, and watch the memory
+	$(BIN)/python -m bench.reconcile $(ARGS)
 
 faults: venv ## put a fleet through every fault, and judge what it did (under 10 minutes; ARGS="--only frozen")
 	$(BIN)/python -m faults $(ARGS)

@@ -16,7 +16,6 @@ from rowmill.model.errors import (
     SchemaMismatch,
     TransientError,
     UnknownQueue,
-    UnknownReconciliation,
     UnknownRow,
     WorkError,
 )
@@ -86,7 +85,6 @@ __all__ = [
     "Tick",
     "TransientError",
     "UnknownQueue",
-    "UnknownReconciliation",
     "UnknownRow",
     "WorkError",
     "Worker",

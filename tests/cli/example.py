@@ -1,5 +1,6 @@
 """An application with queues of many kinds, for the command line to find."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import sqlalchemy as sa
@@ -102,6 +103,29 @@ codes_queue = mill.queue(
     states=rm.States(ready=0, running=1, done=2, dead=3, waiting=4),
     order=rm.Order(priority="rank"),
     epoch="ms",
+)
+
+blobs: list[int] = []
+"""The keys of objects in a bucket, as a test wants them; a negative one is an outage."""
+
+
+def listed() -> Iterator[int]:
+    for key in blobs:
+        if key < 0:
+            raise rm.ProviderDown("no answer", code="bucket_down")
+        yield key
+
+
+mill.reconciliation(
+    "files",
+    inventories={"rows": rm.reconcile.rows(files, facts=["status"]), "blobs": rm.reconcile.inventory(listed)},
+    rules=[
+        rm.reconcile.missing("row_without_blob", present="rows", absent="blobs"),
+        rm.reconcile.missing("blob_without_row", present="blobs", absent="rows"),
+    ],
+    correct={"row_without_blob": rm.reconcile.requeue(files_queue)},
+    cap=2,
+    alert_above=2,
 )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rowmill import __version__
-from rowmill.cli import adopt, change, control, demo, doctor, grants, outbox, rows, schedule, stats, watch, work
+from rowmill.cli import adopt, change, control, demo, doctor, grants, outbox, reconcile, rows, schedule, stats, watch, work
 from rowmill.cli.app import GIVEN, Given
 from rowmill.cli.errors import tell
 from rowmill.cli.exits import Exit
@@ -21,7 +21,7 @@ app = typer.Typer(
     rich_markup_mode="rich" if sys.stdout.isatty() else None,
     pretty_exceptions_enable=False,
 )
-for group in (work, watch, stats, rows, outbox, change, control, schedule, adopt, doctor, grants, demo):
+for group in (work, watch, stats, rows, outbox, change, control, schedule, reconcile, adopt, doctor, grants, demo):
     group.register(app)
 
 

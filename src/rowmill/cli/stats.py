@@ -11,10 +11,11 @@ from rowmill.cli.app import load_mill
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import duration, emit, table
 from rowmill.mill import Mill, Queue
-from rowmill.store import activity, counts, pausing, schema
+from rowmill.store import activity, counts, pausing, runs, schema
 from rowmill.store.activity import Minute, WorkerView
 from rowmill.store.counts import How, StateCount
 from rowmill.store.moment import as_moment
+from rowmill.store.runs import RunView
 
 MINUTES = 60
 RECENT = 5
@@ -53,7 +54,12 @@ async def gather(mill: Mill, names: list[str]) -> dict[str, Any]:
         await store.run(schema.check_version, write=False)
         every = [await store.run(partial(of_queue, mill, queue), write=False) for queue in chosen]
         workers = await store.run(activity.workers, write=False)
-    return {"queues": every, "workers": workers}
+        last = [run for name in mill.reconciliations for run in await store.run(partial(last_run, name), write=False)]
+    return {"queues": every, "reconciliations": last, "workers": workers}
+
+
+def last_run(name: str, connection: Connection) -> list[RunView]:
+    return runs.history(connection, name, 1)
 
 
 def of_queue(mill: Mill, queue: Queue[Any], connection: Connection) -> dict[str, Any]:
@@ -100,6 +106,9 @@ def show(found: dict[str, Any]) -> None:
         table(heads, rows, title=f"queue {one['queue']}")
         print(summary(one))
         print()
+    for run in found["reconciliations"]:
+        when = f"{run.started_at:%Y-%m-%d %H:%M}" if run.started_at else ""
+        print(f"reconciliation {run.name}: drift {run.findings:,}, last run {when}, {run.outcome or 'running'}")
     workers: list[WorkerView] = found["workers"]
     if not workers:
         print("no workers")

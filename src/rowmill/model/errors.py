@@ -8,7 +8,6 @@ RowmillError
 ├── LeaseLost             somebody else holds the row now; nothing was written
 ├── UnknownQueue          no queue of that name in the mill
 ├── UnknownRow            no row with that key
-├── UnknownReconciliation no reconciliation of that name in the mill
 ├── ReconciliationBusy    another process runs this reconciliation just now
 ├── InventoryError        an inventory is not what it has to be: out of order, a key twice, keys of another type
 ├── BadRequest            what was asked for can't be done; says what can
@@ -61,10 +60,6 @@ class UnknownQueue(RowmillError):
 
 class UnknownRow(RowmillError):
     """No row with that key."""
-
-
-class UnknownReconciliation(RowmillError):
-    """No reconciliation of that name in the mill."""
 
 
 class ReconciliationBusy(RowmillError):

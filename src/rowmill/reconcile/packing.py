@@ -47,7 +47,7 @@ def _told(value: Any) -> Any:
             return dict(value)
         case _:
             raise InventoryError(
-                f"facts may be numbers, text, times, UUIDs, bytes, lists and mappings of them, not {type(value).__name__}"
+                f"facts may be numbers, text, times, UUIDs, bytes, lists and mappings, not {type(value).__name__}"
             )
     return {MARK: next(kind.__name__ for kind in type(value).__mro__ if kind.__name__ in READ), "is": text}
 
