@@ -97,3 +97,23 @@ async def test_the_outbox_of_its_guide_works(tmp_path: Path) -> None:
         assert [tuple(row) for row in statuses] == [("a.pdf", "READY"), ("b.pdf", "PENDING")]
         found = await guide["numbers"]()
         assert (found["processed_last_hour"], found["pending_events"]) == (4, 1)
+
+
+async def test_the_reconciliation_of_the_guide_finds_and_mends(tmp_path: Path) -> None:
+    guide = run_page("docs/guides/reconciliation.md")
+    mill, event = guide["mill"], guide["Event"].__table__
+    async with testing.mill_on(mill, tmp_path):
+        await mill.run(guide["Base"].metadata.create_all)
+        rows = [{"id": key, "status": "PROCESSING" if key == "d" else "READY"} for key in "abcd"]
+        await mill.run(lambda c: c.execute(sa.insert(guide["Document"]), rows).close())
+        guide["vectors"].points += ["a", "a", "z"]
+        guide["objects"].names += ["a", "b", "c", "d"]
+
+        assert await guide["every_hour"]() == {"ready_without_vectors": 2, "stuck": 1, "vectors_without_document": 1}
+        await guide["every_hour"]()
+        sent = await mill.run(lambda c: c.scalars(sa.select(event.c.aggregate).order_by(event.c.aggregate)).all())
+        assert list(sent) == ["b", "c", "d"], "once each"
+
+        guide["objects"].names.clear()
+        report = await guide["documents"].run()
+        assert [one.inventory for one in report.spoiled] == ["objects"]

@@ -1,5 +1,6 @@
 """The merge of inventories: as a comparison of sets would have it, and never more than was observed."""
 
+import asyncio
 import string
 from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -210,6 +211,19 @@ async def test_a_blocking_source_is_read_in_a_thread_and_its_error_is_its_own() 
 
     assert found == []
     assert [(one.code, one.upto) for one in observed.spoiled] == [("OSError", "4999")]
+
+
+async def test_a_source_that_does_not_answer_is_given_up() -> None:
+    async def source() -> AsyncIterator[str]:
+        for number in range(2000):
+            yield f"a{number:04}"
+        await asyncio.Event().wait()
+
+    inventories = {"a": reconcile.inventory(["a0000", "a1", "b"]), "b": reconcile.inventory(source, timeout=0.5)}
+    found, observed = await compare(inventories, ONE_RULE)
+
+    assert [one.key for one in found] == ["a1"]
+    assert [(one.code, one.upto) for one in observed.spoiled] == [("TimeoutError", "a1999")]
 
 
 async def test_times_are_read_in_every_usual_form() -> None:

@@ -1,6 +1,7 @@
 """Runs on both stores: found once, closed when mended, and nothing concluded from silence."""
 
 from collections.abc import Sequence
+from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -174,6 +175,29 @@ async def test_an_inventory_out_of_order_ends_the_run_before_anything_is_written
     assert await house.sent() == []
     assert await house.open_findings() == []
     assert [one.outcome for one in await documents.history()] == ["failed"]
+
+
+async def test_uuids_are_the_same_wherever_they_come_from(house: Warehouse) -> None:
+    """Drivers have classes of their own for them."""
+    table = sa.Table("entity", sa.MetaData(), sa.Column("id", sa.Uuid, primary_key=True), sa.Column("other", sa.Uuid))
+    keys = sorted(uuid4() for _ in range(20))
+    await house.mill.run(table.create)
+    await house.mill.run(lambda c: c.execute(sa.insert(table), [{"id": key, "other": key} for key in keys[1:]]).close())
+    entities = house.mill.reconciliation(
+        "entities",
+        inventories={
+            "rows": reconcile.rows(table),
+            "others": reconcile.rows(table, key="other"),
+            "mine": reconcile.inventory(keys[:-1]),
+        },
+        rules=[
+            reconcile.missing("row_only", present=["rows", "others"], absent="mine"),
+            reconcile.missing("mine_only", present="mine", absent=["rows", "others"]),
+            reconcile.missing("never", present="rows", absent="others"),
+        ],
+    )
+    report = await entities.run(execute=True)
+    assert [(one.kind, one.key) for one in report.findings] == [("mine_only", keys[0]), ("row_only", keys[-1])]
 
 
 async def test_keys_that_no_index_would_take_are_findings_too(house: Warehouse) -> None:

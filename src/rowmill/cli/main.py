@@ -7,7 +7,21 @@ from typing import Annotated
 import typer
 
 from rowmill import __version__
-from rowmill.cli import adopt, change, control, demo, doctor, grants, outbox, reconcile, rows, schedule, stats, watch, work
+from rowmill.cli import (
+    adopt,
+    change,
+    control,
+    demo,
+    doctor,
+    grants,
+    outbox,
+    reconcile,
+    rows,
+    schedule,
+    stats,
+    watch,
+    work,
+)
 from rowmill.cli.app import GIVEN, Given
 from rowmill.cli.errors import tell
 from rowmill.cli.exits import Exit

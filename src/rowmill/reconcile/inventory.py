@@ -41,6 +41,8 @@ class Inventory:
 
     sort = False
     """It gives keys in any order: they are sorted on the way."""
+    timeout: float | None = None
+    """Seconds for a page. One that takes longer was not observed."""
 
     def __init__(
         self, *, at: str | None, many: bool = False, expects: Expected = None, epoch: Literal["s", "ms"] = "s"
@@ -96,7 +98,7 @@ class Listed(Inventory):
     """An inventory out of any iterable of the user's, async or not."""
 
     def __init__(
-        self, source: Source, *, sort: bool, marked: bool, look: Look | None, **common: Any
+        self, source: Source, *, sort: bool, marked: bool, look: Look | None, timeout: float | None, **common: Any
     ) -> None:  # fmt: skip
         super().__init__(**common)
         if hasattr(source, "__anext__") or hasattr(source, "__next__"):
@@ -111,6 +113,7 @@ class Listed(Inventory):
         self.source = source
         self.sort = sort
         self.marked = marked
+        self.timeout = timeout
         self._look = look
 
     @property
@@ -190,6 +193,7 @@ def inventory(
     expects: Expected = None,
     end_marker: bool = False,
     look: Look | None = None,
+    timeout: float | None = None,
     epoch: Literal["s", "ms"] = "s",
 ) -> Listed:
     """An inventory of anything: objects of a bucket, points of a vector store.
@@ -198,8 +202,9 @@ def inventory(
     `(key, facts)`, in ascending order; with `sort`, in any order. `at` names the fact that is the thing's time. With
     `many`, a key may come several times, as those of the points of one document do. `expects` is the least number of
     things, or a function that asks for it: with fewer, the inventory was not observed. With `end_marker`, the last
-    item has to be `END`. `look` is given keys and answers those that are there, for a second look at suspects.
+    item has to be `END`. `look` is given keys and answers those that are there, for a second look at suspects. An
+    inventory that takes longer than `timeout` seconds for a page of two thousand things was not observed any further.
     """
     return Listed(
-        source, sort=sort, marked=end_marker, look=look, at=at, many=many, expects=expects, epoch=epoch
+        source, sort=sort, marked=end_marker, look=look, timeout=timeout, at=at, many=many, expects=expects, epoch=epoch
     )  # fmt: skip

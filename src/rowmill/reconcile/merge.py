@@ -4,6 +4,7 @@ Where an inventory breaks off, it was observed up to the last key that it gave, 
 From there on, no rule concludes anything from its silence.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -101,7 +102,8 @@ class Cursor:
         if self.failed is not None:
             return False
         try:
-            self._page, self._place = await anext(self._pages), 0
+            async with asyncio.timeout(self.inventory.timeout):
+                self._page, self._place = await anext(self._pages), 0
         except StopAsyncIteration:
             self._page = ()
             return False
