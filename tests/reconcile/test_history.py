@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 import rowmill as rm
 from rowmill import reconcile
-from rowmill.store import tidying
+from rowmill.store import runs, tidying
 from rowmill.store.moment import moment
 from rowmill.store.schema import own_tables
 from tests.reconcile.warehouse import Warehouse
@@ -57,8 +57,9 @@ async def test_one_run_at_a_time(house: Warehouse) -> None:
         raise AssertionError("never called")
 
     async def points() -> Any:
-        begun.set()
-        await go.wait()
+        if not begun.is_set():
+            begun.set()
+            await go.wait()
         yield 1
 
     documents = house.mill.reconciliation(
@@ -77,15 +78,14 @@ async def test_one_run_at_a_time(house: Warehouse) -> None:
 
 
 async def test_a_run_that_was_taken_over_writes_nothing(house: Warehouse) -> None:
-    """A process that was frozen past its lease, while another one ran."""
+    """A process that was frozen past its lease, and wakes up while another one runs."""
     await house.put([1])
-    taken: list[bool] = []
+    taken = asyncio.Event()
 
     async def points() -> Any:
-        if not taken:
-            taken.append(True)
-            await house.let_run_expire()
-            await documents.run(execute=True)
+        await house.let_run_expire()
+        assert await house.mill.run(lambda connection: runs.begin(connection, "documents", 3600)) == 2
+        taken.set()
         for key in list[int]():
             yield key
 
@@ -99,8 +99,10 @@ async def test_a_run_that_was_taken_over_writes_nothing(house: Warehouse) -> Non
     with pytest.raises(rm.ReconciliationBusy, match="taken over"):
         await documents.run(execute=True)
 
-    assert await house.sent() == [1]
-    assert [one.outcome for one in await documents.history()] == ["ok", "abandoned"]
+    assert taken.is_set()
+    assert await house.sent() == []
+    assert await house.open_findings() == []
+    assert [one.outcome for one in await documents.history()] == [None, "abandoned"]
 
 
 async def test_a_long_run_is_held_while_it_goes_on(house: Warehouse) -> None:
@@ -111,7 +113,7 @@ async def test_a_long_run_is_held_while_it_goes_on(house: Warehouse) -> None:
         own = own_tables(house.mill.store.dialect.name).reconciliation
         wanted = sa.select(own.c.until)
         before = await house.mill.run(lambda c: c.scalar(wanted))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(20):
             while await house.mill.run(lambda c: c.scalar(wanted)) == before:
                 await asyncio.sleep(0.01)
         yield 1
@@ -122,7 +124,8 @@ async def test_a_long_run_is_held_while_it_goes_on(house: Warehouse) -> None:
         rules=[reconcile.missing(LOST, present="documents", absent="vectors")],
         lease=0.3,
     )
-    assert (await documents.run(execute=True)).drift == 0
+    report = await documents.run(execute=True)
+    assert (report.drift, report.spoiled) == (0, []), "it did not wait in vain"
 
 
 async def test_old_findings_and_runs_are_tidied_and_open_ones_stay(house: Warehouse) -> None:
