@@ -182,6 +182,29 @@ async def test_facts_and_conditions_are_those_of_the_declaration(database_url: s
     assert list(looked) == [UUID(int=3)], "the condition holds for a second look as well"
 
 
+async def test_a_condition_may_ask_other_tables(database_url: str) -> None:
+    class Base(DeclarativeBase): ...
+
+    class Owner(Base):
+        __tablename__ = "owner"
+        id: Mapped[int] = mapped_column(primary_key=True)
+        thing: Mapped[int]
+
+    class Thing(Base):
+        __tablename__ = "thing"
+        id: Mapped[int] = mapped_column(primary_key=True)
+        code: Mapped[str] = mapped_column(unique=True)
+
+    mill = rm.Mill(database_url)
+    await mill.run(Base.metadata.create_all)
+    things = [{"id": n, "code": f"c{n}"} for n in range(MANY)]
+    await mill.run(lambda c: c.execute(sa.insert(Thing), things).close())
+    await mill.run(lambda c: c.execute(sa.insert(Owner), [{"thing": n} for n in range(0, MANY, 2)]).close())
+    owned = reconcile.rows(Thing, key=Thing.code, where=sa.exists().where(Owner.thing == Thing.id))
+
+    assert [key for key, _ in await walked(mill, owned)] == sorted(f"c{n}" for n in range(0, MANY, 2))
+
+
 @pytest.mark.parametrize("indexed", [True, False])
 async def test_many_rows_of_a_key_are_one_thing_as_young_as_the_youngest(database_url: str, indexed: bool) -> None:
     table = table_of(

@@ -111,7 +111,7 @@ def rows(
 
     def column(named: Named, what: str) -> Any:
         if not isinstance(named, str):
-            return sa.inspect(named, raiseerr=False).expression if hasattr(named, "__clause_element__") else named
+            return named.__clause_element__() if hasattr(named, "__clause_element__") else named
         if named not in names:
             problems.append(f"{what} {named} is no column of table {table.name}. It has: {', '.join(names)}")
         return names.get(named)

@@ -7,12 +7,14 @@ read in the order of the primary key instead, for the caller to sort.
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Table
+from sqlalchemy.sql import visitors
 
 from rowmill.store.index_plans import index_plans
 
@@ -70,7 +72,7 @@ def kind_of(key: Expression) -> type | None:
 # served by: an index on the key in bytewise order, which `order_of` has asked for
 def page(connection: Connection, listing: Listing, order: Expression, after: Any, limit: int) -> Sequence[Row]:
     """The rows after a key, in the order of keys: (key, facts…)."""
-    with index_plans(connection):
+    with _plans(connection, listing):
         return _rows(connection, _page(listing, order, after, limit))
 
 
@@ -87,8 +89,14 @@ def unordered_page(connection: Connection, listing: Listing, after: Row | None, 
     if after is not None:
         parts = [sa.literal(part, column.type) for part, column in zip(after, own, strict=True)]
         wanted = wanted.where(own[0] > parts[0] if len(own) == 1 else sa.tuple_(*own) > sa.tuple_(*parts))
-    with index_plans(connection):
+    with _plans(connection, listing):
         return _rows(connection, wanted)
+
+
+def _plans(connection: Connection, listing: Listing) -> AbstractContextManager[None]:
+    """By the index, whatever the statistics say; but a condition that asks other tables may need a hash of them."""
+    parts = () if listing.where is None else visitors.iterate(listing.where)
+    return nullcontext() if any(isinstance(part, sa.SelectBase) for part in parts) else index_plans(connection)
 
 
 # served by: an index on the key, of any order
