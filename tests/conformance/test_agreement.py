@@ -129,7 +129,8 @@ async def test_a_database_without_our_tables_is_refused(database_url: str) -> No
         await mill.drain()
 
 
-def stand_at(connection: sa.Connection, meta: sa.Table, version: int) -> None:
+def say_version(connection: sa.Connection, version: int) -> None:
+    meta = own_tables(connection.dialect.name).meta
     connection.execute(sa.delete(meta))
     connection.execute(sa.insert(meta).values(version=version))
 
@@ -138,8 +139,7 @@ def stand_at(connection: sa.Connection, meta: sa.Table, version: int) -> None:
 async def test_a_database_of_another_version_is_refused(database_url: str, version: int, advice: str) -> None:
     async with worker(database_url, with_states(States())) as member:
         await member.put({})
-        meta = own_tables(member.store.dialect.name).meta
-        await member.mill.run(lambda connection: stand_at(connection, meta, version))
+        await member.mill.run(lambda connection: say_version(connection, version))
         with pytest.raises(SchemaMismatch, match=advice):
             await member.mill.drain()
         assert (await member.row()).state == "ready"
@@ -148,8 +148,7 @@ async def test_a_database_of_another_version_is_refused(database_url: str, versi
 
 async def test_a_newer_database_is_not_migrated_back(database_url: str) -> None:
     async with worker(database_url, with_states(States())) as member:
-        meta = own_tables(member.store.dialect.name).meta
-        await member.mill.run(lambda connection: stand_at(connection, meta, 99))
+        await member.mill.run(lambda connection: say_version(connection, 99))
         with pytest.raises(SchemaMismatch):
             await member.mill.migrate()
 
