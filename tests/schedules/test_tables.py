@@ -17,11 +17,11 @@ def mill_with_schedule(url: str) -> rm.Mill:
     return mill
 
 
-def back_to_the_first_version(connection: sa.Connection) -> None:
-    """A database as the version before left it."""
+def back_to_the_version_before(connection: sa.Connection) -> None:
+    """A database as the version before schedules left it."""
     own = schema.own_tables(connection.dialect.name)
-    own.metadata.drop_all(connection, tables=[own.tick, own.schedule])
-    connection.execute(sa.delete(own.meta).where(own.meta.c.version > 1))
+    own.metadata.drop_all(connection, tables=[own.tick, own.schedule, own.finding, own.reconciliation])
+    connection.execute(sa.delete(own.meta).where(own.meta.c.version > 3))
 
 
 async def test_the_tables_come_with_the_indexes_and_the_trigger_of_a_queue(database_url: str) -> None:
@@ -42,9 +42,9 @@ async def test_a_database_of_the_version_before_is_brought_along(database_url: s
     mill = mill_with_schedule(database_url)
     async with mill.opened():
         await mill.migrate()
-        await mill.run(back_to_the_first_version)
-        assert await mill.run(schema.version_of) == 1
-        assert await mill.migrate() == [version for version in schema.MIGRATIONS if version > 1]
+        await mill.run(back_to_the_version_before)
+        assert await mill.run(schema.version_of) == 3
+        assert await mill.migrate() == [version for version in schema.MIGRATIONS if version > 3]
         assert (await mill.drain(settings=QUICK)).dead == 0
 
 

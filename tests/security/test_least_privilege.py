@@ -223,6 +223,7 @@ async def everything(connection_url: str) -> None:
             await done(lambda c, q=queue: pausing.paused(c, q))
         await done(tidying.roll_up)
         await done(lambda c: tidying.tidy(c, 0.0))
+        await done(lambda c: tidying.tidy_ticks(c, 0.0))
         await done(lambda c: fleet.sign_off(c, store.worker))
 
 

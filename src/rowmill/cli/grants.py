@@ -109,3 +109,4 @@ def needed(
         columns = rights.writable(terms) if results is None else tuple(results[queue.name])
         yield Right("USAGE", "schema", "", rights.schema_of(connection, queue.table))
         yield from rights.of_queue(queue.table, tuple(dict.fromkeys((*rights.written(terms), *columns))))
+        yield from rights.of_policies(terms)

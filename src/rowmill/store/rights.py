@@ -15,6 +15,7 @@ from sqlalchemy.sql.compiler import IdentifierPreparer
 from rowmill.model.errors import MissingRights
 from rowmill.store.schema import SCHEMA
 from rowmill.store.terms import Terms
+from rowmill.store.tick_tables import QUEUE
 
 
 class Part(StrEnum):
@@ -56,8 +57,20 @@ OWN: dict[str, dict[str, tuple[str, ...]]] = {
     "leader": {"SELECT": (), "INSERT": (), "UPDATE": ("worker", "until"), "DELETE": ()},
     "words": {"SELECT": (), "INSERT": (), "DELETE": ()},
     "inbox": {"SELECT": (), "DELETE": ()},
+    "schedule": {"SELECT": (), "UPDATE": ("made_to",), "DELETE": ()},
+    "tick": {"SELECT": (), "UPDATE": ("state",), "DELETE": ()},
+    "reconciliation": {"SELECT": (), "DELETE": ()},
+    "finding": {"SELECT": (), "DELETE": ()},
 }
 """What a worker does to Rowmill's own tables."""
+TIMED: dict[str, dict[str, tuple[str, ...]]] = {
+    "schedule": {
+        "INSERT": (),
+        "UPDATE": ("expression", "zone", "missed", "overlap", "declared_at", "kept_at"),
+    },
+    "tick": {"INSERT": ()},
+}
+"""What it does besides, if it runs schedules."""
 SEQUENCES = ("attempt_id_seq", "worker_id_seq")
 READ_ONLY = ("created_at",)
 """Parts of a row's progress that only others write."""
@@ -71,11 +84,25 @@ def of_worker(queues: Iterable[Terms]) -> Iterator[Right]:
     yield from (Right("USAGE", "sequence", name, SCHEMA) for name in SEQUENCES)
     for terms in queues:
         yield from of_queue(terms.queue.table, written(terms))
+        yield from of_policies(terms)
+
+
+def of_policies(terms: Terms) -> Iterator[Right]:
+    """What a worker needs for ticks, which it makes itself, and where old rows are deleted."""
+    if terms.queue.name == QUEUE:
+        for name, verbs in TIMED.items():
+            yield from (Right(verb, "table", name, SCHEMA, columns) for verb, columns in verbs.items())
+        yield Right("USAGE", "sequence", "tick_id_seq", SCHEMA)
+    if terms.queue.keep.ages():
+        yield Right("DELETE", "table", terms.queue.table.name, terms.queue.table.schema)
 
 
 def of_operator() -> Iterator[Right]:
     """What an operator needs beside that. To prune is to delete, and is left to whoever owns the table."""
     yield from (Right(verb, "table", "pause", SCHEMA) for verb in ("INSERT", "DELETE"))
+    yield Right("UPDATE", "table", "schedule", SCHEMA, ("paused_since",))
+    yield Right("INSERT", "table", "tick", SCHEMA)
+    yield Right("USAGE", "sequence", "tick_id_seq", SCHEMA)
 
 
 def of_queue(table: Table, columns: tuple[str, ...]) -> Iterator[Right]:
