@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,12 +25,12 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 import rowmill as rm
-from bench.outbox_app import BROKEN, FOLDER, LEASE, POLICY, URL, build, is_broken
+from bench.outbox_app import BROKEN, FOLDER, GATES, LEASE, POLICY, URL, build, gate, is_broken
 
 REPOSITORY = Path(__file__).parents[1]
 Policy = Literal["block", "skip"]
-Due = Callable[[float, int], bool]
-"""Is it time to kill? Given the seconds since the last one, and how many events were processed meanwhile."""
+HELD = 41
+"""So many events are held at a gate before a worker is killed: more than two of the three can hold."""
 
 
 @dataclass
@@ -57,13 +57,14 @@ class Verdict:
 class Fleet:
     """Worker processes, of which one is killed now and then."""
 
-    def __init__(self, url: str, folder: Path, policy: Policy, lease: float, size: int = 3) -> None:
+    def __init__(self, url: str, folder: Path, policy: Policy, lease: float, gates: Sequence[int]) -> None:
         self._given = os.environ | {
             URL: url, FOLDER: str(folder), POLICY: policy, LEASE: str(lease), "PYTHONPATH": str(REPOSITORY),
+            GATES: " ".join(map(str, gates)),
             "ROWMILL_RESCUE_EVERY": "1", "ROWMILL_HEARTBEAT": "0.5", "ROWMILL_LOG": "error",
         }  # fmt: skip
         self._log = folder / "log"
-        self._workers = [self._start() for _ in range(size)]
+        self._workers = [self._start() for _ in range(3)]
         self.kills = 0
 
     def _start(self) -> "subprocess.Popen[bytes]":
@@ -90,8 +91,8 @@ class Fleet:
 
 
 @contextmanager
-def fleet(url: str, folder: Path, policy: Policy, lease: float) -> Iterator[Fleet]:
-    found = Fleet(url, folder, policy, lease)
+def fleet(url: str, folder: Path, policy: Policy, lease: float, gates: Sequence[int]) -> Iterator[Fleet]:
+    found = Fleet(url, folder, policy, lease, gates)
     try:
         yield found
     finally:
@@ -109,29 +110,45 @@ async def fill(mill: rm.Mill, events: int, aggregates: int) -> None:
 
 
 async def show(
-    url: str, folder: Path, *, events: int, aggregates: int, policy: Policy, due: Due, lease: float = 5.0
+    url: str,
+    folder: Path,
+    *,
+    events: int,
+    aggregates: int,
+    policy: Policy,
+    every: float | None = None,
+    gates: Sequence[int] = (),
+    lease: float = 5.0,
 ) -> Verdict:
-    """Fill, kill when it is `due`, wait for the end, judge."""
-    mill = build(url, folder, policy, lease)
+    """Fill, kill, wait for the end, judge. A worker is killed every so many seconds, or whenever all three hold events
+    of a gated number."""
+    mill, shut = build(url, folder, policy, lease), list(gates)
     async with mill.opened():
         await fill(mill, events, aggregates)
-        began = time.perf_counter()
-        with fleet(url, folder, policy, lease) as workers:
-            killed_at, done_at = time.perf_counter(), 0
+        began = killed_at = time.perf_counter()
+        with fleet(url, folder, policy, lease, gates) as workers:
             expected = expected_states(events, aggregates, policy)
-            while (found := await states(mill)) != expected:
-                if found.keys() - {"pending", "processing", "processed", "waiting", "dead"}:
-                    break
+            while await states(mill) != expected:
                 await asyncio.sleep(0.1)
-                done = found.get("processed", 0)
-                if due(time.perf_counter() - killed_at, done - done_at):
+                if every is not None and time.perf_counter() - killed_at > every:
                     workers.kill_one()
-                    killed_at, done_at = time.perf_counter(), done
+                    killed_at = time.perf_counter()
+                if shut and held(folder / "journal", shut[0]) >= HELD:
+                    workers.kill_one()
+                    gate(folder, shut.pop(0)).touch()
             seconds, kills = time.perf_counter() - began, workers.kills
         verdict = judged(folder / "journal", events, aggregates, policy)
     verdict.seconds, verdict.kills = seconds, kills
     verdict.alerts = (folder / "log").read_text().count("ADMIN_INTERVENTION_REQUIRED")
     return verdict
+
+
+def held(journal: Path, number: int) -> int:
+    """How many aggregates are at this number."""
+    if not journal.exists():
+        return 0
+    lines = [line.split() for line in journal.read_text().splitlines()]
+    return len({aggregate for what, aggregate, at in lines if what == "begin" and int(at) == number})
 
 
 async def states(mill: rm.Mill) -> dict[str, int]:
@@ -204,7 +221,7 @@ async def main() -> int:
     with bench_server() as server, tempfile.TemporaryDirectory() as folder:
         verdict = await show(
             server.url, Path(folder), events=given.events, aggregates=given.aggregates, policy=given.policy,
-            due=lambda seconds, _: not given.quiet and seconds > given.every,
+            every=None if given.quiet else given.every,
         )  # fmt: skip
     found = verdict.as_dict()
     found["problems"] = found["problems"][:10]

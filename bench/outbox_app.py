@@ -5,12 +5,14 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import rowmill as rm
 
 URL, FOLDER, POLICY, LEASE = "ROWMILL_DATABASE_URL", "OUTBOX_FOLDER", "OUTBOX_POLICY", "OUTBOX_LEASE"
+GATES = "OUTBOX_GATES"
 SICK, BROKEN = 100, 5
 """Of so many aggregates one is sick: its event of this number can't be handled."""
 
@@ -32,7 +34,12 @@ class Journal:
         os.write(self._file, (" ".join(map(str, parts)) + "\n").encode())
 
 
-def build(url: str, folder: Path, policy: Literal["block", "skip"], lease: float) -> rm.Mill:
+def gate(folder: Path, number: int) -> Path:
+    """Events of a gated number are held until this file is there."""
+    return folder / f"go-{number}"
+
+
+def build(url: str, folder: Path, policy: Literal["block", "skip"], lease: float, gates: Sequence[int] = ()) -> rm.Mill:
     mill, journal = rm.Mill(url), Journal(folder)
     outbox = mill.outbox(dead_head=policy, lease=lease, concurrency=20)
 
@@ -41,6 +48,8 @@ def build(url: str, folder: Path, policy: Literal["block", "skip"], lease: float
         aggregate, number = event.payload
         journal.write("begin", aggregate, number)
         await asyncio.sleep(0.001)
+        while number in gates and not gate(folder, number).exists():
+            await asyncio.sleep(0.02)
         if is_broken(aggregate, number):
             raise rm.PermanentError("it can't be handled", code="broken")
         journal.write("end", aggregate, number)
@@ -54,4 +63,5 @@ if URL in os.environ and FOLDER in os.environ:
         Path(os.environ[FOLDER]),
         "skip" if os.environ.get(POLICY) == "skip" else "block",
         float(os.environ.get(LEASE, "5")),
+        [int(number) for number in os.environ.get(GATES, "").split()],
     )
