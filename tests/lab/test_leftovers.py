@@ -39,9 +39,14 @@ def until(true: Callable[[], object], seconds: float = 40.0) -> None:
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left(by: signal.Signals, tmp_path: Path) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    lab = subprocess.Popen(
-        LAB, cwd=ROOT, env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    # A shell's background job ignores SIGINT, and so would all that it starts.
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        lab = subprocess.Popen(
+            LAB, cwd=ROOT, env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+    finally:
+        signal.signal(signal.SIGINT, former)
     try:
         until(lambda: len(list(tmp_path.glob("*/churn-*.ledger"))) > 3)
         lab.send_signal(by)

@@ -3,6 +3,7 @@
 import zlib
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Connection, MetaData, Table
@@ -36,6 +37,20 @@ class OwnTables:
     tick: Table
     reconciliation: Table
     finding: Table
+
+
+def receipt_columns() -> list["Column[Any]"]:
+    """Of the first version."""
+    return [
+        Column("worker", sa.BigInteger, primary_key=True, autoincrement=False),
+        Column("flush", sa.BigInteger, primary_key=True, autoincrement=False),
+        Column("queue", sa.Text, nullable=False),
+        Column("stage", sa.Text, nullable=False),
+        Column("move", sa.Text, nullable=False),
+        Column("rows", sa.Integer, nullable=False),
+        Column("seconds", sa.Float, nullable=False),
+        Column("at", sa.DateTime(timezone=True), nullable=False),
+    ]
 
 
 @cache
@@ -78,18 +93,7 @@ def own_tables(dialect: str) -> OwnTables:
             sa.Index(f"{prefix}attempt_row", "queue", "key", "id"),
             sa.Index(f"{prefix}attempt_ended_at", "ended_at"),
         ),
-        receipt=table(
-            "receipt",
-            Column("worker", sa.BigInteger, primary_key=True, autoincrement=False),
-            Column("flush", sa.BigInteger, primary_key=True, autoincrement=False),
-            Column("queue", sa.Text, nullable=False),
-            Column("stage", sa.Text, nullable=False),
-            Column("move", sa.Text, nullable=False),
-            Column("rows", sa.Integer, nullable=False),
-            Column("seconds", sa.Float, nullable=False),
-            Column("at", moment, nullable=False),
-            Column("kept", sa.Text),
-        ),
+        receipt=table("receipt", *receipt_columns(), Column("kept", sa.Text)),
         throughput=table(
             "throughput",
             Column("queue", sa.Text, primary_key=True),
@@ -200,8 +204,9 @@ def _first(connection: Connection) -> None:
         connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
     own.metadata.create_all(
         connection,
-        tables=[own.meta, own.worker, own.attempt, own.receipt, own.throughput, own.pause, own.leader, own.words],
+        tables=[own.meta, own.worker, own.attempt, own.throughput, own.pause, own.leader, own.words],
     )
+    Table(own.receipt.name, MetaData(), *receipt_columns(), schema=own.receipt.schema).create(connection)
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text(WAKE_FUNCTION.replace(":", r"\:")))
 
@@ -213,9 +218,7 @@ def _inbox(connection: Connection) -> None:
 def _kept(connection: Connection) -> None:
     """Which verdicts of a flush were written, if not all were."""
     receipt = own_tables(connection.dialect.name).receipt
-    there = {column["name"] for column in sa.inspect(connection).get_columns(receipt.name, receipt.schema)}
-    if "kept" not in there:
-        connection.execute(sa.text(f"ALTER TABLE {receipt.fullname} ADD COLUMN kept text"))
+    connection.execute(sa.text(f"ALTER TABLE {receipt.fullname} ADD COLUMN kept text"))
 
 
 def _schedules(connection: Connection) -> None:
