@@ -32,7 +32,7 @@ class CommitKills(Scenario):
     stores = ("sqlite",)
     workers = 1
     needed = ("kills",)
-    enough = 2000
+    enough = 1000
 
     def torment(self, fleet: Fleet, site: Site) -> None:
         made = world(site.url)
