@@ -33,6 +33,7 @@ def main() -> None:
     parser.add_argument("--only", help="parts of scenarios' names, separated by commas")
     parser.add_argument("--store", choices=("postgresql", "sqlite"))
     parser.add_argument("--broken", choices=("all", *GUARDS), help="take this guard out of the engine first")
+    parser.add_argument("--update", action="store_true", help="with --only: put these findings into the last table")
     parser.add_argument("--json", action="store_true", help="one line of JSON for each scenario")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that processes and folders go with us
@@ -49,8 +50,8 @@ def main() -> None:
         if given.minutes is None or time.monotonic() - began > given.minutes * 60:
             break
         seed += 1
-    if not (given.only or given.store):
-        report.write(findings, given.seed)
+    if given.update or not (given.only or given.store):
+        report.write(findings, given.seed, update=given.update)
     sys.exit(0 if all(finding.passed or finding.not_run for finding in findings) else 1)
 
 

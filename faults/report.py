@@ -66,12 +66,18 @@ def table(findings: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def write(findings: Sequence[Finding], seed: int) -> None:
+def write(findings: Sequence[Finding], seed: int, *, update: bool = False) -> None:
+    """Write the page and the JSON anew; or put these findings in the place of those that are there."""
     scenarios = [as_dict(finding) for finding in findings]
+    if update:
+        new = {(one["scenario"], one["store"]): one for one in scenarios}
+        scenarios = [
+            new.get((one["scenario"], one["store"]), one) for one in json.loads(LATEST.read_text())["scenarios"]
+        ]
     facts = {"commit": commit(), "seed": seed, "scenarios": scenarios}
     LATEST.parent.mkdir(exist_ok=True)
     LATEST.write_text(json.dumps(facts, indent=1) + "\n")
     before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    head = f"Commit `{facts['commit']}`, seed {seed}: {sum(found.rows for found in findings):,} rows."
+    head = f"Commit `{facts['commit']}`, seed {seed}: {sum(found['rows'] for found in scenarios):,} rows."
     PAGE.write_text(f"{before}{BEGIN}\n\n{head}\n\n{table(scenarios)}\n\n{END}{after}")

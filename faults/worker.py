@@ -142,7 +142,11 @@ def shift_clock(seconds: float) -> None:
     """As if the clock of this machine were wrong. The ledger keeps the right one."""
     real = time.time
 
-    class Shifted(datetime):
+    class Wide(type):
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, datetime)
+
+    class Shifted(datetime, metaclass=Wide):
         @classmethod
         def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
             return datetime.fromtimestamp(real() + seconds, tz)
