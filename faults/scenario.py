@@ -80,7 +80,7 @@ class Finding:
 
     @property
     def lost(self) -> int:
-        return len({found.place for found in self.violations if found.rule in (1, 7)})
+        return len({found.place for found in self.violations if found.rule == 1})
 
     @property
     def applied_twice(self) -> int:
