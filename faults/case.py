@@ -121,7 +121,7 @@ class Case:
         asked = self.asked[change.place, change.old_lease or 0]
         moves = {entry.move for entry in asked if entry.at <= change.at + TICK}
         if change.error in CRASHES:
-            moves &= {RELEASE.name}  # of a row on trial, which keeps its note
+            moves &= {RELEASE.name} if (change.place, change.old_lease) in self.on_trial else set()  # it keeps its note
         elif (change.queue, change.old_lease) in self.unanswered:
             moves.add(DISCLAIM)
         return next((move for move in sorted(moves) if leads(move, words, step, change)), None)

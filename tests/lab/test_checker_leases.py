@@ -53,6 +53,17 @@ def test_a_row_on_trial_may_be_given_back_by_its_worker() -> None:
     assert found(forger) == []
 
 
+def test_a_release_that_comes_too_late_for_the_rescue() -> None:
+    forger = claimed(attempts=2)
+    forger.now += 3.0
+    forger.say(What.ASK, "job", 4, 21, "release")
+    forger.rescue("job", 4, after=0.0, attempts=2)
+    forger.say(What.REFUSED, "job", 4, 21, "release")
+    forger.claim("job", 4, 22)
+    forger.finish("job", 4)
+    assert found(forger) == [], "both lead there: the last attempt of a row that was not alone is given back"
+
+
 def test_a_dead_row_that_comes_back() -> None:
     forger = claimed(attempts=2)
     forger.die("job", 4)
