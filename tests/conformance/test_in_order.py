@@ -11,6 +11,7 @@ from sqlalchemy import Column
 
 from rowmill import Again, Dead, InOrder, Lease, Mill, Queue, Retry, States
 from rowmill.store import order_sql
+from rowmill.store.postgres import PostgresStore
 from tests.conformance.fleet import Declare, Member, fleet, jobs, worker
 
 EARLY = datetime(2020, 1, 1, tzinfo=UTC)
@@ -122,9 +123,9 @@ async def test_rows_without_a_key_are_in_nobody_s_way(database_url: str) -> None
 async def test_rows_without_a_key_are_found_behind_a_long_blocked_backlog(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(order_sql, "DEPTH", 5)
+    monkeypatch.setattr(order_sql, "LEAST_DEPTH", 5)
     async with worker(database_url, ordered("block")) as member:
-        await put(member, *(f"a{n}" for n in range(20)))
+        await put(member, *(f"a{n}" for n in range(200)))
         [first] = await member.claim(100)
         await member.settle((first, Dead("broken")))
         await member.queue.load([{"per": None, "title": "free"}, {"per": None, "title": "free too"}])
@@ -135,11 +136,47 @@ async def test_a_hot_key_at_the_head_does_not_hide_the_others(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oldest rows all belong to one key, many more than a claim looks at: the other keys are found all the same."""
-    monkeypatch.setattr(order_sql, "DEPTH", 50)
+    monkeypatch.setattr(order_sql, "LEAST_DEPTH", 50)
     async with worker(database_url, ordered()) as member:
         await put(member, *(f"h{n}" for n in range(500)), "a1", "a2", "b1")
         assert await taken(member) == ["a1", "b1", "h0"]
         assert await member.claim(100) == []
+
+
+async def test_a_row_that_was_committed_late_goes_before_those_behind_it(pg_url: str) -> None:
+    """Claims begin with the oldest row that is ready, and have gone on since it was written."""
+    async with worker(pg_url, ordered()) as member:
+        async with member.store.engine.begin() as late:
+            await late.execute(member.queue.insert({"per": "a", "title": "a1"}))
+            for n in range(3):
+                await put(member, f"b{n}")
+                [lease] = await member.claim(100)
+                await member.settle((lease, None))
+                look_for_the_oldest_again(member)
+        await put(member, "a2", "c1")
+        found = [title for _ in range(2) for title in await taken(member)]
+        assert sorted(found) == ["a1", "c1"]
+
+
+def look_for_the_oldest_again(member: Member) -> None:
+    assert isinstance(member.store, PostgresStore)
+    member.store.known(member.queue).mark(member.queue.steps[0]).ask_for_oldest()
+
+
+async def test_claims_begin_with_the_oldest_row_that_is_ready(pg_url: str) -> None:
+    async with worker(pg_url, ordered()) as member:
+        assert isinstance(member.store, PostgresStore)
+        mark = member.store.known(member.queue).mark(member.queue.steps[0])
+        await put(member, "a1", "a2", "b1")
+        [a1] = await member.claim(1)
+        first = mark.arguments()
+        look_for_the_oldest_again(member)
+        assert await taken(member) == ["b1"]
+        second = mark.arguments()
+        await member.settle((a1, None))
+        look_for_the_oldest_again(member)
+        assert await taken(member) == ["a2"]
+        assert [mark[-1] for mark in (first, second)] == [1, 2], "the key of the oldest that was ready"
 
 
 async def test_thousands_of_keys(database_url: str) -> None:

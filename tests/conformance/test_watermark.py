@@ -131,8 +131,11 @@ async def test_every_priority_has_a_watermark_of_its_own(pg_url: str) -> None:
         assert [lease.row.title for lease in await member.claim(3)] == ["high", "low", "low"]
 
 
-async def test_a_drain_leaves_nothing_behind(database_url: str) -> None:
-    """Handlers put in rows with older dates than those that were claimed."""
+@pytest.mark.parametrize("looks", ["cheap", "dear"])
+async def test_a_drain_leaves_nothing_behind(database_url: str, looks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Handlers put in rows with older dates than those that were claimed, and short claims may not look back."""
+    if looks == "dear":
+        monkeypatch.setattr(watermark.Watermark, "may_look_back", lambda self, now: False)
     async with worker(database_url, plain) as member:
         await member.queue.load([{"title": "first", "available_at": at(60 + n)} for n in range(200)])
 

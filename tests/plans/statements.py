@@ -25,6 +25,8 @@ TOKEN = 7 << 36
 LEASE = 60.0
 
 AT_ONCE, TIMED, WHOLE = Stretch.AT_ONCE, Stretch.TIMED, Stretch.WHOLE
+NOWHERE: Shape = ()
+ONWARD: Shape = ((AT_ONCE, True), (TIMED, True))
 
 FILL = f"""
 INSERT INTO %s (id, account, rank, state, attempts, available_at, lease, leased_until, error, finished_at, payload)
@@ -125,11 +127,10 @@ def claim(name: str, queue: Queue[Any], shape: Shape, *marks: Any, left_out: int
 
 
 def claims() -> list[Statement]:
-    first = 100
     return [
         claim("from the start", PLAIN, ((AT_ONCE, False), (TIMED, False))),
         claim("behind a time", PLAIN, ((AT_ONCE, False), (TIMED, True)), MARK, 5),
-        claim("behind both", PLAIN, ((AT_ONCE, True), (TIMED, True)), first, MARK, 5),
+        claim("behind both", PLAIN, ONWARD, 100, MARK, 5),
         claim("of timed rows only", PLAIN, ((TIMED, False),)),
         claim("of timed rows only, behind a time", PLAIN, ((TIMED, True),), MARK, 5),
         claim(
@@ -154,22 +155,35 @@ def claims_in_order() -> list[Statement]:
     in_order = index(ORDERED, "in_order")
     indexes = {
         order_sql.oldest_free: {ready(ORDERED), in_order, key(ORDERED)},
-        order_sql.free_heads: {in_order, key(ORDERED)},
-        order_sql.without_key: {in_order, key(ORDERED)},
+        order_sql.free_heads: {ready(ORDERED), in_order, key(ORDERED)},
+        order_sql.without_key: {ready(ORDERED), in_order, key(ORDERED)},
     }
-    looks = {order_sql.oldest_free: order_sql.DEPTH * 8, order_sql.free_heads: BATCH * 40, order_sql.without_key: 0}
+    depth = order_sql.LEAST_DEPTH + order_sql.DEPTH_PER_ROW * BATCH
+    looks = {order_sql.oldest_free: depth * 5, order_sql.free_heads: BATCH * 40, order_sql.without_key: 0}
+    sorted_rows = {order_sql.oldest_free: depth * 2, order_sql.free_heads: BATCH, order_sql.without_key: BATCH}
     assert indexes.keys() == set(order_sql.finders(terms_of(ORDERED)))
     step = ORDERED.steps[0]
     return [
         Statement(
             ORDERED,
-            f"claim in order, {find.__name__}",
-            sql.claim_in_order(terms_of(ORDERED), step, find),
-            (TOKEN + 1, BATCH, LEASE),
+            f"claim in order, {find.__name__}{name}",
+            sql.claim_in_order(terms_of(ORDERED), step, find, shape),
+            (TOKEN + 1, BATCH, LEASE, *marks),
             frozenset(indexes[find]),
             most=BATCH * 35 + looks[find],
+            rows=sorted_rows[find],
         )
         for find in indexes
+        for name, shape, marks in [("", NOWHERE, ()), (", onward", ONWARD, (100, MARK, 5))]
+    ] + [
+        Statement(
+            ORDERED,
+            "oldest, onward",
+            sql.oldest(terms_of(ORDERED), step, ONWARD),
+            (100, MARK, 5),
+            frozenset({ready(ORDERED)}),
+            most=10,
+        )
     ]
 
 

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 import rowmill as rm
 from rowmill.model import lifecycle
 from rowmill.model.judge import Verdict
+from rowmill.store import order_sql
 from rowmill.store.postgres import PostgresStore
 from rowmill.store.postgres_session import SESSION
 from rowmill.store.watermark import Watermark
@@ -34,12 +35,27 @@ class Job(rm.QueueMixin, Base):
     id: sa.orm.Mapped[int] = sa.orm.mapped_column(primary_key=True)
 
 
+class Event(rm.QueueMixin, Base):
+    __tablename__ = "events"
+    id: sa.orm.Mapped[int] = sa.orm.mapped_column(primary_key=True)
+    account: sa.orm.Mapped[int]
+
+
+FILL_EVENTS = """
+INSERT INTO events (id, account, state, available_at)
+SELECT n, mod(n, 1000), 'ready', now() - (20000 - n) * interval '1 second' FROM generate_series(1, 20000) AS n
+ORDER BY mod(n * 7919, 20000)
+"""
+
+
 async def pages_of_a_claim(store: PostgresStore, queue: rm.Queue[Any], explaining: Any, mark: Watermark) -> int:
     """How many pages the next claim looks at, with the positions that are known, or none. It is undone."""
     if not mark.lanes:
         mark.start([None], 0.0)
-    step = queue.steps[0]
-    statement = store.known(queue).claim_statement(step, mark.shape)
+    known, step = store.known(queue), queue.steps[0]
+    statement = known.claim_statement(step, mark.shape)
+    if queue.per is not None:
+        statement = known.in_order_statement(step, order_sql.oldest_free, mark.shape, 0)
     undone = explaining.transaction()
     await undone.start()
     found = await explaining.fetchval(
@@ -49,18 +65,16 @@ async def pages_of_a_claim(store: PostgresStore, queue: rm.Queue[Any], explainin
     return Plan(json.loads(found)[0]["Plan"]).buffers
 
 
-async def work_off(store: PostgresStore, queue: rm.Queue[Any]) -> None:
-    for _ in range(ROUNDS):
+async def work_off(store: PostgresStore, queue: rm.Queue[Any], rounds: int) -> None:
+    for _ in range(rounds):
         leases = await store.claim(queue, queue.steps[0], BATCH)
         assert len(leases) == BATCH
         settled = await store.settle([Verdict(lease, lifecycle.DONE) for lease in leases])
         assert settled.kept == BATCH
 
 
-@pytest.mark.xdist_group("plans")
-async def test_a_claim_costs_the_same_however_much_was_claimed_under_a_pinned_horizon(pg_url: str) -> None:
-    mill = rm.Mill(pg_url)
-    queue = mill.queue(Job)
+async def pages(pg_url: str, mill: rm.Mill, queue: rm.Queue[Any], fill: str) -> tuple[int, int, int]:
+    """Of the first claim, and of one that comes after many others: onward, and from the start."""
     store = mill.store
     assert isinstance(store, PostgresStore)
     async with mill.opened():
@@ -69,19 +83,39 @@ async def test_a_claim_costs_the_same_however_much_was_claimed_under_a_pinned_ho
         elsewhere = await asyncpg.connect(pg_url)
         explaining = await asyncpg.connect(pg_url, server_settings=SESSION)
         try:
-            await elsewhere.execute(FILL)
+            await elsewhere.execute(fill)
             await elsewhere.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-            await elsewhere.fetch("SELECT 1 FROM jobs LIMIT 1")
+            await elsewhere.fetch(f"SELECT 1 FROM {queue.name} LIMIT 1")
             nothing_known = Watermark(by_level=False)
 
             first = await pages_of_a_claim(store, queue, explaining, nothing_known)
-            await work_off(store, queue)
-            onward = await pages_of_a_claim(store, queue, explaining, store.known(queue).mark(queue.steps[0]))
+            await work_off(store, queue, ROUNDS - 1)
+            mark = store.known(queue).mark(queue.steps[0])
+            mark.ask_for_oldest()
+            await work_off(store, queue, 1)
+            onward = await pages_of_a_claim(store, queue, explaining, mark)
             from_the_start = await pages_of_a_claim(store, queue, explaining, nothing_known)
         finally:
             await elsewhere.close()
             await explaining.close()
+    return first, onward, from_the_start
 
+
+@pytest.mark.xdist_group("plans")
+async def test_a_claim_costs_the_same_however_much_was_claimed_under_a_pinned_horizon(pg_url: str) -> None:
+    mill = rm.Mill(pg_url)
+    first, onward, from_the_start = await pages(pg_url, mill, mill.queue(Job), FILL)
     assert onward < first * 1.5
     # The walk that the watermark saves: a page or more for each row that was claimed before.
+    assert from_the_start > onward + ROUNDS * BATCH
+
+
+@pytest.mark.xdist_group("plans")
+async def test_in_order_it_costs_what_the_keys_have_left_behind(pg_url: str) -> None:
+    """Four rows of each key were worked off: two entries for each of them are in the way of a look at its key."""
+    mill = rm.Mill(pg_url)
+    queue = mill.queue(Event, in_order=rm.InOrder(per="account"))
+    first, onward, from_the_start = await pages(pg_url, mill, queue, FILL_EVENTS)
+    behind = 2 * 4 + 1
+    assert onward < first + BATCH * behind * 2, "a look for every row that it takes, not for every candidate"
     assert from_the_start > onward + ROUNDS * BATCH

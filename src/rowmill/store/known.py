@@ -1,5 +1,6 @@
 """What the PostgreSQL store knows of one queue: its statements, made once, and its watermarks."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -22,6 +23,7 @@ from rowmill.store.order_sql import Finder
 from rowmill.store.postgres_terms import PostgresTerms, is_text
 from rowmill.store.refusals import Refused
 from rowmill.store.rows import RowLoader
+from rowmill.store.searching import Search
 from rowmill.store.terms import bare
 from rowmill.store.watermark import Position, Shape, Watermark
 
@@ -33,7 +35,8 @@ class Known:
         self.terms = terms
         self.load = RowLoader(terms)
         self.marks: dict[str, Watermark] = {}
-        self.refusals: dict[str, Refused] = {}
+        self.refusals: defaultdict[str, Refused] = defaultdict(Refused)
+        self.searches: defaultdict[str, Search] = defaultdict(Search)
         self.statements: dict[tuple[Any, ...], str] = {}
         queue = terms.queue
         self.key_as_itself = [travels_as_itself(terms, column) for column in queue.key]
@@ -53,6 +56,9 @@ class Known:
             found = self.marks[step.name] = Watermark(by_level=self.terms.queue.priority is not None)
         return found
 
+    def search(self, step: Step) -> Search:
+        return self.searches[step.name]
+
     def leases(self, step: Step, token: int, records: Sequence[Any]) -> list[Lease[Any]]:
         """Of what a claim returned: the table's columns, the place in the claim, the time of the claim in one of them
         (unless a trigger kept just that row from being claimed)."""
@@ -66,10 +72,7 @@ class Known:
         return level, record[self.available_name], tuple(record[name] for name in self.sequence_names)
 
     def refused(self, step: Step) -> Refused:
-        found = self.refusals.get(step.name)
-        if found is None:
-            found = self.refusals[step.name] = Refused()
-        return found
+        return self.refusals[step.name]
 
     def claim_statement(self, step: Step, shape: Shape, left_out: int = 0) -> str:
         wanted = ("claim", step.name, shape, left_out)
@@ -83,10 +86,16 @@ class Known:
             self.statements[wanted] = sql.settle(self.terms, flush.step, flush.move, flush.columns)
         return self.statements[wanted]
 
-    def in_order_statement(self, step: Step, find: Finder, left_out: int) -> str:
-        wanted = ("claim in order", step.name, find.__name__, left_out)
+    def in_order_statement(self, step: Step, find: Finder, shape: Shape, left_out: int) -> str:
+        wanted = ("claim in order", step.name, find.__name__, shape, left_out)
         if wanted not in self.statements:
-            self.statements[wanted] = sql.claim_in_order(self.terms, step, find, left_out)
+            self.statements[wanted] = sql.claim_in_order(self.terms, step, find, shape, left_out)
+        return self.statements[wanted]
+
+    def oldest_statement(self, step: Step, shape: Shape) -> str:
+        wanted = ("oldest", step.name, shape)
+        if wanted not in self.statements:
+            self.statements[wanted] = sql.oldest(self.terms, step, shape)
         return self.statements[wanted]
 
     @cached_property

@@ -8,11 +8,15 @@ from collections.abc import Callable
 from rowmill.model.words import Step
 from rowmill.store.terms import Terms
 
-Finder = Callable[[Terms, Step, str], str]
+Lanes = tuple[str, str]
+"""What else the rows that are looked at fulfil: those that are available at once, and those whose time has come."""
+ALL: Lanes = "", ""
+Finder = Callable[[Terms, Step, str, Lanes], str]
 """A query for the keys of free rows, limited by the given parameter."""
 
-DEPTH = 1000
-"""How many ready rows, oldest first, are looked at before every key is asked for its head instead."""
+LEAST_DEPTH, DEPTH_PER_ROW = 200, 2
+"""How many ready rows, oldest first, are looked at before every key is asked for its head instead: at least so many,
+and so many for each row that is wanted."""
 
 
 # served by: the ready index, one descent per priority
@@ -34,36 +38,68 @@ def priorities(terms: Terms, step: Step) -> str:
 
 
 # served by: the ready index for the candidates, the in-order index for the head of each one's key
-def oldest_free(terms: Terms, step: Step, limit: str) -> str:
-    """Keys of rows, oldest first, that are the first unfinished one of their key, or have none."""
+def oldest_free(terms: Terms, step: Step, limit: str, lanes: Lanes = ALL) -> str:
+    """Keys of rows, oldest first, that are the first unfinished one of their key, or have none.
+
+    Of the candidates of one key, only the first can be free: only it is held against the head. Each look at a head
+    walks over what its key has left behind in the index while an old transaction is open.
+    """
     per = _per(terms)
-    wanted = ", ".join(dict.fromkeys([*terms.keys, per]))
-    claimable = terms.is_in(step.claimable) + terms.part
-    candidates = " UNION ALL ".join(
-        f"SELECT * FROM (SELECT {wanted} FROM {terms.table} WHERE {claimable} AND {available} "
-        f"ORDER BY {terms.order} LIMIT {DEPTH}) AS lane_{place}"
-        for place, available in enumerate((f"{terms.available_at} IS NULL", terms.due))
+    wanted = ", ".join(dict.fromkeys([*terms.keys, per, *terms.per_sequence]))
+    oldest = [
+        f"SELECT * FROM ({rows}) AS lane_{place}"
+        for place, rows in enumerate(ready(terms, step, wanted, f"LIMIT {_depth(limit)}", lanes))
+    ]
+    turn = f"row_number() OVER (PARTITION BY {per} ORDER BY {', '.join(terms.per_sequence)}) AS rowmill_turn"
+    candidates = (
+        f"SELECT *, {turn} FROM "
+        f"(SELECT *, row_number() OVER () AS rowmill_place FROM ({' UNION ALL '.join(oldest)}) AS oldest) AS placed"
     )
     keys = ", ".join(f"rowmill_candidate.{key} AS {key}" for key in terms.keys)
-    return f"SELECT {keys} FROM ({candidates}) AS rowmill_candidate WHERE {_is_free(terms)} LIMIT {limit}"
+    # Sorted first, so that no more heads are looked at than rows are wanted.
+    firsts = f"SELECT * FROM ({candidates}) AS turned WHERE rowmill_turn = 1 OR {per} IS NULL ORDER BY rowmill_place"
+    return (
+        f"SELECT {keys} FROM ({firsts}) AS rowmill_candidate WHERE {_is_free(terms)} "
+        f"ORDER BY rowmill_place LIMIT {limit}"
+    )
+
+
+def ready(terms: Terms, step: Step, wanted: str, portion: str, lanes: Lanes) -> list[str]:
+    """A portion of the ready rows, oldest first: of those that are available at once, of those whose time has come."""
+    return [
+        f"SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(step.claimable)}{terms.part} AND {available}{lane} "
+        f"ORDER BY {terms.order} {portion}"
+        for available, lane in zip((f"{terms.available_at} IS NULL", terms.due), lanes, strict=True)
+    ]
+
+
+def _depth(limit: str) -> str:
+    return f"({limit}) * {DEPTH_PER_ROW} + {LEAST_DEPTH}"
 
 
 # served by: the in-order index, two descents per key
-def free_heads(terms: Terms, step: Step, limit: str) -> str:
-    """Keys of rows that are the first unfinished one of their key: for when the oldest rows are all held back."""
+def free_heads(terms: Terms, step: Step, limit: str, lanes: Lanes = ALL) -> str:
+    """Keys of rows that are the first unfinished one of their key: for when the oldest rows are all held back. Not if
+    there are no others than those that `oldest_free` has looked at."""
     per = _per(terms)
     holding = terms.is_in(terms.holding)
     first = f"SELECT {per} AS p FROM {terms.table} WHERE {holding} AND {per} IS NOT NULL ORDER BY {per} LIMIT 1"
     following = f"SELECT {per} FROM {terms.table} WHERE {holding} AND {per} > rowmill_every.p ORDER BY {per} LIMIT 1"
-    ready = f"{terms.is_in(step.claimable)}{terms.part} AND ({terms.available_at} IS NULL OR {terms.due})"
-    parts = [(_head(terms, "rowmill_every.p", f"CASE WHEN {ready} THEN {key} END"), key) for key in terms.keys]
+    is_ready = f"{terms.is_in(step.claimable)}{terms.part} AND ({terms.available_at} IS NULL OR {terms.due})"
+    parts = [(_head(terms, "rowmill_every.p", f"CASE WHEN {is_ready} THEN {key} END"), key) for key in terms.keys]
     heads = ", ".join(f"{head} AS {key}" for head, key in parts)
     return (
-        f"WITH RECURSIVE rowmill_every(p) AS (SELECT p FROM ({first}) AS top "
+        f"WITH RECURSIVE rowmill_every(p) AS (SELECT p FROM ({first}) AS top WHERE {_more(terms, step, limit, lanes)} "
         f"UNION ALL SELECT ({following}) FROM rowmill_every WHERE rowmill_every.p IS NOT NULL) "
         f"SELECT {', '.join(terms.keys)} FROM (SELECT {heads} FROM rowmill_every WHERE p IS NOT NULL) AS head "
         f"WHERE {terms.keys[0]} IS NOT NULL LIMIT {limit}"
     )
+
+
+def _more(terms: Terms, step: Step, limit: str, lanes: Lanes) -> str:
+    """Are there more ready rows than `oldest_free` looks at?"""
+    further = ready(terms, step, "1", f"LIMIT 1 OFFSET {_depth(limit)}", lanes)
+    return f"({' OR '.join(f'EXISTS ({row})' for row in further)})"
 
 
 def _is_free(terms: Terms) -> str:
@@ -93,12 +129,14 @@ def _head(terms: Terms, of: str, wanted: str) -> str:
 
 
 # served by: the in-order index
-def without_key(terms: Terms, step: Step, limit: str) -> str:
-    """Keys of rows that belong to nobody, and wait for nobody: for when the oldest rows are all held back."""
+def without_key(terms: Terms, step: Step, limit: str, lanes: Lanes = ALL) -> str:
+    """Keys of rows that belong to nobody, and wait for nobody: for when the oldest rows are all held back. Not if there
+    are no others than those that `oldest_free` has looked at."""
     per, claimable = _per(terms), terms.is_in(step.claimable) + terms.part
     return (
         f"SELECT {', '.join(terms.keys)} FROM {terms.table} WHERE {terms.is_in(terms.holding)} "
         f"AND {claimable} AND {per} IS NULL AND ({terms.available_at} IS NULL OR {terms.due}) "
+        f"AND {_more(terms, step, limit, lanes)} "
         f"ORDER BY {', '.join([per, *terms.per_sequence])} LIMIT {limit}"
     )
 

@@ -68,6 +68,9 @@ class Store(Protocol):
     async def claim(self, queue: Queue[Any], step: Step, limit: int) -> list[Lease[Any]]:
         """Take up to `limit` rows, in the queue's order, under a lease of their own."""
 
+    def look_from_the_start(self, queue: Queue[Any]) -> None:
+        """The next claims of this queue pass over nothing, whatever that costs."""
+
     def forget(self, queue: Queue[Any]) -> None:
         """Drop what is remembered of this queue's rows: the next claim looks at everything, refused rows too."""
 

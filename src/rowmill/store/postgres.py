@@ -119,9 +119,12 @@ class PostgresStore:
     def terms(self, queue: Queue[Any]) -> PostgresTerms:
         return self.known(queue).terms
 
-    def forget(self, queue: Queue[Any]) -> None:
+    def look_from_the_start(self, queue: Queue[Any]) -> None:
         for mark in self.known(queue).marks.values():
             mark.drop()
+
+    def forget(self, queue: Queue[Any]) -> None:
+        self.look_from_the_start(queue)
         for refused in self.known(queue).refusals.values():
             refused.hurry()
 

@@ -1,6 +1,7 @@
 """Claims on PostgreSQL: which rows are taken, and in what order.
 
-A claim goes on from where the last one left off; in a queue that keeps order per key, it begins with the oldest.
+A claim goes on from where the last one left off; in a queue that keeps order per key, it begins with the oldest row
+that is ready.
 Rows that the table refuses to let go are stepped over.
 """
 
@@ -20,6 +21,7 @@ from rowmill.store.known import Known
 from rowmill.store.line import Line, refused_values
 from rowmill.store.port import Condemned
 from rowmill.store.refusals import Refusal, Take, is_of_a_row
+from rowmill.store.watermark import Shape
 
 PLACE = itemgetter(-2)
 """Where a record of `postgres_sql.claim` stood in the claim."""
@@ -41,10 +43,12 @@ async def claim(line: Line, known: Known, step: Step, token: int, limit: int) ->
 
 async def _claim_onward(line: Line, known: Known, step: Step, token: int, limit: int) -> list[Any]:
     """From where the last claim left off. What comes back short of that is looked for from the start, so that
-    "nothing is ready" is true whenever it is said."""
-    resumed = known.mark(step).resumes
+    "nothing is ready" is true when it is said; or soon after, where that look has become dear."""
+    mark = known.mark(step)
+    resumed = mark.resumes
     records = await _claim_lanes(line, known, step, token, limit)
-    if len(records) < limit and resumed:
+    if len(records) < limit and resumed and mark.may_look_back(time.monotonic()):
+        mark.drop()
         records += await _claim_lanes(line, known, step, token, limit - len(records))
     return records
 
@@ -67,28 +71,52 @@ async def _claim_lanes(line: Line, known: Known, step: Step, token: int, limit: 
         mark.drop()
         return await _step_over(error, line, known, step, token, limit, partial(sql.pick, shape=shape), marks)
     if from_the_start:
-        mark.looked(time.monotonic() - now)
+        mark.looked(time.monotonic() - now, len(records))
     records.sort(key=PLACE)
+    mark.passed(records, known.position)
     if len(records) < limit:
-        mark.drop()
-    else:
-        mark.passed(records, known.position)
+        mark.go_on()
     return records
 
 
 async def _claim_in_order(line: Line, known: Known, step: Step, token: int, limit: int) -> list[Any]:
     """The oldest first; where the oldest are all held back by others of their key, every key's head."""
-    records: list[Any] = []
-    refused = known.refused(step)
-    for find in order_sql.finders(known.terms):
-        most = limit - len(records)
-        if most:
-            statement = known.in_order_statement(step, find, len(refused))
-            try:
-                records += await line.fetch(statement, token, most, step.lease, *refused.parts)
-            except asyncpg.PostgresError as error:
-                pick = partial(sql.pick_in_order, find=find)
-                records += await _step_over(error, line, known, step, token, most, pick)
+    mark = known.mark(step)
+    await _look_for_oldest(line, known, step)
+    records = await _claim_free(line, known, step, token, limit, mark.shape, mark.arguments())
+    if not records and mark.resumes and mark.may_look_back(now := time.monotonic()):
+        records = await _claim_free(line, known, step, token, limit)
+        mark.since = now
+        mark.looked(time.monotonic() - now, len(records))
+    return records
+
+
+async def _look_for_oldest(line: Line, known: Known, step: Step) -> None:
+    """So that claims begin there. With priorities, what is oldest says nothing of where the others are."""
+    mark, now = known.mark(step), time.monotonic()
+    if mark.by_level or not mark.asks_for_oldest(now):
+        return
+    from_the_start = mark.expired(now)
+    if from_the_start:
+        mark.start([None], now)
+    rows = await line.fetch(known.oldest_statement(step, mark.shape), *mark.arguments())
+    if from_the_start:
+        mark.looked(time.monotonic() - now)
+    mark.begins((row[0], tuple(row[2 if row[1] is None else 1 :])) for row in rows)
+
+
+async def _claim_free(
+    line: Line, known: Known, step: Step, token: int, limit: int, shape: Shape = (), marks: Sequence[Any] = ()
+) -> list[Any]:
+    refused, records = known.refused(step), list[Any]()
+    for ask in known.search(step).asks(order_sql.finders(known.terms), limit):
+        statement = known.in_order_statement(step, ask.find, shape, len(refused))
+        try:
+            ask.found = await line.fetch(statement, token, ask.most, step.lease, *refused.parts, *marks)
+        except asyncpg.PostgresError as error:
+            pick = partial(sql.pick_in_order, find=ask.find, shape=shape)
+            ask.found = await _step_over(error, line, known, step, token, ask.most, pick, marks)
+        records += ask.found
     return records
 
 

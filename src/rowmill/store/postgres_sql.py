@@ -2,7 +2,7 @@
 
 from rowmill.model.lifecycle import CLAIM, DIE, RELEASE, Move
 from rowmill.model.words import Step
-from rowmill.store.order_sql import Finder, can_be_claimed
+from rowmill.store.order_sql import Finder, Lanes, can_be_claimed, ready
 from rowmill.store.postgres_terms import NOW, PostgresTerms
 from rowmill.store.schema import SCHEMA
 from rowmill.store.terms import set_clause
@@ -48,21 +48,43 @@ def _lanes(terms: PostgresTerms, step: Step, shape: Shape, left_out: int, wanted
 
 
 # served by: see `order_sql`, which finds the rows
-def claim_in_order(terms: PostgresTerms, step: Step, find: Finder, left_out: int = 0) -> str:
+def claim_in_order(terms: PostgresTerms, step: Step, find: Finder, shape: Shape = (), left_out: int = 0) -> str:
     """Take up to $2 rows out of the free ones of a queue that keeps order per key; parameters as of `claim`."""
-    return _claim_of(terms, step, _free(terms, step, find, left_out, picked(terms)))
+    return _claim_of(terms, step, _free(terms, step, find, shape, left_out, picked(terms)))
 
 
 # served by: as the claim
-def pick_in_order(terms: PostgresTerms, step: Step, find: Finder, left_out: int) -> str:
+def pick_in_order(terms: PostgresTerms, step: Step, find: Finder, shape: Shape, left_out: int) -> str:
     """The keys of the rows that the claim would take, with its parameters."""
-    return _pick_of(_free(terms, step, find, left_out, ", ".join(terms.keys)))
+    return _pick_of(_free(terms, step, find, shape, left_out, ", ".join(terms.keys)))
 
 
-def _free(terms: PostgresTerms, step: Step, find: Finder, left_out: int, wanted: str) -> str:
+# served by: the stage's ready index
+def oldest(terms: PostgresTerms, step: Step, shape: Shape) -> str:
+    """Where the oldest ready row of each lane stands: the lane's place, `available_at`, then the other columns of their
+    order. The parameters are the watermarks."""
+    wanted = ", ".join([terms.available_at, *terms.sequence])
+    firsts = enumerate(ready(terms, step, wanted, "LIMIT 1", _onward(terms, shape, 1)))
+    return " UNION ALL ".join(f"SELECT {place}, first.* FROM ({row}) AS first" for place, row in firsts)
+
+
+def _onward(terms: PostgresTerms, shape: Shape, first: int) -> Lanes:
+    """From the watermark of each lane on, whose parts are parameters from the place `first` on."""
+    lanes = {Stretch.AT_ONCE: "", Stretch.TIMED: ""}
+    for stretch, marked in shape:
+        if marked:
+            position = terms.position(stretch)
+            marks = ", ".join(terms.parameter(first + n) for n in range(len(position)))
+            lanes[stretch] = f" AND ({', '.join(position)}) >= ({marks})"
+            first += len(position)
+    return lanes[Stretch.AT_ONCE], lanes[Stretch.TIMED]
+
+
+def _free(terms: PostgresTerms, step: Step, find: Finder, shape: Shape, left_out: int, wanted: str) -> str:
     """Free rows, locked. That they can be claimed is asked again of the locked row: it may have failed, and been sent
     to wait, since it was found. Rows that are left out hold back those behind them: they must be found too."""
-    free = find(terms, step, f"$2::bigint + {left_out}" if left_out else "$2")
+    lanes = _onward(terms, shape, 4 + left_out * len(terms.keys))
+    free = find(terms, step, f"$2::bigint + {left_out}" if left_out else "$2::bigint", lanes)
     available = f"(held.{terms.available_at} IS NULL OR held.{terms.due})"
     # In a form from which the planner proves nothing: it might walk a whole partial index instead of the key's.
     claimable = f"coalesce({terms.is_in(step.claimable, 'held.')} AND {available}, false)"

@@ -42,13 +42,12 @@ def _claim_in_order(
     """The oldest first; where the oldest are all held back by others of their key, every key's head."""
     records: list[Any] = []
     refused = known.refused(step)
-    for find in order_sql.finders(known.terms):
-        statement = known.in_order_statement(connection, step, find, len(refused), pick=pick)
-        if len(records) < limit:
-            given = (token, limit - len(records), step.lease, *refused.parts)
-            records += connection.execute(statement, given).fetchall()
-            if pick and records:
-                break  # nothing was taken: the next way would find the same rows again
+    for ask in known.search(step).asks(order_sql.finders(known.terms), limit):
+        statement = known.in_order_statement(connection, step, ask.find, len(refused), pick=pick)
+        ask.found = connection.execute(statement, (token, ask.most, step.lease, *refused.parts)).fetchall()
+        records += ask.found
+        if pick and records:
+            break  # nothing was taken: the next time would find the same rows again
     return records
 
 

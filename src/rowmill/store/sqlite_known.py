@@ -17,6 +17,7 @@ from rowmill.store.indexes import QueueIndex
 from rowmill.store.order_sql import Finder
 from rowmill.store.refusals import Refused
 from rowmill.store.rows import RowLoader
+from rowmill.store.searching import Search
 from rowmill.store.sqlite_sequence import in_sequence
 from rowmill.store.sqlite_sql import SqliteTerms
 from rowmill.store.watermark import Stretch
@@ -29,15 +30,16 @@ class SqliteKnown:
         self.terms = terms
         self.load = RowLoader(terms)
         self.in_sequence = in_sequence(terms.queue)
-        self.refusals: dict[str, Refused] = {}
+        self.refusals: defaultdict[str, Refused] = defaultdict(Refused)
+        self.searches: defaultdict[str, Search] = defaultdict(Search)
         self.statements: dict[tuple[Any, ...], str] = {}
         self._binders: dict[str, Callable[[Any], Any] | None] = {}
 
     def refused(self, step: Step) -> Refused:
-        found = self.refusals.get(step.name)
-        if found is None:
-            found = self.refusals[step.name] = Refused()
-        return found
+        return self.refusals[step.name]
+
+    def search(self, step: Step) -> Search:
+        return self.searches[step.name]
 
     def claim_statement(
         self, connection: sqlite3.Connection, step: Step, stretch: Stretch, left_out: int, *, pick: bool = False

@@ -13,7 +13,7 @@ from sqlalchemy import Column
 from rowmill.model.lifecycle import CLAIM, Move
 from rowmill.model.words import Step
 from rowmill.store.indexes import IN_ORDER, QueueIndex, queue_indexes, ready_index
-from rowmill.store.order_sql import Finder, can_be_claimed
+from rowmill.store.order_sql import ALL, Finder, can_be_claimed
 from rowmill.store.terms import Terms, bare, set_clause
 from rowmill.store.watermark import Stretch
 
@@ -78,8 +78,8 @@ def free(terms: Terms, step: Step, find: Finder, left_out: int) -> str:
     """The keys of the rows that a claim in order takes. Rows that are left out hold back those behind them: they must
     be found too."""
     if not left_out:
-        return find(terms, step, "?2")
-    found = find(terms, step, f"?2 + {left_out}")
+        return find(terms, step, "?2", ALL)
+    found = find(terms, step, f"?2 + {left_out}", ALL)
     others = " AND ".join(terms.but_for(left_out, 4))
     return f"SELECT {', '.join(terms.keys)} FROM ({found}) AS found WHERE {others} LIMIT ?2"
 

@@ -132,11 +132,22 @@ class Terms(ABC):
             conditions.append(f"{self.priority} = {self.parameter(level)}")
         match stretch:
             case Stretch.AT_ONCE:
-                return [*conditions, f"{self.available_at} IS NULL"], self.sequence
+                conditions.append(f"{self.available_at} IS NULL")
             case Stretch.TIMED:
-                return [*conditions, self.due], [self.available_at, *self.sequence]
+                conditions.append(self.due)
             case Stretch.WHOLE:
-                return [*conditions, f"({self.available_at} IS NULL OR {self.due})"], []
+                conditions.append(f"({self.available_at} IS NULL OR {self.due})")
+        return conditions, self.position(stretch)
+
+    def position(self, stretch: Stretch) -> list[str]:
+        """The columns that order the rows of one stretch of the ready index."""
+        match stretch:
+            case Stretch.AT_ONCE:
+                return self.sequence
+            case Stretch.TIMED:
+                return [self.available_at, *self.sequence]
+            case Stretch.WHOLE:
+                return []
 
     def but_for(self, left_out: int, first: int, alias: str = "") -> list[str]:
         """Conditions that leave out so many keys, whose parts are parameters from the place `first` on."""

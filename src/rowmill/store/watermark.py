@@ -3,12 +3,13 @@
 A claim leaves dead entries at the head of the ready index; while some old transaction is open, nothing can
 remove them, and a scan from the start walks over all of them. So a claim starts behind the last row that
 this worker took. It is only a short cut: rows may come to lie behind it (a late commit, an old date, a lock
-that was skipped), so it is dropped every few seconds and whenever a claim comes back short.
-Where a look from the start has become dear, it is made less often.
+that was skipped), so every few seconds, and whenever a claim comes back short, everything is looked at from the start.
+Where such a look has become dear, it is made less often.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -18,6 +19,14 @@ LIFETIME = 2.0
 LONGEST = 60.0
 SHARE = 0.02
 """Of the time that looks from the start may take: with millions of dead entries in the way, they come less often."""
+CHEAP = 0.005
+"""Seconds: a look from the start that costs less is made whenever a claim comes back short."""
+SHORT_SHARE = 0.05
+"""Of the time that those may take that are dearer."""
+FEW = 50
+"""Rows. A claim of more says nothing of what the way to them costs."""
+OLDEST_EVERY = 0.25
+"""Seconds between two looks for the oldest ready row."""
 MAX_LEVELS = 8
 
 
@@ -59,16 +68,27 @@ class Watermark:
         self.lanes: list[Lane] = []
         self.since = float("-inf")
         self._lifetime = LIFETIME
+        self._costs: deque[float] = deque([0.0] * 5, maxlen=5)
+        self._before: dict[tuple[Any, Stretch], tuple[Any, ...]] = {}
+        self._oldest_at = float("-inf")
 
     def expired(self, now: float) -> bool:
         return not self.lanes or now - self.since > self._lifetime
 
-    def looked(self, seconds: float) -> None:
-        """A look from the start took so long."""
+    def looked(self, seconds: float, rows: int = 0) -> None:
+        """A look from the start took so long, and found so many rows."""
         self._lifetime = min(max(LIFETIME, seconds / SHARE), LONGEST)
+        if rows < FEW:
+            self._costs.append(seconds)
+
+    def may_look_back(self, now: float) -> bool:
+        """A claim came back short: may it look from the start at once?"""
+        cost = min(self._costs)  # dead entries are in the way of every look, other delays are not
+        return cost < CHEAP or now - self.since > cost / SHORT_SHARE
 
     def start(self, levels: Sequence[Any], now: float) -> None:
-        """Forget every position. `levels` are the priorities there are, first to last; [None] without any."""
+        """Begin from the start. `levels` are the priorities there are, first to last; [None] without any."""
+        self.drop()
         self.since = now
         if len(levels) > MAX_LEVELS:
             self.lanes = [Lane(None, Stretch.WHOLE)]
@@ -76,7 +96,16 @@ class Watermark:
             self.lanes = [Lane(level, stretch) for level in levels for stretch in STRETCHES]
 
     def drop(self) -> None:
+        """The next claim begins from the start."""
+        self._before |= {(lane.level, lane.stretch): lane.position for lane in self.lanes if lane.position is not None}
         self.lanes = []
+
+    def go_on(self) -> None:
+        """A look from the start found all there was: what lay behind the last positions is dead, and later claims need
+        not walk over it again."""
+        for lane in self.lanes:
+            if lane.position is None:
+                lane.position = self._before.get((lane.level, lane.stretch))
 
     @property
     def resumes(self) -> bool:
@@ -96,6 +125,25 @@ class Watermark:
                 found.extend(lane.position)
         return found
 
+    def asks_for_oldest(self, now: float) -> bool:
+        """Is it time to see where the oldest ready row stands? For queues that keep order per key, whose claims take
+        rows from between others: nothing lies behind the oldest but dead entries."""
+        if now - self._oldest_at < OLDEST_EVERY:
+            return False
+        self._oldest_at = now
+        return True
+
+    def ask_for_oldest(self) -> None:
+        """See to it at the next claim."""
+        self._oldest_at = float("-inf")
+
+    def begins(self, places: Iterable[tuple[int, tuple[Any, ...]]]) -> None:
+        """Where the oldest ready rows of lanes stand, by the place of the lane."""
+        for place, position in places:
+            if self.lanes and None not in position:
+                self.lanes[place].position = position
+        self.go_on()
+
     def passed(self, rows: Sequence[T], position: Callable[[T], Position]) -> None:
         """These rows were claimed, lane by lane: the last of each is its lane's new mark. Marks that were dropped while
         the claim was under way, as a rescue does, stay so: the next claim looks at everything."""
@@ -114,5 +162,6 @@ class Watermark:
         while end:
             _, available_at, sequence = position(rows[end - 1])
             last = place(rows[end - 1])
-            self.lanes[last].position = sequence if available_at is None else (available_at, *sequence)
+            if None not in sequence:  # nothing is behind that, nor before it
+                self.lanes[last].position = sequence if available_at is None else (available_at, *sequence)
             end = bisect_left(rows, last, hi=end, key=place)

@@ -163,14 +163,22 @@ class Worker:
             self._events.unwritten(len(self._hand))
 
     async def _drained(self) -> None:
-        """Every station found nothing, after the last change that may have made rows ready."""
+        """Every station found nothing, after the last change that may have made rows ready; and nothing again, where
+        no short cut was taken."""
+        loop, looked = asyncio.get_running_loop(), -1.0
         while True:
             ran_at = max((station.ran_at for station in self.stations), default=0.0)
-            empty = all(station.empty(ran_at) and not station.busy for station in self.stations)
-            if self._stop.is_set() or (empty and self._settler.idle and not len(self._hand)):
+            empty = all(station.empty(max(ran_at, looked)) and not station.busy for station in self.stations)
+            if self._stop.is_set():
                 return
+            if empty and self._settler.idle and not len(self._hand):
+                if looked > ran_at:
+                    return
+                looked = loop.time()
+                for station in self.stations:
+                    self._store.look_from_the_start(station.queue)
             for station in self.stations:
-                station.look_again(ran_at)
+                station.look_again(max(ran_at, looked))
             await asyncio.sleep(0.002)
 
     def _settled(self, verdict: Verdict) -> None:

@@ -1,6 +1,6 @@
 """The watermark is a short cut that must never strand a row for long."""
 
-from rowmill.store.watermark import LIFETIME, LONGEST, MAX_LEVELS, Position, Stretch, Watermark
+from rowmill.store.watermark import FEW, LIFETIME, LONGEST, MAX_LEVELS, Position, Stretch, Watermark
 
 
 def started(levels: list[object] | None = None) -> Watermark:
@@ -67,3 +67,44 @@ def test_too_many_priorities_are_one_plain_scan() -> None:
     assert mark.shape == ((Stretch.WHOLE, False),)
     take(mark, (0, 7, (3,)))
     assert mark.arguments() == []
+
+
+def test_a_short_claim_looks_back_at_once_unless_every_look_has_become_dear() -> None:
+    mark = started()
+    for _ in range(4):
+        mark.looked(0.1)
+        assert mark.may_look_back(0.0), "one dear look may have been for other reasons"
+    mark.looked(0.1)
+    assert not mark.may_look_back(1.9)
+    assert mark.may_look_back(2.1)
+    mark.looked(0.001)
+    assert mark.may_look_back(0.0)
+
+
+def test_a_look_that_found_much_says_nothing_of_the_way_there() -> None:
+    mark = started()
+    for _ in range(10):
+        mark.looked(0.1, FEW)
+    assert mark.may_look_back(0.0)
+
+
+def test_after_a_look_from_the_start_that_found_all_there_was_it_goes_on_from_where_it_was() -> None:
+    mark = started()
+    take(mark, (None, 7, (3,)))
+    mark.start([None], 0.0)
+    assert not mark.resumes
+    mark.go_on()
+    assert mark.arguments() == [7, 3]
+    mark.drop()
+    mark.start([None], 0.0)
+    take(mark, (None, 9, (1,)))
+    mark.go_on()
+    assert mark.arguments() == [9, 1], "or from what it found"
+
+
+def test_no_position_has_a_part_that_is_empty() -> None:
+    """Nothing is behind that, nor before it."""
+    mark = started()
+    take(mark, (None, 7, (None, 3)))
+    mark.begins([(1, (7, None, 3))])
+    assert not mark.resumes
