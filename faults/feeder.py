@@ -45,7 +45,7 @@ def lay_in(engine: sa.Engine, ledger: Ledger, rows: int) -> None:
     )
 
 
-def feed(engine: sa.Engine, ledger: Ledger, seed: int, rate: float, first: int) -> None:
+def feed(engine: sa.Engine, ledger: Ledger, seed: int, rate: float, first: int, groups: int) -> None:
     """Transactions of a few rows of each kind, so many rows a second, for ever."""
     chance = random.Random(f"{seed}:feeder")
     due = time.monotonic()
@@ -58,7 +58,7 @@ def feed(engine: sa.Engine, ledger: Ledger, seed: int, rate: float, first: int) 
             with engine.connect() as connection, connection.begin() as transaction:
                 for model in (Item, Lot, Paper):
                     connection.execute(sa.insert(model), [{"id": key} for key in keys])
-                connection.execute(sa.insert(Event), [{"id": key, "group": key % GROUPS} for key in keys])
+                connection.execute(sa.insert(Event), [{"id": key, "group": key % groups} for key in keys])
                 now = time.time()
                 ledger.say_all(
                     ledger.entry(What.UNDONE if undone else What.INSERT, *place, now, 0, "") for place in places
@@ -83,9 +83,10 @@ def main() -> None:
     options.add_argument("--ledger", type=Path, required=True)
     options.add_argument("--rate", type=float, default=400.0, help="rows a second, of all kinds together")
     options.add_argument("--first", type=int, default=1, help="key")
+    options.add_argument("--groups", type=int, default=GROUPS, help="over which events are spread")
     given = options.parse_args()
     engine = engine_of(os.environ[URL_VARIABLE])
-    feed(engine, Ledger(given.ledger), given.seed, given.rate, given.first)
+    feed(engine, Ledger(given.ledger), given.seed, given.rate, given.first, given.groups)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from faults.worker import URL_VARIABLE
+from faults.world import GROUPS
 
 ROOT = Path(__file__).parents[1]
 UP_SECONDS = 30.0
@@ -57,6 +58,7 @@ class Fleet:
     rate: float = 400.0
     first: int = 1
     """The first key that the feeder gives out."""
+    groups: int = GROUPS
     environment: Callable[[int], Mapping[str, str]] = lambda worker: {}
     """What the nth worker is told by its environment, from 1."""
 
@@ -70,7 +72,10 @@ class Fleet:
     def __enter__(self) -> Self:
         for _ in range(self.workers):
             self.start()
-        self.feeder = self._launch("faults.feeder", "feeder", "--rate", str(self.rate), "--first", str(self.first))
+        told = {"--rate": self.rate, "--first": self.first, "--groups": self.groups}
+        self.feeder = self._launch(
+            "faults.feeder", "feeder", *(str(part) for option in told.items() for part in option)
+        )
         return self
 
     def start(self) -> Member:

@@ -22,7 +22,7 @@ from faults.fleet import Fleet, FleetBroke
 from faults.history import History
 from faults.ledger import Ledger, What
 from faults.room import NoRoomToBeHad
-from faults.world import World, create_witness, world
+from faults.world import GROUPS, World, create_witness, world
 from rowmill.model.lifecycle import UNFINISHED
 from tests.support.postgres import TemporaryPostgres
 
@@ -98,6 +98,8 @@ class Scenario(ABC):
     stores: tuple[str, ...] = ("postgresql", "sqlite")
     workers = 3
     rate = 400.0
+    groups = GROUPS
+    """Aggregates over which events are spread."""
     backlog = 0
     """Lots and papers that are there before the fleet is, so many of each."""
     settings: Mapping[str, str] = MappingProxyType({})
@@ -159,8 +161,9 @@ class Scenario(ABC):
         with self.ground() as ground, place(store, self.settings, ground) as site, self.around(site):
             asyncio.run(prepare(site, self.backlog))
             with Fleet(
-                self.database(site), site.folder, self.seed, self.workers, self.rate, self.backlog + 1, self.environment
-            ) as fleet:
+                self.database(site), site.folder, self.seed, self.workers, self.rate, self.backlog + 1, self.groups,
+                self.environment,
+            ) as fleet:  # fmt: skip
                 fleet.wait_until_up(lambda: self.tend(fleet))
                 self.torment(fleet, site)
                 fleet.stop_feeding()

@@ -18,7 +18,7 @@ ATTEMPTS = 5
 LEASE = 2.0
 BACKOFF = 0.1
 GROUPS = 40
-"""Aggregates over which events are spread."""
+"""Aggregates over which events are spread: few, so that they are in each other's way."""
 SETTINGS = rm.WorkerSettings(poll_base=0.05, poll_max=0.5, grace=3.0, heartbeat=0.4, rescue_every=0.4, rescue_most=2000)
 
 

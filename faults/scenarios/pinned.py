@@ -13,7 +13,12 @@ from faults.scenario import Finding, Scenario, Site
 from faults.scenarios.server import asking, until
 from tests.support.postgres import TemporaryPostgres
 
-FEEDBACK = {"hot_standby_feedback": "on", "wal_receiver_status_interval": "1", "primary_slot_name": "standby"}
+FEEDBACK = {
+    "hot_standby_feedback": "on",
+    "wal_receiver_status_interval": "1",
+    "primary_slot_name": "standby",
+    "max_standby_streaming_delay": "-1",  # what was cleaned away before it told us would end its query
+}
 
 
 JUDGED = 60.0
@@ -27,6 +32,7 @@ class Pinned(Scenario):
     name = "horizon pinned"
     stores = ("postgresql",)
     rate = 1000.0
+    groups = 1000
     settings = MappingProxyType({"max_prepared_transactions": "2", "wal_level": "logical"})
     needed = ("pins",)
     goal = 0.9
