@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from rowmill import Lease, Mill, Queue
 from rowmill.testing import QUICK
 from tests.conformance.fleet import jobs, worker
@@ -45,6 +47,33 @@ async def test_a_chain_of_rows(database_url: str) -> None:
 
         await member.put({"title": "0"})
         assert (await member.bench.drain()).done == 21
+
+
+async def test_what_a_claim_takes_at_the_very_end_is_worked_on(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was ready, so the drain could end; but one more claim is under way, and takes a row. It must not be given
+    back: another drain may have ended because it could not see it."""
+    async with worker(database_url, two) as member:
+        member.queue.handler()(_nothing)
+        claim, look, looked = member.store.claim, member.store.look_from_the_start, asyncio.Event()
+
+        def look_from_the_start(queue: Queue[Any]) -> None:
+            look(queue)
+            looked.set()
+
+        async def slow_claim(*asked: Any) -> list[Lease[Any]]:
+            last = looked.is_set()
+            leases = await claim(*asked)
+            if last and await member.rows() == []:
+                await member.put({})  # which wakes the worker
+            elif leases:
+                await asyncio.sleep(QUICK.poll_max * 4)  # long enough for a drain that looks no further
+            return leases
+
+        monkeypatch.setattr(member.store, "look_from_the_start", look_from_the_start)
+        monkeypatch.setattr(member.store, "claim", slow_claim)
+        assert "release" not in (await member.bench.drain()).settled
 
 
 async def test_a_drain_of_nothing_ends(database_url: str) -> None:

@@ -27,6 +27,11 @@ class Hand:
         return len(self.leases)
 
     @property
+    def empty(self) -> bool:
+        """Nothing in hand, and no claim under way."""
+        return not self.leases and not self._claims
+
+    @property
     def closed(self) -> bool:
         """Somebody is to be alone: what comes in now goes back."""
         return not self._open.is_set()

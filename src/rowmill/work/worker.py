@@ -171,8 +171,10 @@ class Worker:
             empty = all(station.empty(max(ran_at, looked)) and not station.busy for station in self.stations)
             if self._stop.is_set():
                 return
-            if empty and self._settler.idle and not len(self._hand):
+            if empty and self._settler.idle and self._hand.empty:
                 if looked > ran_at:
+                    for station in self.stations:
+                        station.stop()  # now: what a claim takes from here on would be given back, and be left behind
                     return
                 looked = loop.time()
                 for station in self.stations:
