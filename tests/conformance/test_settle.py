@@ -32,6 +32,7 @@ MOVES: dict[str, Callable[[Lease[Any]], Verdict]] = {
     "dead": lambda lease: Verdict(lease, lifecycle.DIE, 0.0, "dead", "stale"),
     "abandon": lambda lease: Verdict(lease, lifecycle.ABANDON, 0.0, "cancelled", "stale"),
     "release": lambda lease: Verdict(lease, lifecycle.RELEASE),
+    "hold": lambda lease: Verdict(lease, lifecycle.HOLD, 5.0, "limit_rate", "stale"),
 }
 
 

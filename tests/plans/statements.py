@@ -10,7 +10,7 @@ from sqlalchemy import Column, Connection, MetaData, Table, event
 from sqlalchemy.dialects.postgresql import JSONB
 
 from rowmill import InOrder, Mill, Order, Queue, Retry
-from rowmill.model.lifecycle import AGAIN, DIE, DONE, RELEASE, Move
+from rowmill.model.lifecycle import AGAIN, DIE, DONE, HOLD, RELEASE, Error, Move
 from rowmill.store import counts, operate, order_sql, rescuing
 from rowmill.store import postgres_sql as sql
 from rowmill.store.filters import Filter
@@ -194,6 +194,8 @@ def settle(name: str, move: Move, *values: list[Any]) -> Statement:
     if move.failed:
         why = ["why"] * BATCH
         arrays += [[1] * BATCH, why, why, why, [MARK] * BATCH, why]
+    elif move.error is Error.SET:
+        arrays += [["why"] * BATCH, ["why"] * BATCH]
     text = sql.settle(terms_of(PLAIN), PLAIN.steps[0], move, ("result",) if values else ())
     arguments = (7, 1, 0.5, *arrays, RUNNING, *values)
     return Statement(PLAIN, f"settle, {name}", text, arguments, frozenset({key(PLAIN)}), most=BATCH * 35)
@@ -208,6 +210,7 @@ def fenced() -> list[Statement]:
         settle("again", AGAIN),
         settle("dead", DIE),
         settle("release", RELEASE),
+        settle("hold", HOLD),
         Statement(
             PLAIN,
             "claim these",

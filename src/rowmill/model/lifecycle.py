@@ -4,7 +4,7 @@ ready ──claim──▶ running ──done──▶ done (or the next stage's
   ▲                 │ ├─again──▶ waiting ──claim──▶ running
   │                 │ ├─dead───▶ dead
   │                 │ └─cancel─▶ cancelled
-  ├──release────────┤
+  ├──release, hold──┤
   ├──rescue─────────┘   (bury: dead, when no attempts are left)
   └──requeue── dead, done, cancelled
 """
@@ -57,6 +57,8 @@ class Move:
     error: Error = Error.KEEP
     delayed: bool = False
     """`available_at` is set to now plus a given wait (otherwise to now, for a target that can be claimed)."""
+    recorded: bool = True
+    """An error that it sets goes into the history too. Not for a row that only waits, and did not fail."""
 
     @property
     def takes_lease(self) -> bool:
@@ -69,7 +71,7 @@ class Move:
     @property
     def failed(self) -> bool:
         """Does an attempt that ends so belong in the history of failures?"""
-        return self.error is Error.SET
+        return self.error is Error.SET and self.recorded
 
 
 _RUNNING = frozenset({Kind.RUNNING})
@@ -82,6 +84,7 @@ PARK = Move("park", _RUNNING, Kind.WAITING, Attempts.GIVE_BACK, Error.SET, delay
 DIE = Move("dead", _RUNNING, Kind.DEAD, error=Error.SET)
 ABANDON = Move("abandon", _RUNNING, Kind.CANCELLED, error=Error.SET)
 RELEASE = Move("release", _RUNNING, Kind.READY, Attempts.GIVE_BACK, delayed=True)
+HOLD = Move("hold", _RUNNING, Kind.READY, Attempts.GIVE_BACK, Error.SET, delayed=True, recorded=False)
 RESCUE = Move("rescue", _RUNNING, Kind.READY, error=Error.SET)
 BURY = Move("bury", _RUNNING, Kind.DEAD, error=Error.SET)
 CANCEL = Move("cancel", CLAIMABLE, Kind.CANCELLED)
@@ -90,8 +93,8 @@ REQUEUE = Move("requeue", FINAL | {Kind.WAITING}, Kind.READY, Attempts.RESET, Er
 MOVES = {
     move.name: move
     for move in (
-        CLAIM, DONE, ADVANCE, AGAIN, PARK, DIE, ABANDON, RELEASE, RESCUE, BURY, CANCEL, REQUEUE,
+        CLAIM, DONE, ADVANCE, AGAIN, PARK, DIE, ABANDON, RELEASE, HOLD, RESCUE, BURY, CANCEL, REQUEUE,
     )
 }  # fmt: skip
-SETTLING = frozenset({DONE, ADVANCE, AGAIN, PARK, DIE, ABANDON, RELEASE})
+SETTLING = frozenset({DONE, ADVANCE, AGAIN, PARK, DIE, ABANDON, RELEASE, HOLD})
 """Moves that a worker makes at the end of an attempt, each only where its lease still holds."""

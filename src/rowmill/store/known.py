@@ -15,6 +15,7 @@ from sqlalchemy import Column
 from sqlalchemy.dialects.postgresql.ranges import AbstractMultiRange
 
 from rowmill.model.lease import Lease
+from rowmill.model.lifecycle import Error
 from rowmill.model.words import Step
 from rowmill.store import postgres_sql as sql
 from rowmill.store.flush import Flush
@@ -134,6 +135,8 @@ class Known:
                 [verdict.lease.claimed_at for verdict in verdicts],
                 [flush.queue.key_text(verdict.lease.key) for verdict in verdicts],
             ]
+        elif flush.move.error is Error.SET:
+            arrays += [[verdict.code for verdict in verdicts], [verdict.error for verdict in verdicts]]
         arrays += self.key_arrays([verdict.lease for verdict in verdicts])
         for name in flush.columns:
             convert = travel(self.terms, flush.queue.by_name[name])

@@ -1,6 +1,6 @@
 """The hot statements on PostgreSQL. One function per statement, headed by the index that serves it."""
 
-from rowmill.model.lifecycle import CLAIM, DIE, RELEASE, Move
+from rowmill.model.lifecycle import CLAIM, DIE, RELEASE, Error, Move
 from rowmill.model.words import Step
 from rowmill.store.order_sql import Finder, Lanes, can_be_claimed, ready
 from rowmill.store.postgres_terms import NOW, PostgresTerms
@@ -161,6 +161,12 @@ FAILURE = (
     ("g_row", "text"),
 )
 """What travels with a verdict that failed, beside its fence, its key and its values."""
+NOTE = (("g_code", "text"), ("g_error", "text"))
+"""What travels with one that did not fail and leaves a note on its row."""
+
+
+def remarks(move: Move) -> tuple[tuple[str, str], ...]:
+    return FAILURE if move.failed else NOTE if move.error is Error.SET else ()
 
 
 # served by: the primary key. The running state is not named: the planner would take the small partial index on
@@ -168,16 +174,17 @@ FAILURE = (
 def settle(terms: PostgresTerms, step: Step, move: Move, columns: tuple[str, ...]) -> str:
     """Write verdicts of one shape, each only where its lease still holds, with receipt and history.
 
-    $1 worker, $2 flush, $3 seconds run; then one array each: FENCE, DELAY if the move waits, FAILURE if it is
-    one, the parts of the key, the result columns. Answers the places (from 1) of those that were written.
+    $1 worker, $2 flush, $3 seconds run; then one array each: FENCE, DELAY if the move waits, FAILURE or NOTE
+    if it sets an error, the parts of the key, the result columns. Answers the places (from 1) of those written.
     """
     columns_of = terms.queue.by_name
-    fields = [*FENCE, *(DELAY if move.delayed else ()), *(FAILURE if move.failed else ())]
+    fields = [*FENCE, *(DELAY if move.delayed else ()), *remarks(move)]
     fields += [(f"g_k{n}", terms.type_of(column)) for n, column in enumerate(terms.queue.key)]
     fields += [(f"g_v{n}", terms.type_of(columns_of[name])) for n, name in enumerate(columns)]
     pairs = terms.assignments(move, step, wait="g_wait", error="g_error", code="g_code")
     pairs += [(terms.quote(name), terms.cast(columns_of[name], f"g_v{n}")) for n, name in enumerate(columns)]
-    returned = [name for name, _ in fields if name in ("g_attempt", "g_code", "g_message", "g_claimed", "g_row")]
+    told = ("g_attempt", "g_code", "g_message", "g_claimed", "g_row") if move.failed else ()
+    returned = [name for name, _ in fields if name in told]
     settled = (
         f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {given(fields, first=4)} "
         f"WHERE {same_key(terms)} AND t.{terms.lease} = g_lease RETURNING {', '.join(['g_place', *returned])}"

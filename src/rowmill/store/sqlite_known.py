@@ -8,6 +8,7 @@ from typing import Any
 
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
+from rowmill.model.lifecycle import Error
 from rowmill.model.words import Step
 from rowmill.store import order_sql
 from rowmill.store import sqlite_sql as sql
@@ -104,7 +105,7 @@ class SqliteKnown:
         given = self.fence(verdict.lease)
         if verdict.move.delayed:
             given["wait"] = verdict.wait
-        if verdict.move.failed:
+        if verdict.move.error is Error.SET:
             given |= {"error": verdict.error, "code": verdict.code}
         for place, (name, value) in enumerate(verdict.values.items()):
             given[f"v{place}"] = self._bind(name, value)
@@ -112,7 +113,7 @@ class SqliteKnown:
 
     def alike(self, flush: Flush) -> dict[int, list[Any]] | None:
         """The keys by token, if nothing else sets the verdicts of this flush apart, and JSON can say them."""
-        if flush.columns or flush.move.delayed or flush.move.failed or len(self.load.key_places) != 1:
+        if flush.columns or flush.move.delayed or flush.move.error is Error.SET or len(self.load.key_places) != 1:
             return None
         [(place, _)] = self.load.key_places
         found: defaultdict[int, list[Any]] = defaultdict(list)
