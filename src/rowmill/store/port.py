@@ -13,6 +13,7 @@ from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
 from rowmill.model.queue import Queue
 from rowmill.model.words import Step
+from rowmill.store.limiting.asks import Limiter
 from rowmill.store.loading import Run
 from rowmill.store.terms import Terms
 
@@ -54,6 +55,10 @@ class Store(Protocol):
     """Hears of rows that a claim had to bury, because the driver can't read them."""
     on_refused: Heard
     """Hears of rows that claims step over, because the table does not let them be claimed."""
+
+    @property
+    def limiter(self) -> Limiter:
+        """Where limits are asked for room."""
 
     @property
     def sync_engine(self) -> Engine:

@@ -25,6 +25,7 @@ from rowmill.store import postgres_sql as sql
 from rowmill.store.flush import Flush, flushes
 from rowmill.store.history import crashed_keys
 from rowmill.store.known import Known
+from rowmill.store.limiting.postgres import PostgresLimiter
 from rowmill.store.line import BROKEN, Line, reason, refused_values
 from rowmill.store.listener import Listener
 from rowmill.store.loading import Run
@@ -77,6 +78,8 @@ class PostgresStore:
         self.settles = Line("settle", arguments)
         self.renewals = Line("renew", arguments)
         self.loads = Line("load", arguments)
+        self.limits = Line("limit", arguments)
+        self.limiter = PostgresLimiter(self.limits)
         self.listener = Listener(Line("listen", arguments))
 
     @cached_property
@@ -103,7 +106,7 @@ class PostgresStore:
                     await self._give_back_unanswered()
             self._unanswered.clear()
         await self.listener.close()
-        for line in (self.claims, self.settles, self.renewals, self.loads):
+        for line in (self.claims, self.settles, self.renewals, self.loads, self.limits):
             await line.close()
         await self.engine.dispose()
         await self.upkeep.dispose()

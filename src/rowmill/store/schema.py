@@ -10,9 +10,11 @@ from sqlalchemy import Column, Connection, MetaData, Table
 
 from rowmill.model.errors import SchemaMismatch
 from rowmill.store.finding_tables import finding_table, reconciliation_table
+from rowmill.store.limiting import tables
+from rowmill.store.limiting.tables import LimitTables
 from rowmill.store.tick_tables import schedule_table, tick_table
 
-VERSION = 5
+VERSION = 6
 SCHEMA = "rowmill"
 CHANNEL = "rowmill"
 WAKE_LOCK = 0x726F776D
@@ -37,6 +39,7 @@ class OwnTables:
     tick: Table
     reconciliation: Table
     finding: Table
+    limits: LimitTables
 
 
 def receipt_columns() -> list["Column[Any]"]:
@@ -134,6 +137,7 @@ def own_tables(dialect: str) -> OwnTables:
         tick=tick_table(table, dialect),
         reconciliation=reconciliation_table(table, prefix, serial, moment),
         finding=finding_table(table, prefix, serial, moment),
+        limits=tables.limit_tables(metadata, prefix),
     )
 
 
@@ -234,7 +238,11 @@ def _reconciliation(connection: Connection) -> None:
     own.metadata.create_all(connection, tables=[own.reconciliation, own.finding])
 
 
-MIGRATIONS = {1: _first, 2: _inbox, 3: _kept, 4: _schedules, 5: _reconciliation}
+def _limits(connection: Connection) -> None:
+    tables.make(connection, own_tables(connection.dialect.name).limits)
+
+
+MIGRATIONS = {1: _first, 2: _inbox, 3: _kept, 4: _schedules, 5: _reconciliation, 6: _limits}
 """What brings the tables to each version from the one before."""
 
 

@@ -21,6 +21,7 @@ from rowmill.store import sqlite_claims
 from rowmill.store.data_version import DataVersion
 from rowmill.store.flush import flushes
 from rowmill.store.history import crashed_keys
+from rowmill.store.limiting.sqlite import SqliteLimiter
 from rowmill.store.loading import Run
 from rowmill.store.port import Condemned, Disconnected, Heard, Settled
 from rowmill.store.presence import claim_refused
@@ -49,6 +50,7 @@ class SqliteStore:
         self.dialect = self.engine.dialect
         self.worker = 0
         self.writer = Writer(self.path, uri=self._uri)
+        self.limiter = SqliteLimiter(self.writer)
         self.data_version = DataVersion(self.path, uri=self._uri)
         self._claim_number = leases_of.first_claim()
         self._flush_number = leases_of.first_claim()  # its receipts bear the worker's number too

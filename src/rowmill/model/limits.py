@@ -1,0 +1,187 @@
+"""Limits as they are declared: so many calls in a time, at once, or for so much; and what refused a call."""
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from functools import cached_property
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+MICRO = 1_000_000
+"""Amounts are whole numbers of millionths: exact, and the same in every database."""
+MOST = 2**63 - 1
+BUCKETS = 64
+"""At least so many to a period."""
+MARGIN_SHARE, LEAST_MARGIN, MOST_MARGIN = 0.05, 0.02, 5.0
+
+Amount = int | Decimal
+Per = Literal["run", "hour", "day", "month"]
+
+
+class Reason(StrEnum):
+    """What refused a call. The code on a row that waits for it is `limit_` and this."""
+
+    RATE = "rate"
+    SLOTS = "slots"
+    BUDGET = "budget"
+    PARKED = "parked"
+    OPEN = "open"
+    OFF = "off"
+
+    @property
+    def code(self) -> str:
+        return f"{CODE_PREFIX}{self.value}"
+
+
+CODE_PREFIX = "limit_"
+PASSING = frozenset({Reason.RATE, Reason.SLOTS})
+"""What is over by itself, soon: work that waits for it is only slow. The rest may last."""
+PASSING_CODES = frozenset(reason.code for reason in PASSING)
+MEANINGS = {
+    Reason.RATE: "its calls for the moment are made",
+    Reason.SLOTS: "all of its slots are in use",
+    Reason.BUDGET: "its budget is spent or reserved",
+    Reason.PARKED: "the provider asked us to wait",
+    Reason.OPEN: "the provider is down, and is asked again now and then",
+    Reason.OFF: "it is switched off",
+}
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Never more than `calls` in any stretch of `per` seconds, as the provider sees it. All at once is fine.
+
+    A call may reach the provider up to `margin` seconds after it was granted; so much longer is it counted. By
+    default a twentieth of the period, between 0.02 and 5 seconds.
+    """
+
+    calls: int
+    per: float
+    margin: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.calls < 1:
+            raise ValueError(f"a rate allows 1 call or more, not {self.calls}")
+        if not (math.isfinite(self.per) and self.per >= 0.05):
+            raise ValueError(f"the period of a rate is 0.05 seconds or more, not {self.per}")
+        if self.margin is not None and not 0.0 < self.margin <= self.per * 10:
+            raise ValueError(f"the margin of a rate is more than 0, and ten periods at the most, not {self.margin}")
+
+    @cached_property
+    def slack(self) -> float:
+        """The margin that holds."""
+        if self.margin is not None:
+            return self.margin
+        return min(max(self.per * MARGIN_SHARE, LEAST_MARGIN), MOST_MARGIN)
+
+    @cached_property
+    def reach(self) -> float:
+        """Seconds for which a call is counted."""
+        return self.per + self.slack
+
+    @cached_property
+    def width(self) -> float:
+        """Of a bucket: a power of two. Those of another period then begin and end with these, and counts can be taken
+        over when a declaration changes."""
+        return float(2.0 ** math.floor(math.log2(self.per / BUCKETS)))
+
+    @property
+    def fresh(self) -> float:
+        """Seconds within which a permit has to be used. The other half of the margin is for the way to the provider."""
+        return self.slack / 2
+
+
+@dataclass(frozen=True)
+class Budget:
+    """So much per run, hour, day or month: calls, tokens or money (whole numbers or Decimal). `zone` says when a day
+    begins. What a crashed process had reserved comes `"back"`, or counts as `"spent"`."""
+
+    limit: Amount
+    per: Per = "day"
+    zone: str = "UTC"
+    crashed: Literal["back", "spent"] = "back"
+
+    def __post_init__(self) -> None:
+        if exact(self.limit) <= 0:
+            raise ValueError(f"a budget is more than 0, not {self.limit}")
+        if self.per not in ("run", "hour", "day", "month"):
+            raise ValueError(f"a budget is per run, hour, day or month, not per {self.per}")
+        if self.crashed not in ("back", "spent"):
+            raise ValueError(f"what a crashed process reserved comes back or is spent, not {self.crashed}")
+        _ = self.clock  # an unknown zone is said at once
+
+    @cached_property
+    def clock(self) -> ZoneInfo:
+        try:
+            return ZoneInfo(self.zone)
+        except (KeyError, ValueError, OSError) as error:
+            raise ValueError(f"there is no time zone {self.zone!r}") from error
+
+    def span(self, at: float, run: str) -> "Span":
+        """The one that holds a moment, given in seconds since 1970."""
+        if self.per == "run":
+            return Span(f"run {run}", -math.inf, math.inf)
+        here = datetime.fromtimestamp(at, UTC).astimezone(self.clock)
+        if self.per == "hour":
+            # By the seconds since 1970: an hour that a change of the clocks brings twice is two hours.
+            offset = (here.utcoffset() or timedelta()).total_seconds()
+            start = (at + offset) // 3600 * 3600 - offset
+            begun = datetime.fromtimestamp(start, UTC).astimezone(self.clock)
+            return Span(f"hour {begun:%Y-%m-%d %H:%M%z}", start, start + 3600)
+        first = here.date() if self.per == "day" else here.date().replace(day=1)
+        after = first + timedelta(days=1 if self.per == "day" else 32)
+        after = after if self.per == "day" else after.replace(day=1)
+        bounds = [datetime.combine(day, time(), self.clock).timestamp() for day in (first, after)]
+        return Span(f"{self.per} {first.isoformat()[: 10 if self.per == 'day' else 7]}", *bounds)
+
+    def spans(self, at: float, run: str) -> "list[Span]":
+        """That one between its neighbours: the database, whose clock decides, picks one."""
+        now = self.span(at, run)
+        if self.per == "run":
+            return [now]
+        return [self.span(now.start - 1, run), now, self.span(now.end + 1, run)]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One run, hour, day or month of a budget, by name and in seconds since 1970."""
+
+    name: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """So many `failures` in a row and nobody calls any more. After a `pause` one call is let through; if it fails too,
+    the next pause is twice as long, up to `longest`."""
+
+    failures: int = 5
+    pause: float = 5.0
+    longest: float = 300.0
+
+    def __post_init__(self) -> None:
+        if self.failures < 1:
+            raise ValueError(f"a breaker opens after 1 failure or more, not {self.failures}")
+        if not 0.0 < self.pause <= self.longest:
+            raise ValueError(f"the pause of a breaker is more than 0 and not over its longest, not {self.pause}")
+
+
+USUAL_BREAKER = Breaker()
+
+
+def exact(amount: Amount) -> int:
+    """An amount in millionths. A float is refused: what it means is not what was written."""
+    if isinstance(amount, bool) or not isinstance(amount, (int, Decimal)):
+        raise TypeError(f"an amount is a whole number or a Decimal, not {type(amount).__name__}")
+    scaled = Decimal(amount) * MICRO if isinstance(amount, Decimal) else amount * MICRO
+    if scaled != int(scaled) or not 0 <= scaled <= MOST:
+        raise ValueError(f"an amount is 0 or more, with six decimal places at the most, not {amount}")
+    return int(scaled)
+
+
+def shown(micro: int) -> Amount:
+    """Millionths as people say them."""
+    return micro // MICRO if micro % MICRO == 0 else (Decimal(micro) / MICRO).normalize()

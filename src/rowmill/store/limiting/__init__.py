@@ -1,0 +1,1 @@
+"""What limits keep in the database, and the statements that grant and take back, each under one row's lock."""

@@ -1,0 +1,141 @@
+"""What a limit asks of the database, and what it is answered. Times are seconds since 1970, by the database's clock."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from rowmill.model.limits import Breaker, Reason, Span
+
+FAR = 60.0
+"""Seconds after which somebody who waits for nobody knows what looks again."""
+USUAL_HOLD = 0.1
+"""Seconds that a slot is thought to be held, before anybody has held one."""
+KEEP_DONE = 300.0
+"""Seconds for which an ended ticket is known: an end that is told twice must not count twice."""
+
+Outcome = Literal["ok", "down", "limited", "refused", "unknown", "unused"]
+"""How a call ended: the provider answered; was away; asked us to wait; took us for a stranger; nobody knows; or the
+call was never made."""
+Change = Literal["opened", "closed", "parked", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """A limit, as the database checks it. A 0 says that there is no such rule."""
+
+    name: str
+    calls: int = 0
+    reach: float = 0.0
+    width: float = 0.0
+    slots: int = 0
+    budget: int = 0
+    spent_by_crash: bool = False
+    lease: float = 30.0
+    breaker: Breaker | None = None
+
+    @property
+    def ticketed(self) -> bool:
+        """Does a call hold something until it ends?"""
+        return bool(self.slots or self.budget)
+
+
+@dataclass(slots=True)
+class Take:
+    """Room for some calls. Each has a number for its ticket and what it may cost."""
+
+    rules: Rules
+    key: str
+    tickets: Sequence[int]
+    amounts: Sequence[int]
+    spans: Sequence[Span] = ()
+    hold: int = 0
+    """So many of those that are refused would rather ask again, if there may be room within `horizon` seconds. The rest
+    get in line."""
+    horizon: float = 0.0
+    at: float | None = None
+    """The time, where a test says it instead of the database."""
+
+
+@dataclass(slots=True)
+class Taken:
+    """The first `granted` calls may be made, the next `kept` may ask again in `soon` seconds, and the rest are in line:
+    the first of them at `line`, each one `step` later than the one before."""
+
+    granted: int
+    kept: int
+    now: float
+    line: float
+    step: float
+    soon: float
+    reason: Reason | None
+    bucket: int
+    failures: int
+    """In a row, so far."""
+    probe: bool
+    """This is the one call that is let through to see whether the provider is back."""
+    span: str | None
+    astray: bool = False
+    """None of the spans holds the database's time: ask again, with those around `now`."""
+
+    def wait(self, place: int) -> float:
+        """Seconds until the turn of one of those in line, counted from 0."""
+        return max(self.line + self.step * place - self.now, 0.0)
+
+
+@dataclass(slots=True)
+class Finish:
+    """Calls that have ended, all in the same way."""
+
+    rules: Rules
+    key: str
+    outcome: Outcome
+    tickets: Sequence[int] = ()
+    costs: Sequence[int] = ()
+    estimates: Sequence[int] = ()
+    spans: Sequence[str | None] = ()
+    seconds: float = 0.0
+    """How long the provider asked us to wait."""
+    held: float = 0.0
+    """How long a call took."""
+    bucket: int = 0
+    unused: int = 0
+    """Permits of that bucket that were not used."""
+    probe: bool = False
+    at: float | None = None
+
+
+class Limiter(Protocol):
+    """A database as limits see it."""
+
+    async def take(self, asks: Sequence[Take]) -> list[Taken]:
+        """Grant what there is room for, of one limit and each key at most once. In one transaction, under the locks of
+        the limit's rows for these keys."""
+
+    async def finish(self, ask: Finish) -> Change | None:
+        """Give back what ended calls held, and note how the provider is; answers what changed. Twice is fine."""
+
+    async def renew(self, tickets: Sequence[int], seconds: float) -> set[int]:
+        """Push the ends of tickets on; answers those that are still good."""
+
+
+@dataclass(slots=True)
+class LimitView:
+    """How a limit stands, for one key."""
+
+    name: str
+    key: str
+    now: float
+    width: float = 0.0
+    head: int = 0
+    counts: list[int] = field(default_factory=list)
+    """Of calls, by buckets. See `Meter`."""
+    turn: float = 0.0
+    """The turn of the last one in line; 0: nobody is."""
+    slots: int = 0
+    spent: dict[str, int] = field(default_factory=dict)
+    reserved: dict[str, int] = field(default_factory=dict)
+    parked_until: float = 0.0
+    off: bool = False
+    failures: int = 0
+    open_until: float = 0.0
+    """0: the breaker is closed."""

@@ -1,0 +1,80 @@
+"""The tables of limits. Times are seconds since 1970, so that both databases add and compare them alike."""
+
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Connection, MetaData, Table
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from rowmill.store.limiting.functions import FUNCTIONS
+
+
+class LimitTables(NamedTuple):
+    """One row per limit and key, under whose lock all is decided; a ticket per call that holds a slot or a part of a
+    budget; what was spent, per span."""
+
+    limiter: Table
+    ticket: Table
+    spending: Table
+
+
+def limit_tables(metadata: MetaData, prefix: str) -> LimitTables:
+    counts = ARRAY(sa.BigInteger).with_variant(sa.Text(), "sqlite")
+    empty = "{}" if metadata.schema else "[]"
+
+    def number(name: str, kind: type[sa.types.TypeEngine[Any]] = sa.Float) -> "Column[Any]":
+        return Column(name, kind, nullable=False, server_default="0")
+
+    return LimitTables(
+        limiter=Table(
+            prefix + "limiter",
+            metadata,
+            Column("name", sa.Text, primary_key=True),
+            Column("key", sa.Text, primary_key=True),
+            number("seen"),
+            number("width"),
+            number("head", sa.BigInteger),
+            Column("counts", counts, nullable=False, server_default=empty),
+            number("turn"),
+            number("later"),
+            number("later_from"),
+            number("held"),
+            Column("off", sa.Boolean, nullable=False, server_default=sa.false()),
+            number("parked_until"),
+            number("failures", sa.Integer),
+            number("pause"),
+            number("open_until"),
+            number("probe_until"),
+        ),
+        ticket=Table(
+            prefix + "ticket",
+            metadata,
+            Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
+            Column("name", sa.Text, nullable=False),
+            Column("key", sa.Text, nullable=False),
+            Column("slot", sa.Integer),
+            Column("span", sa.Text),
+            Column("amount", sa.BigInteger, nullable=False),
+            Column("until", sa.Float, nullable=False),
+            Column("done", sa.Boolean, nullable=False, server_default=sa.false()),
+            # A slot can't be held twice, whatever the code above believes.
+            sa.UniqueConstraint("name", "key", "slot", name=f"{prefix}ticket_slot"),
+        ),
+        spending=Table(
+            prefix + "spending",
+            metadata,
+            Column("name", sa.Text, primary_key=True),
+            Column("key", sa.Text, primary_key=True),
+            Column("span", sa.Text, primary_key=True),
+            Column("used", sa.BigInteger, nullable=False),
+            number("noted_at"),
+        ),
+    )
+
+
+def make(connection: Connection, tables: LimitTables) -> None:
+    """The step of the migration that brings limits."""
+    tables.limiter.metadata.create_all(connection, tables=tables)
+    if connection.dialect.name == "postgresql":
+        for function in FUNCTIONS:
+            connection.execute(sa.text(function.replace(":", r"\:")))
