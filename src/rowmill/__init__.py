@@ -1,6 +1,7 @@
 """Rowmill: your table is the queue."""
 
 from rowmill import reconcile
+from rowmill.limits import Call, Limit, LimitState, together
 from rowmill.mill import BatchAnswer, Mill, Queue
 from rowmill.model.alerts import Alerts
 from rowmill.model.errors import (
@@ -8,8 +9,10 @@ from rowmill.model.errors import (
     DeclarationError,
     InventoryError,
     LeaseLost,
+    Limited,
     PermanentError,
     ProviderDown,
+    ProviderRefused,
     RateLimited,
     ReconciliationBusy,
     RowmillError,
@@ -20,6 +23,7 @@ from rowmill.model.errors import (
     WorkError,
 )
 from rowmill.model.lease import Lease
+from rowmill.model.limits import Breaker, Budget, Rate
 from rowmill.model.mixin import QueueMixin
 from rowmill.model.outcome import Again, Answer, Cancel, Dead, Done, Outcome
 from rowmill.model.queue import Columns, Crash, InOrder, Keep, Order
@@ -45,6 +49,9 @@ __all__ = [
     "Alerts",
     "Answer",
     "BatchAnswer",
+    "Breaker",
+    "Budget",
+    "Call",
     "Cancel",
     "Columns",
     "Crash",
@@ -60,6 +67,9 @@ __all__ = [
     "Keep",
     "Lease",
     "LeaseLost",
+    "Limit",
+    "LimitState",
+    "Limited",
     "Message",
     "Mill",
     "Order",
@@ -70,9 +80,11 @@ __all__ = [
     "Outcome",
     "PermanentError",
     "ProviderDown",
+    "ProviderRefused",
     "Publisher",
     "Queue",
     "QueueMixin",
+    "Rate",
     "RateLimited",
     "ReconciliationBusy",
     "Record",
@@ -99,4 +111,5 @@ __all__ = [
     "reconcile",
     "seconds",
     "steps",
+    "together",
 ]

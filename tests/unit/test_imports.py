@@ -18,7 +18,8 @@ LAYERS = (  # from top to bottom
     {"model"},
 )
 SIDEWAYS = {
-    ("work", "observe"), ("keep", "observe"), ("outbox", "observe"), ("reconcile", "observe"), ("cli", "demo"),
+    ("work", "observe"), ("keep", "observe"), ("outbox", "observe"), ("reconcile", "observe"), ("limits", "observe"),
+    ("cli", "demo"),
 }  # fmt: skip
 MAY_IMPORT_THE_ROOT = {"systems", "cli", "demo", "integrations", "testing"}
 THE_ROOT_MAY_NOT_IMPORT = {"cli", "admin", "systems", "integrations"}

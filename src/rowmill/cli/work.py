@@ -147,6 +147,7 @@ def in_words(report: Report) -> str:
         (report.done, "done"),
         (report.settled.get("advance", 0), "moved on"),
         (report.again, "to be tried again"),
+        (report.held, "put back to wait for a limit"),
         (report.dead, "dead"),
         (report.cancelled, "cancelled"),
         (report.settled.get("release", 0), "released"),

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Table
 
 from rowmill.keep.keeper import Keeper
 from rowmill.keep.retention import Retention
+from rowmill.limits import Limit, Limits
 from rowmill.mill.declaring import QueueOptions, declare_queue
 from rowmill.mill.options import Policies
 from rowmill.mill.outboxes import OutboxOptions, declare_outbox
@@ -20,6 +21,7 @@ from rowmill.mill.queue import Queue
 from rowmill.mill.schedules import Schedules
 from rowmill.model.death import Death, mourn
 from rowmill.model.errors import BadRequest, DeclarationError, RowmillError, UnknownQueue
+from rowmill.model.limits import USUAL_BREAKER, Breaker, Budget, Rate
 from rowmill.model.schedule import Schedule
 from rowmill.observe.events import Events, Observer
 from rowmill.outbox.inbox import DAYS_30, Inbox
@@ -65,6 +67,7 @@ class Mill(Schedules):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._choosing_loop = threading.Lock()
         self._keepers: list[Keeper] = []
+        self.limits = Limits(self)
 
     def _new_store(self) -> Store:
         store = open_store(self.url, self.connections)
@@ -87,6 +90,13 @@ class Mill(Schedules):
         self._fit(queue)
         self._prune_by_schedule(queue)
         return queue
+
+    def limit(
+        self, name: str, *, rate: Rate | None = None, concurrent: int | None = None, budget: Budget | None = None,
+        breaker: Breaker | None = USUAL_BREAKER, lease: float = 30.0,
+    ) -> Limit:  # fmt: skip
+        """Declare a limit that the whole fleet shares, on calls to one provider. See the guide on limits."""
+        return self.limits.declare(name, rate, concurrent, budget, breaker, lease)
 
     def outbox(self, table: Any = None, **options: Unpack[OutboxOptions]) -> Outbox:
         """Declare an outbox: on a ready-made table `outbox`, or on an ORM class or a Table of yours. It is a queue,
@@ -156,6 +166,7 @@ class Mill(Schedules):
                 except BaseException:
                     self._loop = None
                     raise
+                self.limits.opened(self.store)
             self._opened += 1
         try:
             yield self.store
@@ -163,6 +174,7 @@ class Mill(Schedules):
             async with gate:
                 self._opened -= 1
                 if self._opened == 0:
+                    await self.limits.closed()
                     await self.store.close()
                     self._loop = None
 

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import sqlalchemy as sa
 
+from rowmill.limits import Limit
+from rowmill.limits.limit import Declared
 from rowmill.model.alerts import Alerts
 from rowmill.model.errors import DeclarationError
 from rowmill.model.lease import Lease
@@ -40,11 +42,13 @@ class Queue(QueueModel[R], Generic[R]):
         stage: str | None = None,
         concurrency: int = 10,
         timeout: float | None = None,
+        limits: Sequence[Limit | Declared] = (),
     ) -> Callable[[Callable[[Lease[R]], One]], Callable[[Lease[R]], One]]:
-        """Register the handler of a stage (the only one by default): async on the loop, sync in threads."""
+        """Register the handler of a stage (the only one by default): async on the loop, sync in threads. A row runs
+        only when all `limits` have room for it; otherwise it waits, and costs no attempt."""
 
         def register(call: Callable[[Lease[R]], One]) -> Callable[[Lease[R]], One]:
-            self._register(call, stage, concurrency, None, timeout)
+            self._register(call, stage, concurrency, None, timeout, limits)
             return call
 
         return register
@@ -56,11 +60,13 @@ class Queue(QueueModel[R], Generic[R]):
         stage: str | None = None,
         concurrency: int = 1,
         timeout: float | None = None,
+        limits: Sequence[Limit | Declared] = (),
     ) -> Callable[[Callable[[list[Lease[R]]], Many]], Callable[[list[Lease[R]]], Many]]:
-        """Register a handler that gets up to `size` rows and answers for each, in a list or a mapping by key."""
+        """Register a handler that gets up to `size` rows and answers for each, in a list or a mapping by key. `limits`
+        count its rows: one that makes a single call for all of them asks for room itself."""
 
         def register(call: Callable[[list[Lease[R]]], Many]) -> Callable[[list[Lease[R]]], Many]:
-            self._register(call, stage, concurrency, size, timeout)
+            self._register(call, stage, concurrency, size, timeout, limits)
             return call
 
         return register
@@ -72,12 +78,16 @@ class Queue(QueueModel[R], Generic[R]):
         concurrency: int,
         batch: int | None,
         timeout: float | None,
+        limits: Sequence[Limit | Declared],
     ) -> None:
         problems = []
         if concurrency < 1:
             problems.append(f"concurrency must be 1 or more, not {concurrency}")
         if batch is not None and batch < 1:
             problems.append(f"a batch must hold 1 row or more, not {batch}")
+        names = [(one.limit if isinstance(one, Declared) else one).name for one in limits]
+        problems += [f"limit {name} is named twice" for name in sorted({n for n in names if names.count(n) > 1})]
+        problems += [f"limit {name} is one of another mill" for name in names if name not in self.mill.limits]
         if stage is None and len(self.steps) > 1:
             problems.append(f"say which stage: {', '.join(step.name for step in self.steps)}")
         try:
@@ -95,7 +105,8 @@ class Queue(QueueModel[R], Generic[R]):
         if problems:
             raise DeclarationError(self.name, problems)
         limit = timeout if timeout is not None else step.timeout
-        self.handlers[step.name] = Handler(call, concurrency, batch, limit, blocks(call))
+        gate = self.mill.limits.gate(limits)
+        self.handlers[step.name] = Handler(call, concurrency, batch, limit, blocks(call), gate=gate)
 
     def insert(
         self, rows: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, unique: Iterable[str] | None = None

@@ -13,8 +13,10 @@ RowmillError
 ├── BadRequest            what was asked for can't be done; says what can
 └── WorkError             what a handler raises to say how it failed
     ├── TransientError    try again, after the backoff
-    │   ├── RateLimited   the provider asks us to wait: costs no attempt
-    │   └── ProviderDown  the provider is away: costs no attempt
+    │   ├── RateLimited      the provider asks us to wait: costs no attempt
+    │   ├── ProviderDown     the provider is away: costs no attempt
+    │   ├── ProviderRefused  the provider does not take our credentials: costs no attempt
+    │   └── Limited          a limit of ours has no room: costs no attempt, and is no failure
     └── PermanentError    never try again
 """
 
@@ -114,6 +116,29 @@ class ProviderDown(TransientError):
 
     def __init__(self, message: str = "", *, retry_after: float = 60.0, code: str | None = None) -> None:
         super().__init__(message, code=code)
+        self.retry_after = retry_after
+
+
+class ProviderRefused(TransientError):
+    """The provider does not take our credentials (401, 403). Costs no attempt. Inside a limit's block it switches the
+    provider off, until `rowmill limits on`."""
+
+    code = "provider_refused"
+
+    def __init__(self, message: str = "", *, retry_after: float = 60.0, code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.retry_after = retry_after
+
+
+class Limited(TransientError):
+    """A limit of ours has no room now; it may have in `retry_after` seconds. A handler that lets it pass gives its row
+    back until then: that costs no attempt and is no failure."""
+
+    def __init__(self, limit: str, key: str, reason: str, retry_after: float) -> None:
+        super().__init__(f"{limit} {key}" if key else limit, code=f"limit_{reason}")
+        self.limit = limit
+        self.key = key
+        self.reason = reason
         self.retry_after = retry_after
 
 

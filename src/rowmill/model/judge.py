@@ -8,8 +8,10 @@ from typing import Any, assert_never
 from rowmill.model import lifecycle
 from rowmill.model.errors import (
     CODE_LENGTH,
+    Limited,
     PermanentError,
     ProviderDown,
+    ProviderRefused,
     RateLimited,
     TransientError,
     code_of,
@@ -38,6 +40,7 @@ class Verdict:
     """Seconds that the handler took."""
     at: str = ""
     """The line that raised, as file:line, for the log."""
+    raised: BaseException | None = None
 
     @property
     def error(self) -> str:
@@ -48,6 +51,8 @@ def judge(lease: Lease[Any], answer: Answer | BaseException, chance: float) -> V
     """The verdict on a handler's answer, or on what it raised. `chance` in [0, 1) spreads the backoff."""
     if answer is None:
         return Verdict(lease, lifecycle.DONE if lease.step.following is None else lifecycle.ADVANCE)
+    if isinstance(answer, Limited):
+        return hold(lease, answer.retry_after, answer.code, str(answer))
     outcome = judge_error(lease, answer) if isinstance(answer, BaseException) else outcome_of(answer)
     match outcome:
         case Done(values, finish):
@@ -69,6 +74,11 @@ def judge(lease: Lease[Any], answer: Answer | BaseException, chance: float) -> V
         case _:
             assert_never(outcome)
     return with_values(verdict, values)
+
+
+def hold(lease: Lease[Any], wait: float, code: str, message: str) -> Verdict:
+    """The row waits for a limit: it goes back, its attempt with it, and has not failed."""
+    return Verdict(lease, lifecycle.HOLD, bounded(wait), safe_text(code, CODE_LENGTH), safe_text(message))
 
 
 def bounded(wait: Any) -> float:
@@ -98,7 +108,7 @@ def judge_error(lease: Lease[Any], error: BaseException) -> Again | Dead:
     """An exception judged by its type, never by its text."""
     retry = lease.retry
     code, message = code_of(error), str(error)
-    if isinstance(error, (RateLimited, ProviderDown)):
+    if isinstance(error, (RateLimited, ProviderDown, ProviderRefused)):
         return Again(error.retry_after, code, message, spend=False)
     if isinstance(error, PermanentError) or (retry.permanent and isinstance(error, retry.permanent)):
         return Dead(code, message)

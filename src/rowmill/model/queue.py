@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from sqlalchemy import Column, Table
 from sqlalchemy.orm import Mapper
@@ -12,6 +12,9 @@ from sqlalchemy.orm import Mapper
 from rowmill.model.death import Mourner
 from rowmill.model.lifecycle import CLAIM, Kind, Move
 from rowmill.model.words import Step, Vocabulary, Word
+
+if TYPE_CHECKING:
+    from rowmill.model.gate import Gate
 
 R = TypeVar("R")
 
@@ -214,6 +217,8 @@ class Handler:
     threaded: bool
     timeout_of: Callable[[Any], float | None] | None = None
     """The time-out by what the handler is called with, where it differs from row to row; only of a threaded one."""
+    gate: "Gate | None" = None
+    """What a row needs leave of before it runs."""
 
     def limit(self, argument: Any) -> float | None:
         return self.timeout if self.timeout_of is None else self.timeout_of(argument)

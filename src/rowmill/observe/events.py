@@ -16,6 +16,10 @@
 | overruled | workers that live declare a schedule otherwise: theirs counts while they do | schedule |
 | away | the database does not answer | reason |
 | back | it does again | - |
+| limit_parked | a provider asked us to wait: nobody calls it until then | limit, seconds |
+| limit_opened | a provider is down: it is called no more, but for one call now and then | limit |
+| limit_closed | it is back | limit |
+| limit_off | a provider does not take our credentials: nobody calls it until told otherwise | limit |
 | unwritten | the worker left while the database was away; the rows come back by their leases | rows |
 | forgotten | the database was set back and knows this worker no more; it signed up again | worker, now |
 | alert | a watched condition begins, still holds, or is over | alert, severity, queue, value, limit, status |
@@ -37,7 +41,7 @@ from typing import Any
 
 from rowmill.model.errors import one_line
 from rowmill.model.judge import Verdict
-from rowmill.model.lifecycle import DIE, Error, Kind
+from rowmill.model.lifecycle import DIE, Kind
 from rowmill.observe.trail import trail
 
 log = logging.getLogger("rowmill")
@@ -76,7 +80,7 @@ class Events:
             self.emit(logging.DEBUG, "claimed", queue=queue, stage=stage, rows=rows)
 
     def settled(self, verdict: Verdict) -> None:
-        failed = verdict.move.error is Error.SET
+        failed = verdict.move.failed
         level = logging.WARNING if verdict.move.target is Kind.DEAD else logging.INFO if failed else logging.DEBUG
         if self.observers or log.isEnabledFor(level):
             fields = self._of(verdict) | {
@@ -112,6 +116,11 @@ class Events:
 
     def unrescued(self, queue: str, stage: str, rows: int) -> None:
         self.emit(logging.ERROR, "unrescued", queue=queue, stage=stage, rows=rows)
+
+    def limit(self, change: str, limit: str, seconds: float) -> None:
+        """How a provider is: parked, opened, closed or off."""
+        fields: dict[str, Any] = {"limit": limit} | ({"seconds": seconds} if change == "parked" else {})
+        self.emit(logging.ERROR if change == "off" else logging.WARNING, f"limit_{change}", **fields)
 
     def unwritten(self, rows: int) -> None:
         self.emit(logging.ERROR, "unwritten", rows=rows)

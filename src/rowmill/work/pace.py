@@ -30,9 +30,13 @@ class Pace:
 
     @property
     def prefetch(self) -> int:
+        return self.within(HORIZON)
+
+    def within(self, seconds: float) -> int:
+        """How many rows begin in such a time, at the most."""
         if self._seconds is None:
             return 0
-        return min(MOST, int(self.concurrency * HORIZON / max(self._seconds, 1e-6)))
+        return min(MOST, int(self.concurrency * seconds / max(self._seconds, 1e-6)))
 
     def wanted(self, waiting: int, running: int) -> int:
         """How many rows to claim now: none while enough lies ready, so that claims stay large."""

@@ -6,7 +6,8 @@ from typing import Any
 
 @dataclass(slots=True)
 class Report:
-    """Counts of one run. `settled` is by move: done, advance, again, park, dead, abandon, release."""
+    """Counts of one run. `settled` is by move: done, advance, again, park, dead, abandon, release,
+    hold."""
 
     claimed: int = 0
     settled: dict[str, int] = field(default_factory=dict)
@@ -34,6 +35,11 @@ class Report:
         return self.settled.get("again", 0) + self.settled.get("park", 0)
 
     @property
+    def held(self) -> int:
+        """Times that a row went back because a limit had no room."""
+        return self.settled.get("hold", 0)
+
+    @property
     def cancelled(self) -> int:
         return self.settled.get("abandon", 0)
 
@@ -42,5 +48,6 @@ class Report:
             "done": self.done,
             "dead": self.dead,
             "again": self.again,
+            "held": self.held,
             "cancelled": self.cancelled,
         }

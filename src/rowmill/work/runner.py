@@ -9,7 +9,7 @@ from contextvars import copy_context
 from traceback import walk_tb
 from typing import Any
 
-from rowmill.model.errors import ProviderDown, RateLimited, WorkError
+from rowmill.model.errors import Limited, ProviderDown, ProviderRefused, RateLimited, WorkError
 from rowmill.model.judge import Verdict, judge, refuse
 from rowmill.model.lease import Lease
 from rowmill.model.queue import Handler
@@ -54,7 +54,7 @@ class Runner:
         """Verdicts on a batch. If the handler fails as a whole, each row is tried alone, so that one bad row
         fails by itself and costs no other an attempt; not for a failure that is true of all of them."""
         answers = await self._call(list(leases))
-        true_of_all = isinstance(answers, (RateLimited, ProviderDown, HandlerTimeout))
+        true_of_all = isinstance(answers, (RateLimited, ProviderDown, ProviderRefused, Limited, HandlerTimeout))
         if isinstance(answers, BaseException) and not true_of_all and len(leases) > 1:
             found: list[Verdict] = []
             for lease in leases:
@@ -79,6 +79,7 @@ class Runner:
             verdict = judge(lease, answer, self._chance())
             if isinstance(answer, BaseException):
                 verdict.at = self._place(answer)
+                verdict.raised = answer
             return verdict
         except Exception as error:
             return refuse(lease, "bad_answer", f"the answer could not be judged: {type(error).__name__}")

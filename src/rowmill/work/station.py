@@ -12,6 +12,7 @@ from rowmill.model.queue import Handler, Queue
 from rowmill.model.words import Step
 from rowmill.observe.events import Events
 from rowmill.store.port import Disconnected, Store
+from rowmill.work.door import Door
 from rowmill.work.hand import Hand
 from rowmill.work.pace import Pace
 from rowmill.work.report import Report
@@ -59,6 +60,10 @@ class Station:
         self._needed = asyncio.Event()
         self._woken = asyncio.Event()
         self._suspects = Suspects(store, queue, step, hand, settler, self._turns, self._woken)
+        self._door = None if handler.gate is None else Door(
+            handler.gate, self._pace, hand, self._turns, self._waiting, self._fed,
+            lambda: self._running * (handler.batch or 1),
+        )  # fmt: skip
         self.claimer: asyncio.Task[None] | None = None
         hand.not_begun.append(self._return_waiting)
         self.paused: Callable[[], bool] = lambda: False
@@ -102,13 +107,19 @@ class Station:
 
     @property
     def busy(self) -> bool:
-        return bool(self._running or self._waiting or self._suspects.running)
+        return bool(self._running or self._in_store or self._suspects.running)
+
+    @property
+    def _in_store(self) -> int:
+        """Rows that are claimed and have not begun."""
+        return len(self._waiting) + (0 if self._door is None else len(self._door))
 
     def tasks(self) -> list[asyncio.Task[None]]:
         name = f"{self.queue.name}/{self.step.name}"
         slots = [asyncio.create_task(self._slot(), name=f"{name} slot {n}") for n in range(self.handler.concurrency)]
         self.claimer = asyncio.create_task(self._claim(), name=f"{name} claimer")
-        return [self.claimer, *slots]
+        doors = [] if self._door is None else [asyncio.create_task(self._door.run(), name=f"{name} door")]
+        return [self.claimer, *doors, *slots]
 
     async def _claim(self) -> None:
         loop = asyncio.get_running_loop()
@@ -125,7 +136,14 @@ class Station:
                 self._empty_at = loop.time()
                 await self._until(self._woken, min(self._settings.poll_base * 4, 1.0))
                 continue
-            wanted = self._pace.wanted(len(self._waiting), self._running * (self.handler.batch or 1))
+            if self._door is not None and (shut := self._door.gate.shut()) is not None:
+                if not shut.passing:
+                    self._empty_at = loop.time()
+                await self._until(self._woken, shut.seconds)
+                continue
+            wanted = self._pace.wanted(self._in_store, self._running * (self.handler.batch or 1))
+            if self._door is not None and self._door.gate.most is not None:
+                wanted = min(wanted, max(self._door.gate.most - len(self._door), 0))
             if self._suspects.wary(loop.time()):
                 wanted = min(wanted, self._pace.width)
             if not wanted:
@@ -196,21 +214,25 @@ class Station:
                 self._turns.give_back(lease)
             return
         if leases:
-            if not self._waiting:
+            if not self._in_store:
                 self._since = asyncio.get_running_loop().time()
+            if self._door is not None:
+                self._door.put(leases)
+                return
             self._waiting.extend(leases)
             self._fed.set()
 
     def _return_stale(self, now: float) -> None:
         """Rows that lie here while long handlers hold every slot, and none moves, go back for others to take."""
         full = self._running >= self.handler.concurrency
-        if self._waiting and full and now - self._since > STALE:
+        if self._in_store and full and now - self._since > STALE:
             self._pace.ran(STALE * self._pace.width)
             self._return_waiting()
 
     def _return_waiting(self) -> None:
-        while self._waiting:
-            self._turns.give_back(self._waiting.popleft())
+        for rows in (self._waiting, *(() if self._door is None else (self._door.pending,))):
+            while rows:
+                self._turns.give_back(rows.popleft())
 
     async def _slot(self) -> None:
         ran, most, now, task = 0, self.handler.batch or 1, asyncio.get_running_loop().time, asyncio.current_task()
@@ -220,12 +242,18 @@ class Station:
                 if self.stopping:
                     return
                 self._needed.set()
+                if self._door is not None:
+                    self._door.moved.set()
                 self._fed.clear()
                 await self._fed.wait()
             batch = [self._waiting.popleft()]
             while self._waiting and len(batch) < most:
                 batch.append(self._waiting.popleft())
-            if len(self._waiting) <= self._pace.low:
+            left = len(self._waiting)
+            if self._door is not None:
+                self._door.taken(left)
+                left += len(self._door)
+            if left <= self._pace.low:
                 self._needed.set()
             self._running += 1
             self._since = now()
@@ -244,11 +272,11 @@ class Station:
     def cut(self, lease: Lease[Any]) -> None:
         """The lease is gone: stop its handler, whose result nobody will take."""
         if not self._turns.cut(lease):
-            try:
-                self._waiting.remove(lease)
-            except ValueError:
-                return
-            self._turns.lose(lease)
+            for rows in (self._waiting, *(() if self._door is None else (self._door.pending,))):
+                if lease in rows:
+                    rows.remove(lease)
+                    self._turns.lose(lease)
+                    return
 
     def stop(self) -> None:
         """Claim no more; what has not begun goes back."""
@@ -257,6 +285,8 @@ class Station:
         self._woken.set()
         self._needed.set()
         self._fed.set()
+        if self._door is not None:
+            self._door.moved.set()
 
     def close(self) -> None:
         """After the grace period: rows whose handlers can't be stopped go back; late results will be refused."""

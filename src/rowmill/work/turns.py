@@ -5,10 +5,12 @@ import time
 from typing import Any
 
 from rowmill.model import lifecycle
-from rowmill.model.judge import Verdict
+from rowmill.model.gate import Gate, Held
+from rowmill.model.judge import Verdict, hold
 from rowmill.model.lease import Lease
 from rowmill.model.queue import Handler
 from rowmill.observe.events import Events
+from rowmill.store.port import Disconnected
 from rowmill.work.hand import Hand
 from rowmill.work.pace import Pace
 from rowmill.work.report import Report
@@ -23,6 +25,7 @@ class Turns:
         self, handler: Handler, runner: Runner, pace: Pace, hand: Hand, settler: Settler, report: Report, events: Events
     ) -> None:
         self._handler, self._runner, self._pace = handler, runner, pace
+        self._gate = handler.gate
         self._hand, self._settler = hand, settler
         self._report, self._events = report, events
         self._tasks: dict[Lease[Any], asyncio.Task[Any]] = {}
@@ -32,9 +35,12 @@ class Turns:
 
     async def run(self, batch: list[Lease[Any]], task: "asyncio.Task[Any]") -> None:
         """Run rows in this task, and have their verdicts settled."""
+        if self._gate is not None and not (batch := await self._let_in(self._gate, batch)):
+            return
         for lease in batch:
             self._tasks[lease] = task
         began = time.perf_counter()
+        verdicts: list[Verdict] = []
         try:
             verdicts = await self._runner.run(batch)
         except asyncio.CancelledError as error:
@@ -45,6 +51,10 @@ class Turns:
         finally:
             for lease in batch:
                 self._tasks.pop(lease, None)
+            if self._gate is not None:
+                raised = {verdict.lease: verdict.raised for verdict in verdicts}
+                for lease in batch:
+                    self._gate.leave(lease, raised.get(lease))
             # A cancellation was for these rows alone: if it stayed counted, the next handler would suffer from it.
             while task.cancelling() and not self.stopping:
                 task.uncancel()
@@ -58,6 +68,32 @@ class Turns:
             for lease in batch:
                 if lease not in settled:
                     self.lose(lease) if lease.lost and not lease.settled else self._hand.put_down(lease)
+
+    async def _let_in(self, gate: Gate, batch: list[Lease[Any]]) -> list[Lease[Any]]:
+        """Those that may run now. Mostly they have their leave already; it may have grown old on the way."""
+        late = [lease for lease in batch if not gate.ready(lease)]
+        if not late:
+            return batch
+        try:
+            held = {one.lease: one for one in await gate.admit(late)}
+        except BaseException as error:
+            for lease in batch:
+                self.give_back(lease)
+            if isinstance(error, Disconnected):
+                return []
+            raise
+        for one in held.values():
+            self.hold_back(one)
+        return [lease for lease in batch if lease not in held]
+
+    def hold_back(self, one: Held) -> None:
+        """A row has no leave: it goes back until its turn. If it can't be told whether it has, that is a failure."""
+        if one.lease.lost:
+            self.lose(one.lease)
+        elif one.raised is not None:
+            self._settler.put(self._runner.judge(one.lease, one.raised))
+        else:
+            self._settler.put(hold(one.lease, one.wait, one.code, one.message))
 
     def _cut_short(self, batch: list[Lease[Any]], error: asyncio.CancelledError) -> None:
         """A handler was cancelled: because its lease is gone, because we stop, or by its own doing, which is a
@@ -73,10 +109,14 @@ class Turns:
                 self._settler.put(self._runner.judge(lease, error))
 
     def give_back(self, lease: Lease[Any], wait: float = 0.0) -> None:
+        if self._gate is not None:
+            self._gate.forgo(lease)
         self._settler.put(Verdict(lease, lifecycle.RELEASE, wait))
 
     def lose(self, lease: Lease[Any]) -> None:
         """Nothing is written for a row that somebody else holds."""
+        if self._gate is not None:
+            self._gate.forgo(lease)
         self._report.lost += 1
         self._events.lost(Verdict(lease, lifecycle.RELEASE))
         self._hand.put_down(lease)

@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
-from rowmill.model.lifecycle import RELEASE, Kind
+from rowmill.model.lifecycle import HOLD, RELEASE, Kind
+from rowmill.model.limits import PASSING_CODES
 from rowmill.model.queue import Queue
 from rowmill.observe.events import Events, log
 from rowmill.observe.trail import trail
@@ -201,7 +202,7 @@ class Worker:
             return
         loop = asyncio.get_running_loop()
         at, known = loop.time() + verdict.wait, self._timers.get((lease.queue.name, name))
-        if verdict.move is RELEASE:
+        if verdict.move is RELEASE or (verdict.move is HOLD and verdict.code in PASSING_CODES):
             station.owe(at)
         if known is None or known.when() > at or known.when() <= loop.time():
             if known is not None:

@@ -1,0 +1,136 @@
+"""One call to a provider, within its limits: `async with` on a loop, `with` in a thread."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rowmill.limits.answers import Grant, Refusal, outcome_of
+from rowmill.limits.desk import Desk
+from rowmill.model.errors import Limited
+from rowmill.model.limits import Amount, exact
+
+if TYPE_CHECKING:
+    from rowmill.limits.limit import Limit
+
+TINY = 0.001
+
+
+class Call:
+    """Room for one call, for the time of the block. See `Limit.call`."""
+
+    def __init__(self, limit: "Limit", key: str, cost: Amount, wait: float) -> None:
+        self.limit, self.key = limit, key
+        self._estimate, self._wait = exact(cost), wait
+        self._actual: int | None = None
+        self._grant: Grant | None = None
+        self._open: AbstractAsyncContextManager[Desk] | None = None
+        self._desk: Desk | None = None
+
+    def cost(self, actual: Amount) -> None:
+        """What it cost in the end. Otherwise it counts as what was said before."""
+        self._actual = exact(actual)
+
+    @property
+    def lost(self) -> bool:
+        """Its slot and its reservation ran out, since this process was away for longer than their lease."""
+        return self._grant is not None and self._grant.lost
+
+    async def __aenter__(self) -> "Call":
+        self._open = self.limit.host.desk()
+        self._desk = await self._open.__aenter__()
+        try:
+            self._grant = await self._granted(self._desk)
+        except BaseException as error:
+            await self._open.__aexit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    async def _granted(self, desk: Desk) -> Grant:
+        self.limit.check(self._estimate)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._wait
+        while True:
+            left = max(until - loop.time(), 0.0)
+            [answer] = await desk.take(self.limit.terms, self.key, [self._estimate], hold=int(left > 0), horizon=left)
+            if isinstance(answer, Refusal):
+                if not answer.stays:
+                    raise Limited(self.limit.name, self.key, answer.reason, answer.wait)
+                await asyncio.sleep(answer.soon + TINY)
+            elif loop.time() <= answer.fresh_until:
+                return answer
+            else:  # this process was held up: the provider would see the call in another window than it was counted in
+                desk.end_soon([answer], "unused")
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        outcome, seconds = outcome_of(error)
+        await self._end(outcome, seconds)
+
+    async def give_back(self) -> None:
+        """The call was not made."""
+        await self._end("unused", 0.0)
+
+    async def _end(self, outcome: Any, seconds: float) -> None:
+        assert self._grant is not None
+        assert self._desk is not None
+        assert self._open is not None
+        grant, self._grant = self._grant, None
+        try:
+            task = self._desk.end_soon([grant], outcome, cost=self._actual, seconds=seconds)
+            if task is not None:
+                await asyncio.shield(task)
+        finally:
+            await self._open.__aexit__(None, None, None)
+
+    def __enter__(self) -> "Call":
+        return self.limit.host.from_thread(self.__aenter__)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.limit.host.from_thread(lambda: self.__aexit__(kind, error, trace))
+
+
+class Together:
+    """Several calls as one: all of them have room, or none is made."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        # In one order for everybody: two who each wait for what the other has would wait for ever.
+        self._calls = sorted(calls, key=lambda call: (call.limit.name, call.key))
+        self._given = tuple(calls)
+
+    async def __aenter__(self) -> tuple[Call, ...]:
+        entered: list[Call] = []
+        try:
+            for call in self._calls:
+                await call.__aenter__()
+                entered.append(call)
+        except BaseException:
+            for call in reversed(entered):
+                await call.give_back()
+            raise
+        return self._given
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for call in reversed(self._calls):
+            await call.__aexit__(kind, error, trace)
+
+    def __enter__(self) -> tuple[Call, ...]:
+        return self._calls[0].limit.host.from_thread(self.__aenter__)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._calls[0].limit.host.from_thread(lambda: self.__aexit__(kind, error, trace))
+
+
+def together(*calls: Call) -> Together:
+    """One block for a call that needs room in several limits: got in one order, and given back if one has none."""
+    if not calls:
+        raise ValueError("together() needs at least one call, as in together(eqc.call(), model.call(key=tenant))")
+    return Together(calls)

@@ -1,0 +1,228 @@
+"""Where the limits of one process turn to: what they ask at the same time becomes one question."""
+
+import asyncio
+import random
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rowmill.limits.answers import Answer, Grant, Refusal, Terms, must_tell
+from rowmill.limits.clock import DatabaseClock
+from rowmill.observe.events import Events
+from rowmill.store.limiting.asks import Change, Finish, Limiter, Outcome, Take, Taken
+from rowmill.store.port import Disconnected, Store
+
+MOST = 2000
+"""Calls in one question."""
+PATIENCE = 30.0
+"""Seconds for which a database that is away is asked again."""
+CLOSE_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class Question:
+    """Some calls for one key."""
+
+    key: str
+    amounts: Sequence[int]
+    hold: int
+    horizon: float
+    answered: "asyncio.Future[list[Answer]]"
+
+
+@dataclass(slots=True)
+class Counter:
+    """Questions about one limit. While one is under way, the next ones gather."""
+
+    terms: Terms
+    questions: list[Question] = field(default_factory=list)
+    asking: "asyncio.Task[None] | None" = None
+
+
+class Desk:
+    """Of one process, one loop and one open database."""
+
+    def __init__(self, store: Store, events: Events) -> None:
+        self._limiter: Limiter = store.limiter
+        self._events = events
+        self._clock = DatabaseClock()
+        self._counters: dict[str, Counter] = {}
+        self._held: dict[int, Grant] = {}
+        self._renewing: asyncio.Task[None] | None = None
+        self._ending: set[asyncio.Task[Any]] = set()
+
+    async def take(
+        self, terms: Terms, key: str, amounts: Sequence[int], *, hold: int = 0, horizon: float = 0.0
+    ) -> list[Answer]:
+        """An answer for each call, in their order. Up to `hold` of them stay, if there may be room by the horizon."""
+        answered: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
+        counter = self._counters.get(terms.rules.name)
+        if counter is None or counter.terms is not terms:
+            counter = self._counters[terms.rules.name] = Counter(terms)
+        counter.questions.append(Question(key, amounts, hold, horizon, answered))
+        if counter.asking is None or counter.asking.done():
+            counter.asking = asyncio.create_task(self._ask(counter), name=f"limit {terms.rules.name}")
+        return await answered
+
+    async def _ask(self, counter: Counter) -> None:
+        while counter.questions:
+            batch: list[Question] = []
+            calls = 0
+            while counter.questions and (not batch or calls + len(counter.questions[0].amounts) <= MOST):
+                batch.append(counter.questions.pop(0))
+                calls += len(batch[-1].amounts)
+            try:
+                await self._put(counter.terms, batch)
+            except BaseException as error:
+                for question in batch:
+                    if not question.answered.done():
+                        question.answered.set_exception(
+                            Disconnected("it was closed meanwhile")
+                            if isinstance(error, asyncio.CancelledError)
+                            else error
+                        )
+                if not isinstance(error, Exception):
+                    raise
+
+    async def _put(self, terms: Terms, batch: list[Question]) -> None:
+        """One question to the database, for all keys. Those who would stay come first, since they are the next."""
+        by_key: dict[str, list[Question]] = {}
+        for question in sorted(batch, key=lambda one: not one.hold):
+            by_key.setdefault(question.key, []).append(question)
+        asked = asyncio.get_running_loop().time()
+        takes = [self._take_of(terms, key, questions) for key, questions in by_key.items()]
+        answers = await self._surely(lambda: self._limiter.take(takes))
+        if any(taken.astray for taken in answers):
+            for ask in takes:
+                ask.spans = terms.budget.spans(answers[0].now, terms.run) if terms.budget else ()
+            answers = await self._surely(lambda: self._limiter.take(takes))
+        self._clock.note(asked, answers[0].now)
+        for ask, taken in zip(takes, answers, strict=True):
+            self._tell(terms, ask, taken, by_key[ask.key])
+
+    def _take_of(self, terms: Terms, key: str, questions: list[Question]) -> Take:
+        amounts = [amount for question in questions for amount in question.amounts]
+        ticketed = terms.rules.ticketed
+        tickets = [secrets.randbits(63) for _ in amounts] if ticketed else []
+        spans = ()
+        now = self._clock.theirs(asyncio.get_running_loop().time(), time.time())
+        hold, horizon = sum(one.hold for one in questions), max(one.horizon for one in questions)
+        return Take(
+            terms.rules, key, tickets, amounts, terms.budget.spans(now, terms.run) if terms.budget else spans, hold,
+            horizon,
+        )  # fmt: skip
+
+    def _tell(self, terms: Terms, ask: Take, taken: Taken, questions: list[Question]) -> None:
+        now = asyncio.get_running_loop().time()
+        fresh = now + terms.rules.lease
+        if terms.rate is not None:
+            fresh = min(self._clock.ours(taken.now), now) + terms.rate.fresh
+        answers: list[Answer] = []
+        for place, amount in enumerate(ask.amounts):
+            if place < taken.granted:
+                ticket = ask.tickets[place] if ask.tickets else 0
+                answers.append(Grant(terms, ask.key, taken, ticket, amount, fresh, now))
+                continue
+            assert taken.reason is not None
+            stays = place < taken.granted + taken.kept
+            wait = taken.soon if stays else taken.wait(place - taken.granted - taken.kept)
+            answers.append(Refusal(taken.reason, wait, stays, taken.soon))
+        if ask.tickets:
+            self._hold([answer for answer in answers if isinstance(answer, Grant)])
+        start = 0
+        for question in questions:
+            part = answers[start : start + len(question.amounts)]
+            start += len(question.amounts)
+            if question.answered.done():  # nobody waits for it any more
+                self.end_soon([answer for answer in part if isinstance(answer, Grant)], "unused")
+            else:
+                question.answered.set_result(part)
+
+    async def _surely(self, ask: Any) -> Any:
+        """An answer, however often the connection breaks, within reason. What a question whose answer was lost had
+        been granted is not used, and comes back by itself."""
+        loop, pause = asyncio.get_running_loop(), 0.05
+        until = loop.time() + PATIENCE
+        while True:
+            try:
+                return await ask()
+            except Disconnected:
+                if loop.time() > until:
+                    raise
+                await asyncio.sleep(pause * (0.5 + random.random()))
+                pause = min(pause * 2, 1.0)
+
+    def _hold(self, grants: Sequence[Grant]) -> None:
+        """Tickets are renewed until their calls end."""
+        self._held |= {grant.ticket: grant for grant in grants}
+        if self._held and (self._renewing is None or self._renewing.done()):
+            self._renewing = asyncio.create_task(self._renew(), name="limit renewals")
+
+    async def _renew(self) -> None:
+        while self._held:
+            leases = {grant.terms.rules.lease for grant in self._held.values()}
+            await asyncio.sleep(min(leases) / 3)
+            for lease in leases:
+                tickets = [n for n, grant in self._held.items() if grant.terms.rules.lease == lease]
+                try:
+                    good = await self._limiter.renew(tickets, lease) if tickets else set()
+                except Disconnected:
+                    continue
+                for number in tickets:
+                    if number not in good and number in self._held:
+                        self._held[number].lost = True
+
+    def end_soon(
+        self, grants: Sequence[Grant], outcome: Outcome, *, cost: int | None = None, seconds: float = 0.0
+    ) -> "asyncio.Task[None] | None":
+        """Calls have ended: give back what they held, and tell how the provider is. None where nobody needs to know."""
+        told = [grant for grant in grants if must_tell(grant, outcome)]
+        if not told:
+            return None
+        task = asyncio.create_task(self._end(told, outcome, cost, seconds), name="limit end")
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        return task
+
+    async def _end(self, grants: Sequence[Grant], outcome: Outcome, cost: int | None, seconds: float) -> None:
+        groups: dict[tuple[str, str, int], list[Grant]] = {}
+        for grant in grants:
+            groups.setdefault((grant.terms.rules.name, grant.key, grant.taken.bucket), []).append(grant)
+        for (_, key, bucket), group in groups.items():
+            terms, now = group[0].terms, asyncio.get_running_loop().time()
+            paid = 0 if outcome == "unused" else cost
+            ended = Finish(
+                terms.rules, key, outcome,
+                [grant.ticket for grant in group if grant.ticket],
+                [grant.amount if paid is None else paid for grant in group if grant.ticket],
+                [grant.amount for grant in group if grant.ticket],
+                [grant.taken.span for grant in group if grant.ticket],
+                seconds, now - group[0].began if terms.rules.slots and outcome != "unused" else 0.0,
+                bucket, len(group) if outcome == "unused" and terms.rules.calls else 0,
+                any(grant.taken.probe for grant in group),
+            )  # fmt: skip
+            try:
+                change: Change | None = await self._surely(lambda ended=ended: self._limiter.finish(ended))
+            except Disconnected:
+                continue  # what they held comes back by its lease
+            finally:
+                for grant in group:
+                    self._held.pop(grant.ticket, None)
+            if change is not None:
+                self._events.limit(change, terms.rules.name, seconds)
+
+    async def close(self) -> None:
+        """Let calls that have ended be told, and leave."""
+        if self._ending:
+            await asyncio.wait(set(self._ending), timeout=CLOSE_SECONDS)
+        tasks: list[asyncio.Task[Any]] = [*self._ending]
+        tasks += [task for task in (self._renewing, *(c.asking for c in self._counters.values())) if task is not None]
+        await quiet(tasks)
+
+
+async def quiet(tasks: "Sequence[asyncio.Task[Any]]") -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

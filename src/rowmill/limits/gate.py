@@ -1,0 +1,147 @@
+"""The limits of a handler, before its rows: room for many of them is had in one question."""
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rowmill.limits.answers import Grant, Refusal, outcome_of
+from rowmill.limits.desk import Desk
+from rowmill.limits.limit import Declared, Limit
+from rowmill.model.errors import Limited
+from rowmill.model.gate import HORIZON, Held, Shut
+from rowmill.model.lease import Lease
+from rowmill.model.limits import PASSING
+
+LONGEST_SHUT = 2.0
+"""Seconds after which we look again whether a limit has room after all: somebody may have switched it on."""
+
+
+@dataclass(slots=True)
+class Leave:
+    """What one row has so far."""
+
+    grants: list[Grant] = field(default_factory=list)
+    fresh_until: float = math.inf
+
+
+class LimitGate:
+    """Of one stage, in one process."""
+
+    def __init__(self, declared: Sequence[Declared | Limit], desk: Callable[[], Desk]) -> None:
+        given = [one.by() if isinstance(one, Limit) else one for one in declared]
+        # In one order for everybody, so that two who need the same ones do not take them from each other for ever.
+        self.declared = sorted(given, key=lambda one: one.limit.name)
+        self._desk = desk
+        self._leaves: dict[Lease[Any], Leave] = {}
+        self._shut: dict[str, tuple[float, bool]] = {}
+        """Limits without keys that had no room: until when on the loop's clock, and whether it is only slow."""
+        rates = [one.limit.rate for one in self.declared]
+        ticketed = any(one.limit.terms.rules.ticketed for one in self.declared)
+        # A slot or a part of a budget that lies ready keeps others from it: only for rows that begin at once.
+        self.ahead = 0.0 if ticketed else min((rate.fresh for rate in rates if rate is not None), default=HORIZON) / 2
+        self._plain = [one for one in self.declared if one.key is None and (one.limit.rate or one.limit.concurrent)]
+        self._full = False
+
+    @property
+    def most(self) -> int | None:
+        """Never more than a limit lets through at all; while it binds, not more than it lets through soon."""
+        return min((near(one.limit) if self._full else all_at_once(one.limit) for one in self._plain), default=None)
+
+    def shut(self) -> Shut | None:
+        now = asyncio.get_running_loop().time()
+        for name, (until, passing) in list(self._shut.items()):
+            if until > now:
+                return Shut(min(until - now, LONGEST_SHUT), passing)
+            del self._shut[name]
+        return None
+
+    async def admit(self, leases: Sequence[Lease[Any]]) -> list[Held]:
+        held: list[Held] = []
+        rest = list(leases)
+        for lease in leases:
+            self.forgo(lease)
+        full = False
+        for one in self.declared:
+            if not rest:
+                break
+            refused = await self._ask(one, rest)
+            full = full or (bool(refused) and one.key is None)
+            if refused:
+                for each in refused:
+                    self.forgo(each.lease)
+                held += refused
+                gone = {each.lease for each in refused}
+                rest = [lease for lease in rest if lease not in gone]
+        self._full = full or (self._full and not rest)
+        return held
+
+    async def _ask(self, one: Declared, leases: list[Lease[Any]]) -> list[Held]:
+        """Those that have no room in one of the limits."""
+        held: list[Held] = []
+        asked: dict[str, list[tuple[Lease[Any], int]]] = {}
+        plain = one.key is None and not callable(one.cost)
+        amount = one.amount_of(None) if plain else 0
+        for lease in leases:
+            try:
+                key, cost = ("", amount) if plain else (one.key_of(lease.row), one.amount_of(lease.row))
+                one.limit.check(cost)
+            except Exception as error:  # of the user, or more than the whole budget
+                held.append(Held(lease, 0.0, "", "", raised=error))
+                continue
+            asked.setdefault(key, []).append((lease, cost))
+        hold = near(one.limit)
+        desk = self._desk()
+        answers = await asyncio.gather(
+            *(
+                desk.take(one.limit.terms, key, [cost for _, cost in rows], hold=min(hold, len(rows)), horizon=HORIZON)
+                for key, rows in asked.items()
+            )
+        )
+        for (key, rows), found in zip(asked.items(), answers, strict=True):
+            for (lease, _), answer in zip(rows, found, strict=True):
+                if isinstance(answer, Refusal):
+                    held.append(self._held(lease, one, key, answer))
+                else:
+                    leave = self._leaves.setdefault(lease, Leave())
+                    leave.grants.append(answer)
+                    leave.fresh_until = min(leave.fresh_until, answer.fresh_until)
+        return held
+
+    def _held(self, lease: Lease[Any], one: Declared, key: str, refusal: Refusal) -> Held:
+        stays = refusal.stays and refusal.wait <= HORIZON
+        if one.key is None and not stays:
+            until = asyncio.get_running_loop().time() + refusal.soon
+            self._shut[one.limit.name] = (until, refusal.reason in PASSING)
+        told = Limited(one.limit.name, key, refusal.reason, refusal.wait)
+        return Held(lease, refusal.wait, told.code, str(told), stays)
+
+    def ready(self, lease: Lease[Any]) -> bool:
+        leave = self._leaves.get(lease)
+        return leave is not None and asyncio.get_running_loop().time() <= leave.fresh_until
+
+    def leave(self, lease: Lease[Any], raised: BaseException | None) -> None:
+        leave = self._leaves.pop(lease, None)
+        if leave is None:
+            return
+        outcome, seconds = outcome_of(raised)
+        self._desk().end_soon(leave.grants, outcome, seconds=seconds)
+
+    def forgo(self, lease: Lease[Any]) -> None:
+        leave = self._leaves.pop(lease, None)
+        if leave is not None:
+            self._desk().end_soon(leave.grants, "unused")
+
+
+def near(limit: Limit) -> int:
+    """How many calls may find room within the horizon, where there is none now."""
+    if limit.rate is not None:
+        return math.ceil(limit.rate.calls * HORIZON / limit.rate.reach) + 1
+    return limit.concurrent or 1
+
+
+def all_at_once(limit: Limit) -> int:
+    """How many calls may be under way before their number alone is a reason to refuse one."""
+    bounds = (limit.rate.calls if limit.rate is not None else None, limit.concurrent)
+    return min(bound for bound in bounds if bound is not None)

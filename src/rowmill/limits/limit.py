@@ -1,0 +1,135 @@
+"""A limit, as an application declares it."""
+
+import os
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from sqlalchemy import Connection
+
+from rowmill.limits.answers import Terms
+from rowmill.limits.call import Call
+from rowmill.limits.desk import Desk
+from rowmill.limits.state import LimitState, state_of
+from rowmill.model.errors import PermanentError
+from rowmill.model.limits import Amount, Breaker, Budget, Rate, exact
+from rowmill.store.limiting import views
+from rowmill.store.limiting.asks import Rules
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+T = TypeVar("T")
+RUN = "ROWMILL_RUN"
+
+
+class Host(Protocol):
+    """Where limits live: a mill."""
+
+    def desk(self) -> AbstractAsyncContextManager[Desk]:
+        """The desk of the loop that runs, with its database open for the time of the block."""
+
+    def from_thread(self, work: "Callable[[], Coroutine[Any, Any, T]]") -> T:
+        """Do something on a loop, from a thread without one."""
+
+    async def run(self, work: Callable[[Connection], T], *, write: bool = True) -> T:
+        """Run a function on a connection, in a transaction of its own."""
+
+
+class Limit:
+    """Calls to one provider, limited for the whole fleet. Made by `Mill.limit`."""
+
+    def __init__(
+        self,
+        name: str,
+        host: Host,
+        *,
+        rate: Rate | None = None,
+        concurrent: int | None = None,
+        budget: Budget | None = None,
+        breaker: Breaker | None = None,
+        lease: float = 30.0,
+    ) -> None:
+        self.name, self.host = name, host
+        self.rate, self.concurrent, self.budget = rate, concurrent, budget
+        rules = Rules(
+            name,
+            calls=0 if rate is None else rate.calls,
+            reach=0.0 if rate is None else rate.reach,
+            width=0.0 if rate is None else rate.width,
+            slots=concurrent or 0,
+            budget=0 if budget is None else exact(budget.limit),
+            spent_by_crash=budget is not None and budget.crashed == "spent",
+            lease=lease,
+            breaker=breaker,
+        )
+        self.terms = Terms(rules, rate, budget, os.environ.get(RUN) or uuid.uuid4().hex)
+
+    def call(self, key: object = "", *, cost: Amount = 1, wait: float = 0.0) -> Call:
+        """Room for one call, for the time of the block; `cost` is what it may cost at the most.
+
+        If there is none within `wait` seconds, `Limited` is raised. A handler lets it pass: its row goes back until
+        its turn, and has not failed. Raise `RateLimited`, `ProviderDown` or `ProviderRefused` inside the block, and
+        the whole fleet knows how the provider is.
+        """
+        return Call(self, str(key), cost, wait)
+
+    def by(
+        self, key: str | Callable[[Any], object] | None = None, *, cost: Amount | Callable[[Any], Amount] = 1
+    ) -> "Declared":
+        """This limit for `@queue.handler(limits=[…])`, per value of a column or by a function of the row."""
+        return Declared(self, key, cost)
+
+    def check(self, amount: int) -> None:
+        """What costs more than the whole budget would wait for ever."""
+        rules = self.terms.rules
+        if rules.budget and amount > rules.budget:
+            raise PermanentError(f"one call costs more than the whole budget of {self.name}", code="over_budget")
+
+    def begin_run(self, run: str) -> None:
+        """From now on this process works for the run of that name: a budget per run begins anew. Processes that name
+        the same run share it; ROWMILL_RUN in their environment does the same."""
+        self.terms = Terms(self.terms.rules, self.rate, self.budget, run)
+
+    async def state(self, key: object = "") -> LimitState:
+        """How it stands. A handler may look, and ask somebody else instead."""
+        view = await self.host.run(lambda connection: views.view(connection, self.name, str(key)), write=False)
+        return state_of(self, view)
+
+    def state_now(self, key: object = "") -> LimitState:
+        """`state`, for a thread."""
+        return self.host.from_thread(lambda: self.state(key))
+
+    async def park(self, seconds: float, key: object = "") -> None:
+        """No calls for so long, in the whole fleet. Without a key: for every key."""
+        await self.host.run(lambda connection: views.park(connection, self.name, str(key), seconds))
+
+    async def off(self, key: object = "") -> None:
+        """No calls until `on`, in the whole fleet. Without a key: for every key."""
+        await self.host.run(lambda connection: views.switch_off(connection, self.name, str(key)))
+
+    async def on(self, key: object = "") -> None:
+        """Calls again: neither off nor parked, and the breaker closed. Without a key: for every key."""
+        await self.host.run(lambda connection: views.switch_on(connection, self.name, str(key)))
+
+    def __repr__(self) -> str:
+        return f"<Limit {self.name}>"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A limit of a handler: for each of its rows, under which key, at what cost."""
+
+    limit: Limit
+    key: str | Callable[[Any], object] | None = None
+    cost: Amount | Callable[[Any], Amount] = 1
+
+    def key_of(self, row: Any) -> str:
+        if self.key is None:
+            return ""
+        return str(getattr(row, self.key) if isinstance(self.key, str) else self.key(row))
+
+    def amount_of(self, row: Any) -> int:
+        return exact(self.cost(row) if callable(self.cost) else self.cost)

@@ -1,0 +1,165 @@
+"""The limits of a mill, and their desk."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Protocol, TypeVar
+
+from sqlalchemy import Connection
+from sqlalchemy.engine import URL
+
+from rowmill.limits.desk import Desk
+from rowmill.limits.gate import LimitGate
+from rowmill.limits.limit import Declared, Limit
+from rowmill.model.errors import BadRequest, DeclarationError, RowmillError
+from rowmill.model.limits import Breaker, Budget, Rate
+from rowmill.observe.events import Events
+from rowmill.store.open import open_store
+from rowmill.store.port import Store
+
+T = TypeVar("T")
+
+
+class Mill(Protocol):
+    """What limits need of a mill."""
+
+    url: URL
+    events: Events
+
+    def opened(self) -> AbstractAsyncContextManager[Store]: ...
+
+    async def run(self, work: Callable[[Connection], T], *, write: bool = True) -> T: ...
+
+
+class Limits:
+    """By name. One desk for the loop in which the mill is open, one more for threads of code without a loop."""
+
+    def __init__(self, mill: Mill) -> None:
+        self._mill = mill
+        self._known: dict[str, Limit] = {}
+        self._desk: Desk | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._background: Background | None = None
+        self._lock = threading.Lock()
+
+    def declare(
+        self,
+        name: str,
+        rate: Rate | None,
+        concurrent: int | None,
+        budget: Budget | None,
+        breaker: Breaker | None,
+        lease: float,
+    ) -> Limit:
+        problems = []
+        if not name:
+            problems.append("a limit needs a name")
+        if name in self._known:
+            problems.append("this mill has a limit of that name already")
+        if concurrent is not None and concurrent < 1:
+            problems.append(f"concurrent must be 1 or more, not {concurrent}")
+        if not 1.0 <= lease <= 86400.0:
+            problems.append(f"the lease of a call is between a second and a day, not {lease}")
+        if problems:
+            raise DeclarationError(name, problems, kind="limit")
+        limit = Limit(
+            name, self, rate=rate, concurrent=concurrent, budget=budget, breaker=breaker, lease=lease
+        )  # fmt: skip
+        self._known[name] = limit
+        return limit
+
+    def __iter__(self) -> "Any":
+        return iter(self._known.values())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
+    def __getitem__(self, name: str) -> Limit:
+        try:
+            return self._known[name]
+        except KeyError:
+            known = ", ".join(self._known) or "none"
+            raise BadRequest(f"this mill has no limit {name}. It has: {known}") from None
+
+    def gate(self, limits: Sequence[Declared | Limit]) -> LimitGate | None:
+        """What stands before a handler with these limits."""
+        return LimitGate(limits, self._own_desk) if limits else None
+
+    def _own_desk(self) -> Desk:
+        if self._desk is None:
+            raise RowmillError("the mill of this limit is not open")
+        return self._desk
+
+    def opened(self, store: Store) -> None:
+        """The mill is open, in the loop that runs."""
+        self._desk, self._loop = Desk(store, self._mill.events), asyncio.get_running_loop()
+
+    async def closed(self) -> None:
+        """The mill is about to be closed."""
+        desk, self._desk, self._loop = self._desk, None, None
+        if desk is not None:
+            await desk.close()
+
+    @asynccontextmanager
+    async def desk(self) -> AsyncIterator[Desk]:
+        if self._background is not None and self._background.runs_here:
+            yield self._background.desk
+            return
+        async with self._mill.opened():
+            yield self._own_desk()
+
+    async def run(self, work: Callable[[Connection], T], *, write: bool = True) -> T:
+        if self._background is not None and self._background.runs_here:
+            return await self._background.store.run(work, write=write)
+        return await self._mill.run(work, write=write)
+
+    def from_thread(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """On the loop of the worker, for its handlers in threads; otherwise on one of our own."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise RowmillError("this code runs on an event loop: write `async with` (or await), not `with`")
+        loop = self._loop
+        if loop is None or not loop.is_running():
+            with self._lock:
+                if self._background is not None and self._background.url != self._mill.url:
+                    self._background.stop()
+                    self._background = None
+                if self._background is None:
+                    self._background = Background(self._mill.url, self._mill.events)
+            loop = self._background.loop
+        return asyncio.run_coroutine_threadsafe(work(), loop).result()
+
+
+class Background:
+    """A loop in a thread of its own, with a database of its own, for code that has no loop."""
+
+    def __init__(self, url: URL, events: Events) -> None:
+        self.url = url
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="rowmill-limits", daemon=True)
+        self._thread.start()
+        self.store = open_store(url)
+        self.store.may_create = False
+        self.desk = asyncio.run_coroutine_threadsafe(self._open(events), self.loop).result()
+
+    async def _open(self, events: Events) -> Desk:
+        await self.store.open()
+        return Desk(self.store, events)
+
+    @property
+    def runs_here(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def stop(self) -> None:
+        async def close() -> None:
+            await self.desk.close()
+            await self.store.close()
+
+        asyncio.run_coroutine_threadsafe(close(), self.loop).result()
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()

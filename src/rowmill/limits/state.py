@@ -1,0 +1,82 @@
+"""How a limit stands, for handlers and for people."""
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+
+from rowmill.model.limits import Amount, exact, shown
+from rowmill.store.limiting.asks import LimitView
+from rowmill.store.limiting.meter import Meter
+
+if TYPE_CHECKING:
+    from rowmill.limits.limit import Limit
+
+
+@dataclass(frozen=True, slots=True)
+class LimitState:
+    """Of one key. Where there is no such rule, its limit is None."""
+
+    limit: str
+    key: str
+    calls: int
+    calls_limit: int | None
+    per_seconds: float | None
+    slots: int
+    slots_limit: int | None
+    spent: Amount
+    reserved: Amount
+    budget: Amount | None
+    span: str | None
+    line_until: datetime | None
+    """The turn of the last one that waits for room."""
+    parked_until: datetime | None
+    breaker: Literal["closed", "open"]
+    open_until: datetime | None
+    """When the next call is let through to a provider that is down."""
+    off: bool
+
+    @property
+    def available(self) -> bool:
+        """Would a call that costs 1 have room now?"""
+        if self.off or self.parked_until is not None or self.breaker == "open":
+            return False
+        pairs = ((self.calls, self.calls_limit), (self.slots, self.slots_limit))
+        room = all(limit is None or used < limit for used, limit in pairs)
+        return room and (
+            self.budget is None or exact(self.spent) + exact(self.reserved) + exact(1) <= exact(self.budget)
+        )
+
+
+def state_of(limit: "Limit | None", view: LimitView) -> LimitState:
+    """A view of a limit that this application declares, or of one that it does not know."""
+    rate, budget = (None, None) if limit is None else (limit.rate, limit.budget)
+    calls = 0
+    if rate is not None and view.counts:
+        meter = Meter(view.width, view.head, view.counts).turned(view.now, rate.reach, rate.width)
+        calls = sum(meter.counted(view.now, rate.per))
+    span = None
+    if limit is not None and budget is not None:
+        span = budget.span(view.now, limit.terms.run).name
+    return LimitState(
+        limit=view.name,
+        key=view.key,
+        calls=calls,
+        calls_limit=None if rate is None else rate.calls,
+        per_seconds=None if rate is None else rate.per,
+        slots=view.slots,
+        slots_limit=None if limit is None else limit.concurrent,
+        spent=shown(view.spent.get(span or "", 0)),
+        reserved=shown(view.reserved.get(span or "", 0)),
+        budget=None if budget is None else budget.limit,
+        span=span,
+        line_until=moment(view.turn, view.now),
+        parked_until=moment(view.parked_until, view.now),
+        breaker="open" if view.open_until else "closed",
+        open_until=moment(view.open_until, -math.inf),
+        off=view.off,
+    )
+
+
+def moment(seconds: float, after: float) -> datetime | None:
+    return datetime.fromtimestamp(seconds, UTC) if seconds and seconds > after else None

@@ -1,0 +1,61 @@
+"""What may stand before a handler: a row needs leave before it runs. The worker knows only this of limits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rowmill.model.lease import Lease
+
+HORIZON = 0.1
+"""Seconds for which a row that has no leave may stay in hand, to ask again."""
+
+
+@dataclass(slots=True)
+class Held:
+    """A row that has no leave now."""
+
+    lease: Lease[Any]
+    wait: float
+    """Seconds until it may ask again."""
+    code: str
+    message: str
+    stays: bool = False
+    """It asks again so soon that it need not go back to its table."""
+    raised: Exception | None = None
+    """Code of the user's that had a say in it failed, as a handler may."""
+
+
+@dataclass(slots=True)
+class Shut:
+    """No row at all would get leave for a while: it makes no sense to claim any."""
+
+    seconds: float
+    passing: bool
+    """It is only slow. Otherwise whoever waits for the queue to be empty need not wait for this."""
+
+
+class Gate(Protocol):
+    """Leave for rows of one stage. For one process."""
+
+    @property
+    def ahead(self) -> float:
+        """Seconds before a row runs in which its leave may be had; 0: only for rows that start at once."""
+
+    @property
+    def most(self) -> int | None:
+        """So many rows at the most may find leave within the horizon, as far as is known; None: any number."""
+
+    def shut(self) -> Shut | None:
+        """Is it?"""
+
+    async def admit(self, leases: Sequence[Lease[Any]]) -> list[Held]:
+        """Get leave for rows; answers those that have none."""
+
+    def ready(self, lease: Lease[Any]) -> bool:
+        """Has it leave, and is that fresh? Leave that is not is given back."""
+
+    def leave(self, lease: Lease[Any], raised: BaseException | None) -> None:
+        """It ran, and this is what its handler raised."""
+
+    def forgo(self, lease: Lease[Any]) -> None:
+        """It does not run after all."""

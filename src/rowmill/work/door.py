@@ -1,0 +1,109 @@
+"""Rows that need leave before they run wait here, and get it many at a time, ahead of the slots."""
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from rowmill.model.gate import Gate, Held
+from rowmill.model.lease import Lease
+from rowmill.store.port import Disconnected
+from rowmill.work.hand import Hand
+from rowmill.work.pace import Pace
+from rowmill.work.turns import Turns
+
+AWAY = 0.5
+"""Seconds over which rows go back when nobody can say whether they have leave."""
+
+
+class Door:
+    """Between the claimer of a stage and its slots."""
+
+    def __init__(
+        self, gate: Gate, pace: Pace, hand: Hand, turns: Turns,
+        waiting: deque[Lease[Any]], fed: asyncio.Event, running: Callable[[], int],
+    ) -> None:  # fmt: skip
+        self.gate = gate
+        self._pace, self._hand, self._turns = pace, hand, turns
+        self._waiting, self._fed, self._running = waiting, fed, running
+        self.pending: deque[Lease[Any]] = deque()
+        self._low = 0 if gate.ahead else pace.width
+        self.asking = 0
+        """Rows for which leave is being asked just now."""
+        self.moved = asyncio.Event()
+        """Rows have come, or a slot is free, or it is time to stop."""
+
+    def __len__(self) -> int:
+        return len(self.pending) + self.asking
+
+    def put(self, leases: list[Lease[Any]]) -> None:
+        self.pending.extend(leases)
+        self.moved.set()
+
+    def taken(self, left: int) -> None:
+        """A slot took a row with leave, and so many are left."""
+        if left <= self._low:
+            self.moved.set()
+
+    async def run(self) -> None:
+        while not self._turns.stopping:
+            chunk = self._next()
+            if not chunk:
+                self.moved.clear()
+                await self.moved.wait()
+                continue
+            pause = await self._admit(chunk)
+            if pause:
+                await asyncio.sleep(pause)
+
+    def _next(self) -> list[Lease[Any]]:
+        """As many as will begin while their leave is fresh; none while there are enough."""
+        ready = len(self._waiting)
+        free = self._pace.width - self._running() - ready
+        if self.gate.ahead:
+            soon = self._pace.within(self.gate.ahead)
+            self._low = max(soon // 2, self._pace.width)
+            free = max(free, soon - ready if ready <= soon // 2 else 0)
+        return [self.pending.popleft() for _ in range(min(free, len(self.pending)))]
+
+    async def _admit(self, chunk: list[Lease[Any]]) -> float:
+        """Feed the slots with those that have leave; answers after how long the rest that stays may ask again."""
+        self.asking = len(chunk)
+        try:
+            held = {one.lease: one for one in await self.gate.admit(chunk)}
+        except Disconnected:
+            for lease in chunk:
+                self._turns.give_back(lease, random.random() * AWAY)
+            return 0.0
+        except BaseException:
+            for lease in chunk:
+                self._turns.give_back(lease)
+            raise
+        finally:
+            self.asking = 0
+        stay = [lease for lease in chunk if lease in held and not self._sent_back(held[lease])]
+        for lease in chunk:
+            if lease not in held and self._is_wanted(lease):
+                self._waiting.append(lease)
+        self.pending.extendleft(reversed(stay))
+        if self._waiting:
+            self._fed.set()
+        return min((held[lease].wait for lease in stay), default=0.0)
+
+    def _sent_back(self, one: Held) -> bool:
+        """Rows that are near their turn stay in hand; the others go back until then."""
+        if one.stays and not self._turns.stopping and not self._hand.closed and not one.lease.lost:
+            return False
+        self._turns.hold_back(one)
+        return True
+
+    def _is_wanted(self, lease: Lease[Any]) -> bool:
+        """It has leave; is it still ours to run?"""
+        if lease.lost:
+            self._turns.lose(lease)
+        elif self._turns.stopping or self._hand.closed:
+            self._turns.give_back(lease)
+        else:
+            return True
+        return False

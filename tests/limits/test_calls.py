@@ -1,0 +1,167 @@
+"""Calls within limits, in plain code: they wait as long as they are told, or raise."""
+
+import asyncio
+from decimal import Decimal
+
+import pytest
+
+import rowmill as rm
+from tests.work.shop import shop_on
+
+
+async def test_a_call_without_room_is_refused_with_the_time_to_wait(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+        eqc = shop.mill.limit("eqc", rate=rm.Rate(1, per=60.0))
+        async with eqc.call():
+            pass
+        with pytest.raises(rm.Limited) as refused:
+            async with eqc.call():
+                raise AssertionError("it must not get here")
+
+    assert (refused.value.limit, refused.value.reason, refused.value.code) == ("eqc", "rate", "limit_rate")
+    assert 55 < refused.value.retry_after < 70
+
+
+async def test_a_call_may_wait_for_room(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+        eqc = shop.mill.limit("eqc", rate=rm.Rate(2, per=0.1))
+        made = 0
+        for _ in range(6):
+            async with eqc.call(wait=10.0):
+                made += 1
+    assert made == 6
+
+
+async def test_calls_at_the_same_time_are_one_question(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+        eqc = shop.mill.limit("eqc", rate=rm.Rate(500, per=60.0))
+        asked = []
+        take = shop.mill.store.limiter.take
+
+        async def counted(asks):  # type: ignore[no-untyped-def]
+            asked.append(sum(len(ask.amounts) for ask in asks))
+            return await take(asks)
+
+        shop.mill.limits._own_desk()._limiter.take = counted  # type: ignore[method-assign]
+
+        async def one(key: int) -> None:
+            async with eqc.call(key % 3):
+                pass
+
+        await asyncio.gather(*(one(key) for key in range(200)))
+    assert sum(asked) == 200
+    assert len(asked) <= 3
+
+
+async def test_a_budget_takes_the_true_cost_and_gives_back_the_rest(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+        model = shop.mill.limit("model", budget=rm.Budget(Decimal("1.00"), per="day"))
+        async with model.call(cost=Decimal("0.75")) as call:
+            inside = await model.state()
+            call.cost(Decimal("0.100001"))
+        after = await model.state()
+        with pytest.raises(rm.Limited) as refused:
+            async with model.call(cost=Decimal("0.9")):
+                pass
+        with pytest.raises(rm.PermanentError, match="more than the whole budget"):
+            async with model.call(cost=2):
+                pass
+
+    assert (inside.spent, inside.reserved) == (0, Decimal("0.75"))
+    assert (after.spent, after.reserved) == (Decimal("0.100001"), 0)
+    assert refused.value.reason == "budget"
+
+
+async def test_a_budget_per_run_begins_anew_with_each_run(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+        eqc = shop.mill.limit("eqc", budget=rm.Budget(2, per="run"))
+        made = []
+        for run in ("monday", "tuesday", "monday"):
+            eqc.begin_run(run)
+            for _ in range(3):
+                try:
+                    async with eqc.call():
+                        made.append(run)
+                except rm.Limited:
+                    pass
+    assert made == ["monday", "monday", "tuesday", "tuesday"]
+
+
+async def test_several_limits_as_one_call(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+        a = shop.mill.limit("a", rate=rm.Rate(5, per=60.0), concurrent=2)
+        b = shop.mill.limit("b", rate=rm.Rate(1, per=60.0))
+        async with rm.together(b.call(), a.call(cost=1)) as (second, first):
+            assert (second.limit, first.limit) == (b, a)
+        with pytest.raises(rm.Limited, match="b"):
+            async with rm.together(b.call(), a.call()):
+                pass
+        assert ((await a.state()).calls, (await a.state()).slots) == (1, 0), "given back"
+
+
+def test_plain_code_without_a_loop(database_url: str) -> None:
+    async def migrate() -> None:
+        await rm.Mill(database_url).migrate()
+
+    asyncio.run(migrate())
+    eqc = rm.Mill(database_url).limit("eqc", rate=rm.Rate(2, per=60.0), concurrent=1)
+    with eqc.call(), pytest.raises(rm.Limited) as busy, eqc.call():
+        pass
+    assert (busy.value.reason, eqc.state_now().slots) == ("slots", 0)
+    with eqc.call():
+        assert eqc.state_now().calls == 2
+    with pytest.raises(rm.Limited), rm.together(eqc.call()):
+        pass
+
+
+async def test_a_loop_is_not_blocked_by_mistake(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+        eqc = shop.mill.limit("eqc", concurrent=1)
+        with pytest.raises(rm.RowmillError, match="async with"), eqc.call():
+            pass
+
+
+async def test_a_ticket_is_renewed_for_as_long_as_its_call_takes(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+        eqc = shop.mill.limit("eqc", concurrent=1, lease=1.0)
+        async with eqc.call() as call:
+            await asyncio.sleep(1.6)
+            with pytest.raises(rm.Limited):
+                async with eqc.call():
+                    pass
+            assert not call.lost
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: rm.Rate(0, per=1.0),
+        lambda: rm.Rate(5, per=0.0),
+        lambda: rm.Rate(5, per=1.0, margin=-1.0),
+        lambda: rm.Budget(0),
+        lambda: rm.Budget(5, per="week"),  # type: ignore[arg-type]
+        lambda: rm.Budget(5, zone="Mars/Olympus"),
+        lambda: rm.Budget(5, crashed="gone"),  # type: ignore[arg-type]
+        lambda: rm.Budget(0.5),  # type: ignore[arg-type]
+        lambda: rm.Budget(Decimal("0.0000001")),
+        lambda: rm.Breaker(failures=0),
+        lambda: rm.Mill("sqlite:///never-opened.db").limit("eqc", concurrent=0),
+        lambda: rm.Mill("sqlite:///never-opened.db").limit("eqc", lease=0.0),
+    ],
+)
+def test_what_makes_no_sense_is_refused_when_it_is_declared(wrong) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises((ValueError, TypeError, rm.DeclarationError)):
+        wrong()
+
+
+def test_a_limit_is_declared_once_and_used_where_it_is_declared() -> None:
+    mill, other = rm.Mill("sqlite:///never-opened.db"), rm.Mill("sqlite:///never-opened.db")
+    eqc = mill.limit("eqc", concurrent=1)
+    with pytest.raises(rm.DeclarationError, match="already"):
+        mill.limit("eqc", concurrent=2)
+    from tests.work.shop import job_table
+
+    with pytest.raises(rm.DeclarationError, match="another mill"):
+        other.queue(job_table()).handler(limits=[eqc])(lambda job: None)
+    with pytest.raises(rm.DeclarationError, match="twice"):
+        mill.queue(job_table()).handler(limits=[eqc, eqc.by("title")])(lambda job: None)
