@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 LOCK := requirements/dev.txt
 ARGS ?=
 
-.PHONY: help venv demo test lint types check format docs bench bench-all bench-claim bench-drain bench-lock bench-outbox bench-reconcile faults faults-broken faults-long lock clean
+.PHONY: help venv demo test lint types check format docs bench bench-all bench-claim bench-drain bench-limits bench-lock bench-outbox bench-reconcile faults faults-broken faults-long lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ bench-claim: venv ## measure claims and depth on 10 thousand and on 10 million r
 
 bench-drain: venv ## measure a drain by one process beside the peers and beside the limit
 	$(BIN)/python -m bench --only drain $(ARGS)
+
+bench-limits: venv ## measure what limits let through, through crashes, and what they cost (5 minutes)
+	$(BIN)/python -m bench.limits $(ARGS)
 
 bench-outbox: venv ## kill workers of an outbox of 100,000 events, and judge their order (ARGS="--policy skip")
 	$(BIN)/python -m bench.outbox $(ARGS)

@@ -130,8 +130,30 @@ class Sync(Plain):
             ticks.tick()
 
 
+class Limited(Plain):
+    """A limit on calls, too high to bind."""
+
+    def handle(self, ticks: Ticks) -> None:
+        limit = self.mill.limit("provider", rate=rm.Rate(10_000_000, per=1.0))
+
+        @self.queue.handler(concurrency=CONCURRENCY, limits=[self.declared(limit)])
+        async def noop(lease: Lease) -> None:
+            ticks.tick()
+
+    def declared(self, limit: rm.Limit) -> Any:
+        return limit
+
+
+class Keyed(Limited):
+    """The same, per one of fifty keys."""
+
+    def declared(self, limit: rm.Limit) -> Any:
+        return limit.by(lambda row: row.id % 50)
+
+
 SHAPES: dict[str, type[Plain]] = {
-    kind.__name__.lower(): kind for kind in (Plain, Latency, Wide, Retries, Priorities, Ordered, Stages, Batches, Sync)
+    kind.__name__.lower(): kind
+    for kind in (Plain, Latency, Wide, Retries, Priorities, Ordered, Stages, Batches, Sync, Limited, Keyed)
 }
 
 

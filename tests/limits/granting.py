@@ -15,9 +15,19 @@ numbers = itertools.count(1)
 
 
 def rules(
-    name: str = "eqc", rate: Rate | None = None, slots: int = 0, budget: Budget | None = None, **more: Any
+    name: str = "eqc",
+    rate: Rate | None = None,
+    slots: int = 0,
+    budget: Budget | None = None,
+    *,
+    late: bool = False,
+    **more: Any,
 ) -> Rules:
-    counted = {} if rate is None else {"calls": rate.calls, "reach": rate.reach, "width": rate.width}
+    counted = (
+        {}
+        if rate is None
+        else {"calls": rate.calls, "reach": rate.reach, "width": rate.width, "late": rate.late if late else 0.0}
+    )
     spent = {} if budget is None else {"budget": int(budget.limit) * MICRO, "spent_by_crash": budget.crashed == "spent"}
     return Rules(name, slots=slots, **{"breaker": Breaker(), **counted, **spent, **more})
 
@@ -35,7 +45,7 @@ class Asker:
         tickets = [next(numbers) for _ in range(calls)]
         amounts = [cost * MICRO for cost in costs] or [MICRO] * calls
         spans = [] if self.budget is None else self.budget.spans(at, run)
-        [taken] = await self.limiter.take([Take(self.rules, key, tickets, amounts, spans, at=at, **more)])
+        [taken] = await self.limiter.take([Take(self.rules, key, calls, tickets, amounts, spans, at=at, **more)])
         return taken, tickets[: taken.granted]
 
     async def finish(

@@ -39,7 +39,7 @@ async def test_calls_at_the_same_time_are_one_question(database_url: str) -> Non
         take = shop.mill.store.limiter.take
 
         async def counted(asks):  # type: ignore[no-untyped-def]
-            asked.append(sum(len(ask.amounts) for ask in asks))
+            asked.append(sum(ask.calls for ask in asks))
             return await take(asks)
 
         shop.mill.limits._own_desk()._limiter.take = counted  # type: ignore[method-assign]

@@ -1,10 +1,12 @@
 """What limits are answered for one call, and what the end of a call says of its provider."""
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rowmill.model.errors import Limited, PermanentError, ProviderDown, ProviderRefused, RateLimited
 from rowmill.model.limits import Budget, Rate, Reason
-from rowmill.store.limiting.asks import Outcome, Rules, Taken
+from rowmill.store.limiting.asks import Finish, Outcome, Rules, Taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class Terms:
 
 @dataclass(slots=True)
 class Grant:
-    """Room for one call."""
+    """Room for one call; where calls hold nothing, for each of several."""
 
     terms: Terms
     key: str
@@ -27,8 +29,11 @@ class Grant:
     ticket: int
     amount: int
     fresh_until: float
-    """On the loop's clock: a call that has not gone out by then must not any more."""
+    """On the system's monotonic clock: a call that has not gone out by then must not any more. The loop's clock may
+    stand still while a handler keeps the loop busy."""
     began: float
+    plain: bool
+    """It holds nothing, and its provider is well: if all goes well, its end need not be told."""
     lost: bool = False
     """It ran out while the call was under way: this process was away for too long."""
 
@@ -46,13 +51,24 @@ class Refusal:
 Answer = Grant | Refusal
 
 
+@dataclass(slots=True)
+class End:
+    """Calls that have ended in the same way."""
+
+    grants: Sequence[Grant]
+    outcome: Outcome
+    cost: int | None
+    """Of each; None: as much as was said before."""
+    seconds: float
+    ended: "asyncio.Future[None]"
+    """It was told."""
+
+
 def must_tell(grant: Grant, outcome: Outcome) -> bool:
     """A call that held nothing, to a provider that is well, ends without a word."""
-    if grant.ticket or grant.taken.probe or outcome in ("down", "limited", "refused"):
+    if not grant.plain or outcome in ("down", "limited", "refused"):
         return True
-    if outcome == "unused":
-        return grant.terms.rules.calls > 0
-    return outcome == "ok" and grant.taken.failures > 0
+    return outcome == "unused" and grant.terms.rules.calls > 0
 
 
 def outcome_of(error: BaseException | None) -> tuple[Outcome, float]:
@@ -70,3 +86,33 @@ def outcome_of(error: BaseException | None) -> tuple[Outcome, float]:
             return "unused", 0.0
         case _:
             return "unknown", 0.0
+
+
+def together(ends: Sequence[End], now: float) -> list[tuple[Finish, list[Grant]]]:
+    """What has to be told of these, in few pieces. Failures of a provider are counted one by one."""
+    groups: dict[tuple[object, ...], list[tuple[Grant, End]]] = {}
+    for end in ends:
+        for grant in end.grants:
+            alone = id(grant) if end.outcome == "down" else 0
+            kind = (grant.terms.rules.name, grant.key, end.outcome, grant.taken.bucket, end.seconds, grant.taken.probe)
+            groups.setdefault((*kind, alone), []).append((grant, end))
+    return [(_finish(group, now), [grant for grant, _ in group]) for group in groups.values()]
+
+
+def _finish(group: list[tuple[Grant, End]], now: float) -> Finish:
+    (first, end), rules = group[0], group[0][0].terms.rules
+    unused = end.outcome == "unused"
+    costs = [0 if unused else grant.amount if one.cost is None else one.cost for grant, one in group]
+    ticketed = bool(first.ticket)
+    return Finish(
+        rules, first.key, end.outcome,
+        [grant.ticket for grant, _ in group] if ticketed else (),
+        costs if ticketed else (),
+        [grant.amount for grant, _ in group] if ticketed else (),
+        [grant.taken.span for grant, _ in group] if ticketed else (),
+        seconds=end.seconds,
+        held=sum(now - grant.began for grant, _ in group) / len(group) if rules.slots and not unused else 0.0,
+        bucket=first.taken.bucket,
+        unused=len(group) if unused and rules.calls else 0,
+        probe=first.taken.probe,
+    )  # fmt: skip

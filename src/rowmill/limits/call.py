@@ -1,6 +1,7 @@
 """One call to a provider, within its limits: `async with` on a loop, `with` in a thread."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
@@ -49,16 +50,17 @@ class Call:
 
     async def _granted(self, desk: Desk) -> Grant:
         self.limit.check(self._estimate)
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self._wait
+        until = time.monotonic() + self._wait
         while True:
-            left = max(until - loop.time(), 0.0)
-            [answer] = await desk.take(self.limit.terms, self.key, [self._estimate], hold=int(left > 0), horizon=left)
+            left = max(until - time.monotonic(), 0.0)
+            [answer] = await desk.take(
+                self.limit.terms, self.key, 1, [self._estimate], hold=int(left > 0), horizon=left
+            )
             if isinstance(answer, Refusal):
                 if not answer.stays:
                     raise Limited(self.limit.name, self.key, answer.reason, answer.wait)
                 await asyncio.sleep(answer.soon + TINY)
-            elif loop.time() <= answer.fresh_until:
+            elif time.monotonic() <= answer.fresh_until:
                 return answer
             else:  # this process was held up: the provider would see the call in another window than it was counted in
                 desk.end_soon([answer], "unused")

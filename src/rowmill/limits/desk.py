@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rowmill.limits.answers import Answer, Grant, Refusal, Terms, must_tell
+from rowmill.limits.answers import Answer, End, Grant, Refusal, Terms, must_tell, together
 from rowmill.limits.clock import DatabaseClock
+from rowmill.model.limits import Span
 from rowmill.observe.events import Events
-from rowmill.store.limiting.asks import Change, Finish, Limiter, Outcome, Take, Taken
+from rowmill.store.limiting.asks import Change, Limiter, Outcome, Take, Taken
 from rowmill.store.port import Disconnected, Store
 
 MOST = 2000
@@ -26,7 +27,9 @@ class Question:
     """Some calls for one key."""
 
     key: str
+    calls: int
     amounts: Sequence[int]
+    """Of each call, where there is a budget."""
     hold: int
     horizon: float
     answered: "asyncio.Future[list[Answer]]"
@@ -51,17 +54,18 @@ class Desk:
         self._counters: dict[str, Counter] = {}
         self._held: dict[int, Grant] = {}
         self._renewing: asyncio.Task[None] | None = None
-        self._ending: set[asyncio.Task[Any]] = set()
+        self._ends: list[End] = []
+        self._ending: asyncio.Task[None] | None = None
 
     async def take(
-        self, terms: Terms, key: str, amounts: Sequence[int], *, hold: int = 0, horizon: float = 0.0
+        self, terms: Terms, key: str, calls: int, amounts: Sequence[int] = (), *, hold: int = 0, horizon: float = 0.0
     ) -> list[Answer]:
         """An answer for each call, in their order. Up to `hold` of them stay, if there may be room by the horizon."""
         answered: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
         counter = self._counters.get(terms.rules.name)
         if counter is None or counter.terms is not terms:
             counter = self._counters[terms.rules.name] = Counter(terms)
-        counter.questions.append(Question(key, amounts, hold, horizon, answered))
+        counter.questions.append(Question(key, calls, amounts, hold, horizon, answered))
         if counter.asking is None or counter.asking.done():
             counter.asking = asyncio.create_task(self._ask(counter), name=f"limit {terms.rules.name}")
         return await answered
@@ -70,9 +74,9 @@ class Desk:
         while counter.questions:
             batch: list[Question] = []
             calls = 0
-            while counter.questions and (not batch or calls + len(counter.questions[0].amounts) <= MOST):
+            while counter.questions and (not batch or calls + counter.questions[0].calls <= MOST):
                 batch.append(counter.questions.pop(0))
-                calls += len(batch[-1].amounts)
+                calls += batch[-1].calls
             try:
                 await self._put(counter.terms, batch)
             except BaseException as error:
@@ -91,7 +95,7 @@ class Desk:
         by_key: dict[str, list[Question]] = {}
         for question in sorted(batch, key=lambda one: not one.hold):
             by_key.setdefault(question.key, []).append(question)
-        asked = asyncio.get_running_loop().time()
+        asked = time.monotonic()
         takes = [self._take_of(terms, key, questions) for key, questions in by_key.items()]
         answers = await self._surely(lambda: self._limiter.take(takes))
         if any(taken.astray for taken in answers):
@@ -103,38 +107,42 @@ class Desk:
             self._tell(terms, ask, taken, by_key[ask.key])
 
     def _take_of(self, terms: Terms, key: str, questions: list[Question]) -> Take:
-        amounts = [amount for question in questions for amount in question.amounts]
-        ticketed = terms.rules.ticketed
-        tickets = [secrets.randbits(63) for _ in amounts] if ticketed else []
-        spans = ()
-        now = self._clock.theirs(asyncio.get_running_loop().time(), time.time())
-        hold, horizon = sum(one.hold for one in questions), max(one.horizon for one in questions)
+        calls, ticketed = sum(one.calls for one in questions), terms.rules.ticketed
+        spans: Sequence[Span] = ()
+        if terms.budget is not None:
+            spans = terms.budget.spans(self._clock.theirs(time.monotonic(), time.time()), terms.run)
         return Take(
-            terms.rules, key, tickets, amounts, terms.budget.spans(now, terms.run) if terms.budget else spans, hold,
-            horizon,
+            terms.rules, key, calls,
+            [secrets.randbits(63) for _ in range(calls)] if ticketed else (),
+            [amount for one in questions for amount in one.amounts] if ticketed else (),
+            spans, sum(one.hold for one in questions), max(one.horizon for one in questions),
         )  # fmt: skip
 
     def _tell(self, terms: Terms, ask: Take, taken: Taken, questions: list[Question]) -> None:
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         fresh = now + terms.rules.lease
         if terms.rate is not None:
-            fresh = min(self._clock.ours(taken.now), now) + terms.rate.fresh
+            fresh = min(self._clock.ours(taken.now), now) + terms.rate.fresh + taken.late
+        plain = not ask.tickets and not taken.probe and not taken.failures
         answers: list[Answer] = []
-        for place, amount in enumerate(ask.amounts):
-            if place < taken.granted:
-                ticket = ask.tickets[place] if ask.tickets else 0
-                answers.append(Grant(terms, ask.key, taken, ticket, amount, fresh, now))
-                continue
-            assert taken.reason is not None
-            stays = place < taken.granted + taken.kept
-            wait = taken.soon if stays else taken.wait(place - taken.granted - taken.kept)
-            answers.append(Refusal(taken.reason, wait, stays, taken.soon))
         if ask.tickets:
+            amounts = ask.amounts or [0] * taken.granted
+            answers += [
+                Grant(terms, ask.key, taken, ask.tickets[place], amounts[place], fresh, now, plain)
+                for place in range(taken.granted)
+            ]
             self._hold([answer for answer in answers if isinstance(answer, Grant)])
+        elif taken.granted:  # one for all: they hold nothing that could tell them apart
+            answers += [Grant(terms, ask.key, taken, 0, 0, fresh, now, plain)] * taken.granted
+        for place in range(ask.calls - taken.granted):
+            assert taken.reason is not None
+            stays = place < taken.kept
+            wait = taken.soon if stays else taken.wait(place - taken.kept)
+            answers.append(Refusal(taken.reason, wait, stays, taken.soon))
         start = 0
         for question in questions:
-            part = answers[start : start + len(question.amounts)]
-            start += len(question.amounts)
+            part = answers[start : start + question.calls]
+            start += question.calls
             if question.answered.done():  # nobody waits for it any more
                 self.end_soon([answer for answer in part if isinstance(answer, Grant)], "unused")
             else:
@@ -143,13 +151,12 @@ class Desk:
     async def _surely(self, ask: Any) -> Any:
         """An answer, however often the connection breaks, within reason. What a question whose answer was lost had
         been granted is not used, and comes back by itself."""
-        loop, pause = asyncio.get_running_loop(), 0.05
-        until = loop.time() + PATIENCE
+        pause, until = 0.05, time.monotonic() + PATIENCE
         while True:
             try:
                 return await ask()
             except Disconnected:
-                if loop.time() > until:
+                if time.monotonic() > until:
                     raise
                 await asyncio.sleep(pause * (0.5 + random.random()))
                 pause = min(pause * 2, 1.0)
@@ -176,50 +183,41 @@ class Desk:
 
     def end_soon(
         self, grants: Sequence[Grant], outcome: Outcome, *, cost: int | None = None, seconds: float = 0.0
-    ) -> "asyncio.Task[None] | None":
-        """Calls have ended: give back what they held, and tell how the provider is. None where nobody needs to know."""
+    ) -> "asyncio.Future[None] | None":
+        """Calls have ended: give back what they held, and tell how the provider is. What ends while that is under way
+        is told together. None where nobody needs to know."""
         told = [grant for grant in grants if must_tell(grant, outcome)]
         if not told:
             return None
-        task = asyncio.create_task(self._end(told, outcome, cost, seconds), name="limit end")
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
-        return task
+        ended = asyncio.get_running_loop().create_future()
+        self._ends.append(End(told, outcome, cost, seconds, ended))
+        if self._ending is None or self._ending.done():
+            self._ending = asyncio.create_task(self._end_all(), name="limit ends")
+        return ended
 
-    async def _end(self, grants: Sequence[Grant], outcome: Outcome, cost: int | None, seconds: float) -> None:
-        groups: dict[tuple[str, str, int], list[Grant]] = {}
-        for grant in grants:
-            groups.setdefault((grant.terms.rules.name, grant.key, grant.taken.bucket), []).append(grant)
-        for (_, key, bucket), group in groups.items():
-            terms, now = group[0].terms, asyncio.get_running_loop().time()
-            paid = 0 if outcome == "unused" else cost
-            ended = Finish(
-                terms.rules, key, outcome,
-                [grant.ticket for grant in group if grant.ticket],
-                [grant.amount if paid is None else paid for grant in group if grant.ticket],
-                [grant.amount for grant in group if grant.ticket],
-                [grant.taken.span for grant in group if grant.ticket],
-                seconds, now - group[0].began if terms.rules.slots and outcome != "unused" else 0.0,
-                bucket, len(group) if outcome == "unused" and terms.rules.calls else 0,
-                any(grant.taken.probe for grant in group),
-            )  # fmt: skip
-            try:
-                change: Change | None = await self._surely(lambda ended=ended: self._limiter.finish(ended))
-            except Disconnected:
-                continue  # what they held comes back by its lease
-            finally:
-                for grant in group:
-                    self._held.pop(grant.ticket, None)
-            if change is not None:
-                self._events.limit(change, terms.rules.name, seconds)
+    async def _end_all(self) -> None:
+        while self._ends:
+            ends, self._ends = self._ends, []
+            for finish, grants in together(ends, time.monotonic()):
+                try:
+                    change: Change | None = await self._surely(lambda ask=finish: self._limiter.finish(ask))
+                    if change is not None:
+                        self._events.limit(change, finish.rules.name, finish.seconds)
+                except Disconnected:
+                    pass  # what they held comes back by its lease
+                finally:
+                    for grant in grants:
+                        self._held.pop(grant.ticket, None)
+            for end in ends:
+                if not end.ended.done():
+                    end.ended.set_result(None)
 
     async def close(self) -> None:
         """Let calls that have ended be told, and leave."""
-        if self._ending:
-            await asyncio.wait(set(self._ending), timeout=CLOSE_SECONDS)
-        tasks: list[asyncio.Task[Any]] = [*self._ending]
-        tasks += [task for task in (self._renewing, *(c.asking for c in self._counters.values())) if task is not None]
-        await quiet(tasks)
+        if self._ending is not None:
+            await asyncio.wait({self._ending}, timeout=CLOSE_SECONDS)
+        tasks = (self._ending, self._renewing, *(counter.asking for counter in self._counters.values()))
+        await quiet([task for task in tasks if task is not None])
 
 
 async def quiet(tasks: "Sequence[asyncio.Task[Any]]") -> None:

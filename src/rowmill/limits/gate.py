@@ -2,8 +2,8 @@
 
 import asyncio
 import math
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from rowmill.limits.answers import Grant, Refusal, outcome_of
@@ -18,14 +18,6 @@ LONGEST_SHUT = 2.0
 """Seconds after which we look again whether a limit has room after all: somebody may have switched it on."""
 
 
-@dataclass(slots=True)
-class Leave:
-    """What one row has so far."""
-
-    grants: list[Grant] = field(default_factory=list)
-    fresh_until: float = math.inf
-
-
 class LimitGate:
     """Of one stage, in one process."""
 
@@ -34,15 +26,22 @@ class LimitGate:
         # In one order for everybody, so that two who need the same ones do not take them from each other for ever.
         self.declared = sorted(given, key=lambda one: one.limit.name)
         self._desk = desk
-        self._leaves: dict[Lease[Any], Leave] = {}
+        self._leaves: dict[Lease[Any], tuple[Grant, ...]] = {}
         self._shut: dict[str, tuple[float, bool]] = {}
         """Limits without keys that had no room: until when on the loop's clock, and whether it is only slow."""
-        rates = [one.limit.rate for one in self.declared]
-        ticketed = any(one.limit.terms.rules.ticketed for one in self.declared)
-        # A slot or a part of a budget that lies ready keeps others from it: only for rows that begin at once.
-        self.ahead = 0.0 if ticketed else min((rate.fresh for rate in rates if rate is not None), default=HORIZON) / 2
+        self._rated = [one.limit.rate for one in self.declared if one.limit.rate is not None]
+        self._ticketed = any(one.limit.terms.rules.ticketed for one in self.declared)
+        self._late = 0.0
+        """By so much later than otherwise may the last permits be used."""
         self._plain = [one for one in self.declared if one.key is None and (one.limit.rate or one.limit.concurrent)]
         self._full = False
+
+    @property
+    def ahead(self) -> float:
+        """A slot or a part of a budget that lies ready keeps others from it: only for rows that begin at once."""
+        if self._ticketed:
+            return 0.0
+        return (min((rate.fresh for rate in self._rated), default=HORIZON) + self._late) / 2
 
     @property
     def most(self) -> int | None:
@@ -50,7 +49,7 @@ class LimitGate:
         return min((near(one.limit) if self._full else all_at_once(one.limit) for one in self._plain), default=None)
 
     def shut(self) -> Shut | None:
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         for name, (until, passing) in list(self._shut.items()):
             if until > now:
                 return Shut(min(until - now, LONGEST_SHUT), passing)
@@ -80,58 +79,78 @@ class LimitGate:
     async def _ask(self, one: Declared, leases: list[Lease[Any]]) -> list[Held]:
         """Those that have no room in one of the limits."""
         held: list[Held] = []
-        asked: dict[str, list[tuple[Lease[Any], int]]] = {}
-        plain = one.key is None and not callable(one.cost)
-        amount = one.amount_of(None) if plain else 0
+        if one.key is None and not callable(one.cost):
+            asked = {"": leases}
+            amounts = {"": [one.amount_of(None)] * len(leases)}
+        else:
+            asked, amounts = self._by_key(one, leases, held)
+        hold, desk = near(one.limit), self._desk()
+        answers = await asyncio.gather(
+            *(
+                desk.take(one.limit.terms, key, len(rows), amounts[key], hold=min(hold, len(rows)), horizon=HORIZON)
+                for key, rows in asked.items()
+            )
+        )
+        late = one.limit.terms.rules.late
+        for (key, rows), found in zip(asked.items(), answers, strict=True):
+            last: Any = None
+            for lease, answer in zip(rows, found, strict=True):
+                if answer is not last:
+                    last = answer
+                    if isinstance(answer, Refusal):
+                        held.append(self._held(lease, one, key, answer))
+                        continue
+                    grants, late = (answer,), min(late, answer.taken.late)
+                before = self._leaves.get(lease)
+                self._leaves[lease] = grants if before is None else before + grants
+        self._late = late
+        return held
+
+    def _by_key(
+        self, one: Declared, leases: list[Lease[Any]], held: list[Held]
+    ) -> tuple[dict[str, list[Lease[Any]]], dict[str, list[int]]]:
+        """Rows and what they may cost, by the limit's key."""
+        rows: dict[str, list[Lease[Any]]] = {}
+        amounts: dict[str, list[int]] = {}
         for lease in leases:
             try:
-                key, cost = ("", amount) if plain else (one.key_of(lease.row), one.amount_of(lease.row))
+                key, cost = one.key_of(lease.row), one.amount_of(lease.row)
                 one.limit.check(cost)
             except Exception as error:  # of the user, or more than the whole budget
                 held.append(Held(lease, 0.0, "", "", raised=error))
                 continue
-            asked.setdefault(key, []).append((lease, cost))
-        hold = near(one.limit)
-        desk = self._desk()
-        answers = await asyncio.gather(
-            *(
-                desk.take(one.limit.terms, key, [cost for _, cost in rows], hold=min(hold, len(rows)), horizon=HORIZON)
-                for key, rows in asked.items()
-            )
-        )
-        for (key, rows), found in zip(asked.items(), answers, strict=True):
-            for (lease, _), answer in zip(rows, found, strict=True):
-                if isinstance(answer, Refusal):
-                    held.append(self._held(lease, one, key, answer))
-                else:
-                    leave = self._leaves.setdefault(lease, Leave())
-                    leave.grants.append(answer)
-                    leave.fresh_until = min(leave.fresh_until, answer.fresh_until)
-        return held
+            rows.setdefault(key, []).append(lease)
+            amounts.setdefault(key, []).append(cost)
+        return rows, amounts
 
     def _held(self, lease: Lease[Any], one: Declared, key: str, refusal: Refusal) -> Held:
         stays = refusal.stays and refusal.wait <= HORIZON
         if one.key is None and not stays:
-            until = asyncio.get_running_loop().time() + refusal.soon
+            until = time.monotonic() + refusal.soon
             self._shut[one.limit.name] = (until, refusal.reason in PASSING)
         told = Limited(one.limit.name, key, refusal.reason, refusal.wait)
         return Held(lease, refusal.wait, told.code, str(told), stays)
 
     def ready(self, lease: Lease[Any]) -> bool:
+        return time.monotonic() <= self.fresh_until(lease)
+
+    def fresh_until(self, lease: Lease[Any]) -> float:
         leave = self._leaves.get(lease)
-        return leave is not None and asyncio.get_running_loop().time() <= leave.fresh_until
+        if leave is None:
+            return 0.0
+        return leave[0].fresh_until if len(leave) == 1 else min(grant.fresh_until for grant in leave)
 
     def leave(self, lease: Lease[Any], raised: BaseException | None) -> None:
         leave = self._leaves.pop(lease, None)
-        if leave is None:
+        if leave is None or (raised is None and len(leave) == 1 and leave[0].plain):
             return
         outcome, seconds = outcome_of(raised)
-        self._desk().end_soon(leave.grants, outcome, seconds=seconds)
+        self._desk().end_soon(leave, outcome, seconds=seconds)
 
     def forgo(self, lease: Lease[Any]) -> None:
         leave = self._leaves.pop(lease, None)
         if leave is not None:
-            self._desk().end_soon(leave.grants, "unused")
+            self._desk().end_soon(leave, "unused")
 
 
 def near(limit: Limit) -> int:

@@ -59,6 +59,7 @@ class Limit:
             calls=0 if rate is None else rate.calls,
             reach=0.0 if rate is None else rate.reach,
             width=0.0 if rate is None else rate.width,
+            late=0.0 if rate is None or concurrent or budget is not None else rate.late,
             slots=concurrent or 0,
             budget=0 if budget is None else exact(budget.limit),
             spent_by_crash=budget is not None and budget.crashed == "spent",
@@ -80,6 +81,8 @@ class Limit:
         self, key: str | Callable[[Any], object] | None = None, *, cost: Amount | Callable[[Any], Amount] = 1
     ) -> "Declared":
         """This limit for `@queue.handler(limits=[…])`, per value of a column or by a function of the row."""
+        if not callable(cost):
+            self.check(exact(cost))
         return Declared(self, key, cost)
 
     def check(self, amount: int) -> None:

@@ -54,6 +54,9 @@ class Gate(Protocol):
     def ready(self, lease: Lease[Any]) -> bool:
         """Has it leave, and is that fresh? Leave that is not is given back."""
 
+    def fresh_until(self, lease: Lease[Any]) -> float:
+        """Until when its leave is, on the system's monotonic clock; at once, if it has none."""
+
     def leave(self, lease: Lease[Any], raised: BaseException | None) -> None:
         """It ran, and this is what its handler raised."""
 

@@ -88,6 +88,12 @@ class Rate:
         return float(2.0 ** math.floor(math.log2(self.per / BUCKETS)))
 
     @property
+    def late(self) -> float:
+        """Seconds by which a permit may be used later, while less than half of the calls are made: it is counted so
+        much longer. Far from its limit, a worker can then have permits for many rows at once."""
+        return min(self.per / 4, 1.0)
+
+    @property
     def fresh(self) -> float:
         """Seconds within which a permit has to be used. The other half of the margin is for the way to the provider."""
         return self.slack / 2

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +30,8 @@ class Door:
         self._waiting, self._fed, self._running = waiting, fed, running
         self.pending: deque[Lease[Any]] = deque()
         self._low = 0 if gate.ahead else pace.width
+        self._fresh_until = 0.0
+        """All leave in here is good until then."""
         self.asking = 0
         """Rows for which leave is being asked just now."""
         self.moved = asyncio.Event()
@@ -41,10 +44,24 @@ class Door:
         self.pending.extend(leases)
         self.moved.set()
 
-    def taken(self, left: int) -> None:
-        """A slot took a row with leave, and so many are left."""
+    def at_most(self, wanted: int) -> int:
+        """How many of so many rows it makes sense to claim."""
+        most = self.gate.most
+        return wanted if most is None else min(wanted, max(most - len(self), 0))
+
+    def passed(self, batch: list[Lease[Any]], left: int) -> list[Lease[Any]]:
+        """A slot took these, and so many are left. Rows whose leave has grown old on the way have to ask again."""
         if left <= self._low:
             self.moved.set()
+        if time.monotonic() <= self._fresh_until:
+            return batch
+        fresh = [lease for lease in batch if self.gate.ready(lease)]
+        if len(fresh) < len(batch):
+            self.pending.extendleft([lease for lease in batch if lease not in fresh])
+            self.moved.set()
+        else:  # it was the leave of others, that are gone
+            self._fresh_until = min(map(self.gate.fresh_until, self._waiting), default=0.0)
+        return fresh
 
     async def run(self) -> None:
         while not self._turns.stopping:
@@ -83,9 +100,11 @@ class Door:
         finally:
             self.asking = 0
         stay = [lease for lease in chunk if lease in held and not self._sent_back(held[lease])]
-        for lease in chunk:
-            if lease not in held and self._is_wanted(lease):
-                self._waiting.append(lease)
+        let_in = [lease for lease in chunk if lease not in held and self._is_wanted(lease)]
+        if let_in:
+            fresh = min(map(self.gate.fresh_until, let_in))
+            self._fresh_until = min(self._fresh_until, fresh) if self._waiting else fresh
+            self._waiting.extend(let_in)
         self.pending.extendleft(reversed(stay))
         if self._waiting:
             self._fed.set()

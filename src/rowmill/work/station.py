@@ -64,6 +64,7 @@ class Station:
             handler.gate, self._pace, hand, self._turns, self._waiting, self._fed,
             lambda: self._running * (handler.batch or 1),
         )  # fmt: skip
+        self._stores = [self._waiting] if self._door is None else [self._waiting, self._door.pending]
         self.claimer: asyncio.Task[None] | None = None
         hand.not_begun.append(self._return_waiting)
         self.paused: Callable[[], bool] = lambda: False
@@ -136,14 +137,13 @@ class Station:
                 self._empty_at = loop.time()
                 await self._until(self._woken, min(self._settings.poll_base * 4, 1.0))
                 continue
-            if self._door is not None and (shut := self._door.gate.shut()) is not None:
-                if not shut.passing:
-                    self._empty_at = loop.time()
-                await self._until(self._woken, shut.seconds)
-                continue
             wanted = self._pace.wanted(self._in_store, self._running * (self.handler.batch or 1))
-            if self._door is not None and self._door.gate.most is not None:
-                wanted = min(wanted, max(self._door.gate.most - len(self._door), 0))
+            if self._door is not None:
+                if (shut := self._door.gate.shut()) is not None:
+                    self._empty_at = self._empty_at if shut.passing else loop.time()
+                    await self._until(self._woken, shut.seconds)
+                    continue
+                wanted = self._door.at_most(wanted)
             if self._suspects.wary(loop.time()):
                 wanted = min(wanted, self._pace.width)
             if not wanted:
@@ -230,7 +230,7 @@ class Station:
             self._return_waiting()
 
     def _return_waiting(self) -> None:
-        for rows in (self._waiting, *(() if self._door is None else (self._door.pending,))):
+        for rows in self._stores:
             while rows:
                 self._turns.give_back(rows.popleft())
 
@@ -251,14 +251,16 @@ class Station:
                 batch.append(self._waiting.popleft())
             left = len(self._waiting)
             if self._door is not None:
-                self._door.taken(left)
-                left += len(self._door)
+                batch = self._door.passed(batch, left)
+                left += len(self._door.pending) + self._door.asking
+                if not batch:
+                    continue
             if left <= self._pace.low:
                 self._needed.set()
             self._running += 1
             self._since = now()
             try:
-                await self._turns.run(batch, task)
+                await self._turns.run(batch, task, passed=self._door is not None)
                 if self.handler.threaded:
                     await self._turns.rested()
             finally:
@@ -272,7 +274,7 @@ class Station:
     def cut(self, lease: Lease[Any]) -> None:
         """The lease is gone: stop its handler, whose result nobody will take."""
         if not self._turns.cut(lease):
-            for rows in (self._waiting, *(() if self._door is None else (self._door.pending,))):
+            for rows in self._stores:
                 if lease in rows:
                     rows.remove(lease)
                     self._turns.lose(lease)

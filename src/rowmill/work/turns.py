@@ -17,6 +17,9 @@ from rowmill.work.report import Report
 from rowmill.work.runner import Runner
 from rowmill.work.settler import Settler
 
+TRIES = 5
+"""To get leave that is still fresh when it comes."""
+
 
 class Turns:
     """The handler's turns at rows of one stage, each in the task of a slot."""
@@ -33,9 +36,9 @@ class Turns:
         self.ran_at = 0.0
         """When a handler last came to its end, on the loop's clock: it may have put rows into any queue."""
 
-    async def run(self, batch: list[Lease[Any]], task: "asyncio.Task[Any]") -> None:
-        """Run rows in this task, and have their verdicts settled."""
-        if self._gate is not None and not (batch := await self._let_in(self._gate, batch)):
+    async def run(self, batch: list[Lease[Any]], task: "asyncio.Task[Any]", *, passed: bool = False) -> None:
+        """Run rows in this task, and have their verdicts settled. `passed`: they came through the door just now."""
+        if self._gate is not None and not passed and not (batch := await self._let_in(self._gate, batch)):
             return
         for lease in batch:
             self._tasks[lease] = task
@@ -52,9 +55,11 @@ class Turns:
             for lease in batch:
                 self._tasks.pop(lease, None)
             if self._gate is not None:
-                raised = {verdict.lease: verdict.raised for verdict in verdicts}
-                for lease in batch:
-                    self._gate.leave(lease, raised.get(lease))
+                for verdict in verdicts:
+                    self._gate.leave(verdict.lease, verdict.raised)
+                if len(verdicts) < len(batch):  # settled by the handler itself, lost, or cut off
+                    for lease in batch:
+                        self._gate.leave(lease, None if lease.settled else asyncio.CancelledError())
             # A cancellation was for these rows alone: if it stayed counted, the next handler would suffer from it.
             while task.cancelling() and not self.stopping:
                 task.uncancel()
@@ -71,20 +76,24 @@ class Turns:
 
     async def _let_in(self, gate: Gate, batch: list[Lease[Any]]) -> list[Lease[Any]]:
         """Those that may run now. Mostly they have their leave already; it may have grown old on the way."""
-        late = [lease for lease in batch if not gate.ready(lease)]
-        if not late:
-            return batch
-        try:
-            held = {one.lease: one for one in await gate.admit(late)}
-        except BaseException as error:
-            for lease in batch:
-                self.give_back(lease)
-            if isinstance(error, Disconnected):
-                return []
-            raise
-        for one in held.values():
-            self.hold_back(one)
-        return [lease for lease in batch if lease not in held]
+        for _ in range(TRIES):
+            late = [lease for lease in batch if not gate.ready(lease)]
+            if not late:
+                return batch
+            try:
+                held = {one.lease: one for one in await gate.admit(late)}
+            except BaseException as error:
+                for lease in batch:
+                    self.give_back(lease)
+                if isinstance(error, Disconnected):
+                    return []
+                raise
+            for one in held.values():
+                self.hold_back(one)
+            batch = [lease for lease in batch if lease not in held]
+        for lease in batch:  # this process is held up for so long at a time that no leave is fresh
+            self.give_back(lease)
+        return []
 
     def hold_back(self, one: Held) -> None:
         """A row has no leave: it goes back until its turn. If it can't be told whether it has, that is a failure."""

@@ -27,6 +27,7 @@ class Rules:
     calls: int = 0
     reach: float = 0.0
     width: float = 0.0
+    late: float = 0.0
     slots: int = 0
     budget: int = 0
     spent_by_crash: bool = False
@@ -41,12 +42,13 @@ class Rules:
 
 @dataclass(slots=True)
 class Take:
-    """Room for some calls. Each has a number for its ticket and what it may cost."""
+    """Room for some calls. Where they hold something, each has a number for its ticket and what it may cost."""
 
     rules: Rules
     key: str
-    tickets: Sequence[int]
-    amounts: Sequence[int]
+    calls: int
+    tickets: Sequence[int] = ()
+    amounts: Sequence[int] = ()
     spans: Sequence[Span] = ()
     hold: int = 0
     """So many of those that are refused would rather ask again, if there may be room within `horizon` seconds. The rest
@@ -69,6 +71,8 @@ class Taken:
     soon: float
     reason: Reason | None
     bucket: int
+    late: float
+    """Seconds by which the permits may be used later than otherwise."""
     failures: int
     """In a row, so far."""
     probe: bool

@@ -8,16 +8,16 @@ from rowmill.store.limiting import asks
 
 TAKE = """
 CREATE OR REPLACE FUNCTION rowmill.limit_take(
-  p_name text, p_key text, p_tickets bigint[], p_amounts bigint[], p_calls bigint, p_reach float8, p_width float8,
-  p_slots int, p_budget bigint, p_spans text[], p_bounds float8[], p_spent boolean, p_lease float8, p_hold int,
-  p_horizon float8, p_at float8, p_breaker boolean,
+  p_name text, p_key text, p_asked int, p_tickets bigint[], p_amounts bigint[], p_calls bigint, p_reach float8,
+  p_width float8, p_late float8, p_slots int, p_budget bigint, p_spans text[], p_bounds float8[], p_spent boolean,
+  p_lease float8, p_hold int, p_horizon float8, p_at float8, p_breaker boolean,
   OUT o_granted int, OUT o_kept int, OUT o_now float8, OUT o_line float8, OUT o_step float8, OUT o_soon float8,
-  OUT o_reason text, OUT o_bucket bigint, OUT o_failures int, OUT o_probe boolean, OUT o_span text
+  OUT o_reason text, OUT o_bucket bigint, OUT o_late float8, OUT o_failures int, OUT o_probe boolean, OUT o_span text
 ) LANGUAGE plpgsql AS $$
 DECLARE
   l rowmill.limiter%ROWTYPE;
-  asked int := cardinality(p_amounts);
-  room bigint := cardinality(p_amounts);
+  asked int := p_asked;
+  room bigint := p_asked;
   since float8;            -- from when on there may be room again
   whole_off boolean := false;
   whole_parked float8 := 0;
@@ -42,6 +42,7 @@ BEGIN
   o_step := CASE WHEN p_calls > 0 THEN (p_reach + p_width) / p_calls
                  WHEN p_slots > 0 THEN greatest(l.held, 0.001) / p_slots ELSE 0.01 END;
   o_soon := 0;
+  o_late := 0;
 
   -- The provider.
   IF l.off OR coalesce(whole_off, false) THEN
@@ -62,7 +63,6 @@ BEGIN
   -- Calls in the window, by buckets, the newest first.
   IF p_calls > 0 THEN
     l := rowmill.limit_counts(l, o_now, p_reach, p_width);
-    o_bucket := l.head;
     oldest := floor((o_now - p_reach) / p_width)::bigint;
     SELECT coalesce(sum(c), 0) INTO counted FROM unnest(l.counts[1 : (l.head - oldest + 1)::int]) AS c;
     IF counted + p_calls / 2 < p_calls THEN l.turn := least(l.turn, o_now); END IF;  -- nobody presses: no line
@@ -119,7 +119,15 @@ BEGIN
   o_granted := room;
   o_probe := o_probe AND room > 0;
   IF o_probe THEN l.probe_until := o_now + p_lease; END IF;
-  IF p_calls > 0 AND room > 0 THEN l.counts[1] := l.counts[1] + room; END IF;
+  IF p_calls > 0 AND room > 0 THEN
+    -- Far from the limit, permits may be used later, and are counted as if they had been granted then.
+    IF p_late > 0 AND (counted + room) * 2 <= p_calls THEN
+      o_late := p_late;
+      l := rowmill.limit_counts(l, o_now + p_late, p_reach + p_late, p_width);
+    END IF;
+    o_bucket := l.head;
+    l.counts[1] := l.counts[1] + room;
+  END IF;
   IF room > 0 AND (p_slots > 0 OR p_budget > 0) THEN
     INSERT INTO rowmill.ticket (id, name, key, slot, span, amount, until)
       SELECT p_tickets[i], p_name, p_key, CASE WHEN p_slots > 0 THEN numbers[i] END, o_span,

@@ -20,8 +20,10 @@ class Meter:
             return Meter(width, newest, [0])
         if meter.head - newest > kept:  # the clock was set back by far: what was counted is taken for new
             return Meter(width, newest, meter.counts)
-        ahead = max(newest - meter.head, 0)
-        return Meter(width, meter.head + ahead, ([0] * ahead + meter.counts)[:kept])
+        ahead = newest - meter.head
+        if ahead <= 0:
+            return Meter(width, meter.head, list(meter.counts))
+        return Meter(width, newest, ([0] * ahead + meter.counts)[:kept])
 
     def _of_width(self, width: float) -> "Meter":
         """Another period than before. A count goes to the last bucket that ends with its own, or holds it."""

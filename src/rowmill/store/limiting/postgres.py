@@ -15,10 +15,10 @@ NOW = "extract(epoch FROM clock_timestamp())::float8"
 # them in the same order.
 TAKE = """
 SELECT given.place, taken.* FROM unnest($1::text[], $2::int[], $3::int[], $4::int[], $5::float8[])
-  WITH ORDINALITY AS given(key, first, last, hold, horizon, place),
-LATERAL rowmill.limit_take($6, given.key, ($7::bigint[])[given.first : given.last],
-  ($8::bigint[])[given.first : given.last], $9, $10, $11, $12, $13, $14, $15, $16, $17, given.hold, given.horizon, $18,
-  $19) AS taken
+  WITH ORDINALITY AS given(key, first, calls, hold, horizon, place),
+LATERAL rowmill.limit_take($6, given.key, given.calls, ($7::bigint[])[given.first : given.first + given.calls - 1],
+  ($8::bigint[])[given.first : given.first + given.calls - 1], $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+  given.hold, given.horizon, $19, $20) AS taken
 """
 FINISH = f"SELECT rowmill.limit_finish({', '.join(f'${place}' for place in range(1, 19))})"
 # served by: the primary key
@@ -34,15 +34,16 @@ class PostgresLimiter:
     async def take(self, asks: Sequence[Take]) -> list[Taken]:
         given, asks = asks, sorted(asks, key=lambda ask: ask.key)
         rules, spans = asks[0].rules, asks[0].spans
-        ends = list(accumulate(len(ask.amounts) for ask in asks))
-        firsts = [end - len(ask.amounts) + 1 for end, ask in zip(ends, asks, strict=True)]
+        counts = [ask.calls for ask in asks]
+        firsts = [end - calls + 1 for end, calls in zip(accumulate(counts), counts, strict=True)]
         rows = await self._line.fetch(
             TAKE,
-            [ask.key for ask in asks], firsts, ends, [ask.hold for ask in asks], [ask.horizon for ask in asks],
+            [ask.key for ask in asks], firsts, counts, [ask.hold for ask in asks], [ask.horizon for ask in asks],
             rules.name, [ticket for ask in asks for ticket in ask.tickets],
-            [amount for ask in asks for amount in ask.amounts], rules.calls, rules.reach, rules.width, rules.slots,
-            rules.budget, [span.name for span in spans], [span.start for span in spans] + [s.end for s in spans[-1:]],
-            rules.spent_by_crash, rules.lease, asks[0].at, rules.breaker is not None,
+            [amount for ask in asks for amount in ask.amounts], rules.calls, rules.reach, rules.width, rules.late,
+            rules.slots, rules.budget, [span.name for span in spans],
+            [span.start for span in spans] + [span.end for span in spans[-1:]], rules.spent_by_crash, rules.lease,
+            asks[0].at, rules.breaker is not None,
         )  # fmt: skip
         found = {asks[row[0] - 1].key: taken(tuple(row)[1:]) for row in rows}
         return [found[ask.key] for ask in given]
@@ -66,8 +67,8 @@ class PostgresLimiter:
 
 
 def taken(row: Sequence[Any]) -> Taken:
-    granted, kept, now, line, step, soon, reason, bucket, failures, probe, span = row
+    granted, kept, now, line, step, soon, reason, bucket, late, failures, probe, span = row
     if reason == "astray":
-        return Taken(0, 0, now, now, 0.0, 0.0, None, 0, 0, False, None, astray=True)
+        return Taken(0, 0, now, now, 0.0, 0.0, None, 0, 0.0, 0, False, None, astray=True)
     known = None if reason is None else Reason(reason)
-    return Taken(granted, kept, now, line, step, soon, known, bucket or 0, failures, probe, span)
+    return Taken(granted, kept, now, line, step, soon, known, bucket or 0, late, failures, probe, span)

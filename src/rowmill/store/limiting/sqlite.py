@@ -93,8 +93,8 @@ def take(connection: sqlite3.Connection, ask: Take) -> Taken:
     now = clock(connection, ask.at)
     if row.seen > now and row.seen - now <= rules.reach + 1:
         now = row.seen
-    found = Taken(0, 0, now, now, step(rules, row), 0.0, None, 0, row.failures, False, None)
-    asked = room = len(ask.amounts)
+    found = Taken(0, 0, now, now, step(rules, row), 0.0, None, 0, 0.0, row.failures, False, None)
+    asked = room = ask.calls
     since = now
 
     def at_most(calls: int, reason: Reason, until: float) -> None:
@@ -112,10 +112,10 @@ def take(connection: sqlite3.Connection, ask: Take) -> Taken:
         until = row.open_until if row.open_until > now else (now // row.pause + 1) * row.pause
         found.probe = max(row.open_until, row.probe_until) <= now
         at_most(1 if found.probe else 0, Reason.OPEN, until)
-    meter = None
+    meter, counted = None, 0
     if rules.calls:
         meter = Meter(row.width, row.head, json.loads(row.counts)).turned(now, rules.reach, rules.width)
-        counted, found.bucket = sum(meter.counted(now, rules.reach)), meter.head
+        counted = sum(meter.counted(now, rules.reach))
         if counted + rules.calls // 2 < rules.calls:
             row.turn = min(row.turn, now)
         at_most(max(rules.calls - counted, 0), Reason.RATE, meter.frees_at(now, rules.reach))
@@ -140,6 +140,10 @@ def take(connection: sqlite3.Connection, ask: Take) -> Taken:
     if found.probe:
         row.probe_until = now + rules.lease
     if meter is not None:
+        if rules.late and room and (counted + room) * 2 <= rules.calls:
+            found.late = rules.late
+            meter = meter.turned(now + rules.late, rules.reach + rules.late, rules.width)
+        found.bucket = meter.head if room else 0
         meter.counts[0] += room
         row.width, row.head, row.counts = meter.width, meter.head, json.dumps(meter.counts)
     if rules.ticketed:

@@ -1,0 +1,113 @@
+"""What limits let through, and what they cost.
+
+    python -m bench.limits [--seconds 30] [--only rate,budget,cost]
+
+1. Four processes pull as hard as they can against a server that counts, within 50 calls a second: the most in any
+   second, and the average.
+2. Eight processes share a budget of 1,000 and are killed (kill -9) again and again: what the server counted, what is
+   spent in the end, and for how long something stays reserved.
+3. A queue with a limit that is too high to bind, beside the same queue without one.
+"""
+
+import argparse
+import json
+import random
+import time
+
+from bench.measures import Scale
+from bench.measures.drain import rounds
+from bench.peers.known import ROWMILL, rowmill
+from bench.results import Result
+from bench.server import bench_server
+from tests.limits.app import CRASHED, LEASE
+from tests.limits.fleet import Fleet, fleet_on, until
+from tests.support.databases import fresh_database
+
+CALLS, BUDGET = 50, 1000
+
+
+def rate(server: str, seconds: float) -> list[Result]:
+    with fresh_database(server) as url, fleet_on(url, f"rate:{CALLS}/1", int(CALLS * seconds * 2)) as fleet:
+        fleet.start(4)
+        until(lambda: len(fleet.provider.arrivals) > CALLS * 2)
+        began, before = time.monotonic(), len(fleet.provider.arrivals)
+        time.sleep(seconds)
+        average = (len(fleet.provider.arrivals) - before) / (time.monotonic() - began)
+        most = fleet.provider.most_within(1.0)
+        put_back = fleet.states().get("ready", 0)
+        assert fleet.failures() == 0
+    print(json.dumps({"seconds": seconds, "calls": len(fleet.provider.arrivals), "still_waiting": put_back}))
+    return [
+        Result(f"{CALLS} calls a second, four processes: most in any second", most, CALLS, at_most=True, unit="calls"),
+        Result(f"{CALLS} calls a second, four processes: average", average, 45, unit="calls/s"),
+    ]
+
+
+def budget(server: str, crashed: str) -> list[Result]:
+    """Killed every 0.15 seconds until the budget is used up, then left alone."""
+    chance, most, kills = random.Random(1), 0, 0
+    given = {CRASHED: crashed}
+    with fresh_database(server) as url, fleet_on(url, f"budget:{BUDGET}", BUDGET + 600, **given) as fleet:
+        fleet.start(8)
+        until(lambda: fleet.provider.arrivals)
+        while sum(fleet.budget()) < BUDGET:
+            time.sleep(0.15)
+            most = max(most, sum(fleet.budget()))
+            fleet.kill(chance.randrange(len(fleet.processes)))
+            kills += 1
+            fleet.start()
+        lost_for = came_back(fleet)
+        spent, reserved = fleet.budget()
+        calls = len(fleet.provider.arrivals)
+    print(json.dumps({"crashed": crashed, "kills": kills, "calls": calls, "spent": spent, "reserved": reserved}))
+    name = f"budget of {BUDGET}, eight processes, kill -9, crashed={crashed}"
+    found = [
+        Result(f"{name}: most spent and reserved", max(most, spent), BUDGET, at_most=True, unit="calls"),
+        Result(f"{name}: spent in the end", spent, BUDGET, unit="calls"),
+        Result(f"{name}: longest that a dead process kept a part of it", lost_for, LEASE + 2.0, True, "seconds"),
+    ]
+    if crashed == "spent":
+        found.append(Result(f"{name}: calls that the provider saw", calls, BUDGET, at_most=True, unit="calls"))
+    return found
+
+
+def came_back(fleet: Fleet) -> float:
+    """Seconds after the last kill until nothing is reserved and all is spent."""
+    began = time.monotonic()
+    until(lambda: fleet.budget() == (BUDGET, 0))
+    return time.monotonic() - began
+
+
+def cost(server: str, jobs: int, repeat: int) -> list[Result]:
+    limited, keyed = rowmill("limited"), rowmill("keyed")
+    rates = rounds(server, Scale(jobs=jobs, rounds=repeat), [ROWMILL, limited, keyed])
+    print(json.dumps(rates.summary()))
+    return [
+        Result("drain with a limit that does not bind / without", rates.ratio(limited.name, ROWMILL.name), 0.9),
+        Result("the same, per one of 50 keys / without", rates.ratio(keyed.name, ROWMILL.name)),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--jobs", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="rate,budget,cost")
+    given = parser.parse_args()
+    with bench_server() as server:
+        if "rate" in given.only:
+            tell(rate(server.url, given.seconds))
+        if "budget" in given.only:
+            tell(budget(server.url, "spent") + budget(server.url, "back"))
+        if "cost" in given.only:
+            tell(cost(server.url, given.jobs, given.rounds))
+
+
+def tell(results: list[Result]) -> None:
+    for result in results:
+        print(json.dumps(result.as_dict()), flush=True)
+
+
+if __name__ == "__main__":
+    main()
