@@ -129,6 +129,9 @@ mill.reconciliation(
 )
 
 
+eqc = mill.limit("eqc", rate=rm.Rate(2, per=3600.0), concurrent=2, budget=rm.Budget(1000, per="day"))
+
+
 @files_queue.handler()
 async def ingest(file: rm.Lease[Any]) -> None:
     if file.row.slot == "transient":

@@ -44,6 +44,9 @@ class Fleet:
             for _ in range(processes)
         ]
 
+    def called(self, calls: int) -> bool:
+        return len(self.provider.arrivals) >= calls
+
     def kill(self, place: int = 0) -> None:
         process = self.processes.pop(place)
         process.kill()

@@ -19,15 +19,9 @@ def rules(
     rate: Rate | None = None,
     slots: int = 0,
     budget: Budget | None = None,
-    *,
-    late: bool = False,
     **more: Any,
 ) -> Rules:
-    counted = (
-        {}
-        if rate is None
-        else {"calls": rate.calls, "reach": rate.reach, "width": rate.width, "late": rate.late if late else 0.0}
-    )
+    counted = {} if rate is None else {"calls": rate.calls, "reach": rate.reach, "width": rate.width}
     spent = {} if budget is None else {"budget": int(budget.limit) * MICRO, "spent_by_crash": budget.crashed == "spent"}
     return Rules(name, slots=slots, **{"breaker": Breaker(), **counted, **spent, **more})
 

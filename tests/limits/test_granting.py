@@ -14,10 +14,11 @@ from tests.limits.granting import NOON, Asker, limiter_on, rules
 async def test_no_window_holds_more_than_the_rate_however_late_the_calls_go_out(database_url: str, seed: int) -> None:
     chance, rate = random.Random(seed), Rate(20, per=1.0)
     async with limiter_on(database_url) as limiter:
-        eqc, now, made = Asker(limiter, rules(rate=rate, late=seed % 2 == 0)), NOON, []
+        eqc, now, made = Asker(limiter, rules(rate=rate)), NOON, []
         for number in range(150):
             now += chance.expovariate(12.0 if number // 30 % 2 else 3.0)
-            taken, _ = await eqc.take(now, chance.randint(1, 12 if number // 30 % 2 else 2))
+            late = rate.late if seed % 2 else 0.0
+            taken, _ = await eqc.take(now, chance.randint(1, 12 if number // 30 % 2 else 2), late=late)
             made += [now + chance.random() * (rate.slack + taken.late) for _ in range(taken.granted)]
     made.sort()
     for place, first in enumerate(made):
@@ -205,7 +206,6 @@ async def test_both_databases_answer_alike(pg_url: str, sqlite_url: str, seed: i
     chance, budget = random.Random(seed), Budget(300, per="hour", crashed=("back", "spent")[seed % 2])
     given = rules(
         rate=Rate(20, per=4.0),
-        late=seed == 2,
         slots=6,
         budget=budget,
         lease=3.0,
@@ -224,7 +224,9 @@ async def test_both_databases_answer_alike(pg_url: str, sqlite_url: str, seed: i
                 hold = chance.randint(0, 3)
                 found = []
                 for asker in askers:
-                    taken, tickets = await asker.take(now, len(costs), costs=costs, hold=hold, horizon=0.5)
+                    taken, tickets = await asker.take(
+                        now, len(costs), costs=costs, hold=hold, horizon=0.5, late=seed % 2
+                    )
                     found.append((asdict(taken), tickets))
                 assert found[0][0] == pytest.approx(found[1][0])
                 held += [(taken["span"], taken["bucket"], taken["probe"], pair)

@@ -59,15 +59,22 @@ class Provider:
 def provider() -> Iterator[Provider]:
     """A server in a thread of its own, for the time of the block."""
     found, loop, ready = Provider(), asyncio.new_event_loop(), threading.Event()
+    servers: list[asyncio.Server] = []
 
     async def start() -> None:
         server = await asyncio.start_server(found.serve, "127.0.0.1", 0, backlog=1000)
         found.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        servers.append(server)
         ready.set()
 
     def run() -> None:
         loop.run_until_complete(start())
         loop.run_forever()
+        servers[0].close()
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
 
     thread = threading.Thread(target=run, name="provider", daemon=True)
     thread.start()
@@ -77,10 +84,6 @@ def provider() -> Iterator[Provider]:
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0))
-        loop.close()
 
 
 async def get(url: str, path: str = "/") -> Reply:

@@ -14,6 +14,7 @@ from rowmill.cli import (
     demo,
     doctor,
     grants,
+    limits,
     outbox,
     reconcile,
     rows,
@@ -35,7 +36,9 @@ app = typer.Typer(
     rich_markup_mode="rich" if sys.stdout.isatty() else None,
     pretty_exceptions_enable=False,
 )
-for group in (work, watch, stats, rows, outbox, change, control, schedule, reconcile, adopt, doctor, grants, demo):
+for group in (
+    work, watch, stats, rows, outbox, change, control, limits, schedule, reconcile, adopt, doctor, grants, demo,
+):  # fmt: skip
     group.register(app)
 
 

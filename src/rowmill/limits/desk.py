@@ -32,6 +32,7 @@ class Question:
     """Of each call, where there is a budget."""
     hold: int
     horizon: float
+    late: float
     answered: "asyncio.Future[list[Answer]]"
 
 
@@ -58,14 +59,23 @@ class Desk:
         self._ending: asyncio.Task[None] | None = None
 
     async def take(
-        self, terms: Terms, key: str, calls: int, amounts: Sequence[int] = (), *, hold: int = 0, horizon: float = 0.0
+        self,
+        terms: Terms,
+        key: str,
+        calls: int,
+        amounts: Sequence[int] = (),
+        *,
+        hold: int = 0,
+        horizon: float = 0.0,
+        late: float = 0.0,
     ) -> list[Answer]:
-        """An answer for each call, in their order. Up to `hold` of them stay, if there may be room by the horizon."""
+        """An answer for each call, in their order. Up to `hold` of them stay, if there may be room by the horizon;
+        permits may be used so much later, where that does no harm."""
         answered: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
         counter = self._counters.get(terms.rules.name)
         if counter is None or counter.terms is not terms:
             counter = self._counters[terms.rules.name] = Counter(terms)
-        counter.questions.append(Question(key, calls, amounts, hold, horizon, answered))
+        counter.questions.append(Question(key, calls, amounts, hold, horizon, late, answered))
         if counter.asking is None or counter.asking.done():
             counter.asking = asyncio.create_task(self._ask(counter), name=f"limit {terms.rules.name}")
         return await answered
@@ -116,6 +126,7 @@ class Desk:
             [secrets.randbits(63) for _ in range(calls)] if ticketed else (),
             [amount for one in questions for amount in one.amounts] if ticketed else (),
             spans, sum(one.hold for one in questions), max(one.horizon for one in questions),
+            min(one.late for one in questions),
         )  # fmt: skip
 
     def _tell(self, terms: Terms, ask: Take, taken: Taken, questions: list[Question]) -> None:

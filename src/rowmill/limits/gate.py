@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rowmill.limits.answers import Grant, Refusal, outcome_of
+from rowmill.limits.answers import Answer, Grant, Refusal, outcome_of
 from rowmill.limits.desk import Desk
 from rowmill.limits.limit import Declared, Limit
 from rowmill.model.errors import Limited
@@ -31,6 +31,10 @@ class LimitGate:
         """Limits without keys that had no room: until when on the loop's clock, and whether it is only slow."""
         self._rated = [one.limit.rate for one in self.declared if one.limit.rate is not None]
         self._ticketed = any(one.limit.terms.rules.ticketed for one in self.declared)
+        self.revoked: Callable[[], None] = lambda: None
+        self._revoked_at: dict[tuple[str, str], float] = {}
+        self._bound_at = -math.inf
+        """When a row was last refused."""
         self._late = 0.0
         """By so much later than otherwise may the last permits be used."""
         self._plain = [one for one in self.declared if one.key is None and (one.limit.rate or one.limit.concurrent)]
@@ -52,7 +56,7 @@ class LimitGate:
         now = time.monotonic()
         for name, (until, passing) in list(self._shut.items()):
             if until > now:
-                return Shut(min(until - now, LONGEST_SHUT), passing)
+                return Shut(until - now, passing)
             del self._shut[name]
         return None
 
@@ -84,14 +88,7 @@ class LimitGate:
             amounts = {"": [one.amount_of(None)] * len(leases)}
         else:
             asked, amounts = self._by_key(one, leases, held)
-        hold, desk = near(one.limit), self._desk()
-        answers = await asyncio.gather(
-            *(
-                desk.take(one.limit.terms, key, len(rows), amounts[key], hold=min(hold, len(rows)), horizon=HORIZON)
-                for key, rows in asked.items()
-            )
-        )
-        late = one.limit.terms.rules.late
+        answers, late = await self._answers(one.limit, asked, amounts), math.inf
         for (key, rows), found in zip(asked.items(), answers, strict=True):
             last: Any = None
             for lease, answer in zip(rows, found, strict=True):
@@ -103,8 +100,40 @@ class LimitGate:
                     grants, late = (answer,), min(late, answer.taken.late)
                 before = self._leaves.get(lease)
                 self._leaves[lease] = grants if before is None else before + grants
-        self._late = late
+        self._late = 0.0 if late == math.inf else late
         return held
+
+    async def _answers(
+        self, limit: Limit, asked: dict[str, list[Lease[Any]]], amounts: dict[str, list[int]]
+    ) -> list[list[Answer]]:
+        """For each key. What was granted while its provider told us here that it wants no calls is not used."""
+        desk, hold = self._desk(), near(limit)
+        while True:
+            began, late = time.monotonic(), self._may_be_late(limit)
+            found = await asyncio.gather(
+                *(
+                    desk.take(
+                        limit.terms,
+                        key,
+                        len(rows),
+                        amounts[key],
+                        hold=min(hold, len(rows)),
+                        horizon=HORIZON,
+                        late=late,
+                    )
+                    for key, rows in asked.items()
+                )
+            )
+            if all(self._revoked_at.get((limit.name, key), -math.inf) < began for key in asked):
+                return found
+            for part in found:
+                desk.end_soon([answer for answer in part if isinstance(answer, Grant)], "unused")
+
+    def _may_be_late(self, limit: Limit) -> float:
+        """Permits that may be used later are counted longer: not while the limit binds, or has just done so."""
+        if self._ticketed or limit.rate is None or time.monotonic() < self._bound_at + 3 * limit.rate.reach:
+            return 0.0
+        return limit.rate.late
 
     def _by_key(
         self, one: Declared, leases: list[Lease[Any]], held: list[Held]
@@ -124,9 +153,10 @@ class LimitGate:
         return rows, amounts
 
     def _held(self, lease: Lease[Any], one: Declared, key: str, refusal: Refusal) -> Held:
+        self._bound_at = time.monotonic()
         stays = refusal.stays and refusal.wait <= HORIZON
         if one.key is None and not stays:
-            until = time.monotonic() + refusal.soon
+            until = time.monotonic() + min(refusal.soon, LONGEST_SHUT)
             self._shut[one.limit.name] = (until, refusal.reason in PASSING)
         told = Limited(one.limit.name, key, refusal.reason, refusal.wait)
         return Held(lease, refusal.wait, told.code, str(told), stays)
@@ -146,6 +176,16 @@ class LimitGate:
             return
         outcome, seconds = outcome_of(raised)
         self._desk().end_soon(leave, outcome, seconds=seconds)
+        if outcome in ("limited", "refused"):
+            self._revoke({(grant.terms.rules.name, grant.key) for grant in leave})
+
+    def _revoke(self, refused: set[tuple[str, str]]) -> None:
+        """A provider wants no more calls: what was granted ahead here is not used."""
+        for lease, leave in list(self._leaves.items()):
+            if any((grant.terms.rules.name, grant.key) in refused for grant in leave):
+                self.forgo(lease)
+        self._revoked_at |= dict.fromkeys(refused, time.monotonic())
+        self.revoked()
 
     def forgo(self, lease: Lease[Any]) -> None:
         leave = self._leaves.pop(lease, None)

@@ -59,7 +59,6 @@ class Limit:
             calls=0 if rate is None else rate.calls,
             reach=0.0 if rate is None else rate.reach,
             width=0.0 if rate is None else rate.width,
-            late=0.0 if rate is None or concurrent or budget is not None else rate.late,
             slots=concurrent or 0,
             budget=0 if budget is None else exact(budget.limit),
             spent_by_crash=budget is not None and budget.crashed == "spent",

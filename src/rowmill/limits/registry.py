@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
@@ -69,7 +69,7 @@ class Limits:
         self._known[name] = limit
         return limit
 
-    def __iter__(self) -> "Any":
+    def __iter__(self) -> Iterator[Limit]:
         return iter(self._known.values())
 
     def __contains__(self, name: str) -> bool:

@@ -1,6 +1,6 @@
 """What may stand before a handler: a row needs leave before it runs. The worker knows only this of limits."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,6 +36,9 @@ class Shut:
 
 class Gate(Protocol):
     """Leave for rows of one stage. For one process."""
+
+    revoked: Callable[[], None]
+    """Called when leave that was given is good no more."""
 
     @property
     def ahead(self) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from rowmill.model import limits
 from rowmill.model.lifecycle import Kind
 from rowmill.model.words import Step
 from rowmill.store import activity, pausing
@@ -30,6 +31,7 @@ class Reason(StrEnum):
     NO_LEASE = "no_lease"
     REFUSED = "refused"
     BACKOFF = "backoff"
+    LIMIT = "limit"
     PAUSED = "paused"
     ORDER = "order"
     NO_HANDLER = "no_handler"
@@ -118,12 +120,8 @@ def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, k
     if row.available_at is not None:
         left = _seconds_left(connection, terms, "available_at", key)
         if left > 0:
-            after = f" after {row.attempts} attempts" if row.attempts else ""
-            until: dict[str, Any] = {"available_at": row.available_at, "seconds_left": round(left, 3)}
-            if row.error:
-                until["code"] = row.error.partition(":")[0] if last is None else last.code
-                after += f" ({until['code']})"
-            yield Hold(Reason.BACKOFF, f"it waits for its time{after}: {left:.0f} s more", until)
+            until = {"available_at": row.available_at, "seconds_left": round(left, 3)}
+            yield _limit(row, left, until) or _backoff(row, last, left, until)
     earlier = _held_by(connection, terms, key)
     if earlier is not None:
         text = f"row {earlier['key']} of the same {queue.per.name if queue.per is not None else ''} comes first"
@@ -136,6 +134,28 @@ def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, k
 
 def _last_failure(connection: Connection, terms: Terms, key: str) -> AttemptView | None:
     return next(iter(reversed(history(connection, terms, key))), None)
+
+
+def _backoff(row: RowView, last: AttemptView | None, left: float, until: dict[str, Any]) -> Hold:
+    after = f" after {row.attempts} attempts" if row.attempts else ""
+    if row.error:
+        until["code"] = row.error.partition(":")[0] if last is None else last.code
+        after += f" ({until['code']})"
+    return Hold(Reason.BACKOFF, f"it waits for its time{after}: {left:.0f} s more", until)
+
+
+def _limit(row: RowView, left: float, until: dict[str, Any]) -> Hold | None:
+    """The note that a row carries which a limit has put back."""
+    code, _, rest = (row.error or "").partition(": ")
+    reason = next((reason for reason in limits.Reason if reason.code == code), None)
+    if reason is None:
+        return None
+    name, _, key = rest.partition(" ")
+    what = f"limit {name}" + (f" (key {key})" if key else "")
+    text = f"it waits for {what} until {row.available_at:%Y-%m-%d %H:%M:%S} UTC, {left:.0f} s more: "
+    on = f". Go on with: rowmill limits on {name}" if reason is limits.Reason.OFF else ""
+    facts = {"limit": name, "key": key, "why": reason.value}
+    return Hold(Reason.LIMIT, text + limits.MEANINGS[reason] + on, facts | until)
 
 
 def _dead(connection: Connection, terms: Terms, key: str) -> Hold:

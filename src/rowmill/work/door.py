@@ -37,6 +37,11 @@ class Door:
         self.moved = asyncio.Event()
         """Rows have come, or a slot is free, or it is time to stop."""
 
+        gate.revoked = self._look_closely
+
+    def _look_closely(self) -> None:
+        self._fresh_until = 0.0
+
     def __len__(self) -> int:
         return len(self.pending) + self.asking
 

@@ -251,8 +251,7 @@ class Station:
                 batch.append(self._waiting.popleft())
             left = len(self._waiting)
             if self._door is not None:
-                batch = self._door.passed(batch, left)
-                left += len(self._door.pending) + self._door.asking
+                batch, left = self._door.passed(batch, left), left + len(self._door.pending) + self._door.asking
                 if not batch:
                     continue
             if left <= self._pace.low:

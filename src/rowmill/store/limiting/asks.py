@@ -27,7 +27,6 @@ class Rules:
     calls: int = 0
     reach: float = 0.0
     width: float = 0.0
-    late: float = 0.0
     slots: int = 0
     budget: int = 0
     spent_by_crash: bool = False
@@ -54,6 +53,8 @@ class Take:
     """So many of those that are refused would rather ask again, if there may be room within `horizon` seconds. The rest
     get in line."""
     horizon: float = 0.0
+    late: float = 0.0
+    """Seconds by which permits would rather be used later, if less than half of the calls are made."""
     at: float | None = None
     """The time, where a test says it instead of the database."""
 

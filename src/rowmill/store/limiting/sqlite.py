@@ -140,9 +140,9 @@ def take(connection: sqlite3.Connection, ask: Take) -> Taken:
     if found.probe:
         row.probe_until = now + rules.lease
     if meter is not None:
-        if rules.late and room and (counted + room) * 2 <= rules.calls:
-            found.late = rules.late
-            meter = meter.turned(now + rules.late, rules.reach + rules.late, rules.width)
+        if ask.late and room and (counted + room) * 2 <= rules.calls:
+            found.late = ask.late
+            meter = meter.turned(now + ask.late, rules.reach + ask.late, rules.width)
         found.bucket = meter.head if room else 0
         meter.counts[0] += room
         row.width, row.head, row.counts = meter.width, meter.head, json.dumps(meter.counts)

@@ -11,6 +11,8 @@ from rowmill.store.dialect_insert import insert_of
 from rowmill.store.limiting.asks import LimitView
 from rowmill.store.schema import own_tables
 
+KNOWN_SECONDS = 35 * 86400.0
+"""Longer than a month, the longest span of a budget."""
 EVERY = ""
 """The key under which what holds for a whole limit is kept."""
 
@@ -103,18 +105,16 @@ def switch_on(connection: Connection, name: str, key: str) -> int:
     return changed
 
 
-def tidy(connection: Connection, keep: float, most: int) -> int:
-    """Forget keys that nobody has used for `keep` seconds, and spending that old; answers how many entries went.
-    What an operator or a provider has switched off stays off."""
-    own, before = own_tables(connection.dialect.name).limits, seconds(connection.dialect.name, -keep)
+# served by: nothing: the tables are as small as the keys in use
+def tidy(connection: Connection, most: int) -> int:
+    """Forget keys that nobody has used for so long that no window or budget can reach back to it; answers how many
+    entries went. What was switched off stays off."""
+    own, before = own_tables(connection.dialect.name).limits, seconds(connection.dialect.name, -KNOWN_SECONDS)
     row = own.limiter.c
-    old = sa.select(row.name, row.key).where(row.seen < before, row.parked_until < before, sa.not_(row.off)).limit(most)
-    idle = [tuple(one) for one in connection.execute(old)]
+    idle = sa.and_(row.seen < before, row.parked_until < before, sa.not_(row.off))
     gone = 0
-    for name, key in idle:
-        gone += connection.execute(
-            sa.delete(own.limiter).where(row.name == name, row.key == key, row.seen < before, sa.not_(row.off))
-        ).rowcount
-    gone += connection.execute(sa.delete(own.ticket).where(own.ticket.c.until < before)).rowcount
-    gone += connection.execute(sa.delete(own.spending).where(own.spending.c.noted_at < before)).rowcount
+    for name, key in connection.execute(sa.select(row.name, row.key).where(idle).limit(most)).all():
+        gone += connection.execute(sa.delete(own.limiter).where(row.name == name, row.key == key, idle)).rowcount
+    for table, at in ((own.ticket, own.ticket.c.until), (own.spending, own.spending.c.noted_at)):
+        gone += connection.execute(sa.delete(table).where(at < before)).rowcount
     return gone

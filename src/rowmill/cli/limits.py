@@ -1,0 +1,192 @@
+"""`rowmill limits`: how limits stand, and an operator's hand on them."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from sqlalchemy import Connection
+
+from rowmill.cli.app import load_mill
+from rowmill.cli.exits import UsageError
+from rowmill.cli.options import AppOption, JsonOption, UrlOption
+from rowmill.cli.output import duration, emit, table
+from rowmill.limits import LimitState
+from rowmill.limits.state import state_of
+from rowmill.mill import Mill
+from rowmill.store import schema
+from rowmill.store.limiting import views
+
+LimitArgument = Annotated[str, typer.Argument(metavar="NAME", help="Which limit.")]
+LimitKeyOption = Annotated[
+    str | None, typer.Option("--key", metavar="KEY", help="Only this key of it; all of them by default.")
+]
+
+group = typer.Typer(invoke_without_command=True, help="How limits stand; park them, switch them off and on.")
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(group, name="limits")
+
+
+@group.callback()
+def limits(
+    context: typer.Context,
+    app: AppOption = None,
+    database_url: UrlOption = None,
+    json: JsonOption = False,
+) -> None:
+    """How limits stand, by key: calls in the window, slots in use, budgets, providers that are parked, down or off.
+
+    \b
+    Example:
+      rowmill limits
+      rowmill limits --json
+      rowmill limits park eqc --seconds 600
+      rowmill limits off eqc
+      rowmill limits on eqc
+    """
+    if context.invoked_subcommand is not None:
+        return
+    mill = load_mill(app, database_url)
+    found = asyncio.run(mill.run(lambda connection: states(connection, mill), write=False))
+    emit({"limits": [as_data(state) for state in found]}, json, lambda: show(found))
+
+
+def states(connection: Connection, mill: Mill) -> list[LimitState]:
+    """Of every key that is known, and of every limit that is declared."""
+    schema.check_version(connection)
+    seen = views.views(connection)
+    unused = {limit.name for limit in mill.limits} - {view.name for view in seen}
+    seen += [views.view(connection, name, views.EVERY) for name in sorted(unused)]
+    declared = {limit.name: limit for limit in mill.limits}
+    return [state_of(declared.get(view.name), view) for view in seen]
+
+
+def as_data(state: LimitState) -> dict[str, Any]:
+    data = {name: getattr(state, name) for name in LimitState.__slots__}
+    return data | {"available": state.available}
+
+
+def show(found: list[LimitState]) -> None:
+    if not found:
+        print("no limits: declare one with mill.limit(…)")
+        return
+    heads = ["limit", "key", "calls", "at once", "budget", "is"]
+    table(heads, [[s.limit, s.key, calls(s), slots(s), budget(s), standing(s)] for s in found])
+
+
+def calls(state: LimitState) -> str:
+    return "" if state.calls_limit is None else f"{state.calls:,} of {state.calls_limit:,} in {state.per_seconds:g} s"
+
+
+def slots(state: LimitState) -> str:
+    return "" if state.slots_limit is None else f"{state.slots} of {state.slots_limit}"
+
+
+def budget(state: LimitState) -> str:
+    if state.budget is None:
+        return ""
+    reserved = f", {state.reserved:,} reserved" if state.reserved else ""
+    return f"{state.spent:,} of {state.budget:,}{reserved} ({state.span})"
+
+
+def standing(state: LimitState) -> str:
+    parts = []
+    if state.off:
+        parts.append(f"off; on with: rowmill limits on {state.limit}" + (f" --key {state.key}" if state.key else ""))
+    if state.parked_until is not None:
+        parts.append(f"parked until {clock(state.parked_until)}")
+    if state.breaker == "open":
+        parts.append("down" + (f", asked again at {clock(state.open_until)}" if state.open_until else ""))
+    if state.line_until is not None:
+        parts.append(f"the last in line has its turn at {clock(state.line_until)}")
+    return "; ".join(parts) or ("open" if state.available else "used up for now")
+
+
+def clock(moment: datetime) -> str:
+    left = (moment - datetime.now(UTC)).total_seconds()
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" + (f" ({duration(left)})" if left > 0 else "")
+
+
+@group.command()
+def park(
+    name: LimitArgument,
+    seconds: Annotated[float, typer.Option("--seconds", metavar="N", min=0.0, help="For so long.")] = 300.0,
+    key: LimitKeyOption = None,
+    app: AppOption = None,
+    database_url: UrlOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make no calls for a while, in the whole fleet. Rows wait, and spend no attempt.
+
+    \b
+    Example:
+      rowmill limits park eqc --seconds 600
+      rowmill limits park model --key tenant-7
+    """
+    mill = known(app, database_url, name)
+    change(mill, lambda connection: views.park(connection, name, key or views.EVERY, seconds))
+    emit(
+        {"limit": name, "key": key, "parked_seconds": seconds}, json, f"{called(name, key)} is parked for {seconds:g} s"
+    )
+
+
+@group.command()
+def off(
+    name: LimitArgument,
+    key: LimitKeyOption = None,
+    app: AppOption = None,
+    database_url: UrlOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make no calls until told otherwise, in the whole fleet. Rows wait, and spend no attempt.
+
+    \b
+    Example:
+      rowmill limits off eqc
+    """
+    mill = known(app, database_url, name)
+    change(mill, lambda connection: views.switch_off(connection, name, key or views.EVERY))
+    emit({"limit": name, "key": key, "off": True}, json, f"{called(name, key)} is off")
+
+
+@group.command()
+def on(
+    name: LimitArgument,
+    key: LimitKeyOption = None,
+    app: AppOption = None,
+    database_url: UrlOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make calls again: neither off nor parked, and not taken for down.
+
+    \b
+    Example:
+      rowmill limits on eqc
+      rowmill limits on model --key tenant-7
+    """
+    mill = known(app, database_url, name)
+    changed = change(mill, lambda connection: views.switch_on(connection, name, key or views.EVERY))
+    text = f"{called(name, key)} is on" if changed else f"{called(name, key)} was on already"
+    emit({"limit": name, "key": key, "off": False, "changed": bool(changed)}, json, text)
+
+
+def known(app: str | None, database_url: str | None, name: str) -> Mill:
+    mill = load_mill(app, database_url)
+    if name not in mill.limits:
+        names = ", ".join(limit.name for limit in mill.limits) or "none"
+        raise UsageError(f"this mill has no limit {name}. It has: {names}")
+    return mill
+
+
+def change(mill: Mill, work: Any) -> Any:
+    def checked(connection: Connection) -> Any:
+        schema.check_version(connection)
+        return work(connection)
+
+    return asyncio.run(mill.run(checked))
+
+
+def called(name: str, key: str | None) -> str:
+    return f"{name}, key {key}," if key else name
