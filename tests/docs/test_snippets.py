@@ -38,6 +38,21 @@ async def test_the_adopted_table_of_the_readme_works(tmp_path: Path) -> None:
     assert written == 2
 
 
+async def test_the_guide_on_limits_does_what_it_says(tmp_path: Path) -> None:
+    guide = run_page("docs/guides/limits.md")
+    mill, companies = guide["mill"], guide["companies"]
+    async with testing.mill_on(mill, tmp_path) as bench:
+        await guide["ask"]("a", 100)
+        await bench.insert(companies, *({"name": name, "tenant": "a"} for name in ("ACME", "stranger")))
+        await bench.drain()
+        await bench.insert(companies, {"name": "late", "tenant": "a"})
+        await bench.drain()
+        found = await mill.run(lambda c: c.execute(sa.select(guide["Company"].__table__.c.company_id)).all())
+        state, spent = await guide["eqc"].state(), await guide["model"].state("a")
+    assert [row.company_id for row in found] == ["id of ACME", None, "temporary"]
+    assert (state.off, spent.spent) == (True, 50)
+
+
 async def test_the_example_test_of_the_testing_guide_passes(tmp_path: Path) -> None:
     guide = run_page("docs/guides/testing.md")
     await guide["test_a_failed_article_is_tried_again_after_its_backoff"](tmp_path)

@@ -1,7 +1,9 @@
 """Calls within limits, in plain code: they wait as long as they are told, or raise."""
 
 import asyncio
+import time
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -51,6 +53,52 @@ async def test_calls_at_the_same_time_are_one_question(database_url: str) -> Non
         await asyncio.gather(*(one(key) for key in range(200)))
     assert sum(asked) == 200
     assert len(asked) <= 3
+
+
+async def test_a_permit_that_has_grown_old_is_given_back_and_asked_for_again(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+        eqc = shop.mill.limit("eqc", rate=rm.Rate(5, per=60.0, margin=0.2))
+        asked = []
+        take = shop.mill.store.limiter.take
+
+        async def stalled(asks):  # type: ignore[no-untyped-def]
+            found = await take(asks)
+            asked.append(1)
+            if len(asked) == 1:
+                time.sleep(0.3)  # noqa: ASYNC251 - the whole process stands still
+            return found
+
+        shop.mill.limits._own_desk()._limiter.take = stalled  # type: ignore[method-assign]
+        async with eqc.call():
+            pass
+        await shop.mill.limits.closed()
+        assert (len(asked), (await eqc.state()).calls) == (2, 1)
+
+
+async def test_rows_whose_permits_have_grown_old_ask_again(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+        eqc = shop.mill.limit("eqc", rate=rm.Rate(500, per=60.0, margin=0.2))
+        late: list[float] = []
+        granted = [0.0]
+        take = shop.mill.store.limiter.take
+
+        async def noted(asks):  # type: ignore[no-untyped-def]
+            granted[0] = time.monotonic()
+            for ask in asks:
+                ask.late = 0.0
+            return await take(asks)
+
+        shop.mill.limits._own_desk()._limiter.take = noted  # type: ignore[method-assign]
+
+        @shop.jobs.handler(limits=[eqc], concurrency=4)
+        async def look_up(job: rm.Lease[Any]) -> None:
+            late.append(time.monotonic() - granted[0])
+            if job.key % 50 == 0:
+                time.sleep(0.3)  # noqa: ASYNC251 - the whole process stands still
+
+        await shop.put(200)
+        await shop.drain()
+        assert max(late) < 0.3, "none ran on a permit from before the process stood still"
 
 
 async def test_a_budget_takes_the_true_cost_and_gives_back_the_rest(database_url: str) -> None:

@@ -121,7 +121,8 @@ def why(
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Say what holds a row: a lease, its backoff, a pause, the order of its key, no worker; or that it is finished.
+    """Say what holds a row: a lease, its backoff, a limit, a pause, the order of its key, no worker; or that it is
+    finished.
 
     \b
     Example:
