@@ -13,11 +13,11 @@ import argparse
 import json
 import random
 import time
+from dataclasses import replace
 
-from bench.measures import Scale
-from bench.measures.drain import rounds
 from bench.peers.known import ROWMILL, rowmill
-from bench.results import Result
+from bench.results import Rates, Result
+from bench.runs import drained, fresh
 from bench.server import bench_server
 from tests.limits.app import CRASHED, LEASE
 from tests.limits.fleet import Fleet, fleet_on, until
@@ -79,12 +79,20 @@ def came_back(fleet: Fleet) -> float:
 
 
 def cost(server: str, jobs: int, repeat: int) -> list[Result]:
-    limited, keyed = rowmill("limited"), rowmill("keyed")
-    rates = rounds(server, Scale(jobs=jobs, rounds=repeat), [ROWMILL, limited, keyed])
+    """The plain queue runs twice in every round, as a measure of the noise, and every other round runs backwards:
+    whoever comes first in a round is not always the same."""
+    again, limited, keyed = replace(ROWMILL, name="rowmill again"), rowmill("limited"), rowmill("keyed")
+    rates = Rates()
+    for number in range(repeat):
+        peers = [ROWMILL, limited, keyed, again]
+        for peer in peers if number % 2 == 0 else reversed(peers):
+            with fresh(peer, server, jobs) as site:
+                rates.add(peer.name, drained(site, jobs))
     print(json.dumps(rates.summary()))
     return [
         Result("drain with a limit that does not bind / without", rates.ratio(limited.name, ROWMILL.name), 0.9),
         Result("the same, per one of 50 keys / without", rates.ratio(keyed.name, ROWMILL.name)),
+        Result("without a limit / without one again: the noise", rates.ratio(again.name, ROWMILL.name)),
     ]
 
 

@@ -1,7 +1,10 @@
 """What is granted, and when there is room again: the same on both databases, by the clock that the test turns."""
 
+import asyncio
 import random
+from contextlib import AsyncExitStack
 from dataclasses import asdict
+from typing import Any
 
 import pytest
 
@@ -251,3 +254,26 @@ async def test_both_databases_answer_alike(pg_url: str, sqlite_url: str, seed: i
                     for asker, ticket in zip(askers, pair, strict=True)
                 ]
                 assert told[0] == told[1]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"rate": Rate(30, per=3600.0)},
+        {"slots": 30},
+        {"budget": Budget(30, per="month")},
+    ],
+    ids=["rate", "slots", "budget"],
+)
+async def test_many_who_ask_at_once_get_no_more_than_there_is(database_url: str, given: dict[str, Any]) -> None:
+    """Each on a connection of its own, all at the same moment."""
+    async with AsyncExitStack() as stack:
+        askers = []
+        for _ in range(6):
+            limiter = await stack.enter_async_context(limiter_on(database_url))
+            askers.append(Asker(limiter, rules(**given), given.get("budget")))
+
+        async def pull(asker: Asker) -> int:
+            return sum([(await asker.take(NOON, 1))[0].granted for _ in range(15)])
+
+        assert sum(await asyncio.gather(*map(pull, askers))) == 30

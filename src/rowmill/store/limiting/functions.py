@@ -36,8 +36,6 @@ BEGIN
     SELECT off, parked_until INTO whole_off, whole_parked FROM rowmill.limiter WHERE name = p_name AND key = '';
   END IF;
   o_now := coalesce(p_at, extract(epoch FROM clock_timestamp())::float8);
-  -- A clock that was set back a little must not open the window anew.
-  IF l.seen > o_now AND l.seen - o_now <= p_reach + 1 THEN o_now := l.seen; END IF;
   o_probe := false;
   o_step := CASE WHEN p_calls > 0 THEN (p_reach + p_width) / p_calls
                  WHEN p_slots > 0 THEN greatest(l.held, 0.001) / p_slots ELSE 0.01 END;

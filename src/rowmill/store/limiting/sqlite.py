@@ -91,8 +91,6 @@ def take(connection: sqlite3.Connection, ask: Take) -> Taken:
     rules, name, key = ask.rules, ask.rules.name, ask.key
     row = read(connection, name, key)
     now = clock(connection, ask.at)
-    if row.seen > now and row.seen - now <= rules.reach + 1:
-        now = row.seen
     found = Taken(0, 0, now, now, step(rules, row), 0.0, None, 0, 0.0, row.failures, False, None)
     asked = room = ask.calls
     since = now
