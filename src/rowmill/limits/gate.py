@@ -60,48 +60,56 @@ class LimitGate:
             del self._shut[name]
         return None
 
-    async def admit(self, leases: Sequence[Lease[Any]]) -> list[Held]:
+    async def admit(self, leases: Sequence[Lease[Any]]) -> tuple[list[Held], float]:
         held: list[Held] = []
         rest = list(leases)
-        for lease in leases:
+        for lease in [lease for lease in rest if lease in self._leaves]:
             self.forgo(lease)
-        full = False
+        full, fresh = False, math.inf
         for one in self.declared:
             if not rest:
                 break
-            refused = await self._ask(one, rest)
-            full = full or (bool(refused) and one.key is None)
+            refused, until = await self._ask(one, rest)
+            fresh = min(fresh, until)
             if refused:
+                full = full or one.key is None
                 for each in refused:
                     self.forgo(each.lease)
                 held += refused
                 gone = {each.lease for each in refused}
                 rest = [lease for lease in rest if lease not in gone]
         self._full = full or (self._full and not rest)
-        return held
+        return held, fresh
 
-    async def _ask(self, one: Declared, leases: list[Lease[Any]]) -> list[Held]:
-        """Those that have no room in one of the limits."""
+    async def _ask(self, one: Declared, leases: list[Lease[Any]]) -> tuple[list[Held], float]:
+        """Those that have no room in one of the limits, and until when the permits of the others are fresh."""
         held: list[Held] = []
         if one.key is None and not callable(one.cost):
             asked = {"": leases}
             amounts = {"": [one.amount_of(None)] * len(leases)}
         else:
             asked, amounts = self._by_key(one, leases, held)
-        answers, late = await self._answers(one.limit, asked, amounts), math.inf
+        answers, late, fresh = await self._answers(one.limit, asked, amounts), math.inf, math.inf
         for (key, rows), found in zip(asked.items(), answers, strict=True):
-            last: Any = None
-            for lease, answer in zip(rows, found, strict=True):
-                if answer is not last:
-                    last = answer
-                    if isinstance(answer, Refusal):
-                        held.append(self._held(lease, one, key, answer))
-                        continue
-                    grants, late = (answer,), min(late, answer.taken.late)
-                before = self._leaves.get(lease)
-                self._leaves[lease] = grants if before is None else before + grants
+            granted = rows
+            if found[-1] is not found[0]:
+                granted = [lease for lease, answer in zip(rows, found, strict=True) if isinstance(answer, Grant)]
+            for lease, answer in zip(rows, found, strict=True) if isinstance(found[-1], Refusal) else ():
+                if isinstance(answer, Refusal):
+                    held.append(self._held(lease, one, key, answer))
+            if isinstance(found[0], Grant):
+                late, fresh = min(late, found[0].taken.late), min(fresh, found[0].fresh_until)
+                self._note(granted, found)
         self._late = 0.0 if late == math.inf else late
-        return held
+        return held, fresh
+
+    def _note(self, granted: list[Lease[Any]], found: list[Answer]) -> None:
+        """What rows have got, beside what they have. Where calls hold nothing, they share one grant."""
+        if found[0] is found[len(granted) - 1] and not self._leaves.keys() & granted[:1]:
+            self._leaves.update(dict.fromkeys(granted, (found[0],)))  # type: ignore[arg-type]
+            return
+        for lease, grant in zip(granted, found, strict=False):
+            self._leaves[lease] = (*self._leaves.get(lease, ()), grant)  # type: ignore[arg-type]
 
     async def _answers(
         self, limit: Limit, asked: dict[str, list[Lease[Any]]], amounts: dict[str, list[int]]

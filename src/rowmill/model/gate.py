@@ -51,8 +51,8 @@ class Gate(Protocol):
     def shut(self) -> Shut | None:
         """Is it?"""
 
-    async def admit(self, leases: Sequence[Lease[Any]]) -> list[Held]:
-        """Get leave for rows; answers those that have none."""
+    async def admit(self, leases: Sequence[Lease[Any]]) -> tuple[list[Held], float]:
+        """Get leave for rows; answers those that have none, and until when the leave of all others is fresh."""
 
     def ready(self, lease: Lease[Any]) -> bool:
         """Has it leave, and is that fresh? Leave that is not is given back."""

@@ -93,7 +93,7 @@ class Door:
         """Feed the slots with those that have leave; answers after how long the rest that stays may ask again."""
         self.asking = len(chunk)
         try:
-            held = {one.lease: one for one in await self.gate.admit(chunk)}
+            refused, fresh = await self.gate.admit(chunk)
         except Disconnected:
             for lease in chunk:
                 self._turns.give_back(lease, random.random() * AWAY)
@@ -104,16 +104,17 @@ class Door:
             raise
         finally:
             self.asking = 0
-        stay = [lease for lease in chunk if lease in held and not self._sent_back(held[lease])]
-        let_in = [lease for lease in chunk if lease not in held and self._is_wanted(lease)]
+        held = {one.lease: one for one in refused}
+        let_in = chunk
+        if held or self._turns.stopping or self._hand.closed or any(lease.lost for lease in chunk):
+            let_in = [lease for lease in chunk if lease not in held and self._is_wanted(lease)]
         if let_in:
-            fresh = min(map(self.gate.fresh_until, let_in))
             self._fresh_until = min(self._fresh_until, fresh) if self._waiting else fresh
             self._waiting.extend(let_in)
-        self.pending.extendleft(reversed(stay))
-        if self._waiting:
             self._fed.set()
-        return min((held[lease].wait for lease in stay), default=0.0)
+        stay = [one for one in refused if not self._sent_back(one)]
+        self.pending.extendleft([one.lease for one in reversed(stay)])
+        return min((one.wait for one in stay), default=0.0)
 
     def _sent_back(self, one: Held) -> bool:
         """Rows that are near their turn stay in hand; the others go back until then."""

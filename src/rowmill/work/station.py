@@ -64,7 +64,7 @@ class Station:
             handler.gate, self._pace, hand, self._turns, self._waiting, self._fed,
             lambda: self._running * (handler.batch or 1),
         )  # fmt: skip
-        self._stores = [self._waiting] if self._door is None else [self._waiting, self._door.pending]
+        self._stores = [self._waiting, *([] if self._door is None else [self._door.pending])]
         self.claimer: asyncio.Task[None] | None = None
         hand.not_begun.append(self._return_waiting)
         self.paused: Callable[[], bool] = lambda: False
@@ -111,8 +111,7 @@ class Station:
         return bool(self._running or self._in_store or self._suspects.running)
 
     @property
-    def _in_store(self) -> int:
-        """Rows that are claimed and have not begun."""
+    def _in_store(self) -> int:  # rows that are claimed and have not begun
         return len(self._waiting) + (0 if self._door is None else len(self._door))
 
     def tasks(self) -> list[asyncio.Task[None]]:
@@ -137,7 +136,8 @@ class Station:
                 self._empty_at = loop.time()
                 await self._until(self._woken, min(self._settings.poll_base * 4, 1.0))
                 continue
-            wanted = self._pace.wanted(self._in_store, self._running * (self.handler.batch or 1))
+            # Without those whose leave is asked for just now: the next claim need not wait for it.
+            wanted = self._pace.wanted(sum(map(len, self._stores)), self._running * (self.handler.batch or 1))
             if self._door is not None:
                 if (shut := self._door.gate.shut()) is not None:
                     self._empty_at = self._empty_at if shut.passing else loop.time()
@@ -251,7 +251,7 @@ class Station:
                 batch.append(self._waiting.popleft())
             left = len(self._waiting)
             if self._door is not None:
-                batch, left = self._door.passed(batch, left), left + len(self._door.pending) + self._door.asking
+                batch, left = self._door.passed(batch, left), left + len(self._door.pending)
                 if not batch:
                     continue
             if left <= self._pace.low:

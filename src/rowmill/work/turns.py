@@ -81,14 +81,15 @@ class Turns:
             if not late:
                 return batch
             try:
-                held = {one.lease: one for one in await gate.admit(late)}
+                refused, _ = await gate.admit(late)
             except BaseException as error:
                 for lease in batch:
                     self.give_back(lease)
                 if isinstance(error, Disconnected):
                     return []
                 raise
-            for one in held.values():
+            held = {one.lease for one in refused}
+            for one in refused:
                 self.hold_back(one)
             batch = [lease for lease in batch if lease not in held]
         for lease in batch:  # this process is held up for so long at a time that no leave is fresh
