@@ -187,7 +187,7 @@ def claims_in_order() -> list[Statement]:
     ]
 
 
-def settle(name: str, move: Move, *values: list[Any]) -> Statement:
+def settle(name: str, move: Move, *values: list[Any], most: int = 35) -> Statement:
     arrays: list[Any] = [[TOKEN] * BATCH]
     if move.delayed:
         arrays.append([30.0] * BATCH)
@@ -198,7 +198,7 @@ def settle(name: str, move: Move, *values: list[Any]) -> Statement:
         arrays += [["why"] * BATCH, ["why"] * BATCH]
     text = sql.settle(terms_of(PLAIN), PLAIN.steps[0], move, ("result",) if values else ())
     arguments = (7, 1, 0.5, *arrays, RUNNING, *values)
-    return Statement(PLAIN, f"settle, {name}", text, arguments, frozenset({key(PLAIN)}), most=BATCH * 35)
+    return Statement(PLAIN, f"settle, {name}", text, arguments, frozenset({key(PLAIN)}), most=BATCH * most)
 
 
 def fenced() -> list[Statement]:
@@ -210,7 +210,8 @@ def fenced() -> list[Statement]:
         settle("again", AGAIN),
         settle("dead", DIE),
         settle("release", RELEASE),
-        settle("hold", HOLD),
+        # The fifth on the same rows: it meets the versions that those before it left when they were undone.
+        settle("hold", HOLD, most=50),
         Statement(
             PLAIN,
             "claim these",

@@ -83,7 +83,7 @@ class Model:
                 row.word = "dead"
             case "abandon":
                 row.word = "cancelled"
-            case "release":
+            case "release" | "hold":
                 row.word, row.attempts = self.stages[stage].ready, row.attempts - 1
             case _:
                 raise AssertionError(f"no worker makes the move {move}")
