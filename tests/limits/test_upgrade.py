@@ -4,27 +4,30 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 import rowmill as rm
-from rowmill.store.schema import SCHEMA, own_tables
+from rowmill.store import schema
+from rowmill.store.schema import own_tables
 from tests.limits.granting import NOON, Asker, rules
 from tests.work.shop import shop_on
 
+BEFORE = 5
+"""The last version without limits."""
 
-def back_to_the_first_version(connection: Connection) -> None:
+
+def make_the_version_before(connection: Connection) -> None:
     own = own_tables(connection.dialect.name)
-    if connection.dialect.name == "postgresql":
-        for name in ("limit_take", "limit_finish", "limit_counts", "limit_bucket"):
-            connection.execute(sa.text(f"DROP FUNCTION {SCHEMA}.{name}"))
-    for table in own.limits:
-        table.drop(connection)
-    connection.execute(sa.delete(own.meta).where(own.meta.c.version > 1))
+    own.metadata.drop_all(connection)
+    for version in range(1, BEFORE + 1):
+        schema.MIGRATIONS[version](connection)
+        connection.execute(own.meta.insert().values(version=version))
+    assert not sa.inspect(connection).has_table(own.limits.ticket.name, schema=own.limits.ticket.schema)
 
 
-async def test_a_database_of_the_first_version_is_brought_on(database_url: str) -> None:
+async def test_a_database_of_the_version_before_limits_is_brought_on(database_url: str) -> None:
     async with shop_on(database_url) as shop:
         await shop.put(3)
-        await shop.run(back_to_the_first_version)
+        await shop.run(make_the_version_before)
 
-        assert await shop.mill.migrate() == [2]
+        assert await shop.mill.migrate() == [version for version in schema.MIGRATIONS if version > BEFORE]
 
         assert await shop.count() == 3
         taken, _ = await Asker(shop.mill.store.limiter, rules(rate=rm.Rate(5, per=1.0))).take(NOON, 9)

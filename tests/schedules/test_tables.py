@@ -20,7 +20,8 @@ def mill_with_schedule(url: str) -> rm.Mill:
 def back_to_the_version_before(connection: sa.Connection) -> None:
     """A database as the version before schedules left it."""
     own = schema.own_tables(connection.dialect.name)
-    own.metadata.drop_all(connection, tables=[own.tick, own.schedule, own.finding, own.reconciliation])
+    later = [own.tick, own.schedule, own.finding, own.reconciliation, *own.limits]
+    own.metadata.drop_all(connection, tables=later)
     connection.execute(sa.delete(own.meta).where(own.meta.c.version > 3))
 
 

@@ -60,7 +60,8 @@ BEGIN
 
   -- Calls in the window, by buckets, the newest first.
   IF p_calls > 0 THEN
-    l := rowmill.limit_counts(l, o_now, p_reach, p_width);
+    SELECT * INTO l.head, l.counts FROM rowmill.limit_counts(l.head, l.counts, l.width, o_now, p_reach, p_width);
+    l.width := p_width;
     oldest := floor((o_now - p_reach) / p_width)::bigint;
     SELECT coalesce(sum(c), 0) INTO counted FROM unnest(l.counts[1 : (l.head - oldest + 1)::int]) AS c;
     IF counted + p_calls / 2 < p_calls THEN l.turn := least(l.turn, o_now); END IF;  -- nobody presses: no line
@@ -121,7 +122,8 @@ BEGIN
     -- Far from the limit, permits may be used later, and are counted as if they had been granted then.
     IF p_late > 0 AND (counted + room) * 2 <= p_calls THEN
       o_late := p_late;
-      l := rowmill.limit_counts(l, o_now + p_late, p_reach + p_late, p_width);
+      SELECT * INTO l.head, l.counts
+        FROM rowmill.limit_counts(l.head, l.counts, l.width, o_now + p_late, p_reach + p_late, p_width);
     END IF;
     o_bucket := l.head;
     l.counts[1] := l.counts[1] + room;
@@ -155,35 +157,33 @@ END $$
 """
 
 COUNTS = """
-CREATE OR REPLACE FUNCTION rowmill.limit_counts(l rowmill.limiter, p_now float8, p_reach float8, p_width float8)
-RETURNS rowmill.limiter LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION rowmill.limit_counts(
+  p_head bigint, p_counts bigint[], p_from float8, p_now float8, p_reach float8, p_width float8,
+  OUT o_head bigint, OUT o_counts bigint[]
+) LANGUAGE plpgsql AS $$
 DECLARE
   newest bigint := floor(p_now / p_width)::bigint;
   kept int := ceil(p_reach / p_width)::int + 2;
-  moved bigint[];
   spot bigint;
-  head bigint;
 BEGIN
-  IF l.width <> p_width AND l.width > 0 THEN
+  o_head := p_head; o_counts := p_counts;
+  IF p_from <> p_width AND p_from > 0 THEN
     -- Another period than before. A count goes to the last bucket that ends with its own, or holds it.
-    head := rowmill.limit_bucket(l.head, l.width, p_width);
-    moved := array_fill(0::bigint, ARRAY[least(kept, (head - rowmill.limit_bucket(
-      l.head - cardinality(l.counts) + 1, l.width, p_width) + 1)::int)]);
-    FOR i IN 1 .. cardinality(l.counts) LOOP
-      spot := head - rowmill.limit_bucket(l.head - i + 1, l.width, p_width) + 1;
-      IF spot <= cardinality(moved) THEN moved[spot] := moved[spot] + l.counts[i]; END IF;
+    o_head := rowmill.limit_bucket(p_head, p_from, p_width);
+    o_counts := array_fill(0::bigint, ARRAY[least(kept, (o_head - rowmill.limit_bucket(
+      p_head - cardinality(p_counts) + 1, p_from, p_width) + 1)::int)]);
+    FOR i IN 1 .. cardinality(p_counts) LOOP
+      spot := o_head - rowmill.limit_bucket(p_head - i + 1, p_from, p_width) + 1;
+      IF spot <= cardinality(o_counts) THEN o_counts[spot] := o_counts[spot] + p_counts[i]; END IF;
     END LOOP;
-    l.head := head; l.counts := moved;
   END IF;
-  IF l.width = 0 OR newest - l.head >= kept THEN
-    l.counts := array_fill(0::bigint, ARRAY[1]); l.head := newest;
-  ELSIF l.head - newest > kept THEN
-    l.head := newest;  -- the clock was set back by far: what was counted is taken for new
-  ELSIF newest > l.head THEN
-    l.counts := (array_fill(0::bigint, ARRAY[(newest - l.head)::int]) || l.counts)[1 : kept]; l.head := newest;
+  IF p_from = 0 OR newest - o_head >= kept THEN
+    o_counts := array_fill(0::bigint, ARRAY[1]); o_head := newest;
+  ELSIF o_head - newest > kept THEN
+    o_head := newest;  -- the clock was set back by far: what was counted is taken for new
+  ELSIF newest > o_head THEN
+    o_counts := (array_fill(0::bigint, ARRAY[(newest - o_head)::int]) || o_counts)[1 : kept]; o_head := newest;
   END IF;
-  l.width := p_width;
-  RETURN l;
 END $$
 """
 
