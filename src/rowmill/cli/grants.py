@@ -101,7 +101,7 @@ def needed(
         for queue in queues:
             yield from rights.of_producer(connection, queue.table)
         return
-    yield from rights.of_worker([])
+    yield from rights.of_worker([], limited=bool(mill.limits))
     if part is Part.OPERATOR:
         yield from rights.of_operator()
     for queue in queues:

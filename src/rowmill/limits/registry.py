@@ -72,6 +72,9 @@ class Limits:
     def __iter__(self) -> Iterator[Limit]:
         return iter(self._known.values())
 
+    def __len__(self) -> int:
+        return len(self._known)
+
     def __contains__(self, name: str) -> bool:
         return name in self._known
 

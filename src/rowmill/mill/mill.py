@@ -220,7 +220,7 @@ class Mill(Schedules):
             scheduler = self._scheduler(chosen, settings.heartbeat)
 
             def sign_up(connection: Connection) -> tuple[int, set[tuple[str, str]] | None]:
-                rights.check(connection, [store.terms(queue) for queue in chosen])
+                rights.check(connection, [store.terms(queue) for queue in chosen], limited=bool(self.limits))
                 schema.check_version(connection)
                 for queue in chosen:
                     presence.check_table(connection, queue)

@@ -13,7 +13,8 @@ from sqlalchemy import Connection, Table
 from sqlalchemy.sql.compiler import IdentifierPreparer
 
 from rowmill.model.errors import MissingRights
-from rowmill.store.schema import SCHEMA
+from rowmill.store.limiting.functions import FUNCTION_NAMES
+from rowmill.store.schema import SCHEMA, own_tables
 from rowmill.store.terms import Terms
 from rowmill.store.tick_tables import QUEUE
 
@@ -35,7 +36,7 @@ class Right:
 
     verb: str
     kind: str
-    """schema, table, sequence or database."""
+    """schema, table, sequence, function or database."""
     name: str
     """Empty for a schema or a database."""
     schema: str | None = None
@@ -46,6 +47,8 @@ class Right:
         listed = f" ({', '.join(self.columns)})" if self.columns else ""
         return f"{self.verb}{listed} on {self.kind} {'.'.join(filter(None, (self.schema, self.name)))}"
 
+
+LIMITS = own_tables("postgresql").limits
 
 OWN: dict[str, dict[str, tuple[str, ...]]] = {
     "meta": {"SELECT": ()},
@@ -61,6 +64,9 @@ OWN: dict[str, dict[str, tuple[str, ...]]] = {
     "tick": {"SELECT": (), "UPDATE": ("state",), "DELETE": ()},
     "reconciliation": {"SELECT": (), "DELETE": ()},
     "finding": {"SELECT": (), "DELETE": ()},
+    "limiter": {"SELECT": (), "DELETE": ()},
+    "ticket": {"SELECT": (), "DELETE": ()},
+    "spending": {"SELECT": (), "DELETE": ()},
 }
 """What a worker does to Rowmill's own tables."""
 TIMED: dict[str, dict[str, tuple[str, ...]]] = {
@@ -71,17 +77,25 @@ TIMED: dict[str, dict[str, tuple[str, ...]]] = {
     "tick": {"INSERT": ()},
 }
 """What it does besides, if it runs schedules."""
+LIMITED: dict[str, dict[str, tuple[str, ...]]] = {
+    "limiter": {"INSERT": (), "UPDATE": tuple(c.name for c in LIMITS.limiter.columns if not c.primary_key)},
+    "ticket": {"INSERT": (), "UPDATE": ("slot", "amount", "until", "done")},
+    "spending": {"INSERT": (), "UPDATE": ("used", "noted_at")},
+}
+"""What it does besides, if its application has limits. The functions act with the rights of whoever calls them."""
 SEQUENCES = ("attempt_id_seq", "worker_id_seq")
 READ_ONLY = ("created_at",)
 """Parts of a row's progress that only others write."""
 
 
-def of_worker(queues: Iterable[Terms]) -> Iterator[Right]:
+def of_worker(queues: Iterable[Terms], *, limited: bool = False) -> Iterator[Right]:
     """What a worker needs, beside the columns in which its handlers put their results."""
     yield Right("USAGE", "schema", "", SCHEMA)
     for name, verbs in OWN.items():
         yield from (Right(verb, "table", name, SCHEMA, columns) for verb, columns in verbs.items())
     yield from (Right("USAGE", "sequence", name, SCHEMA) for name in SEQUENCES)
+    if limited:
+        yield from of_limits()
     for terms in queues:
         yield from of_queue(terms.queue.table, written(terms))
         yield from of_policies(terms)
@@ -95,6 +109,13 @@ def of_policies(terms: Terms) -> Iterator[Right]:
         yield Right("USAGE", "sequence", "tick_id_seq", SCHEMA)
     if terms.queue.keep.ages():
         yield Right("DELETE", "table", terms.queue.table.name, terms.queue.table.schema)
+
+
+def of_limits() -> Iterator[Right]:
+    """What a worker needs to keep to limits, and an operator to switch them off and on."""
+    for name, verbs in LIMITED.items():
+        yield from (Right(verb, "table", name, SCHEMA, columns) for verb, columns in verbs.items())
+    yield from (Right("EXECUTE", "function", name, SCHEMA) for name in FUNCTION_NAMES)
 
 
 def of_operator() -> Iterator[Right]:
@@ -163,8 +184,10 @@ SELECT w.place FROM unnest(CAST(:kinds AS text[]), CAST(:schemas AS text[]), CAS
 LEFT JOIN pg_namespace AS n ON n.nspname = w.schema
 LEFT JOIN pg_class AS c ON c.relname = w.name AND CASE WHEN w.schema IS NULL THEN pg_table_is_visible(c.oid)
                                                        ELSE c.relnamespace = n.oid END
+LEFT JOIN pg_proc AS p ON p.proname = w.name AND p.pronamespace = n.oid
 LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = w."column"
 WHERE NOT CASE w.kind WHEN 'schema' THEN has_schema_privilege(n.oid, w.verb)
+                      WHEN 'function' THEN has_function_privilege(p.oid, w.verb)
                       WHEN 'sequence' THEN has_sequence_privilege(c.oid, w.verb)
                       WHEN 'column' THEN has_column_privilege(c.oid, a.attnum, w.verb)
                       ELSE has_table_privilege(c.oid, w.verb) END
@@ -193,11 +216,13 @@ def lacking(connection: Connection, rights: Iterable[Right]) -> list[Right]:
     ]
 
 
-def check(connection: Connection, queues: Sequence[Terms], results: tuple[str, ...] = ()) -> None:
+def check(
+    connection: Connection, queues: Sequence[Terms], results: tuple[str, ...] = (), *, limited: bool = False
+) -> None:
     """Refuse to work as a role that may not do it: rows would be taken and could not be settled."""
     if connection.dialect.name != "postgresql":
         return
-    wanted = [*of_worker(queues)]
+    wanted = [*of_worker(queues, limited=limited)]
     unnamed = [terms.queue.table for terms in queues if terms.queue.table.schema is None]
     if not all(found_in(connection, table) for table in unnamed):
         wanted.append(Right("USAGE", "schema", "", "public"))

@@ -263,3 +263,4 @@ def _filled(function: str) -> str:
 
 
 FUNCTIONS = tuple(_filled(function) for function in (BUCKET, COUNTS, TAKE, FINISH))
+FUNCTION_NAMES = ("limit_bucket", "limit_counts", "limit_take", "limit_finish")
