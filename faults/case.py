@@ -8,7 +8,7 @@ from functools import cached_property
 from faults.history import Change, History, Place, Row, Step, Words
 from faults.ledger import Entry, What
 from rowmill import Crash
-from rowmill.model.lifecycle import ADVANCE, AGAIN, DIE, DONE, MOVES, PARK, RELEASE
+from rowmill.model.lifecycle import ADVANCE, AGAIN, DIE, DONE, HOLD, MOVES, PARK, RELEASE
 
 CRASHES = (Crash().requeued, Crash().buried)
 """What stands on a row that was taken from a worker whose lease had run out, and on one that is on trial."""
@@ -141,7 +141,7 @@ def leads(move: str, words: Words, step: Step, change: Change) -> bool:
         return change.new_state == step.done and kept
     if move == DIE.name:
         return change.new_state == words.dead and kept
-    if move in (RELEASE.name, PARK.name, DISCLAIM):
+    if move in (RELEASE.name, HOLD.name, PARK.name, DISCLAIM):
         return change.new_state in step.claimable and given_back
     if move == AGAIN.name:
         return change.new_state in step.claimable and kept

@@ -76,6 +76,11 @@ class Forger:
         note, given = self.changes[-1].error, self.rows[queue, key].attempts - 1
         self._settle(queue, key, "release", "ready", error=note, attempts=given)
 
+    def hold(self, queue: str, key: int, wait: float = 0.2) -> None:
+        """It waits for a limit: no failure, and its attempt is given back."""
+        given = self.rows[queue, key].attempts - 1
+        self._settle(queue, key, "hold", "ready", error="limit_rate: eqc", attempts=given, due=self.now + wait)
+
     def _settle(self, queue: str, key: int, move: str, state: str, **fields: Any) -> None:
         token = self.rows[queue, key].lease or 0
         self.say(What.ASK, queue, key, token, move)

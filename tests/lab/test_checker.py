@@ -108,6 +108,28 @@ def test_a_release_by_a_lease_that_was_gone() -> None:
     assert {(3, 2), (4, 2)} <= set(found(forger))
 
 
+def test_a_row_that_waited_for_a_limit_has_not_failed() -> None:
+    forger = Forger()
+    forger.insert("job", 2)
+    forger.claim("job", 2, 13)
+    forger.hold("job", 2)
+    forger.claim("job", 2, 14)
+    forger.finish("job", 2)
+    assert found(forger) == []
+
+
+def test_a_row_that_waited_for_a_limit_and_paid_for_it() -> None:
+    forger = Forger()
+    forger.insert("job", 2)
+    forger.claim("job", 2, 13)
+    forger.say(What.ASK, "job", 2, 13, "hold")
+    forger.change("job", 2, "ready", lease=None, error="limit_rate: eqc")
+    forger.say(What.KEPT, "job", 2, 13, "hold")
+    forger.claim("job", 2, 14)
+    forger.finish("job", 2)
+    assert {(3, 2), (5, 2)} <= set(found(forger))
+
+
 @pytest.mark.parametrize(("after", "expected"), [(-0.5, []), (0.1, []), (0.5, [(3, 2)])])
 def test_a_renewal_of_a_lease_that_was_gone(after: float, expected: list[tuple[int, int]]) -> None:
     forger = good()
