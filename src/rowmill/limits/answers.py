@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rowmill.model.errors import Limited, PermanentError, ProviderDown, ProviderRefused, RateLimited
+from rowmill.model.judge import bounded
 from rowmill.model.limits import Budget, Rate, Reason
 from rowmill.store.limiting.asks import Finish, Outcome, Rules, Taken
 
@@ -77,7 +78,7 @@ def outcome_of(error: BaseException | None) -> tuple[Outcome, float]:
         case None | PermanentError():
             return "ok", 0.0
         case RateLimited():
-            return "limited", error.retry_after
+            return "limited", bounded(error.retry_after)
         case ProviderDown():
             return "down", 0.0
         case ProviderRefused():

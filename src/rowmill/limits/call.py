@@ -3,14 +3,15 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rowmill.limits.answers import Grant, Refusal, outcome_of
 from rowmill.limits.desk import Desk
 from rowmill.model.errors import Limited
 from rowmill.model.limits import Amount, exact
+from rowmill.store.limiting.asks import Outcome
 
 if TYPE_CHECKING:
     from rowmill.limits.limit import Limit
@@ -69,13 +70,14 @@ class Call:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         outcome, seconds = outcome_of(error)
-        await self._end(outcome, seconds)
+        await self.end(outcome, seconds)
 
     async def give_back(self) -> None:
         """The call was not made."""
-        await self._end("unused", 0.0)
+        await self.end("unused", 0.0)
 
-    async def _end(self, outcome: Any, seconds: float) -> None:
+    async def end(self, outcome: Outcome, seconds: float) -> None:
+        """The call is over. It is told even if whoever waits for that is cancelled."""
         assert self._grant is not None
         assert self._desk is not None
         assert self._open is not None
@@ -105,22 +107,20 @@ class Together:
         self._given = tuple(calls)
 
     async def __aenter__(self) -> tuple[Call, ...]:
-        entered: list[Call] = []
-        try:
+        async with AsyncExitStack() as entered:  # whatever is raised meanwhile, a cancellation too: all are given back
             for call in self._calls:
                 await call.__aenter__()
-                entered.append(call)
-        except BaseException:
-            for call in reversed(entered):
-                await call.give_back()
-            raise
+                entered.push_async_callback(call.give_back)
+            entered.pop_all()
         return self._given
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for call in reversed(self._calls):
-            await call.__aexit__(kind, error, trace)
+        outcome, seconds = outcome_of(error)
+        async with AsyncExitStack() as entered:
+            for call in self._calls:
+                entered.push_async_callback(call.end, outcome, seconds)
 
     def __enter__(self) -> tuple[Call, ...]:
         return self._calls[0].limit.host.from_thread(self.__aenter__)

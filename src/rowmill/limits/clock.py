@@ -15,9 +15,8 @@ class DatabaseClock:
     def note(self, asked: float, now: float) -> None:
         """An answer with the database's time `now` to what was asked at `asked` by our clock."""
         if asked - self._since > SECONDS:
-            self._before, self._ahead, self._since = self._ahead, float("inf"), asked
-            if asked - self._since > 2 * SECONDS:
-                self._before = float("inf")
+            self._before = self._ahead if asked - self._since <= 2 * SECONDS else float("inf")
+            self._ahead, self._since = float("inf"), asked
         self._ahead = min(self._ahead, now - asked)
 
     def ours(self, moment: float) -> float:

@@ -54,7 +54,8 @@ class Desk:
         self._clock = DatabaseClock()
         self._counters: dict[str, Counter] = {}
         self._held: dict[int, Grant] = {}
-        self._renewing: asyncio.Task[None] | None = None
+        self._renewing: dict[float, asyncio.Task[None]] = {}
+        """By lease: a short one must not wait for the turn of a long one."""
         self._ends: list[End] = []
         self._ending: asyncio.Task[None] | None = None
 
@@ -78,7 +79,16 @@ class Desk:
         counter.questions.append(Question(key, calls, amounts, hold, horizon, late, answered))
         if counter.asking is None or counter.asking.done():
             counter.asking = asyncio.create_task(self._ask(counter), name=f"limit {terms.rules.name}")
-        return await answered
+        try:
+            return await answered
+        except asyncio.CancelledError:
+            if answered.done() and not answered.cancelled() and answered.exception() is None:
+                self.give_back(answered.result())  # it came just now, and nobody will see it
+            raise
+
+    def give_back(self, answers: Sequence[Answer]) -> None:
+        """What was granted is not used."""
+        self.end_soon([answer for answer in answers if isinstance(answer, Grant)], "unused")
 
     async def _ask(self, counter: Counter) -> None:
         while counter.questions:
@@ -107,23 +117,22 @@ class Desk:
             by_key.setdefault(question.key, []).append(question)
         asked = time.monotonic()
         takes = [self._take_of(terms, key, questions) for key, questions in by_key.items()]
-        answers = await self._surely(lambda: self._limiter.take(takes))
+        answers = await self._surely(lambda: self._limiter.take(numbered(takes)))
         if any(taken.astray for taken in answers):
             for ask in takes:
                 ask.spans = terms.budget.spans(answers[0].now, terms.run) if terms.budget else ()
-            answers = await self._surely(lambda: self._limiter.take(takes))
+            answers = await self._surely(lambda: self._limiter.take(numbered(takes)))
         self._clock.note(asked, answers[0].now)
         for ask, taken in zip(takes, answers, strict=True):
             self._tell(terms, ask, taken, by_key[ask.key])
 
     def _take_of(self, terms: Terms, key: str, questions: list[Question]) -> Take:
-        calls, ticketed = sum(one.calls for one in questions), terms.rules.ticketed
+        ticketed = terms.rules.ticketed
         spans: Sequence[Span] = ()
         if terms.budget is not None:
             spans = terms.budget.spans(self._clock.theirs(time.monotonic(), time.time()), terms.run)
         return Take(
-            terms.rules, key, calls,
-            [secrets.randbits(63) for _ in range(calls)] if ticketed else (),
+            terms.rules, key, sum(one.calls for one in questions), (),
             [amount for one in questions for amount in one.amounts] if ticketed else (),
             spans, sum(one.hold for one in questions), max(one.horizon for one in questions),
             min(one.late for one in questions),
@@ -155,7 +164,7 @@ class Desk:
             part = answers[start : start + question.calls]
             start += question.calls
             if question.answered.done():  # nobody waits for it any more
-                self.end_soon([answer for answer in part if isinstance(answer, Grant)], "unused")
+                self.give_back(part)
             else:
                 question.answered.set_result(part)
 
@@ -175,22 +184,24 @@ class Desk:
     def _hold(self, grants: Sequence[Grant]) -> None:
         """Tickets are renewed until their calls end."""
         self._held |= {grant.ticket: grant for grant in grants}
-        if self._held and (self._renewing is None or self._renewing.done()):
-            self._renewing = asyncio.create_task(self._renew(), name="limit renewals")
+        for lease in {grant.terms.rules.lease for grant in grants}:
+            there = self._renewing.get(lease)
+            if there is None or there.done():
+                self._renewing[lease] = asyncio.create_task(self._renew(lease), name="limit renewals")
 
-    async def _renew(self) -> None:
-        while self._held:
-            leases = {grant.terms.rules.lease for grant in self._held.values()}
-            await asyncio.sleep(min(leases) / 3)
-            for lease in leases:
-                tickets = [n for n, grant in self._held.items() if grant.terms.rules.lease == lease]
-                try:
-                    good = await self._limiter.renew(tickets, lease) if tickets else set()
-                except Disconnected:
-                    continue
-                for number in tickets:
-                    if number not in good and number in self._held:
-                        self._held[number].lost = True
+    async def _renew(self, lease: float) -> None:
+        while True:
+            await asyncio.sleep(lease / 3)
+            tickets = [number for number, grant in self._held.items() if grant.terms.rules.lease == lease]
+            if not tickets:
+                return
+            try:
+                good = await self._limiter.renew(tickets, lease)
+            except Disconnected:
+                continue
+            for number in tickets:
+                if number not in good and number in self._held:
+                    self._held[number].lost = True
 
     def end_soon(
         self, grants: Sequence[Grant], outcome: Outcome, *, cost: int | None = None, seconds: float = 0.0
@@ -227,8 +238,16 @@ class Desk:
         """Let calls that have ended be told, and leave."""
         if self._ending is not None:
             await asyncio.wait({self._ending}, timeout=CLOSE_SECONDS)
-        tasks = (self._ending, self._renewing, *(counter.asking for counter in self._counters.values()))
+        tasks = (self._ending, *self._renewing.values(), *(counter.asking for counter in self._counters.values()))
         await quiet([task for task in tasks if task is not None])
+
+
+def numbered(takes: Sequence[Take]) -> Sequence[Take]:
+    """With new numbers for the tickets, each time that they are asked for: where only the answer was lost, those of the
+    last time are taken, and run out by themselves."""
+    for ask in takes:
+        ask.tickets = [secrets.randbits(63) for _ in range(ask.calls)] if ask.rules.ticketed else ()
+    return takes
 
 
 async def quiet(tasks: "Sequence[asyncio.Task[Any]]") -> None:

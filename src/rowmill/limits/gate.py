@@ -14,6 +14,8 @@ from rowmill.model.gate import HORIZON, Held, Shut
 from rowmill.model.lease import Lease
 from rowmill.model.limits import PASSING
 
+REMEMBERED = 120.0
+"""Seconds for which it is known here that a provider wanted no more calls."""
 LONGEST_SHUT = 2.0
 """Seconds after which we look again whether a limit has room after all: somebody may have switched it on."""
 
@@ -118,24 +120,30 @@ class LimitGate:
         desk, hold = self._desk(), near(limit)
         while True:
             began, late = time.monotonic(), self._may_be_late(limit)
-            found = await asyncio.gather(
-                *(
-                    desk.take(
-                        limit.terms,
-                        key,
-                        len(rows),
-                        amounts[key],
-                        hold=min(hold, len(rows)),
-                        horizon=HORIZON,
-                        late=late,
-                    )
-                    for key, rows in asked.items()
-                )
-            )
-            if all(self._revoked_at.get((limit.name, key), -math.inf) < began for key in asked):
+            questions = [
+                asyncio.ensure_future(desk.take(
+                    limit.terms, key, len(rows), amounts[key],
+                    hold=min(hold, len(rows)), horizon=HORIZON, late=late,
+                ))
+                for key, rows in asked.items()
+            ]  # fmt: skip
+            found, wanted = None, False
+            try:
+                found = await asyncio.gather(*questions)
+                wanted = all(self._revoked_at.get((limit.name, key), -math.inf) < began for key in asked)
+            finally:
+                if not wanted:
+                    for question in questions:
+                        self._not_wanted(question)
+            if wanted:
                 return found
-            for part in found:
-                desk.end_soon([answer for answer in part if isinstance(answer, Grant)], "unused")
+
+    def _not_wanted(self, question: "asyncio.Future[list[Answer]]") -> None:
+        """What it was granted, or will be, is given back."""
+        if not question.done():
+            question.cancel()
+        elif not question.cancelled() and question.exception() is None:
+            self._desk().give_back(question.result())
 
     def _may_be_late(self, limit: Limit) -> float:
         """Permits that may be used later are counted longer: not while the limit binds, or has just done so."""
@@ -192,7 +200,10 @@ class LimitGate:
         for lease, leave in list(self._leaves.items()):
             if any((grant.terms.rules.name, grant.key) in refused for grant in leave):
                 self.forgo(lease)
-        self._revoked_at |= dict.fromkeys(refused, time.monotonic())
+        now = time.monotonic()
+        # Only answers to questions that are under way are compared with it; they take a minute at the most.
+        recent = {key: at for key, at in self._revoked_at.items() if at > now - REMEMBERED}
+        self._revoked_at = recent | dict.fromkeys(refused, now)
         self.revoked()
 
     def forgo(self, lease: Lease[Any]) -> None:

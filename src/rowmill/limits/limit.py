@@ -17,12 +17,17 @@ from rowmill.model.errors import PermanentError
 from rowmill.model.limits import Amount, Breaker, Budget, Rate, exact
 from rowmill.store.limiting import views
 from rowmill.store.limiting.asks import Rules
+from rowmill.store.limiting.views import EVERY
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
 T = TypeVar("T")
 RUN = "ROWMILL_RUN"
+NO_KEY = "(none)"
+"""The key of rows that have none. What is kept under no key at all holds for every key."""
+LONGEST_KEY = 500
+"""An index of PostgreSQL's takes 2,700 bytes, with the name."""
 
 
 class Host(Protocol):
@@ -74,7 +79,7 @@ class Limit:
         its turn, and has not failed. Raise `RateLimited`, `ProviderDown` or `ProviderRefused` inside the block, and
         the whole fleet knows how the provider is.
         """
-        return Call(self, str(key), cost, wait)
+        return Call(self, checked_key(str(key)), cost, wait)
 
     def by(
         self, key: str | Callable[[Any], object] | None = None, *, cost: Amount | Callable[[Any], Amount] = 1
@@ -120,6 +125,21 @@ class Limit:
         return f"<Limit {self.name}>"
 
 
+def checked_key(key: str) -> str:
+    """A key that every database can keep, and find."""
+    if len(key) > LONGEST_KEY or "\0" in key or not encodes(key):
+        raise ValueError(f"a key of a limit is text of {LONGEST_KEY} characters at the most, without NUL characters")
+    return key
+
+
+def encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 @dataclass(frozen=True)
 class Declared:
     """A limit of a handler: for each of its rows, under which key, at what cost."""
@@ -130,8 +150,9 @@ class Declared:
 
     def key_of(self, row: Any) -> str:
         if self.key is None:
-            return ""
-        return str(getattr(row, self.key) if isinstance(self.key, str) else self.key(row))
+            return EVERY
+        key = getattr(row, self.key) if isinstance(self.key, str) else self.key(row)
+        return NO_KEY if key is None else checked_key(str(key)) or NO_KEY
 
     def amount_of(self, row: Any) -> int:
         return exact(self.cost(row) if callable(self.cost) else self.cost)

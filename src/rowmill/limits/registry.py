@@ -19,6 +19,7 @@ from rowmill.store.open import open_store
 from rowmill.store.port import Store
 
 T = TypeVar("T")
+LONGEST_NAME = 200
 
 
 class Mill(Protocol):
@@ -53,8 +54,8 @@ class Limits:
         lease: float,
     ) -> Limit:
         problems = []
-        if not name:
-            problems.append("a limit needs a name")
+        if not name or len(name) > LONGEST_NAME or not name.isprintable() or " " in name:
+            problems.append(f"a name of a limit is one word of {LONGEST_NAME} characters at the most")
         if name in self._known:
             problems.append("this mill has a limit of that name already")
         if concurrent is not None and concurrent < 1:

@@ -14,6 +14,8 @@ MICRO = 1_000_000
 MOST = 2**63 - 1
 BUCKETS = 64
 """At least so many to a period."""
+LONGEST_PERIOD = 30 * 86400.0
+"""Calls are remembered for a little longer than that."""
 MARGIN_SHARE, LEAST_MARGIN, MOST_MARGIN = 0.05, 0.02, 5.0
 
 Amount = int | Decimal
@@ -64,8 +66,8 @@ class Rate:
     def __post_init__(self) -> None:
         if self.calls < 1:
             raise ValueError(f"a rate allows 1 call or more, not {self.calls}")
-        if not (math.isfinite(self.per) and self.per >= 0.05):
-            raise ValueError(f"the period of a rate is 0.05 seconds or more, not {self.per}")
+        if not 0.05 <= self.per <= LONGEST_PERIOD:
+            raise ValueError(f"the period of a rate is between 0.05 seconds and 30 days, not {self.per} seconds")
         if self.margin is not None and not 0.0 < self.margin <= self.per * 10:
             raise ValueError(f"the margin of a rate is more than 0, and ten periods at the most, not {self.margin}")
 

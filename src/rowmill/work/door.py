@@ -62,7 +62,7 @@ class Door:
             return batch
         fresh = [lease for lease in batch if self.gate.ready(lease)]
         if len(fresh) < len(batch):
-            self.pending.extendleft([lease for lease in batch if lease not in fresh])
+            self.pending.extendleft([lease for lease in reversed(batch) if lease not in fresh])
             self.moved.set()
         else:  # it was the leave of others, that are gone
             self._fresh_until = min(map(self.gate.fresh_until, self._waiting), default=0.0)

@@ -75,7 +75,8 @@ BEGIN
 
   IF p_slots > 0 OR p_budget > 0 THEN
     -- What crashed processes held.
-    WITH gone AS (DELETE FROM rowmill.ticket WHERE name = p_name AND key = p_key AND until <= o_now
+    WITH gone AS (DELETE FROM rowmill.ticket
+                  WHERE name = p_name AND key = p_key AND done IN (false, true) AND until <= o_now
                   RETURNING span, amount)
     INSERT INTO rowmill.spending AS s (name, key, span, used, noted_at)
       SELECT p_name, p_key, span, sum(amount), o_now FROM gone WHERE p_spent AND span IS NOT NULL GROUP BY span
@@ -103,7 +104,8 @@ BEGIN
     END IF;
     SELECT p_budget - coalesce((SELECT used FROM rowmill.spending
         WHERE name = p_name AND key = p_key AND span = o_span), 0)
-      - coalesce((SELECT sum(amount) FROM rowmill.ticket WHERE name = p_name AND key = p_key AND span = o_span), 0)
+      - coalesce((SELECT sum(amount) FROM rowmill.ticket
+        WHERE name = p_name AND key = p_key AND NOT done AND span = o_span), 0)
       INTO purse;
     FOR i IN 1 .. room LOOP
       purse := purse - p_amounts[i];
@@ -239,6 +241,8 @@ BEGIN
     ELSIF l.pause = 0 AND l.failures >= p_failures THEN
       l.pause := p_pause; l.open_until := t + p_pause; change := 'opened';
     END IF;
+  ELSIF p_outcome = 'unknown' AND p_probe AND l.pause > 0 THEN
+    l.open_until := t + l.pause;  -- no wiser than before: not again at once
   END IF;
   IF p_probe THEN l.probe_until := 0; END IF;
   IF p_outcome = 'limited' AND t + p_seconds > l.parked_until THEN

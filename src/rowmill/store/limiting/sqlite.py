@@ -5,19 +5,15 @@ import math
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rowmill.model.limits import PASSING, Reason
 from rowmill.store.limiting.asks import FAR, KEEP_DONE, USUAL_HOLD, Change, Finish, Rules, Take, Taken
 from rowmill.store.limiting.meter import Meter
+from rowmill.store.limiting.sqlite_row import Row, look, read, write
 from rowmill.store.sqlite_writer import Writer
 
 NOW = "SELECT (julianday('now') - 2440587.5) * 86400.0"
-COLUMNS = (
-    "seen", "width", "head", "counts", "turn", "later", "later_from", "held", "off", "parked_until",
-    "failures", "pause", "open_until", "probe_until",
-)  # fmt: skip
 
 
 class SqliteLimiter:
@@ -38,49 +34,6 @@ class SqliteLimiter:
             return {number for number in tickets if connection.execute(statement, (seconds, number)).rowcount == 1}
 
         return await self._writer.write(work)
-
-
-@dataclass(slots=True)
-class Row:
-    """The row of a limit and a key."""
-
-    seen: float
-    width: float
-    head: int
-    counts: str
-    turn: float
-    later: float
-    later_from: float
-    held: float
-    off: int
-    parked_until: float
-    failures: int
-    pause: float
-    open_until: float
-    probe_until: float
-
-
-def read(connection: sqlite3.Connection, name: str, key: str) -> Row:
-    found = look(connection, name, key)
-    if found is None:
-        connection.execute("INSERT INTO rowmill_limiter (name, key) VALUES (?, ?)", (name, key))
-        found = look(connection, name, key)
-    assert found is not None
-    return found
-
-
-def look(connection: sqlite3.Connection, name: str, key: str) -> Row | None:
-    columns = ", ".join(COLUMNS)
-    found = connection.execute(
-        f"SELECT {columns} FROM rowmill_limiter WHERE name = ? AND key = ?", (name, key)
-    ).fetchone()
-    return None if found is None else Row(*found)
-
-
-def write(connection: sqlite3.Connection, name: str, key: str, row: Row) -> None:
-    sets = ", ".join(f"{column} = ?" for column in COLUMNS)
-    values = [getattr(row, column) for column in COLUMNS]
-    connection.execute(f"UPDATE rowmill_limiter SET {sets} WHERE name = ? AND key = ?", (*values, name, key))
 
 
 def clock(connection: sqlite3.Connection, at: float | None) -> float:
@@ -191,7 +144,8 @@ def line_up(row: Row, found: Taken, ask: Take, since: float, refused: int) -> No
 def expire(connection: sqlite3.Connection, ask: Take, now: float) -> None:
     """What crashed processes held comes back, or is spent."""
     gone = connection.execute(
-        "DELETE FROM rowmill_ticket WHERE name = ? AND key = ? AND until <= ? RETURNING span, amount",
+        "DELETE FROM rowmill_ticket WHERE name = ? AND key = ? AND done IN (0, 1) AND until <= ? "
+        "RETURNING span, amount",
         (ask.rules.name, ask.key, now),
     ).fetchall()
     if ask.rules.spent_by_crash:
@@ -226,7 +180,8 @@ def affordable(connection: sqlite3.Connection, ask: Take, span: str) -> int:
         "SELECT coalesce(sum(used), 0) FROM rowmill_spending WHERE name = ? AND key = ? AND span = ?", given
     )
     [(reserved,)] = connection.execute(
-        "SELECT coalesce(sum(amount), 0) FROM rowmill_ticket WHERE name = ? AND key = ? AND span = ?", given
+        "SELECT coalesce(sum(amount), 0) FROM rowmill_ticket WHERE name = ? AND key = ? AND done = 0 AND span = ?",
+        given,
     )
     purse = ask.rules.budget - used - reserved
     for place, amount in enumerate(ask.amounts):
@@ -285,6 +240,8 @@ def judge_provider(row: Row, ask: Finish, now: float) -> Change | None:
         elif row.pause == 0 and row.failures >= breaker.failures:
             row.pause = breaker.pause
             row.open_until, change = now + row.pause, "opened"
+    elif ask.outcome == "unknown" and ask.probe and row.pause > 0:
+        row.open_until = now + row.pause
     if ask.probe:
         row.probe_until = 0.0
     if ask.outcome == "limited" and now + ask.seconds > row.parked_until:

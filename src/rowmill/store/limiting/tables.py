@@ -59,6 +59,8 @@ def limit_tables(metadata: MetaData, prefix: str) -> LimitTables:
             Column("done", sa.Boolean, nullable=False, server_default=sa.false()),
             # A slot can't be held twice, whatever the code above believes.
             sa.UniqueConstraint("name", "key", "slot", name=f"{prefix}ticket_slot"),
+            # Tickets of ended calls stay for a while, and must not be looked at by each question.
+            sa.Index(f"{prefix}ticket_due", "name", "key", "done", "until"),
         ),
         spending=Table(
             prefix + "spending",
