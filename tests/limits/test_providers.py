@@ -4,7 +4,9 @@ import asyncio
 from typing import Any
 
 import rowmill as rm
-from tests.limits.granting import Asker, rules
+from rowmill.model.limits import Reason
+from rowmill.store.limiting import views
+from tests.limits.granting import NOON, Asker, limiter_on, rules
 from tests.support.provider import Provider, get, provider
 from tests.work.shop import Shop, shop_on, until
 
@@ -109,9 +111,20 @@ async def test_an_error_that_is_not_the_provider_s_does_not_count_against_it(dat
         assert (await eqc.state()).breaker == "closed"
 
 
-async def test_old_keys_are_forgotten_and_what_is_off_stays_off(database_url: str) -> None:
-    from rowmill.store.limiting import views
+async def test_a_call_that_was_to_see_whether_the_provider_is_back_and_did_not(database_url: str) -> None:
+    async with limiter_on(database_url) as limiter:
+        asker = Asker(limiter, rules(breaker=rm.Breaker(failures=1, pause=5.0)))
+        await asker.take(NOON)
+        assert await asker.finish(NOON, "down") == "opened"
+        probe, _ = await asker.take(NOON + 6)
+        assert probe.probe
+        assert await asker.finish(NOON + 7, "unknown", probe=True) is None
+        again, _ = await asker.take(NOON + 8)
+        assert (again.granted, again.reason) == (0, Reason.OPEN)
+        assert (await asker.take(NOON + 12.5))[0].probe
 
+
+async def test_old_keys_are_forgotten_and_what_is_off_stays_off(database_url: str) -> None:
     async with shop_on(database_url) as shop:
         long_ago = Asker(shop.mill.store.limiter, rules(rate=rm.Rate(5, per=1.0), slots=1))
         for key in ("old", "off"):

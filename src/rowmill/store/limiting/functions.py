@@ -74,9 +74,9 @@ BEGIN
   END IF;
 
   IF p_slots > 0 OR p_budget > 0 THEN
+    DELETE FROM rowmill.ticket WHERE name = p_name AND key = p_key AND done AND until <= o_now;
     -- What crashed processes held.
-    WITH gone AS (DELETE FROM rowmill.ticket
-                  WHERE name = p_name AND key = p_key AND done IN (false, true) AND until <= o_now
+    WITH gone AS (DELETE FROM rowmill.ticket WHERE name = p_name AND key = p_key AND NOT done AND until <= o_now
                   RETURNING span, amount)
     INSERT INTO rowmill.spending AS s (name, key, span, used, noted_at)
       SELECT p_name, p_key, span, sum(amount), o_now FROM gone WHERE p_spent AND span IS NOT NULL GROUP BY span
@@ -85,8 +85,8 @@ BEGIN
 
   -- Slots.
   IF p_slots > 0 AND room > 0 THEN
-    numbers := ARRAY(SELECT g FROM generate_series(1, p_slots) AS g WHERE NOT EXISTS (
-      SELECT FROM rowmill.ticket WHERE name = p_name AND key = p_key AND slot = g) ORDER BY g LIMIT room);
+    numbers := ARRAY(SELECT g FROM generate_series(1, p_slots) AS g WHERE g NOT IN (
+      SELECT slot FROM rowmill.ticket WHERE name = p_name AND key = p_key AND slot IS NOT NULL) ORDER BY g LIMIT room);
     IF cardinality(numbers) < room THEN
       room := cardinality(numbers); o_reason := 'slots';
       since := o_now + CASE WHEN l.held > 0 THEN l.held ELSE {USUAL} END / p_slots;

@@ -143,10 +143,11 @@ def line_up(row: Row, found: Taken, ask: Take, since: float, refused: int) -> No
 
 def expire(connection: sqlite3.Connection, ask: Take, now: float) -> None:
     """What crashed processes held comes back, or is spent."""
+    given = (ask.rules.name, ask.key, now)
+    connection.execute("DELETE FROM rowmill_ticket WHERE name = ? AND key = ? AND done = 1 AND until <= ?", given)
     gone = connection.execute(
-        "DELETE FROM rowmill_ticket WHERE name = ? AND key = ? AND done IN (0, 1) AND until <= ? "
-        "RETURNING span, amount",
-        (ask.rules.name, ask.key, now),
+        "DELETE FROM rowmill_ticket WHERE name = ? AND key = ? AND done = 0 AND until <= ? RETURNING span, amount",
+        given,
     ).fetchall()
     if ask.rules.spent_by_crash:
         spend(connection, ask.rules.name, ask.key, gone, now)

@@ -25,6 +25,12 @@ def limit_tables(metadata: MetaData, prefix: str) -> LimitTables:
     def number(name: str, kind: type[sa.types.TypeEngine[Any]] = sa.Float) -> "Column[Any]":
         return Column(name, kind, nullable=False, server_default="0")
 
+    def part(last: str, postgres: str, sqlite: str, *, name: str = "", unique: bool = False) -> sa.Index:
+        return sa.Index(
+            f"{prefix}ticket_{name or last}", "name", "key", last,
+            unique=unique, postgresql_where=sa.text(postgres), sqlite_where=sa.text(sqlite),
+        )  # fmt: skip
+
     return LimitTables(
         limiter=Table(
             prefix + "limiter",
@@ -57,10 +63,11 @@ def limit_tables(metadata: MetaData, prefix: str) -> LimitTables:
             Column("amount", sa.BigInteger, nullable=False),
             Column("until", sa.Float, nullable=False),
             Column("done", sa.Boolean, nullable=False, server_default=sa.false()),
-            # A slot can't be held twice, whatever the code above believes.
-            sa.UniqueConstraint("name", "key", "slot", name=f"{prefix}ticket_slot"),
-            # Tickets of ended calls stay for a while, and must not be looked at by each question.
-            sa.Index(f"{prefix}ticket_due", "name", "key", "done", "until"),
+            # A slot can't be held twice, whatever the code above believes. Each of these is of a part: tickets of ended
+            # calls stay for a while, and no plan may have a way over them to those that are good.
+            part("slot", "slot IS NOT NULL", "slot IS NOT NULL", unique=True),
+            part("until", "NOT done", "done = 0"),
+            part("until", "done", "done = 1", name="ended"),
         ),
         spending=Table(
             prefix + "spending",
