@@ -77,3 +77,33 @@ def test_a_database_of_another_version_is_said(shell: Shell) -> None:
     meta = "rowmill.meta" if mill.store.dialect.name == "postgresql" else "rowmill_meta"
     shell.do(lambda connection: connection.execute(sa.text(f"DELETE FROM {meta} WHERE version > 1")))
     assert shell("limits").code == 4
+
+
+def test_many_keys_are_cut_short_those_in_trouble_first(shell: Shell) -> None:
+    for tenant in ("a", "b", "it's c"):
+        call(shell, tenant)
+    shell.ok("limits", "off", "eqc", "--key", "it's c")
+    few = shell.ok("limits", "-n", "2", "--json").json
+    assert ([limit["key"] for limit in few["limits"]], few["keys"]) == (["it's c", "b"], 3)
+    shown = shell.ok("limits", "-n", "2").out
+    assert "1 more keys" in shown
+    assert """rowmill limits on eqc --key 'it'"'"'s c'""" in shown
+    assert [limit["calls"] for limit in shell.ok("limits", "--key", "a", "--json").json["limits"]] == [1]
+
+
+def test_a_key_does_not_go_on_while_the_whole_limit_is_off(shell: Shell) -> None:
+    shell.ok("limits", "off", "eqc")
+    assert "On with: rowmill limits on eqc" in shell.ok("limits", "on", "eqc", "--key", "tenant").out
+    assert shell.ok("limits", "on", "eqc", "--key", "tenant", "--json").json["off"]
+    assert not shell.ok("limits", "on", "eqc", "--json").json["off"]
+
+
+def test_stats_have_a_line_for_each_limit(shell: Shell) -> None:
+    unused = {"limit": "eqc", "keys": 0, "off": 0, "parked": 0, "down": 0}
+    assert shell.ok("stats", "--json").json["limits"] == [unused]
+    for tenant in ("a", "b", "c"):
+        call(shell, tenant)
+    shell.ok("limits", "park", "eqc", "--key", "a")
+    shell.ok("limits", "off", "eqc", "--key", "b")
+    assert shell.ok("stats", "--json").json["limits"] == [unused | {"keys": 3, "off": 1, "parked": 1}]
+    assert "limit eqc: 3 keys in use, 1 off, 1 parked" in shell.ok("stats").out

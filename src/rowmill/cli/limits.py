@@ -1,6 +1,7 @@
 """`rowmill limits`: how limits stand, and an operator's hand on them."""
 
 import asyncio
+import shlex
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from rowmill.limits.state import state_of
 from rowmill.mill import Mill
 from rowmill.store import schema
 from rowmill.store.limiting import views
+from rowmill.store.limiting.asks import LimitSummary
 
 LimitArgument = Annotated[str, typer.Argument(metavar="NAME", help="Which limit.")]
 LimitKeyOption = Annotated[
@@ -35,6 +37,10 @@ def limits(
     app: AppOption = None,
     database_url: UrlOption = None,
     json: JsonOption = False,
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only this key.")] = None,
+    most: Annotated[
+        int, typer.Option("-n", "--limit", metavar="N", min=1, help="At most so many keys, those in trouble first.")
+    ] = 100,
 ) -> None:
     """How limits stand, by key: calls in the window, slots in use, budgets, providers that are parked, down or off.
 
@@ -42,6 +48,7 @@ def limits(
     Example:
       rowmill limits
       rowmill limits --json
+      rowmill limits --key tenant-7
       rowmill limits park eqc --seconds 600
       rowmill limits off eqc
       rowmill limits on eqc
@@ -49,18 +56,26 @@ def limits(
     if context.invoked_subcommand is not None:
         return
     mill = load_mill(app, database_url)
-    found = asyncio.run(mill.run(lambda connection: states(connection, mill), write=False))
-    emit({"limits": [as_data(state) for state in found]}, json, lambda: show(found))
+    found, known = asyncio.run(mill.run(lambda connection: states(connection, mill, key, most), write=False))
+    data = {"limits": [as_data(state) for state in found], "keys": known}
+    emit(data, json, lambda: show(found, known if key is None else 0))
 
 
-def states(connection: Connection, mill: Mill) -> list[LimitState]:
-    """Of every key that is known, and of every limit that is declared."""
+def states(connection: Connection, mill: Mill, key: str | None, most: int) -> tuple[list[LimitState], int]:
+    """Of keys that are known, and of every limit that is declared; and how many keys there are."""
     schema.check_version(connection)
-    seen = views.views(connection)
-    unused = {limit.name for limit in mill.limits} - {view.name for view in seen}
-    seen += [views.view(connection, name, views.EVERY) for name in sorted(unused)]
+    seen, every = views.views(connection, key, most), summaries(connection, mill)
+    if key is None:
+        seen += [views.view(connection, one.limit, views.EVERY) for one in every if not one.keys]
     declared = {limit.name: limit for limit in mill.limits}
-    return [state_of(declared.get(view.name), view) for view in seen]
+    return [state_of(declared.get(view.name), view) for view in seen], sum(one.keys for one in every)
+
+
+def summaries(connection: Connection, mill: Mill) -> list[LimitSummary]:
+    """Of every limit that is known or declared."""
+    found = {one.limit: one for one in views.summaries(connection)}
+    unused = {limit.name: LimitSummary(limit.name) for limit in mill.limits}
+    return [one for _, one in sorted((unused | found).items())]
 
 
 def as_data(state: LimitState) -> dict[str, Any]:
@@ -68,12 +83,14 @@ def as_data(state: LimitState) -> dict[str, Any]:
     return data | {"available": state.available}
 
 
-def show(found: list[LimitState]) -> None:
+def show(found: list[LimitState], keys: int) -> None:
     if not found:
         print("no limits: declare one with mill.limit(…)")
         return
     heads = ["limit", "key", "calls", "at once", "budget", "is"]
     table(heads, [[s.limit, s.key, calls(s), slots(s), budget(s), standing(s)] for s in found])
+    if keys > len(found):
+        print(f"{keys - len(found):,} more keys: rowmill limits -n {keys}, or --key KEY")
 
 
 def calls(state: LimitState) -> str:
@@ -94,7 +111,8 @@ def budget(state: LimitState) -> str:
 def standing(state: LimitState) -> str:
     parts = []
     if state.off:
-        parts.append(f"off; on with: rowmill limits on {state.limit}" + (f" --key {state.key}" if state.key else ""))
+        command = ["rowmill", "limits", "on", state.limit, *(["--key", state.key] if state.key else [])]
+        parts.append(f"off; on with: {shlex.join(command)}")
     if state.parked_until is not None:
         parts.append(f"parked until {clock(state.parked_until)}")
     if state.breaker == "open":
@@ -167,9 +185,17 @@ def on(
       rowmill limits on model --key tenant-7
     """
     mill = known(app, database_url, name)
-    changed = change(mill, lambda connection: views.switch_on(connection, name, key or views.EVERY))
+    wanted = key or views.EVERY
+
+    def work(connection: Connection) -> tuple[int, bool]:
+        changed = views.switch_on(connection, name, wanted)
+        return changed, views.view(connection, name, wanted).off
+
+    changed, still_off = change(mill, work)
     text = f"{called(name, key)} is on" if changed else f"{called(name, key)} was on already"
-    emit({"limit": name, "key": key, "off": False, "changed": bool(changed)}, json, text)
+    if still_off:
+        text = f"{called(name, key)} stays off with the whole limit. On with: rowmill limits on {shlex.quote(name)}"
+    emit({"limit": name, "key": key, "off": still_off, "changed": bool(changed)}, json, text)
 
 
 def known(app: str | None, database_url: str | None, name: str) -> Mill:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from sqlalchemy import Connection
 
+from rowmill.cli import limits
 from rowmill.cli.app import load_mill
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import duration, emit, table
@@ -14,6 +15,7 @@ from rowmill.mill import Mill, Queue
 from rowmill.store import activity, counts, pausing, runs, schema
 from rowmill.store.activity import Minute, WorkerView
 from rowmill.store.counts import How, StateCount
+from rowmill.store.limiting.asks import LimitSummary
 from rowmill.store.moment import as_moment
 from rowmill.store.runs import RunView
 
@@ -34,7 +36,7 @@ def stats(
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """How the queues stand: rows by state, the oldest ready row, throughput, failures, workers.
+    """How the queues stand: rows by state, the oldest ready row, throughput, failures, limits, workers.
 
     Counts are exact on small tables and estimated (~) on big ones.
 
@@ -54,8 +56,9 @@ async def gather(mill: Mill, names: list[str]) -> dict[str, Any]:
         await store.run(schema.check_version, write=False)
         every = [await store.run(partial(of_queue, mill, queue), write=False) for queue in chosen]
         workers = await store.run(activity.workers, write=False)
+        limited = await store.run(lambda connection: limits.summaries(connection, mill), write=False)
         last = [run for name in mill.reconciliations for run in await store.run(partial(last_run, name), write=False)]
-    return {"queues": every, "reconciliations": last, "workers": workers}
+    return {"queues": every, "limits": limited, "reconciliations": last, "workers": workers}
 
 
 def last_run(name: str, connection: Connection) -> list[RunView]:
@@ -106,6 +109,8 @@ def show(found: dict[str, Any]) -> None:
         table(heads, rows, title=f"queue {one['queue']}")
         print(summary(one))
         print()
+    for one in found["limits"]:
+        print(of_limit(one))
     for run in found["reconciliations"]:
         when = f"{run.started_at:%Y-%m-%d %H:%M}" if run.started_at else ""
         print(f"reconciliation {run.name}: drift {run.findings:,}, last run {when}, {run.outcome or 'running'}")
@@ -115,6 +120,12 @@ def show(found: dict[str, Any]) -> None:
         return
     heads = ["worker", "host", "process", "queues", "seen", "is"]
     table(heads, [[w.id, w.host, w.pid, ", ".join(w.queues), ago(w.seen_seconds_ago), standing(w)] for w in workers])
+
+
+def of_limit(one: LimitSummary) -> str:
+    trouble = {"off": one.off, "parked": one.parked, "down": one.down}
+    parts = [f"{count:,} {word}" for word, count in trouble.items() if count]
+    return f"limit {one.limit}: {one.keys:,} {'key' if one.keys == 1 else 'keys'} in use, {', '.join(parts) or 'open'}"
 
 
 def number(state: StateCount) -> str:

@@ -153,7 +153,7 @@ def _limit(row: RowView, left: float, until: dict[str, Any]) -> Hold | None:
     name, _, key = rest.partition(" ")
     what = f"limit {name}" + (f" (key {key})" if key else "")
     text = f"it waits for {what} until {row.available_at:%Y-%m-%d %H:%M:%S} UTC, {left:.0f} s more: "
-    on = f". Go on with: rowmill limits on {name}" if reason is limits.Reason.OFF else ""
+    on = f". Go on with: {shlex.join(['rowmill', 'limits', 'on', name])}" if reason is limits.Reason.OFF else ""
     facts = {"limit": name, "key": key, "why": reason.value}
     return Hold(Reason.LIMIT, text + limits.MEANINGS[reason] + on, facts | until)
 

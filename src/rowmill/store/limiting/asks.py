@@ -144,3 +144,14 @@ class LimitView:
     failures: int = 0
     open_until: float = 0.0
     """0: the breaker is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSummary:
+    """A limit over all of its keys: how many there are, and how many of them are in trouble."""
+
+    limit: str
+    keys: int = 0
+    off: int = 0
+    parked: int = 0
+    down: int = 0
