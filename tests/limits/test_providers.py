@@ -3,8 +3,11 @@
 import asyncio
 from typing import Any
 
+from sqlalchemy import Connection
+
 import rowmill as rm
 from rowmill.model.limits import Reason
+from rowmill.store import tidying
 from rowmill.store.limiting import views
 from tests.limits.granting import NOON, Asker, limiter_on, rules
 from tests.support.provider import Provider, get, provider
@@ -20,7 +23,7 @@ async def called(told: Provider, key: object) -> None:
         case 401:
             raise rm.ProviderRefused("who are you?")
         case 500:
-            raise rm.ProviderDown("away")
+            raise rm.ProviderDown("away", retry_after=0.2)
 
 
 def declared(shop: Shop, told: Provider, **options: Any) -> rm.Limit:
@@ -88,6 +91,25 @@ async def test_a_provider_that_is_down_is_left_alone_and_tried_by_one_call_at_a_
         assert {row.state for row in rows.values()} == {"done"}
 
 
+async def test_permits_that_were_had_ahead_are_not_used_on_a_provider_that_is_down(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+        eqc = shop.mill.limit("eqc", breaker=rm.Breaker(failures=3, pause=300.0))
+        too_late: list[int] = []
+
+        @shop.jobs.handler(limits=[eqc], concurrency=1)
+        async def look_up(job: rm.Lease[Any]) -> None:
+            if shop.named("limit_opened"):
+                too_late.append(job.key)
+            await asyncio.sleep(0)
+            raise rm.ProviderDown
+
+        await shop.put(1000)
+        async with shop.working() as working:
+            await until(lambda: working.worker.report.held)
+        assert too_late == []
+        assert (await shop.states()).get("ready", 0) > 0, "not all of them were tried"
+
+
 async def test_a_handler_may_look_and_ask_somebody_else(database_url: str) -> None:
     async with shop_on(database_url) as shop:
         eqc = shop.mill.limit("eqc", rate=rm.Rate(5, per=1.0))
@@ -133,6 +155,19 @@ async def test_old_keys_are_forgotten_and_what_is_off_stays_off(database_url: st
         eqc = shop.mill.limit("eqc", concurrent=1)
         async with eqc.call("new"):
             gone = await shop.run(lambda connection: views.tidy(connection, 100))
-            left = await shop.run(lambda connection: [view.key for view in views.views(connection)])
+            left = await shop.run(lambda connection: sorted(view.key for view in views.views(connection)))
     assert gone == 3, "a key and two tickets"
     assert left == ["new", "off"]
+
+
+async def test_the_upkeep_forgets_keys_a_batch_at_a_time(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+        long_ago = Asker(shop.mill.store.limiter, rules(rate=rm.Rate(5, per=1.0)))
+        for tenant in range(5):
+            await long_ago.take(1_000_000.0, key=f"tenant {tenant}")
+
+        def tidied(connection: Connection) -> int:
+            tidying.tidy(connection, 86400.0, most=2)
+            return len(views.views(connection))
+
+        assert [await shop.run(tidied) for _ in range(3)] == [3, 1, 0]

@@ -1,7 +1,7 @@
 """What limits are answered for one call, and what the end of a call says of its provider."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rowmill.model.errors import Limited, PermanentError, ProviderDown, ProviderRefused, RateLimited
@@ -63,6 +63,8 @@ class End:
     seconds: float
     ended: "asyncio.Future[None]"
     """It was told."""
+    opened: Callable[[], None] | None = None
+    """Called if that was one failure too many, and nobody calls the provider any more."""
 
 
 def must_tell(grant: Grant, outcome: Outcome) -> bool:
@@ -89,7 +91,7 @@ def outcome_of(error: BaseException | None) -> tuple[Outcome, float]:
             return "unknown", 0.0
 
 
-def together(ends: Sequence[End], now: float) -> list[tuple[Finish, list[Grant]]]:
+def together(ends: Sequence[End], now: float) -> list[tuple[Finish, list[tuple[Grant, End]]]]:
     """What has to be told of these, in few pieces. Failures of a provider are counted one by one."""
     groups: dict[tuple[object, ...], list[tuple[Grant, End]]] = {}
     for end in ends:
@@ -97,7 +99,7 @@ def together(ends: Sequence[End], now: float) -> list[tuple[Finish, list[Grant]]
             alone = id(grant) if end.outcome == "down" else 0
             kind = (grant.terms.rules.name, grant.key, end.outcome, grant.taken.bucket, end.seconds, grant.taken.probe)
             groups.setdefault((*kind, alone), []).append((grant, end))
-    return [(_finish(group, now), [grant for grant, _ in group]) for group in groups.values()]
+    return [(_finish(group, now), group) for group in groups.values()]
 
 
 def _finish(group: list[tuple[Grant, End]], now: float) -> Finish:

@@ -4,7 +4,7 @@ import asyncio
 import random
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -204,15 +204,21 @@ class Desk:
                     self._held[number].lost = True
 
     def end_soon(
-        self, grants: Sequence[Grant], outcome: Outcome, *, cost: int | None = None, seconds: float = 0.0
+        self,
+        grants: Sequence[Grant],
+        outcome: Outcome,
+        *,
+        cost: int | None = None,
+        seconds: float = 0.0,
+        opened: Callable[[], None] | None = None,
     ) -> "asyncio.Future[None] | None":
         """Calls have ended: give back what they held, and tell how the provider is. What ends while that is under way
-        is told together. None where nobody needs to know."""
+        is told together. None where nobody needs to know. `opened` is called if the provider is taken for down then."""
         told = [grant for grant in grants if must_tell(grant, outcome)]
         if not told:
             return None
         ended = asyncio.get_running_loop().create_future()
-        self._ends.append(End(told, outcome, cost, seconds, ended))
+        self._ends.append(End(told, outcome, cost, seconds, ended, opened))
         if self._ending is None or self._ending.done():
             self._ending = asyncio.create_task(self._end_all(), name="limit ends")
         return ended
@@ -220,15 +226,17 @@ class Desk:
     async def _end_all(self) -> None:
         while self._ends:
             ends, self._ends = self._ends, []
-            for finish, grants in together(ends, time.monotonic()):
+            for finish, group in together(ends, time.monotonic()):
                 try:
                     change: Change | None = await self._surely(lambda ask=finish: self._limiter.finish(ask))
                     if change is not None:
                         self._events.limit(change, finish.rules.name, finish.seconds)
+                    if change == "opened" and (opened := group[0][1].opened) is not None:
+                        opened()
                 except Disconnected:
                     pass  # what they held comes back by its lease
                 finally:
-                    for grant in grants:
+                    for grant, _ in group:
                         self._held.pop(grant.ticket, None)
             for end in ends:
                 if not end.ended.done():

@@ -191,9 +191,10 @@ class LimitGate:
         if leave is None or (raised is None and len(leave) == 1 and leave[0].plain):
             return
         outcome, seconds = outcome_of(raised)
-        self._desk().end_soon(leave, outcome, seconds=seconds)
+        keys = {(grant.terms.rules.name, grant.key) for grant in leave}
+        self._desk().end_soon(leave, outcome, seconds=seconds, opened=lambda: self._revoke(keys))
         if outcome in ("limited", "refused"):
-            self._revoke({(grant.terms.rules.name, grant.key) for grant in leave})
+            self._revoke(keys)
 
     def _revoke(self, refused: set[tuple[str, str]]) -> None:
         """A provider wants no more calls: what was granted ahead here is not used."""
