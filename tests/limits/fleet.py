@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from rowmill.model.limits import MICRO
+from rowmill.store.limiting.views import seconds
 from rowmill.store.schema import own_tables
 from tests.limits.app import LIMIT, PROVIDER, URL, build
 from tests.support.postgres import REPOSITORY
@@ -62,6 +63,13 @@ class Fleet:
         held = sa.select(sa.func.coalesce(sa.func.sum(own.ticket.c.amount), 0)).scalar_subquery()
         row = self.do(lambda connection: connection.execute(sa.select(used, held)).one())
         return int(row[0]) // MICRO, int(row[1]) // MICRO
+
+    def kept_for(self) -> float:
+        """Seconds for which the last of what is reserved would stay so, if every process died now."""
+        dialect = self.mill.store.dialect.name
+        ticket = own_tables(dialect).limits.ticket.c
+        left = sa.select(sa.func.max(ticket.until) - seconds(dialect)).where(ticket.done.is_(sa.false()))
+        return float(self.do(lambda connection: connection.scalar(left)) or 0.0)
 
     def states(self) -> dict[str, int]:
         table = self.jobs.table

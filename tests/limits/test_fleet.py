@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from tests.limits.app import CRASHED
+from tests.limits.app import CRASHED, LEASE
 from tests.limits.fleet import fleet_on, until
 
 
@@ -25,6 +25,7 @@ def test_a_budget_is_kept_to_while_processes_are_killed(database_url: str, crash
             until(partial(fleet.called, calls))
             assert sum(fleet.budget()) <= 100
             fleet.kill()
+            assert fleet.kept_for() <= LEASE, "what a dead process had is free after its lease"
             fleet.start()
         until(lambda: fleet.budget() == (100, 0))
         assert fleet.states()["done"] >= 80, "the rest waits for another month"

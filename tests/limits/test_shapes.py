@@ -87,6 +87,25 @@ async def test_a_batch_gives_back_what_its_rows_held(database_url: str) -> None:
         assert ((await eqc.state()).slots, (await eqc.state()).spent) == (0, 30)
 
 
+async def test_rows_of_a_batch_that_failed_need_room_to_run_again(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+        eqc = shop.mill.limit("eqc", rate=rm.Rate(6, per=3600.0))
+        calls: list[int] = []
+
+        @shop.jobs.batch_handler(size=4, limits=[eqc])
+        async def look_up(jobs: list[rm.Lease[Any]]) -> None:
+            calls.extend(job.key for job in jobs)
+            if len(jobs) > 1:
+                raise ValueError("one of them")
+
+        await shop.put(4)
+        async with shop.working() as working:
+            await until(lambda: working.worker.report.held == 2)
+        assert sorted(calls) == [1, 1, 2, 2, 3, 4]
+        assert await shop.states() == {"done": 2, "ready": 2}
+        assert [await shop.failures(key) for key in (1, 2, 3, 4)] == [[]] * 4
+
+
 async def test_a_restart_forgets_nothing(database_url: str) -> None:
     async with shop_on(database_url) as shop:
         eqc = shop.mill.limit("eqc", rate=rm.Rate(3, per=3600.0), budget=rm.Budget(100))

@@ -65,8 +65,9 @@ class LimitGate:
     async def admit(self, leases: Sequence[Lease[Any]]) -> tuple[list[Held], float]:
         held: list[Held] = []
         rest = list(leases)
-        for lease in [lease for lease in rest if lease in self._leaves]:
-            self.forgo(lease)
+        if not self._leaves.keys().isdisjoint(rest):
+            for lease in rest:
+                self.forgo(lease)
         full, fresh = False, math.inf
         for one in self.declared:
             if not rest:

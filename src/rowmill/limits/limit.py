@@ -133,6 +133,8 @@ def checked_key(key: str) -> str:
 
 
 def encodes(text: str) -> bool:
+    if text.isascii():
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:

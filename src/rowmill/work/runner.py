@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from traceback import walk_tb
@@ -31,6 +31,8 @@ class Runner:
         self._file = getattr(getattr(inspect.unwrap(handler.call), "__code__", None), "co_filename", None)
         self._on_overdue = on_overdue
         self._chance = chance
+        self.once_more: Callable[[Lease[Any]], Awaitable[Verdict | None]] | None = None
+        """Asked before a row of a batch that failed runs again, alone; a verdict instead of None: it may not."""
         self._threads: ThreadPoolExecutor | None = None
         self._calls: set[asyncio.Future[Any]] = set()
         self._overdue: dict[asyncio.Task[Any] | None, asyncio.Future[Any]] = {}
@@ -59,8 +61,10 @@ class Runner:
             found: list[Verdict] = []
             for lease in leases:
                 await self.rested()
-                if not lease.lost:
-                    found += await self._many([lease])
+                if lease.lost:
+                    continue
+                verdict = None if self.once_more is None else await self.once_more(lease)
+                found += await self._many([lease]) if verdict is None else [verdict]
             return found
         return [
             self._judge_part(lease, part)

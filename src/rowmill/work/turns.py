@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from functools import partial
 from typing import Any
 
 from rowmill.model import lifecycle
@@ -29,6 +30,8 @@ class Turns:
     ) -> None:
         self._handler, self._runner, self._pace = handler, runner, pace
         self._gate = handler.gate
+        if handler.gate is not None:
+            runner.once_more = partial(self._once_more, handler.gate)
         self._hand, self._settler = hand, settler
         self._report, self._events = report, events
         self._tasks: dict[Lease[Any], asyncio.Task[Any]] = {}
@@ -96,14 +99,26 @@ class Turns:
             self.give_back(lease)
         return []
 
+    async def _once_more(self, gate: Gate, lease: Lease[Any]) -> Verdict | None:
+        """A row that runs again is one more call, and needs leave of its own."""
+        gate.leave(lease, RuntimeError())  # whatever the provider made of the first
+        try:
+            refused, _ = await gate.admit([lease])
+        except Disconnected:
+            return Verdict(lease, lifecycle.RELEASE)
+        return self._verdict(refused[0]) if refused else None
+
     def hold_back(self, one: Held) -> None:
         """A row has no leave: it goes back until its turn. If it can't be told whether it has, that is a failure."""
         if one.lease.lost:
             self.lose(one.lease)
-        elif one.raised is not None:
-            self._settler.put(self._runner.judge(one.lease, one.raised))
         else:
-            self._settler.put(hold(one.lease, one.wait, one.code, one.message))
+            self._settler.put(self._verdict(one))
+
+    def _verdict(self, one: Held) -> Verdict:
+        if one.raised is not None:
+            return self._runner.judge(one.lease, one.raised)
+        return hold(one.lease, one.wait, one.code, one.message)
 
     def _cut_short(self, batch: list[Lease[Any]], error: asyncio.CancelledError) -> None:
         """A handler was cancelled: because its lease is gone, because we stop, or by its own doing, which is a
