@@ -11,8 +11,10 @@ must not make the process hoard."""
 class Pace:
     """Learns how long a row takes; allows as much prefetch as is worked off within the horizon."""
 
-    def __init__(self, concurrency: int, batch: int | None) -> None:
+    def __init__(self, concurrency: int, batch: int | None, *, gated: bool = False) -> None:
         self.concurrency = concurrency
+        self._gated = gated
+        """Rows need leave before they run. Half as many more lie here without it, so that asking costs no time."""
         self.width = concurrency * (batch or 1)
         self._seconds: float | None = None
         self._weight = 1.0
@@ -30,7 +32,8 @@ class Pace:
 
     @property
     def prefetch(self) -> int:
-        return self.within(HORIZON)
+        base = self.within(HORIZON)
+        return base * 3 // 2 if self._gated else base
 
     def within(self, seconds: float) -> int:
         """How many rows begin in such a time, at the most."""
@@ -42,7 +45,7 @@ class Pace:
         """How many rows to claim now: none while enough lies ready, so that claims stay large."""
         prefetch = self.prefetch
         free = self.width - running
-        self.low = prefetch // 2
+        self.low = prefetch * 2 // 3 if self._gated else prefetch // 2
         if waiting > max(free, self.low) or (waiting and waiting >= free + prefetch):
             return 0
         return max(free + prefetch - waiting, 0)
