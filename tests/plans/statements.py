@@ -12,6 +12,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from rowmill import InOrder, Mill, Order, Queue, Retry
 from rowmill.model.lifecycle import AGAIN, DIE, DONE, HOLD, RELEASE, Error, Move
 from rowmill.store import counts, operate, order_sql, rescuing
+from rowmill.store import postgres_claim_sql as claim_sql
 from rowmill.store import postgres_sql as sql
 from rowmill.store.filters import Filter
 from rowmill.store.postgres import PostgresStore
@@ -114,7 +115,7 @@ def terms_of(queue: Queue[Any]) -> PostgresTerms:
 
 
 def claim(name: str, queue: Queue[Any], shape: Shape, *marks: Any, left_out: int = 0) -> Statement:
-    text = sql.claim(terms_of(queue), queue.steps[0], shape, left_out)
+    text = claim_sql.claim(terms_of(queue), queue.steps[0], shape, left_out)
     return Statement(
         queue,
         f"claim, {name}",
@@ -167,7 +168,7 @@ def claims_in_order() -> list[Statement]:
         Statement(
             ORDERED,
             f"claim in order, {find.__name__}{name}",
-            sql.claim_in_order(terms_of(ORDERED), step, find, shape),
+            claim_sql.claim_in_order(terms_of(ORDERED), step, find, shape),
             (TOKEN + 1, BATCH, LEASE, *marks),
             frozenset(indexes[find]),
             most=BATCH * 35 + looks[find],
@@ -179,7 +180,7 @@ def claims_in_order() -> list[Statement]:
         Statement(
             ORDERED,
             "oldest, onward",
-            sql.oldest(terms_of(ORDERED), step, ONWARD),
+            claim_sql.oldest(terms_of(ORDERED), step, ONWARD),
             (100, MARK, 5),
             frozenset({ready(ORDERED)}),
             most=10,
@@ -215,7 +216,7 @@ def fenced() -> list[Statement]:
         Statement(
             PLAIN,
             "claim these",
-            sql.claim_these(terms, PLAIN.steps[0]),
+            claim_sql.claim_these(terms, PLAIN.steps[0]),
             (TOKEN + 1, BATCH, LEASE, list(range(2, BATCH * 2 + 2, 2))),
             keys,
             most=BATCH * 45,
@@ -223,7 +224,7 @@ def fenced() -> list[Statement]:
         Statement(
             ORDERED,
             "claim these, in order",
-            sql.claim_these(terms_of(ORDERED), ORDERED.steps[0]),
+            claim_sql.claim_these(terms_of(ORDERED), ORDERED.steps[0]),
             (TOKEN + 1, BATCH, LEASE, list(range(2, BATCH * 2 + 2, 2))),
             frozenset({key(ORDERED), index(ORDERED, "in_order")}),
             most=BATCH * 55,
@@ -233,7 +234,7 @@ def fenced() -> list[Statement]:
         Statement(
             ORDERED,
             "disclaim",
-            sql.disclaim(terms_of(ORDERED), ORDERED.steps[0]),
+            claim_sql.disclaim(terms_of(ORDERED), ORDERED.steps[0]),
             (TOKEN + 1,),
             frozenset({index(ORDERED, "running"), key(ORDERED)}),
             # All that runs is looked at.

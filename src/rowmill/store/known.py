@@ -17,6 +17,7 @@ from sqlalchemy.dialects.postgresql.ranges import AbstractMultiRange
 from rowmill.model.lease import Lease
 from rowmill.model.lifecycle import Error
 from rowmill.model.words import Step
+from rowmill.store import postgres_claim_sql as claim_sql
 from rowmill.store import postgres_sql as sql
 from rowmill.store.flush import Flush
 from rowmill.store.keys import Key
@@ -78,7 +79,7 @@ class Known:
     def claim_statement(self, step: Step, shape: Shape, left_out: int = 0) -> str:
         wanted = ("claim", step.name, shape, left_out)
         if wanted not in self.statements:
-            self.statements[wanted] = sql.claim(self.terms, step, shape, left_out)
+            self.statements[wanted] = claim_sql.claim(self.terms, step, shape, left_out)
         return self.statements[wanted]
 
     def settle_statement(self, flush: Flush) -> str:
@@ -90,13 +91,13 @@ class Known:
     def in_order_statement(self, step: Step, find: Finder, shape: Shape, left_out: int) -> str:
         wanted = ("claim in order", step.name, find.__name__, shape, left_out)
         if wanted not in self.statements:
-            self.statements[wanted] = sql.claim_in_order(self.terms, step, find, shape, left_out)
+            self.statements[wanted] = claim_sql.claim_in_order(self.terms, step, find, shape, left_out)
         return self.statements[wanted]
 
     def oldest_statement(self, step: Step, shape: Shape) -> str:
         wanted = ("oldest", step.name, shape)
         if wanted not in self.statements:
-            self.statements[wanted] = sql.oldest(self.terms, step, shape)
+            self.statements[wanted] = claim_sql.oldest(self.terms, step, shape)
         return self.statements[wanted]
 
     @cached_property

@@ -154,14 +154,9 @@ class PostgresStore:
 
     async def _give_back_unanswered(self) -> None:
         """A claim whose answer was lost may have taken rows: nobody works on them, so they go back at once. The
-        server may be at it still when we are back: so we look for them more than once. If the table refuses to have
-        one of them back, they come back by their leases."""
+        server may be at it still when we are back: so we look for them more than once."""
         for token, (queue, step, late) in list(self._unanswered.items()):
-            try:
-                done = bool(await self.claims.fetch(sql.disclaim(self.terms(queue), step), token))
-            except asyncpg.PostgresError:
-                done = True
-            if done or time.monotonic() > late:
+            if await postgres_claims.disclaim(self.claims, self.terms(queue), step, token) or time.monotonic() > late:
                 self._unanswered.pop(token, None)
 
     def _next_token(self) -> int:
@@ -246,15 +241,7 @@ class PostgresStore:
         return statement, [self.worker, flush.number, flush.seconds, *known.settle_arguments(flush)]
 
     async def renew(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
-        lost: list[Lease[Any]] = []
-        by_lease: dict[tuple[str, float], list[Lease[Any]]] = {}
-        for lease in leases:
-            by_lease.setdefault((lease.queue.name, lease.step.lease), []).append(lease)
-        for group in by_lease.values():
-            known = self.known(group[0].queue)
-            group.sort(key=lambda lease: known.place(lease.record))
-            lost += await postgres_renewals.renew(self.renewals, known, group)
-        return lost
+        return await postgres_renewals.renew(self.renewals, self.known, leases)
 
     async def crashed(self, queue: Queue[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
         return await self.run(lambda connection: crashed_keys(connection, queue, leases), write=False)

@@ -15,16 +15,17 @@ import asyncpg
 
 from rowmill.model.words import Step
 from rowmill.store import order_sql
-from rowmill.store import postgres_sql as sql
+from rowmill.store import postgres_claim_sql as sql
 from rowmill.store.keys import Key
 from rowmill.store.known import Known
 from rowmill.store.line import Line, refused_values
 from rowmill.store.port import Condemned
+from rowmill.store.postgres_terms import PostgresTerms
 from rowmill.store.refusals import Refusal, Take, is_of_a_row
 from rowmill.store.watermark import Shape
 
 PLACE = itemgetter(-2)
-"""Where a record of `postgres_sql.claim` stood in the claim."""
+"""Where a record of `postgres_claim_sql.claim` stood in the claim."""
 UNREADABLE = (ValueError, ArithmeticError)
 """What the driver raises for a value that has no place in Python."""
 
@@ -154,6 +155,15 @@ def _taker(line: Line, known: Known, step: Step, token: int) -> Take:
         return sorted(records, key=PLACE)
 
     return take
+
+
+async def disclaim(line: Line, terms: PostgresTerms, step: Step, token: int) -> bool:
+    """Give back what a claim took whose answer was lost; answers whether there is nothing more to do. If the table
+    refuses to have a row back, it comes back by its lease."""
+    try:
+        return bool(await line.fetch(sql.disclaim(terms, step), token))
+    except asyncpg.PostgresError:
+        return True
 
 
 async def read_one_by_one(

@@ -9,7 +9,7 @@ from sqlalchemy.exc import OperationalError
 
 from rowmill.model.lifecycle import DONE
 from rowmill.model.words import Step
-from rowmill.store import order_sql, postgres_sql, raw_sql, sqlite_sql
+from rowmill.store import order_sql, postgres_claim_sql, postgres_sql, raw_sql, sqlite_sql
 from rowmill.store.adopt.change import Plan
 from rowmill.store.adopt.plan_words import allow_words
 from rowmill.store.doctor.finding import Finding, Patient, Severity
@@ -95,10 +95,10 @@ def _statements(patient: Patient, step: Step) -> Iterator[tuple[str, str, tuple[
     ready = (bare_name(ready_index(terms, step)),)
     if isinstance(terms, PostgresTerms):
         if terms.queue.per is not None:
-            yield "claim", postgres_sql.claim_in_order(terms, step, order_sql.oldest_free), ready
+            yield "claim", postgres_claim_sql.claim_in_order(terms, step, order_sql.oldest_free), ready
         else:
             for shape in _shapes(patient):
-                yield "claim", postgres_sql.claim(terms, step, shape), ready
+                yield "claim", postgres_claim_sql.claim(terms, step, shape), ready
         yield "settling", postgres_sql.settle(terms, step, DONE, ()), ()
     elif isinstance(terms, SqliteTerms):
         if terms.queue.per is not None:

@@ -1,0 +1,202 @@
+"""How rows are claimed on PostgreSQL. One function per statement, headed by the index that serves it."""
+
+from rowmill.model.lifecycle import CLAIM, DIE, RELEASE
+from rowmill.model.words import Step
+from rowmill.store.order_sql import Finder, Lanes, can_be_claimed, ready
+from rowmill.store.postgres_sql import given, one_of
+from rowmill.store.postgres_terms import NOW, PostgresTerms
+from rowmill.store.schema import SCHEMA
+from rowmill.store.terms import set_clause
+from rowmill.store.watermark import Shape, Stretch
+
+
+# served by: the stage's ready index, (priority, available_at, order columns, key) WHERE state IN (claimable)
+def claim(terms: PostgresTerms, step: Step, shape: Shape, left_out: int = 0) -> str:
+    """Take up to $2 rows. $1 token, $3 seconds of lease; then the keys that are left out; then per lane its priority
+    and its watermark.
+
+    The sub-query is an array, which is made once: a joined one may be run again and claim more than its limit.
+    """
+    return _claim_of(terms, step, _lanes(terms, step, shape, left_out, picked(terms)))
+
+
+# served by: as the claim
+def pick(terms: PostgresTerms, step: Step, shape: Shape, left_out: int) -> str:
+    """The keys of the rows that the claim would take, with its parameters."""
+    return _pick_of(_lanes(terms, step, shape, left_out, ", ".join(terms.keys)))
+
+
+def _lanes(terms: PostgresTerms, step: Step, shape: Shape, left_out: int, wanted: str) -> str:
+    """A lane is one stretch of the index: the rows of one priority that are available at once (NULL) or from a
+    time. Each starts at its watermark, so that it does not walk over the dead entries that earlier claims
+    left behind."""
+    place = 4 + left_out * len(terms.keys)
+    branches = []
+    for stretch, marked in shape:
+        conditions, position = terms.stretch(step, stretch, place)
+        conditions += terms.but_for(left_out, first=4)
+        if terms.priority is not None and stretch is not Stretch.WHOLE:
+            place += 1
+        if marked:
+            marks = ", ".join(f"${place + n}" for n in range(len(position)))
+            conditions.append(f"({', '.join(position)}) > ({marks})")
+            place += len(position)
+        branches.append(
+            f"SELECT {wanted} FROM (SELECT {', '.join(terms.keys)} FROM {terms.table} "
+            f"WHERE {' AND '.join(conditions)} ORDER BY {terms.order} LIMIT $2 {terms.lock} SKIP LOCKED) AS lane"
+        )
+    return " UNION ALL ".join(branches)
+
+
+# served by: see `order_sql`, which finds the rows
+def claim_in_order(terms: PostgresTerms, step: Step, find: Finder, shape: Shape = (), left_out: int = 0) -> str:
+    """Take up to $2 rows out of the free ones of a queue that keeps order per key; parameters as of `claim`."""
+    return _claim_of(terms, step, _free(terms, step, find, shape, left_out, picked(terms)))
+
+
+# served by: as the claim
+def pick_in_order(terms: PostgresTerms, step: Step, find: Finder, shape: Shape, left_out: int) -> str:
+    """The keys of the rows that the claim would take, with its parameters."""
+    return _pick_of(_free(terms, step, find, shape, left_out, ", ".join(terms.keys)))
+
+
+# served by: the stage's ready index
+def oldest(terms: PostgresTerms, step: Step, shape: Shape) -> str:
+    """Where the oldest ready row of each lane stands: the lane's place, `available_at`, then the other columns of their
+    order. The parameters are the watermarks."""
+    wanted = ", ".join([terms.available_at, *terms.sequence])
+    firsts = enumerate(ready(terms, step, wanted, "LIMIT 1", _onward(terms, shape, 1)))
+    return " UNION ALL ".join(f"SELECT {place}, first.* FROM ({row}) AS first" for place, row in firsts)
+
+
+def _onward(terms: PostgresTerms, shape: Shape, first: int) -> Lanes:
+    """From the watermark of each lane on, whose parts are parameters from the place `first` on."""
+    lanes = {Stretch.AT_ONCE: "", Stretch.TIMED: ""}
+    for stretch, marked in shape:
+        if marked:
+            position = terms.position(stretch)
+            marks = ", ".join(terms.parameter(first + n) for n in range(len(position)))
+            lanes[stretch] = f" AND ({', '.join(position)}) >= ({marks})"
+            first += len(position)
+    return lanes[Stretch.AT_ONCE], lanes[Stretch.TIMED]
+
+
+def _free(terms: PostgresTerms, step: Step, find: Finder, shape: Shape, left_out: int, wanted: str) -> str:
+    """Free rows, locked. That they can be claimed is asked again of the locked row: it may have failed, and been sent
+    to wait, since it was found. Rows that are left out hold back those behind them: they must be found too."""
+    lanes = _onward(terms, shape, 4 + left_out * len(terms.keys))
+    free = find(terms, step, f"$2::bigint + {left_out}" if left_out else "$2::bigint", lanes)
+    available = f"(held.{terms.available_at} IS NULL OR held.{terms.due})"
+    # In a form from which the planner proves nothing: it might walk a whole partial index instead of the key's.
+    claimable = f"coalesce({terms.is_in(step.claimable, 'held.')} AND {available}, false)"
+    conditions = " AND ".join([claimable, *terms.but_for(left_out, 4, "held.")])
+    same = " AND ".join(f"held.{key} = {one_of(f'free.{key}')}" for key in terms.keys)
+    keys = ", ".join(f"held.{key}" for key in terms.keys)
+    return (
+        f"SELECT {wanted} FROM (SELECT {keys} FROM ({free}) AS free JOIN {terms.table} AS held ON {same} "
+        f"WHERE {conditions} LIMIT $2 {terms.lock} OF held SKIP LOCKED) AS lane"
+    )
+
+
+# served by: the primary key
+def claim_these(terms: PostgresTerms, step: Step) -> str:
+    """Take those of the given rows that a claim would take. $1 token, $2 how many they are, $3 seconds of lease; then
+    the parts of the key."""
+    columns = list(enumerate(terms.queue.key))
+    these = given([(f"g_k{n}", terms.type_of(column)) for n, column in columns], first=4)
+    same = " AND ".join(
+        f"rowmill_candidate.{terms.name(column)} = {one_of(f'g_k{n}::{terms.key_type(column)}')}"
+        for n, column in columns
+    )
+    keys = ", ".join(f"rowmill_candidate.{key}" for key in terms.keys)
+    return _claim_of(
+        terms,
+        step,
+        f"SELECT {picked(terms)} FROM (SELECT {keys} FROM {these} JOIN {terms.table} AS rowmill_candidate ON {same} "
+        f"WHERE {can_be_claimed(terms, step)} ORDER BY g_place {terms.lock} OF rowmill_candidate SKIP LOCKED) AS lane",
+    )
+
+
+def _pick_of(picks: str) -> str:
+    """Every parameter of the claim is named, so that both take the same ones."""
+    return f"SELECT pick.*, $1::bigint, $3::float8 FROM ({picks}) AS pick LIMIT $2"
+
+
+def picked(terms: PostgresTerms) -> str:
+    """The key as one value: itself, or a record of its parts."""
+    if len(terms.keys) == 1:
+        return terms.keys[0]
+    return f"ROW({', '.join(f'CAST({key} AS {kind})' for key, kind in key_types(terms))})"
+
+
+def key_types(terms: PostgresTerms) -> list[tuple[str, str]]:
+    return [(terms.name(column), terms.key_type(column)) for column in terms.queue.key]
+
+
+def _claim_of(terms: PostgresTerms, step: Step, picks: str) -> str:
+    pairs = terms.assignments(CLAIM, step, wait="$3::float8", token="$1")
+    source = f"unnest(ARRAY(SELECT * FROM ({picks}) AS pick LIMIT $2))"
+    if len(terms.keys) == 1:
+        given = f"{source} WITH ORDINALITY AS given(g_k0, g_place)"
+    else:
+        parts = ", ".join(f"g_k{n} {kind}" for n, (_, kind) in enumerate(key_types(terms)))
+        names = ", ".join(f"g_k{n}" for n in range(len(terms.keys)))
+        given = f"ROWS FROM ({source} AS ({parts})) WITH ORDINALITY AS given({names}, g_place)"
+    same = " AND ".join(f"t.{key} = {one_of(f'g_k{n}')}" for n, key in enumerate(terms.keys))
+    columns = ", ".join(f"t.{terms.name(column)}" for column in terms.queue.table.columns)
+    # The time is the same for all of them, and dear to read: the first row brings it.
+    return (
+        f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {given} WHERE {same} "
+        f"RETURNING {columns}, g_place, CASE WHEN g_place = 1 THEN {NOW} END AS claimed_at"
+    )
+
+
+# served by: the partial index on running rows, which is small
+def disclaim(terms: PostgresTerms, step: Step) -> str:
+    """Give back what a claim took whose answer was lost. $1 its token."""
+    pairs = terms.assignments(RELEASE, step)
+    own = ", ".join(f"t.{key}" for key in terms.keys)
+    same = " AND ".join(f"t.{key} = {one_of(f'found.{key}')}" for key in terms.keys)
+    # The order is for the planner: other indexes hold running rows too, but only one of them in this order.
+    found = (
+        f"SELECT {own} FROM {terms.table} AS t WHERE {held(terms, step)} ORDER BY t.{terms.leased_until} {terms.lock}"
+    )
+    return (
+        f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM ({found}) AS found "
+        f"WHERE {same} AND t.{terms.lease} = $1 RETURNING 1"
+    )
+
+
+def held(terms: PostgresTerms, step: Step) -> str:
+    """The rows of table t that the claim with token $1 took."""
+    return (
+        f"{terms.is_in(step.running, 't.')} AND t.{terms.leased_until} > {terms.now('leased_until')} "
+        f"AND t.{terms.lease} = $1"
+    )
+
+
+# served by: the partial index on running rows, which is small
+def held_row(terms: PostgresTerms, step: Step) -> str:
+    """One of the rows that a claim took, $2 from 0, as the claim would have answered it. $1 its token."""
+    columns = ", ".join(f"t.{terms.name(column)}" for column in terms.queue.table.columns)
+    return (
+        f"SELECT {columns}, 1 AS g_place, {NOW} AS claimed_at FROM {terms.table} AS t "
+        f"WHERE {held(terms, step)} ORDER BY {terms.order} LIMIT 1 OFFSET $2"
+    )
+
+
+# served by: the partial index on running rows, which is small
+def condemn(terms: PostgresTerms, step: Step) -> str:
+    """Bury the row that `held_row` finds. $1 token, $2 its place, $3 worker, $4 code, $5 message."""
+    keys = ", ".join(terms.keys)
+    own = ", ".join(f"t.{key}" for key in terms.keys)
+    text = ", ".join(f"t.{key}::text" for key in terms.keys)
+    pairs = terms.assignments(DIE, step, error="$4::text || ': ' || $5::text", code="$4::text")
+    found = f"SELECT {own} FROM {terms.table} AS t WHERE {held(terms, step)} ORDER BY {terms.order} LIMIT 1 OFFSET $2"
+    return (
+        f"WITH condemned AS (UPDATE {terms.table} AS t SET {set_clause(pairs)} WHERE ({keys}) IN ({found}) "
+        f"AND {held(terms, step)} RETURNING concat_ws('|', {text}) AS g_row, t.{terms.attempts} AS g_attempt) "
+        f"INSERT INTO {SCHEMA}.attempt (queue, key, stage, attempt, worker, ended_at, code, message) "
+        f"SELECT {terms.text(terms.queue.name)}, g_row, {terms.text(step.name)}, g_attempt, $3::bigint, {NOW}, $4, $5 "
+        "FROM condemned RETURNING key, attempt"
+    )
