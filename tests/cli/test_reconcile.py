@@ -84,3 +84,25 @@ def test_a_name_that_is_not_there_is_a_usage_error(shell: Shell) -> None:
 
     assert answer.code == 2
     assert "no reconciliation nope. It has: files" in answer.err
+
+
+def drift(shell: Shell) -> list[tuple[str, str, float | None]]:
+    """What a watcher tells of reconciliations."""
+    found = shell("watch", "--once", "--json").json["alerts"]
+    return [(one["alert"], one["severity"], one["value"]) for one in found if one["reconciliation"] == "files"]
+
+
+def test_a_watcher_tells_of_drift_until_a_run_finds_less(shell: Shell) -> None:
+    assert drift(shell) == [], "nothing has run yet"
+    shell("reconcile", "--execute")
+    assert drift(shell) == [("RECONCILIATION_DRIFT", "ERROR", 4)]
+    assert "files" in shell("watch", "--once").out
+    example.blobs[:] = [1, 2, 3, 4]
+    shell("reconcile", "--execute")
+    assert drift(shell) == []
+
+
+def test_a_watcher_tells_of_a_run_that_could_not_observe_everything(shell: Shell) -> None:
+    example.blobs[:] = [1, 2, -1]
+    shell("reconcile", "--execute")
+    assert drift(shell) == [("RECONCILIATION_INCOMPLETE", "WARNING", None)]

@@ -16,8 +16,11 @@ class Shell:
         self.url, self._capsys = url, capsys
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
+        return self.rowmill("schedule", *arguments, code=code)
+
+    def rowmill(self, *arguments: str, code: int = 0) -> str:
         self._capsys.readouterr()
-        found = run(["--app", "tests.schedules.app:mill", "--database-url", self.url, "schedule", *arguments])
+        found = run(["--app", "tests.schedules.app:mill", "--database-url", self.url, *arguments])
         shown = self._capsys.readouterr()
         assert found == code, shown.err
         return shown.out if code == 0 else shown.err
@@ -44,6 +47,18 @@ def test_list_says_what_is_declared_before_any_worker_started(shell: Shell) -> N
     assert (cleanup["zone"], cleanup["note"]) == ("Asia/Shanghai", "no worker has started with it yet")
     assert cleanup["next_at"].endswith("T19:00:00+00:00")
     assert "never" in shell("list")
+
+
+def test_stats_have_a_line_for_each(shell: Shell) -> None:
+    assert "schedule cleanup: next run" in shell.rowmill("stats")
+    shell("run", "cleanup")
+    shell.drain()
+    shell("pause", "cleanup")
+    told = shell.rowmill("stats")
+    assert "schedule cleanup: paused, last run" in told
+    assert "done (by hand)" in told
+    _, cleanup = json.loads(shell.rowmill("stats", "--json"))["schedules"]
+    assert cleanup["last"]["state"] == "done"
 
 
 def test_a_run_by_hand_shows_in_list_and_history(shell: Shell) -> None:

@@ -11,13 +11,15 @@ from rowmill.cli import limits
 from rowmill.cli.app import load_mill
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import duration, emit, table
+from rowmill.cli.schedule import clock, outcome
 from rowmill.mill import Mill, Queue
-from rowmill.store import activity, counts, pausing, runs, schema
+from rowmill.store import activity, counts, pausing, runs, schedule_ops, schema
 from rowmill.store.activity import Minute, WorkerView
 from rowmill.store.counts import How, StateCount
 from rowmill.store.limiting.asks import LimitSummary
 from rowmill.store.moment import as_moment
 from rowmill.store.runs import RunView
+from rowmill.store.schedule_ops import ScheduleView
 
 MINUTES = 60
 RECENT = 5
@@ -36,7 +38,7 @@ def stats(
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """How the queues stand: rows by state, the oldest ready row, throughput, failures, limits, workers.
+    """How the queues stand: rows by state, the oldest ready row, throughput, failures; limits, schedules, workers.
 
     Counts are exact on small tables and estimated (~) on big ones.
 
@@ -57,8 +59,9 @@ async def gather(mill: Mill, names: list[str]) -> dict[str, Any]:
         every = [await store.run(partial(of_queue, mill, queue), write=False) for queue in chosen]
         workers = await store.run(activity.workers, write=False)
         limited = await store.run(lambda connection: limits.summaries(connection, mill), write=False)
+        planned = await store.run(lambda connection: schedule_ops.schedules(connection, mill.schedules), write=False)
         last = [run for name in mill.reconciliations for run in await store.run(partial(last_run, name), write=False)]
-    return {"queues": every, "limits": limited, "reconciliations": last, "workers": workers}
+    return {"queues": every, "limits": limited, "schedules": planned, "reconciliations": last, "workers": workers}
 
 
 def last_run(name: str, connection: Connection) -> list[RunView]:
@@ -111,6 +114,8 @@ def show(found: dict[str, Any]) -> None:
         print()
     for one in found["limits"]:
         print(of_limit(one))
+    for one in found["schedules"]:
+        print(of_schedule(one))
     for run in found["reconciliations"]:
         when = f"{run.started_at:%Y-%m-%d %H:%M}" if run.started_at else ""
         print(f"reconciliation {run.name}: drift {run.findings:,}, last run {when}, {run.outcome or 'running'}")
@@ -126,6 +131,11 @@ def of_limit(one: LimitSummary) -> str:
     trouble = {"off": one.off, "parked": one.parked, "down": one.down}
     parts = [f"{count:,} {word}" for word, count in trouble.items() if count]
     return f"limit {one.limit}: {one.keys:,} {'key' if one.keys == 1 else 'keys'} in use, {', '.join(parts) or 'open'}"
+
+
+def of_schedule(one: ScheduleView) -> str:
+    last = f"last run {clock(one.last.started_at)}, {outcome(one.last)}" if one.last else "never run"
+    return f"schedule {one.name}: {'paused' if one.paused_since else f'next run {clock(one.next_at)}'}, {last}"
 
 
 def number(state: StateCount) -> str:

@@ -45,7 +45,7 @@ def watch(
     log_format: FormatOption = LogFormat.TEXT,
     json: JsonOption = False,
 ) -> None:
-    """Watch the queues and raise alerts: backlog, rows that wait too long, rows that died, nobody at work.
+    """Watch the queues and raise alerts: backlog, rows that wait too long, rows that died, nobody at work, drift.
 
     Run it apart from the workers: it notices when they are gone. Each alert is a log record with the fields alert and
     severity. The limits stand in the declaration of each queue: mill.queue(..., alerts=rowmill.Alerts(backlog=10_000)).
@@ -70,8 +70,11 @@ def watch(
 
 
 def watcher_of(mill: Mill, names: list[str] | None, hooks: list[Hook], remind: float = 3600.0) -> Watcher:
+    """Of these queues; or of all of them and the reconciliations."""
     chosen = [mill[name] for name in names] if names else list(mill.queues.values())
-    return Watcher(mill.store, [(queue, queue.alerts) for queue in chosen], mill.events, hooks, remind=remind)
+    usual = {} if names else {name: one.declared.alert_above for name, one in mill.reconciliations.items()}
+    watched = [(queue, queue.alerts) for queue in chosen]
+    return Watcher(mill.store, watched, mill.events, hooks, reconciliations=usual, remind=remind)
 
 
 async def look(mill: Mill, names: list[str] | None, hooks: list[Hook]) -> list[Alert]:
@@ -96,5 +99,7 @@ def show(found: list[Alert]) -> None:
     if not found:
         print("nothing to tell")
         return
-    rows: list[list[Any]] = [[alert.severity, alert.alert, alert.queue, alert.value, alert.limit] for alert in found]
-    table(["severity", "alert", "queue", "value", "limit"], rows)
+    rows: list[list[Any]] = [
+        [alert.severity, alert.alert, alert.queue or alert.reconciliation, alert.value, alert.limit] for alert in found
+    ]
+    table(["severity", "alert", "of", "value", "limit"], rows)

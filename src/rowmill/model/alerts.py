@@ -46,10 +46,11 @@ class Alert:
     queue: str = ""
     value: float | None = None
     limit: float | None = None
+    reconciliation: str = ""
 
     @property
-    def place(self) -> tuple[str, str]:
-        return self.alert, self.queue
+    def place(self) -> tuple[str, str, str]:
+        return self.alert, self.queue, self.reconciliation
 
 
 UNREACHABLE = Alert("DATABASE_UNREACHABLE", Severity.CRITICAL)
@@ -65,3 +66,11 @@ def alerts_of(queue: str, limits: Alerts, seen: Seen) -> Iterator[Alert]:
     if limits.unattended is not None and (seen.unattended is None or seen.unattended > limits.unattended):
         ago = None if seen.unattended is None else round(seen.unattended, 1)
         yield Alert("NOBODY_WORKS", Severity.CRITICAL, queue, ago, limits.unattended)
+
+
+def alerts_of_run(reconciliation: str, above: int, findings: int, outcome: str | None) -> Iterator[Alert]:
+    """Of the last run that has ended. One that could not observe everything proves nothing by what it did not find."""
+    if findings > above:
+        yield Alert("RECONCILIATION_DRIFT", Severity.ERROR, value=findings, limit=above, reconciliation=reconciliation)
+    if outcome != "ok":
+        yield Alert("RECONCILIATION_INCOMPLETE", Severity.WARNING, reconciliation=reconciliation)

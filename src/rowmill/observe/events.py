@@ -22,7 +22,8 @@
 | limit_off | a provider does not take our credentials: nobody calls it until told otherwise | limit |
 | unwritten | the worker left while the database was away; the rows come back by their leases | rows |
 | forgotten | the database was set back and knows this worker no more; it signed up again | worker, now |
-| alert | a watched condition begins, still holds, or is over | alert, severity, queue, value, limit, status |
+| alert | a watched condition begins, still holds, or is over | alert, severity, queue, reconciliation, value, \
+limit, status |
 | unsent | a hook could not pass an alert on | alert, reason |
 | unknown_type | no handler here knows this type of event; its events wait, once per type | queue, event_type |
 | dead_event | an event of an outbox is dead | severity, alert, queue, event_id, event_type, aggregate_id, attempts, \

@@ -5,14 +5,16 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError
 
-from rowmill.model.alerts import UNREACHABLE, Alert, Alerts, Severity, alerts_of
+from rowmill.model.alerts import UNREACHABLE, Alert, Alerts, Severity, alerts_of, alerts_of_run
 from rowmill.model.errors import DatabaseUnreachable
 from rowmill.model.queue import Queue
 from rowmill.observe.events import Events
+from rowmill.store import runs
 from rowmill.store.port import Disconnected, Store
 from rowmill.store.schema import check_version
 from rowmill.store.watching import see
@@ -32,11 +34,14 @@ class Watcher:
         events: Events,
         hooks: Sequence[Hook] = (),
         *,
+        reconciliations: Mapping[str, int] = MappingProxyType({}),
         remind: float = 3600.0,
     ) -> None:
+        """`reconciliations`: by name, how many findings are usual."""
         self._store, self._queues, self._events, self._hooks = store, queues, events, hooks
+        self._reconciliations = reconciliations
         self._remind = remind
-        self._open: dict[tuple[str, str], tuple[Alert, float]] = {}
+        self._open: dict[tuple[str, str, str], tuple[Alert, float]] = {}
         """What holds, and when it was last said."""
         self._sees = False
 
@@ -48,7 +53,8 @@ class Watcher:
                 await self._store.open()
                 await self._store.run(check_version, write=False)
                 self._sees = True
-            return [alert for queue, limits in self._queues for alert in await self._look_at(queue, limits)]
+            found = [alert for queue, limits in self._queues for alert in await self._look_at(queue, limits)]
+            return found + [alert for one in self._reconciliations.items() for alert in await self._look_at_runs(*one)]
         except (Disconnected, DatabaseUnreachable, OSError):
             return [*(alert for alert, _ in self._open.values() if alert.place != UNREACHABLE.place), UNREACHABLE]
 
@@ -61,6 +67,10 @@ class Watcher:
             before = [alert for alert, _ in self._open.values() if alert.queue == queue.name]
             return [*(alert for alert in before if alert.place != unseen.place), unseen]
         return list(alerts_of(queue.name, limits, seen))
+
+    async def _look_at_runs(self, name: str, above: int) -> list[Alert]:
+        last = await self._store.run(partial(runs.last_ended, name=name), write=False)
+        return [] if last is None else list(alerts_of_run(name, above, last.findings, last.outcome))
 
     async def tell(self, found: Sequence[Alert]) -> None:
         """Say what has begun, what still lasts after a while, and what is over."""

@@ -44,7 +44,8 @@ class Webhook:
 
 def sentence(fields: Mapping[str, Any]) -> str:
     """One alert as a line for people."""
-    about = f" of queue {fields['queue']}" if fields.get("queue") else ""
+    things = {"queue": "of queue", "reconciliation": "of reconciliation"}
+    about = "".join(f" {words} {fields[name]}" for name, words in things.items() if fields.get(name))
     value, limit = fields.get("value"), fields.get("limit")
     measured = "" if limit is None else f": {'nobody yet' if value is None else f'{value:g}'} (limit {limit:g})"
     return f"{fields['severity']} {fields['alert']}{about}, {fields['status']}{measured}"

@@ -97,8 +97,18 @@ def end(connection: Connection, run: int, outcome: str, **told: Any) -> bool:
 # served by: the index on (name, id)
 def history(connection: Connection, name: str, limit: int = 20) -> list[RunView]:
     """The last runs, newest first."""
+    return _views(connection, sa.true(), name, limit)
+
+
+# served by: the index on (name, id); one at most has not ended
+def last_ended(connection: Connection, name: str) -> RunView | None:
     own = own_tables(connection.dialect.name).reconciliation
-    rows = connection.execute(sa.select(own).where(own.c.name == name).order_by(own.c.id.desc()).limit(limit))
+    return next(iter(_views(connection, own.c.ended_at.is_not(None), name, 1)), None)
+
+
+def _views(connection: Connection, which: "sa.ColumnElement[bool]", name: str, limit: int) -> list[RunView]:
+    own = own_tables(connection.dialect.name).reconciliation
+    rows = connection.execute(sa.select(own).where(own.c.name == name, which).order_by(own.c.id.desc()).limit(limit))
     return [
         RunView(
             row.id, row.name, row.host, row.pid, as_moment(row.started_at), as_moment(row.ended_at), row.outcome,
