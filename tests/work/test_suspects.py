@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rowmill import Lease, Retry, fixed
+from rowmill import Lease, Rate, Retry, fixed
 from rowmill.store import rescuing
 from tests.work.shop import SECONDS, Shop, shop_on, soon, until
 
@@ -126,6 +126,33 @@ async def test_a_suspect_is_put_on_trial_before_it_begins(database_url: str) -> 
 
         assert sorted(map(str, seen)) == ["None", "lease_expired"]
         assert {row.error for row in (await shop.rows()).values()} == {None}, "nothing of it is left"
+
+
+async def test_a_suspect_that_waits_for_a_limit_is_not_on_trial(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash meanwhile is not its fault: it has not begun."""
+    noted: list[Any] = []
+    note = rescuing.on_trial
+
+    def on_trial(*about: Any, **more: Any) -> bool:
+        noted.append(more)
+        return note(*about, **more)
+
+    monkeypatch.setattr(rescuing, "on_trial", on_trial)
+    async with shop_on(database_url, retry=RETRY) as shop:
+        eqc = shop.mill.limit("eqc", rate=Rate(1, per=1.0))
+
+        @shop.jobs.handler(limits=[eqc.by("title")])
+        async def handle(job: Lease[Any]) -> None: ...
+
+        await eqc.off()
+        await shop.put(1, title="a")
+        await crash(shop, 1, attempts=2)
+        await shop.drain()
+
+        assert (await shop.row(1)).error == "limit_off: eqc a"
+        assert not noted
 
 
 async def test_only_a_row_on_trial_is_buried_by_the_fleet(database_url: str) -> None:

@@ -93,7 +93,8 @@ class Suspects:
         await self._turns.rested()
 
     async def _run_alone(self, lease: Lease[Any], task: "asyncio.Task[None]") -> None:
-        if await self._on_trial(lease):
+        # Leave first: while it is asked for, the row has not begun, and is not to blame for anything.
+        if await self._turns.may_begin(lease) and await self._on_trial(lease):
             await self._turns.run([lease], task)
             self._turns.ran_at = asyncio.get_running_loop().time()
         await self._hand.settled(lease)

@@ -77,6 +77,10 @@ class Turns:
                 if lease not in settled:
                     self.lose(lease) if lease.lost and not lease.settled else self._hand.put_down(lease)
 
+    async def may_begin(self, lease: Lease[Any]) -> bool:
+        """Has it leave, or need none? If not, it is on its way back."""
+        return self._gate is None or bool(await self._let_in(self._gate, [lease]))
+
     async def _let_in(self, gate: Gate, batch: list[Lease[Any]]) -> list[Lease[Any]]:
         """Those that may run now. Mostly they have their leave already; it may have grown old on the way."""
         for _ in range(TRIES):
