@@ -67,6 +67,8 @@ class Bench:
                     )
 
         await self.mill.run(work)
+        for queue in self.mill.queues.values():
+            self.mill.store.look_from_the_start(queue)
 
     async def states(self, queue: Queue[Any]) -> dict[str, int]:
         """How many rows are in each state, in the table's own words."""

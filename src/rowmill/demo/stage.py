@@ -15,6 +15,7 @@ import rowmill as rm
 from rowmill.demo import companies
 from rowmill.demo.companies import Company
 from rowmill.demo.fate import Fates
+from rowmill.store.limiting.functions import FUNCTION_NAMES
 from rowmill.store.moment import moment
 from rowmill.store.open import parse_url
 from rowmill.store.schema import SCHEMA, own_tables, version_of
@@ -129,7 +130,8 @@ async def _leave_nothing(mill: rm.Mill) -> None:
         own = own_tables("postgresql")
         if not connection.scalar(sa.select(sa.func.count()).select_from(own.worker)):
             own.metadata.drop_all(connection)
-            connection.exec_driver_sql(f"DROP FUNCTION IF EXISTS {SCHEMA}.wake()")
+            for name in ("wake", *FUNCTION_NAMES):
+                connection.exec_driver_sql(f"DROP FUNCTION IF EXISTS {SCHEMA}.{name}")
             connection.exec_driver_sql(f"DROP SCHEMA {SCHEMA}")
 
     with suppress(sa.exc.DBAPIError):  # something of somebody else's stands on it: it stays
