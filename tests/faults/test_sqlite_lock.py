@@ -2,12 +2,14 @@
 
 import asyncio
 import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from rowmill import Lease
 from rowmill.store import sqlite_writer
+from tests.conformance.fleet import jobs, worker
 from tests.work.shop import Shop, shop_on, soon, until
 
 
@@ -79,3 +81,22 @@ async def test_a_worker_that_stops_while_the_file_is_locked_leaves_in_time(
 
         assert [fields["rows"] for fields in shop.named("unwritten")] == [2]
         assert await shop.states() == {"running": 2}, "they come back by their leases"
+
+
+async def test_a_transaction_that_was_cut_off_keeps_no_lock(sqlite_url: str) -> None:
+    """A cursor of it may be alive still, in the frames of the task that was cancelled."""
+    async with worker(sqlite_url, lambda mill: mill.queue(jobs())) as member:
+        cut_off = await member.store.engine.connect()
+        await cut_off.exec_driver_sql("INSERT INTO jobs (title, state) VALUES ('lost', 'ready'), ('too', 'ready')")
+        driver = (await cut_off.get_raw_connection()).driver_connection
+        assert driver is not None
+        cursor = await driver.execute("SELECT title FROM jobs")
+        assert await cursor.fetchone() is not None
+        await cut_off.invalidate()
+
+        probe = sqlite3.connect(str(member.mill.url.database), timeout=0.0, isolation_level=None)
+        with closing(probe):
+            probe.execute("BEGIN IMMEDIATE")
+        await cut_off.close()
+        assert await member.rows() == []
+        del cursor

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, TypeVar
@@ -115,9 +116,23 @@ def prepare(connection: Any) -> None:
         connection.execute(f"PRAGMA {pragma}").close()
 
 
+class Releasing(sqlite3.Connection):
+    """Lets go of its lock when it is closed. By itself it would not while a cursor of it is alive, as one is in the
+    frames of a task that was cancelled: the file would stay locked until they are collected as garbage."""
+
+    def close(self) -> None:
+        with suppress(sqlite3.ProgrammingError):  # it is closed already
+            self.rollback()
+        super().close()
+
+
 def take_over_transactions(engine: Engine) -> None:
     """Begin with the write lock. A transaction that reads first and writes later would meet SQLITE_BUSY at
     once, whatever the timeout, if somebody else wrote in between."""
+
+    @event.listens_for(engine, "do_connect")
+    def on_do_connect(_dialect: Any, _record: Any, _arguments: Any, options: dict[str, Any]) -> None:
+        options["factory"] = Releasing
 
     @event.listens_for(engine, "connect")
     def on_connect(connection: Any, _record: Any) -> None:
