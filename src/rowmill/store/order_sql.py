@@ -45,16 +45,17 @@ def oldest_free(terms: Terms, step: Step, limit: str, lanes: Lanes = ALL) -> str
     walks over what its key has left behind in the index while an old transaction is open.
     """
     per = _per(terms)
-    wanted = ", ".join(dict.fromkeys([*terms.keys, per, *terms.per_sequence]))
+    priority = terms.queue.priority
+    # Without priorities the two lanes are in order as they stand: what is available at once, then the rest.
+    placed_by = [] if priority is None else [terms.name(priority), terms.available_at, *terms.sequence]
+    place = f"row_number() OVER ({f'ORDER BY {terms.order}' if placed_by else ''}) AS rowmill_place"
+    wanted = ", ".join(dict.fromkeys([*terms.keys, per, *terms.per_sequence, *placed_by]))
     oldest = [
-        f"SELECT * FROM ({rows}) AS lane_{place}"
-        for place, rows in enumerate(ready(terms, step, wanted, f"LIMIT {_depth(limit)}", lanes))
+        f"SELECT * FROM ({rows}) AS lane_{number}"
+        for number, rows in enumerate(ready(terms, step, wanted, f"LIMIT {_depth(limit)}", lanes))
     ]
     turn = f"row_number() OVER (PARTITION BY {per} ORDER BY {', '.join(terms.per_sequence)}) AS rowmill_turn"
-    candidates = (
-        f"SELECT *, {turn} FROM "
-        f"(SELECT *, row_number() OVER () AS rowmill_place FROM ({' UNION ALL '.join(oldest)}) AS oldest) AS placed"
-    )
+    candidates = f"SELECT *, {turn} FROM (SELECT *, {place} FROM ({' UNION ALL '.join(oldest)}) AS oldest) AS placed"
     keys = ", ".join(f"rowmill_candidate.{key} AS {key}" for key in terms.keys)
     # Sorted first, so that no more heads are looked at than rows are wanted.
     firsts = f"SELECT * FROM ({candidates}) AS turned WHERE rowmill_turn = 1 OR {per} IS NULL ORDER BY rowmill_place"

@@ -45,7 +45,7 @@ def _claim_in_order(
     for ask in known.search(step).asks(order_sql.finders(known.terms), limit):
         statement = known.in_order_statement(connection, step, ask.find, len(refused), pick=pick)
         ask.found = connection.execute(statement, (token, ask.most, step.lease, *refused.parts)).fetchall()
-        records += ask.found
+        records += ask.found if pick else known.in_sequence(ask.found)
         if pick and records:
             break  # nothing was taken: the next time would find the same rows again
     return records

@@ -1,0 +1,23 @@
+"""Who goes first, of the rows that are free in a queue that keeps order per key."""
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column
+
+from rowmill import InOrder, Mill, Order, Queue
+from tests.conformance.fleet import jobs, worker
+
+
+def by_priority(mill: Mill) -> Queue[Any]:
+    table = jobs(Column("per", sa.Text), Column("priority", sa.Integer, nullable=False))
+    return mill.queue(table, in_order=InOrder(per="per"), order=Order(priority="priority"))
+
+
+async def test_a_higher_priority_goes_before_what_is_available_at_once(database_url: str) -> None:
+    """The one that failed before has an `available_at`; the others, just inserted, have none."""
+    async with worker(database_url, by_priority) as member:
+        await member.queue.load([{"per": f"low {n}", "title": "low", "priority": 0} for n in range(20)])
+        await member.queue.load([{"per": "high", "title": "high", "priority": 9}])
+        await member.sql("UPDATE jobs SET available_at = '2020-01-01 00:00:00' WHERE title = 'high'")
+        assert [lease.row.title for lease in await member.claim(3)] == ["high", "low", "low"]
