@@ -21,3 +21,21 @@ async def test_a_higher_priority_goes_before_what_is_available_at_once(database_
         await member.queue.load([{"per": "high", "title": "high", "priority": 9}])
         await member.sql("UPDATE jobs SET available_at = '2020-01-01 00:00:00' WHERE title = 'high'")
         assert [lease.row.title for lease in await member.claim(3)] == ["high", "low", "low"]
+
+
+def by_rank(mill: Mill) -> Queue[Any]:
+    table = jobs(Column("per", sa.Text), Column("rank", sa.Integer))
+    return mill.queue(table, in_order=InOrder(per="per"), order=Order(by=("rank",)))
+
+
+async def test_a_row_without_a_place_is_found_while_others_come(database_url: str) -> None:
+    async with worker(database_url, by_rank) as member:
+        found = []
+        for n in range(3):
+            await member.queue.load([{"per": f"{n}", "title": "ranked", "rank": n}])
+            if n == 1:
+                await member.queue.load([{"per": "none", "title": "not ranked"}])
+            leases = await member.claim(10)
+            found += [lease.row.title for lease in leases]
+            await member.settle(*((lease, None) for lease in leases))
+        assert sorted(found) == ["not ranked", "ranked", "ranked", "ranked"]

@@ -93,9 +93,11 @@ async def _claim_in_order(line: Line, known: Known, step: Step, token: int, limi
 
 
 async def _look_for_oldest(line: Line, known: Known, step: Step) -> None:
-    """So that claims begin there. With priorities, what is oldest says nothing of where the others are."""
+    """So that claims begin there. With priorities, what is oldest says nothing of where the others are; and a row whose
+    place is unknown is neither before nor behind it."""
     mark, now = known.mark(step), time.monotonic()
-    if mark.by_level or not mark.asks_for_oldest(now):
+    placeless = any(column.nullable for column in known.terms.queue.order_by)
+    if mark.by_level or placeless or not mark.asks_for_oldest(now):
         return
     from_the_start = mark.expired(now)
     if from_the_start:
