@@ -147,6 +147,25 @@ async def test_several_limits_as_one_call(database_url: str) -> None:
         assert ((await a.state()).calls, (await a.state()).slots) == (1, 0), "given back"
 
 
+async def test_a_call_that_was_made_counts_although_another_limit_has_no_room(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+        a = shop.mill.limit("a", rate=rm.Rate(2, per=60.0), budget=rm.Budget(5, per="run"))
+        b = shop.mill.limit("b", rate=rm.Rate(1, per=60.0))
+        async with b.call():
+            pass
+        made, refused = 0, []
+        for _ in range(3):
+            try:
+                async with a.call():
+                    made += 1
+                    async with b.call():
+                        raise AssertionError("it must not get here")
+            except rm.Limited as limited:
+                refused.append(limited.limit)
+        stands = await a.state()
+    assert (made, refused, stands.calls) == (2, ["b", "b", "a"], 2)
+
+
 def test_plain_code_without_a_loop(database_url: str) -> None:
     async def migrate() -> None:
         await rm.Mill(database_url).migrate()

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rowmill.model.errors import Limited, PermanentError, ProviderDown, ProviderRefused, RateLimited
+from rowmill.model.errors import PermanentError, ProviderDown, ProviderRefused, RateLimited
 from rowmill.model.judge import bounded
 from rowmill.model.limits import Budget, Rate, Reason
 from rowmill.store.limiting.asks import Finish, Outcome, Rules, Taken
@@ -85,9 +85,7 @@ def outcome_of(error: BaseException | None) -> tuple[Outcome, float]:
             return "down", 0.0
         case ProviderRefused():
             return "refused", 0.0
-        case Limited():
-            return "unused", 0.0
-        case _:
+        case _:  # `Limited` by another limit too: whether this one's provider was called before, nobody knows
             return "unknown", 0.0
 
 
