@@ -64,7 +64,7 @@ def test_why_names_the_limit_that_a_row_waits_for(shell: Shell) -> None:
     hold = holds(shell, "files", 1)[0]
     assert (hold["reason"], hold["facts"]["limit"], hold["facts"]["key"]) == ("limit", "eqc", "tenant 7")
     assert "it waits for limit eqc (key tenant 7) until" in hold["text"]
-    assert "its budget is spent or reserved" in hold["text"]
+    assert "its budget is spent" in hold["text"]
 
 
 def test_limits_that_the_application_does_not_know_are_shown_too(shell: Shell) -> None:

@@ -105,9 +105,12 @@ async def test_a_budget_counts_what_is_reserved_and_what_is_spent(database_url: 
         first, tickets = await eqc.take(NOON, 3, costs=[4, 4, 4])
         await eqc.finish(NOON, "ok", tickets[:1], span=first.span, cost=1)
         second, _ = await eqc.take(NOON, 3, costs=[4, 1, 1])
+        await eqc.finish(NOON + 1, "ok", tickets[1:], span=first.span, cost=8)
+        third, _ = await eqc.take(NOON + 1, 1, costs=[2])
         tomorrow, _ = await eqc.take(NOON + 86400, 1, costs=[10])
-    assert (first.granted, first.reason, first.span) == (2, Reason.BUDGET, "day 2027-01-15")
-    assert first.line == NOON + 43200, "midnight"
+    assert (first.granted, first.reason, first.span) == (2, Reason.RESERVED, "day 2027-01-15")
+    assert first.line < NOON + 1, "when a call that is under way ends, it may have cost less"
+    assert (third.granted, third.reason, third.line) == (0, Reason.BUDGET, NOON + 43200), "midnight"
     assert (second.granted, tomorrow.granted, tomorrow.span) == (2, 1, "day 2027-01-16")
 
 

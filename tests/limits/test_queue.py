@@ -51,6 +51,25 @@ async def test_a_backlog_that_has_no_room_is_not_claimed_and_put_back_over_and_o
         assert claimed < 100
 
 
+async def test_rows_wait_for_what_is_reserved_no_longer_than_the_calls_take(database_url: str) -> None:
+    """Each of them may cost half of the budget, and costs a tenth: there is room for all, one after another."""
+    async with shop_on(database_url) as shop:
+        model = shop.mill.limit("model", budget=rm.Budget(10, per="run"))
+
+        @shop.jobs.handler(concurrency=6)
+        async def ask(job: rm.Lease[Any]) -> None:
+            async with model.call(cost=5) as call:
+                await asyncio.sleep(0.02)
+                call.cost(1)
+
+        await shop.put(6)
+        async with asyncio.timeout(30):
+            await shop.mill.drain()
+        rows = await shop.rows()
+        assert {row.state for row in rows.values()} == {"done"}
+        assert (await model.state()).spent == 6
+
+
 async def test_a_drain_goes_on_at_the_rate_until_all_is_done(database_url: str) -> None:
     async with shop_on(database_url) as shop:
         eqc = shop.mill.limit("eqc", rate=rm.Rate(10, per=0.2))

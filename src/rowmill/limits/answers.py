@@ -112,7 +112,7 @@ def _finish(group: list[tuple[Grant, End]], now: float) -> Finish:
         [grant.amount for grant, _ in group] if ticketed else (),
         [grant.taken.span for grant, _ in group] if ticketed else (),
         seconds=end.seconds,
-        held=sum(now - grant.began for grant, _ in group) / len(group) if rules.slots and not unused else 0.0,
+        held=sum(now - grant.began for grant, _ in group) / len(group) if rules.ticketed and not unused else 0.0,
         bucket=first.taken.bucket,
         unused=len(group) if unused and rules.calls else 0,
         probe=first.taken.probe,

@@ -27,6 +27,7 @@ class Reason(StrEnum):
 
     RATE = "rate"
     SLOTS = "slots"
+    RESERVED = "reserved"
     BUDGET = "budget"
     PARKED = "parked"
     OPEN = "open"
@@ -38,13 +39,14 @@ class Reason(StrEnum):
 
 
 CODE_PREFIX = "limit_"
-PASSING = frozenset({Reason.RATE, Reason.SLOTS})
+PASSING = frozenset({Reason.RATE, Reason.SLOTS, Reason.RESERVED})
 """What is over by itself, soon: work that waits for it is only slow. The rest may last."""
 PASSING_CODES = frozenset(reason.code for reason in PASSING)
 MEANINGS = {
     Reason.RATE: "its calls for the moment are made",
     Reason.SLOTS: "all of its slots are in use",
-    Reason.BUDGET: "its budget is spent or reserved",
+    Reason.RESERVED: "what is left of its budget is reserved for calls under way",
+    Reason.BUDGET: "its budget is spent",
     Reason.PARKED: "the provider asked us to wait",
     Reason.OPEN: "the provider is down, and is asked again now and then",
     Reason.OFF: "it is switched off",

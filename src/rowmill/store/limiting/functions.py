@@ -24,6 +24,7 @@ DECLARE
   counted bigint := 0;
   oldest bigint;
   numbers int[];
+  spent bigint;
   purse bigint;
   place int;
 BEGIN
@@ -102,18 +103,21 @@ BEGIN
     IF o_span IS NULL THEN
       o_granted := 0; o_kept := 0; o_reason := 'astray'; RETURN;
     END IF;
-    SELECT p_budget - coalesce((SELECT used FROM rowmill.spending
-        WHERE name = p_name AND key = p_key AND span = o_span), 0)
-      - coalesce((SELECT sum(amount) FROM rowmill.ticket
-        WHERE name = p_name AND key = p_key AND NOT done AND span = o_span), 0)
-      INTO purse;
+    SELECT coalesce(sum(used), 0) INTO spent FROM rowmill.spending
+      WHERE name = p_name AND key = p_key AND span = o_span;
+    SELECT p_budget - spent - coalesce(sum(amount), 0) INTO purse FROM rowmill.ticket
+      WHERE name = p_name AND key = p_key AND NOT done AND span = o_span;
     FOR i IN 1 .. room LOOP
       purse := purse - p_amounts[i];
-      IF purse < 0 THEN
-        room := i - 1; o_reason := 'budget'; since := p_bounds[place + 1];
+      CONTINUE WHEN purse >= 0;
+      room := i - 1;
+      IF spent + p_amounts[i] <= p_budget THEN  -- calls under way may cost less than is reserved for them
+        o_reason := 'reserved'; since := o_now + CASE WHEN l.held > 0 THEN l.held ELSE {USUAL} END;
+      ELSE
+        o_reason := 'budget'; since := p_bounds[place + 1];
         IF since = 'infinity' THEN since := (floor(o_now / {FAR}) + 1) * {FAR}; END IF;
-        EXIT;
       END IF;
+      EXIT;
     END LOOP;
   END IF;
 
@@ -141,7 +145,7 @@ BEGIN
   IF room < asked THEN
     o_soon := greatest(since - o_now, 0);
     IF o_soon <= p_horizon THEN o_kept := least(asked - room, p_hold); END IF;
-    IF o_reason IN ('rate', 'slots') THEN
+    IF o_reason IN ('rate', 'slots', 'reserved') THEN
       o_line := greatest(l.turn, since);
       IF asked - room > o_kept THEN l.turn := o_line + o_step * (asked - room - o_kept); END IF;
     ELSE

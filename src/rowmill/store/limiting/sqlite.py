@@ -85,7 +85,8 @@ def take(connection: sqlite3.Connection, ask: Take) -> Taken:
             return found
         found.span = span.name
         end = span.end if math.isfinite(span.end) else next_look(now)
-        at_most(affordable(connection, ask, span.name), Reason.BUDGET, end)
+        calls, reason = affordable(connection, ask, span.name)
+        at_most(calls, reason, end if reason is Reason.BUDGET else now + (row.held or USUAL_HOLD))
     found.granted = room
     found.probe = found.probe and room > 0
     if found.probe:
@@ -174,8 +175,9 @@ def free_slots(connection: sqlite3.Connection, ask: Take) -> list[int]:
     return [number for number in range(1, ask.rules.slots + 1) if number not in held]
 
 
-def affordable(connection: sqlite3.Connection, ask: Take, span: str) -> int:
-    """How many of the calls the budget has room for, in their order."""
+def affordable(connection: sqlite3.Connection, ask: Take, span: str) -> tuple[int, Reason]:
+    """How many of the calls the budget has room for, in their order, and what keeps it from the next: calls under way
+    may cost less than is reserved for them."""
     given = (ask.rules.name, ask.key, span)
     [(used,)] = connection.execute(
         "SELECT coalesce(sum(used), 0) FROM rowmill_spending WHERE name = ? AND key = ? AND span = ?", given
@@ -188,8 +190,8 @@ def affordable(connection: sqlite3.Connection, ask: Take, span: str) -> int:
     for place, amount in enumerate(ask.amounts):
         purse -= amount
         if purse < 0:
-            return place
-    return len(ask.amounts)
+            return place, Reason.RESERVED if used + amount <= ask.rules.budget else Reason.BUDGET
+    return len(ask.amounts), Reason.BUDGET
 
 
 def finish(connection: sqlite3.Connection, ask: Finish) -> Change | None:
