@@ -19,9 +19,9 @@ async def test_rows_run_while_there_is_room_and_the_rest_waits_without_a_failure
             ran.append(job.key)
 
         await shop.put(20)
-        async with shop.working():
+        async with shop.working() as working:
             await until(lambda: len(ran) == 5)
-            await until(lambda: shop.named("settled"))
+            await until(lambda: working.worker.report.held)
         rows = await shop.rows()
 
         assert sorted(ran) == [1, 2, 3, 4, 5]
