@@ -27,6 +27,20 @@ def test_a_limit_that_nobody_has_used(shell: Shell) -> None:
     assert "0 of 2 in 3600 s" in shell.ok("limits").out
 
 
+def test_what_is_well_is_not_called_as_a_breaker_is_that_shuts_calls_out(shell: Shell) -> None:
+    call(shell, "tenant")
+    assert "has room" in shell.ok("limits").out
+    assert "limit eqc: 1 key in use, none in trouble" in shell.ok("stats").out
+
+
+def test_a_key_that_nobody_has_used(shell: Shell) -> None:
+    assert "nobody has asked for room for key tenant-8" in shell.ok("limits", "--key", "tenant-8").out
+
+
+def test_the_help_has_examples(shell: Shell) -> None:
+    assert "rowmill limits --key tenant-7" in shell.ok("limits", "--help").out
+
+
 def test_what_is_used_is_shown_by_key(shell: Shell) -> None:
     call(shell, "tenant")
     call(shell, "tenant")

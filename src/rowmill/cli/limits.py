@@ -24,7 +24,7 @@ LimitKeyOption = Annotated[
     str | None, typer.Option("--key", metavar="KEY", help="Only this key of it; all of them by default.")
 ]
 
-group = typer.Typer(invoke_without_command=True, help="How limits stand; park them, switch them off and on.")
+group = typer.Typer(invoke_without_command=True)
 
 
 def register(app: typer.Typer) -> None:
@@ -58,7 +58,8 @@ def limits(
     mill = load_mill(app, database_url)
     found, known = asyncio.run(mill.run(lambda connection: states(connection, mill, key, most), write=False))
     data = {"limits": [as_data(state) for state in found], "keys": known}
-    emit(data, json, lambda: show(found, known if key is None else 0))
+    nothing = "no limits: declare one with mill.limit(…)" if key is None else f"nobody has asked for room for key {key}"
+    emit(data, json, lambda: show(found, known if key is None else 0, nothing))
 
 
 def states(connection: Connection, mill: Mill, key: str | None, most: int) -> tuple[list[LimitState], int]:
@@ -83,9 +84,9 @@ def as_data(state: LimitState) -> dict[str, Any]:
     return data | {"available": state.available}
 
 
-def show(found: list[LimitState], keys: int) -> None:
+def show(found: list[LimitState], keys: int, nothing: str) -> None:
     if not found:
-        print("no limits: declare one with mill.limit(…)")
+        print(nothing)
         return
     heads = ["limit", "key", "calls", "at once", "budget", "is"]
     table(heads, [[s.limit, s.key, calls(s), slots(s), budget(s), standing(s)] for s in found])
@@ -119,7 +120,7 @@ def standing(state: LimitState) -> str:
         parts.append("down" + (f", asked again at {clock(state.open_until)}" if state.open_until else ""))
     if state.line_until is not None:
         parts.append(f"the last in line has its turn at {clock(state.line_until)}")
-    return "; ".join(parts) or ("open" if state.available else "used up for now")
+    return "; ".join(parts) or ("has room" if state.available else "used up for now")
 
 
 def clock(moment: datetime) -> str:

@@ -130,7 +130,8 @@ def show(found: dict[str, Any]) -> None:
 def of_limit(one: LimitSummary) -> str:
     trouble = {"off": one.off, "parked": one.parked, "down": one.down}
     parts = [f"{count:,} {word}" for word, count in trouble.items() if count]
-    return f"limit {one.limit}: {one.keys:,} {'key' if one.keys == 1 else 'keys'} in use, {', '.join(parts) or 'open'}"
+    keys = f"{one.keys:,} {'key' if one.keys == 1 else 'keys'} in use"
+    return f"limit {one.limit}: {keys}, {', '.join(parts) or 'none in trouble'}"
 
 
 def of_schedule(one: ScheduleView) -> str:
