@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from rowmill import Again, Dead, Done, Outcome
 from rowmill.cli.exits import Exit
 from rowmill.model import lifecycle
+from rowmill.model.errors import MissingRights
 from rowmill.model.judge import Verdict, judge
 from rowmill.store import browse, fleet, pausing, rescuing, schema, tidying
 from rowmill.store.filters import Filter
@@ -173,6 +174,29 @@ def test_a_worker_without_its_rights_says_what_it_lacks(found: Guild) -> None:
     assert "UPDATE (state, attempts, available_at, lease, leased_until, error, finished_at" in err
     assert "USAGE on schema public" in err
     assert f"rowmill grants --role {role}" in err
+
+
+def test_a_right_that_is_taken_away_from_a_worker_at_work_is_named(found: Guild) -> None:
+    """A claim, a settle and a renewal say what lacks now, and not only that something does."""
+    url = found.granted("worker", "--result", "orders.topic")
+    mill.move_to(url)
+    put(found)
+
+    async def each() -> list[str]:
+        said = []
+        async with mill.opened() as store:
+            store.worker = 1
+            [lease] = await store.claim(orders, orders.steps[0], 1)
+            found.sql(f'REVOKE UPDATE (leased_until) ON orders FROM "{make_url(url).username}"')
+            claim, renew = store.claim(orders, orders.steps[0], 1), store.renew([lease])
+            for work in (claim, renew, store.settle([judge(lease, None, 0.0)])):
+                with pytest.raises(MissingRights) as lacking:
+                    await work
+                said.append(str(lacking.value))
+        return said
+
+    for told in asyncio.run(each()):
+        assert "lacks UPDATE (leased_until) on table" in told
 
 
 def parts(statements: list[str]) -> list[str]:

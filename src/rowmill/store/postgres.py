@@ -214,7 +214,7 @@ class PostgresStore:
                     continue
                 raise Refused(refused_values(error)) from error
             except asyncpg.PostgresError as error:
-                await self._check_rights(error, self.terms(flush.queue), flush.columns)
+                await self._check_rights(error, self.terms(flush.queue), columns=flush.columns)
                 raise Refused(refused_values(error)) from error
 
     async def _kept_before(self, flush: Flush, worker: int, number: int) -> list[int]:
@@ -222,12 +222,12 @@ class PostgresStore:
         [kept] = [row[0] for row in await self.settles.fetch(sql.KEPT, worker, number)] or [None]
         return list(range(1, len(flush.verdicts) + 1)) if kept is None else [int(one) for one in kept.split(",") if one]
 
-    async def _check_rights(self, error: Exception, terms: PostgresTerms, columns: tuple[str, ...] = ()) -> None:
+    async def _check_rights(self, error: Exception, *terms: PostgresTerms, columns: tuple[str, ...] = ()) -> None:
         """A right that was taken away is nothing about the row, which must not be buried for it. A policy of row
         security, or a trigger, that refuses this row alone looks the same to us, but lacks no right."""
         if isinstance(error, asyncpg.InsufficientPrivilegeError):
             try:
-                await self.run(lambda connection: rights.check(connection, [terms], columns), write=False)
+                await self.run(lambda connection: rights.check(connection, terms, columns), write=False)
             except MissingRights as missing:
                 raise missing from error
             except Disconnected:
@@ -241,7 +241,11 @@ class PostgresStore:
         return statement, [self.worker, flush.number, flush.seconds, *known.settle_arguments(flush)]
 
     async def renew(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
-        return await postgres_renewals.renew(self.renewals, self.known, leases)
+        try:
+            return await postgres_renewals.renew(self.renewals, self.known, leases)
+        except asyncpg.InsufficientPrivilegeError as error:
+            await self._check_rights(error, *{self.terms(lease.queue) for lease in leases})
+            raise
 
     async def crashed(self, queue: Queue[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
         return await self.run(lambda connection: crashed_keys(connection, queue, leases), write=False)
