@@ -91,6 +91,7 @@ entities_queue = mill.queue(
         rm.Stage("enrich", ready="LINKED", running="ENRICHING", waiting="ENRICH_FAILED"),
     ],
     retry=rm.Retry(attempts=1),
+    keep=rm.Keep(done=rm.days(7), dead=rm.days(30)),
 )
 events_queue = mill.queue(events, states=rm.States(cancelled="cancelled"), in_order=rm.InOrder(per="aggregate"))
 odd_queue = mill.queue(

@@ -167,3 +167,14 @@ def test_a_row_that_its_table_refused(shell: Shell) -> None:
     assert (hold["reason"], hold["facts"]["reason"]) == ("refused", "RaiseError")
     assert "refused to let it be claimed" in hold["text"]
     assert reasons(shell, "files", 2) == ["ready"]
+
+
+def test_a_finished_row_is_kept_for_as_long_as_the_queue_says(shell: Shell) -> None:
+    shell.put(entities, *({"id": UUID(int=n), "state": "PENDING"} for n in range(2)))
+    shell.drain("entities")
+    done, failed = (holds(shell, "entities", UUID(int=n)) for n in range(2))
+    assert [hold["reason"] for hold in done] == ["done", "kept"]
+    assert [hold["reason"] for hold in failed] == ["dead", "kept"]
+    assert failed[1]["facts"]["until"] > done[1]["facts"]["until"]
+    assert "it is kept until" in shell.ok("why", "entities", str(UUID(int=0))).out
+    assert "done rows are kept for 7 d; dead rows are kept for 30 d" in shell.ok("stats", "entities").out

@@ -90,6 +90,7 @@ def of_queue(mill: Mill, queue: Queue[Any], connection: Connection) -> dict[str,
         ],
         "throughput": {"minutes": minutes, "last_hour": totals},
         "failures": activity.failures(connection, queue),
+        "keep_seconds": queue.keep.ages(),
     }
 
 
@@ -155,7 +156,10 @@ def summary(one: dict[str, Any]) -> str:
         top = list(one["failures"].items())[:3]
         parts.append("failures in the last hour: " + ", ".join(f"{code} {count:,}" for code, count in top))
     parts += [f"stage {pause['stage']} is paused" if pause["stage"] else "paused" for pause in one["paused"]]
-    return "; ".join(parts) or "nothing settled in the last hour"
+    if not parts:
+        parts.append("nothing settled in the last hour")
+    parts += [f"{kind} rows are kept for {duration(age)}" for kind, age in one["keep_seconds"].items()]
+    return "; ".join(parts)
 
 
 def ago(seconds: float) -> str:

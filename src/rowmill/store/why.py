@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -39,6 +40,7 @@ class Reason(StrEnum):
     DEAD = "dead"
     DONE = "done"
     CANCELLED = "cancelled"
+    KEPT = "kept"
     UNKNOWN_WORD = "unknown_word"
     NO_STATE = "no_state"
     READY = "ready"
@@ -67,11 +69,13 @@ def why(connection: Connection, terms: Terms, key: str) -> tuple[RowView, list[H
             holds = list(_claimable(connection, terms, row, step, key))
             return row, holds or [Hold(Reason.READY, "nothing holds it: a worker takes it when its turn comes")]
         case Kind.DEAD:
-            return row, [_dead(connection, terms, key)]
+            return row, [_dead(connection, terms, key), *_kept(terms, row)]
         case Kind.DONE:
-            return row, [Hold(Reason.DONE, "it is done" + _at(row), {"finished_at": row.finished_at})]
+            done = Hold(Reason.DONE, "it is done" + _at(row), {"finished_at": row.finished_at})
+            return row, [done, *_kept(terms, row)]
         case Kind.CANCELLED:
-            return row, [Hold(Reason.CANCELLED, "it was cancelled" + _at(row), {"finished_at": row.finished_at})]
+            cancelled = Hold(Reason.CANCELLED, "it was cancelled" + _at(row), {"finished_at": row.finished_at})
+            return row, [cancelled, *_kept(terms, row)]
     known = ", ".join(map(Lexicon(terms).text, Lexicon(terms).words))
     text = f"its state {row.state} is a word that the queue does not know, so nobody claims it. Known: {known}"
     return row, [Hold(Reason.UNKNOWN_WORD, text, {"state": row.state})]
@@ -79,6 +83,14 @@ def why(connection: Connection, terms: Terms, key: str) -> tuple[RowView, list[H
 
 def _at(row: RowView) -> str:
     return f", since {row.finished_at:%Y-%m-%d %H:%M:%S} UTC" if row.finished_at else ""
+
+
+def _kept(terms: Terms, row: RowView) -> Iterator[Hold]:
+    """Until when it is."""
+    age = terms.queue.keep.ages().get(Kind(row.kind))
+    if age is not None and row.finished_at is not None:
+        until = row.finished_at + timedelta(seconds=age)
+        yield Hold(Reason.KEPT, f"it is kept until {until:%Y-%m-%d %H:%M:%S} UTC, and deleted then", {"until": until})
 
 
 def _lease(connection: Connection, terms: Terms, row: RowView, key: str) -> Hold:
