@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column
 
-from rowmill import InOrder, Mill, Order, Queue
+from rowmill import Dead, InOrder, Mill, Order, Queue
+from rowmill.store import order_sql
 from tests.conformance.fleet import jobs, worker
 
 
@@ -39,3 +41,26 @@ async def test_a_row_without_a_place_is_found_while_others_come(database_url: st
             found += [lease.row.title for lease in leases]
             await member.settle(*((lease, None) for lease in leases))
         assert sorted(found) == ["not ranked", "ranked", "ranked", "ranked"]
+
+
+def by_key(mill: Mill) -> Queue[Any]:
+    return mill.queue(jobs(Column("per", sa.Text)), in_order=InOrder(per="per"))
+
+
+async def test_no_key_waits_for_as_long_as_the_others_have_rows(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is oldest is held back by a dead row, so that every key is asked; more comes than is worked off."""
+    monkeypatch.setattr(order_sql, "LEAST_DEPTH", 5)
+    async with worker(database_url, by_key) as member:
+        await member.queue.load([{"per": "a", "title": "held back"} for _ in range(60)])
+        [head] = await member.claim(10)
+        await member.settle((head, Dead("broken")))
+        await member.queue.load([{"per": "z", "title": "last"}])
+        found: set[str] = set()
+        for _ in range(8):
+            await member.queue.load([{"per": f"k{n}", "title": "other"} for n in range(9)])
+            leases = await member.claim(3)
+            found |= {lease.row.title for lease in leases}
+            await member.settle(*((lease, None) for lease in leases))
+        assert "last" in found

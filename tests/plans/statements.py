@@ -168,14 +168,16 @@ def claims_in_order() -> list[Statement]:
         Statement(
             ORDERED,
             f"claim in order, {find.__name__}{name}",
-            claim_sql.claim_in_order(terms_of(ORDERED), step, find, shape),
-            (TOKEN + 1, BATCH, LEASE, *marks),
+            claim_sql.claim_in_order(terms_of(ORDERED), step, find, shape, behind=bool(behind)),
+            (TOKEN + 1, BATCH, LEASE, *((100, MARK, 5) if shape == ONWARD else ()), *behind),
             frozenset(indexes[find]),
             most=BATCH * 35 + looks[find],
             rows=sorted_rows[find],
         )
-        for find in indexes
-        for name, shape, marks in [("", NOWHERE, ()), (", onward", ONWARD, (100, MARK, 5))]
+        for find, name, shape, behind in [
+            *((find, name, shape, ()) for find in indexes for name, shape in (("", NOWHERE), (", onward", ONWARD))),
+            (order_sql.free_heads, ", behind a key", ONWARD, (17,)),
+        ]
     ] + [
         Statement(
             ORDERED,

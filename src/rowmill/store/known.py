@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from operator import itemgetter
 from types import NoneType
 from typing import Any
@@ -38,7 +38,7 @@ class Known:
         self.load = RowLoader(terms)
         self.marks: dict[str, Watermark] = {}
         self.refusals: defaultdict[str, Refused] = defaultdict(Refused)
-        self.searches: defaultdict[str, Search] = defaultdict(Search)
+        self.searches: defaultdict[str, Search] = defaultdict(partial(Search, self.load.per))
         self.statements: dict[tuple[Any, ...], str] = {}
         queue = terms.queue
         self.key_as_itself = [travels_as_itself(terms, column) for column in queue.key]
@@ -88,10 +88,10 @@ class Known:
             self.statements[wanted] = sql.settle(self.terms, flush.step, flush.move, flush.columns)
         return self.statements[wanted]
 
-    def in_order_statement(self, step: Step, find: Finder, shape: Shape, left_out: int) -> str:
-        wanted = ("claim in order", step.name, find.__name__, shape, left_out)
+    def in_order_statement(self, step: Step, find: Finder, shape: Shape, left_out: int, *, behind: bool = False) -> str:
+        wanted = ("claim in order", step.name, find.__name__, shape, left_out, behind)
         if wanted not in self.statements:
-            self.statements[wanted] = claim_sql.claim_in_order(self.terms, step, find, shape, left_out)
+            self.statements[wanted] = claim_sql.claim_in_order(self.terms, step, find, shape, left_out, behind=behind)
         return self.statements[wanted]
 
     def oldest_statement(self, step: Step, shape: Shape) -> str:

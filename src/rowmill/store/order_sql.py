@@ -11,8 +11,9 @@ from rowmill.store.terms import Terms
 Lanes = tuple[str, str]
 """What else the rows that are looked at fulfil: those that are available at once, and those whose time has come."""
 ALL: Lanes = "", ""
-Finder = Callable[[Terms, Step, str, Lanes], str]
-"""A query for the keys of free rows, limited by the given parameter."""
+Finder = Callable[[Terms, Step, str, Lanes, str], str]
+"""A query for the keys of free rows, limited by the given parameter; for `free_heads`, also the parameter with the key
+behind which it begins, if any."""
 
 LEAST_DEPTH, DEPTH_PER_ROW = 200, 2
 """How many ready rows, oldest first, are looked at before every key is asked for its head instead: at least so many,
@@ -38,7 +39,7 @@ def priorities(terms: Terms, step: Step) -> str:
 
 
 # served by: the ready index for the candidates, the in-order index for the head of each one's key
-def oldest_free(terms: Terms, step: Step, limit: str, lanes: Lanes = ALL) -> str:
+def oldest_free(terms: Terms, step: Step, limit: str, lanes: Lanes = ALL, behind: str = "") -> str:
     """Keys of rows, oldest first, that are the first unfinished one of their key, or have none.
 
     Of the candidates of one key, only the first can be free: only it is held against the head. Each look at a head
@@ -79,12 +80,13 @@ def _depth(limit: str) -> str:
 
 
 # served by: the in-order index, two descents per key
-def free_heads(terms: Terms, step: Step, limit: str, lanes: Lanes = ALL) -> str:
+def free_heads(terms: Terms, step: Step, limit: str, lanes: Lanes = ALL, behind: str = "") -> str:
     """Keys of rows that are the first unfinished one of their key: for when the oldest rows are all held back. Not if
     there are no others than those that `oldest_free` has looked at."""
     per = _per(terms)
     holding = terms.is_in(terms.holding)
-    first = f"SELECT {per} AS p FROM {terms.table} WHERE {holding} AND {per} IS NOT NULL ORDER BY {per} LIMIT 1"
+    begin = f"{per} > {behind}" if behind else f"{per} IS NOT NULL"
+    first = f"SELECT {per} AS p FROM {terms.table} WHERE {holding} AND {begin} ORDER BY {per} LIMIT 1"
     following = f"SELECT {per} FROM {terms.table} WHERE {holding} AND {per} > rowmill_every.p ORDER BY {per} LIMIT 1"
     is_ready = f"{terms.is_in(step.claimable)}{terms.part} AND ({terms.available_at} IS NULL OR {terms.due})"
     parts = [(_head(terms, "rowmill_every.p", f"CASE WHEN {is_ready} THEN {key} END"), key) for key in terms.keys]
@@ -130,7 +132,7 @@ def _head(terms: Terms, of: str, wanted: str) -> str:
 
 
 # served by: the in-order index
-def without_key(terms: Terms, step: Step, limit: str, lanes: Lanes = ALL) -> str:
+def without_key(terms: Terms, step: Step, limit: str, lanes: Lanes = ALL, behind: str = "") -> str:
     """Keys of rows that belong to nobody, and wait for nobody: for when the oldest rows are all held back. Not if there
     are no others than those that `oldest_free` has looked at."""
     per, claimable = _per(terms), terms.is_in(step.claimable) + terms.part

@@ -49,15 +49,18 @@ def _lanes(terms: PostgresTerms, step: Step, shape: Shape, left_out: int, wanted
 
 
 # served by: see `order_sql`, which finds the rows
-def claim_in_order(terms: PostgresTerms, step: Step, find: Finder, shape: Shape = (), left_out: int = 0) -> str:
-    """Take up to $2 rows out of the free ones of a queue that keeps order per key; parameters as of `claim`."""
-    return _claim_of(terms, step, _free(terms, step, find, shape, left_out, picked(terms)))
+def claim_in_order(
+    terms: PostgresTerms, step: Step, find: Finder, shape: Shape = (), left_out: int = 0, *, behind: bool = False
+) -> str:
+    """Take up to $2 rows out of the free ones of a queue that keeps order per key; parameters as of `claim`, then the
+    key behind which to begin."""
+    return _claim_of(terms, step, _free(terms, step, find, shape, left_out, picked(terms), behind))
 
 
 # served by: as the claim
-def pick_in_order(terms: PostgresTerms, step: Step, find: Finder, shape: Shape, left_out: int) -> str:
+def pick_in_order(terms: PostgresTerms, step: Step, find: Finder, shape: Shape, left_out: int, *, behind: bool) -> str:
     """The keys of the rows that the claim would take, with its parameters."""
-    return _pick_of(_free(terms, step, find, shape, left_out, ", ".join(terms.keys)))
+    return _pick_of(_free(terms, step, find, shape, left_out, ", ".join(terms.keys), behind))
 
 
 # served by: the stage's ready index
@@ -81,11 +84,16 @@ def _onward(terms: PostgresTerms, shape: Shape, first: int) -> Lanes:
     return lanes[Stretch.AT_ONCE], lanes[Stretch.TIMED]
 
 
-def _free(terms: PostgresTerms, step: Step, find: Finder, shape: Shape, left_out: int, wanted: str) -> str:
+def _free(
+    terms: PostgresTerms, step: Step, find: Finder, shape: Shape, left_out: int, wanted: str, behind: bool
+) -> str:
     """Free rows, locked. That they can be claimed is asked again of the locked row: it may have failed, and been sent
     to wait, since it was found. Rows that are left out hold back those behind them: they must be found too."""
-    lanes = _onward(terms, shape, 4 + left_out * len(terms.keys))
-    free = find(terms, step, f"$2::bigint + {left_out}" if left_out else "$2::bigint", lanes)
+    place = 4 + left_out * len(terms.keys)
+    lanes = _onward(terms, shape, place)
+    place += sum(len(terms.position(stretch)) for stretch, marked in shape if marked)
+    most = f"$2::bigint + {left_out}" if left_out else "$2::bigint"
+    free = find(terms, step, most, lanes, terms.parameter(place) if behind else "")
     available = f"(held.{terms.available_at} IS NULL OR held.{terms.due})"
     # In a form from which the planner proves nothing: it might walk a whole partial index instead of the key's.
     claimable = f"coalesce({terms.is_in(step.claimable, 'held.')} AND {available}, false)"

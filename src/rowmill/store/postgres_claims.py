@@ -113,12 +113,13 @@ async def _claim_free(
 ) -> list[Any]:
     refused, records = known.refused(step), list[Any]()
     for ask in known.search(step).asks(order_sql.finders(known.terms), limit):
-        statement = known.in_order_statement(step, ask.find, shape, len(refused))
+        behind, places = bool(ask.behind), (*marks, *ask.behind)
+        statement = known.in_order_statement(step, ask.find, shape, len(refused), behind=behind)
         try:
-            ask.found = await line.fetch(statement, token, ask.most, step.lease, *refused.parts, *marks)
+            ask.found = await line.fetch(statement, token, ask.most, step.lease, *refused.parts, *places)
         except asyncpg.PostgresError as error:
-            pick = partial(sql.pick_in_order, find=ask.find, shape=shape)
-            ask.found = await _step_over(error, line, known, step, token, ask.most, pick, marks)
+            pick = partial(sql.pick_in_order, find=ask.find, shape=shape, behind=behind)
+            ask.found = await _step_over(error, line, known, step, token, ask.most, pick, places)
         records += ask.found
     return records
 

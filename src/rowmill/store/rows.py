@@ -62,6 +62,7 @@ class RowLoader:
         places = {column.name: place for place, column in enumerate(self.columns)}
         self.key_places = [(places[column.name], terms.reader(column)) for column in queue.key]
         self.attempts_place = places[queue.columns["attempts"].name]
+        self._per_place = None if queue.per is None else places[queue.per.name]
         first, reader = self.key_places[0]
         self._plain_key = first if len(self.key_places) == 1 and reader is None else None
         self._attributes: dict[Mapper[Any] | None, Attributes] = {}
@@ -72,6 +73,10 @@ class RowLoader:
         if self._plain_key is not None:
             return record[self._plain_key]
         return self.key_of([record[place] for place, _ in self.key_places])
+
+    def per(self, record: Sequence[Any]) -> Any:
+        """What a queue that keeps order per key goes by, in the value that the driver gave."""
+        return None if self._per_place is None else record[self._per_place]
 
     def key_of(self, raw: Sequence[Any]) -> Any:
         """The key out of its raw parts."""

@@ -19,6 +19,8 @@ class Ask:
 
     find: Finder
     most: int
+    behind: tuple[Any, ...] = ()
+    """The key behind which a walk over all keys begins, if not from the start."""
     found: Sequence[Any] = field(default=())
 
 
@@ -28,10 +30,14 @@ class Search:
     A worker asks for as many rows as it could run, but no more are free than there are keys, less those that are busy:
     with few keys, most of the old rows that are looked at would be looked at in vain. So a claim asks for twice what
     the last one found, and again for as long as it gets all that it asks for.
+
+    A walk over all keys that found all it asked for is gone on with by the next one: if each began with the first key,
+    the last ones would wait for as long as the others have rows.
     """
 
-    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        self._clock = clock
+    def __init__(self, key: Callable[[Any], Any], clock: Callable[[], float] = monotonic) -> None:
+        self._key, self._clock = key, clock
+        self._behind: tuple[Any, ...] = ()
         self._portion = LEAST
         self._walk_after = float("-inf")
 
@@ -43,11 +49,29 @@ class Search:
         if taken and self._clock() < self._walk_after:
             return
         began, before = self._clock(), taken
-        for find in walks:
+        for find in walks[:1]:
+            taken += yield from self._around(find, limit - taken)
+        for find in walks[1:]:
             taken += yield from self._until_short(find, limit - taken)
         now = self._clock()
         few = taken - before < min(LEAST, limit - before)
         self._walk_after = now + (now - began) / SHARE if few else now
+
+    def _around(self, find: Finder, limit: int) -> Generator[Ask, None, int]:
+        """From where the last walk ended to the last key, then from the first one on. Answers how many were found."""
+        taken = 0
+        while taken < limit:
+            ask = Ask(find, min(limit - taken, self._portion), self._behind)
+            yield ask
+            taken += len(ask.found)
+            self._portion = max(LEAST, len(ask.found) * 2)
+            if len(ask.found) == ask.most:
+                self._behind = (self._key(ask.found[-1]),)
+            elif ask.behind:
+                self._behind = ()
+            else:
+                break
+        return taken
 
     def _until_short(self, find: Finder, limit: int) -> Generator[Ask, None, int]:
         """Answers how many were found."""

@@ -43,8 +43,11 @@ def _claim_in_order(
     records: list[Any] = []
     refused = known.refused(step)
     for ask in known.search(step).asks(order_sql.finders(known.terms), limit):
-        statement = known.in_order_statement(connection, step, ask.find, len(refused), pick=pick)
-        ask.found = connection.execute(statement, (token, ask.most, step.lease, *refused.parts)).fetchall()
+        statement = known.in_order_statement(
+            connection, step, ask.find, len(refused), pick=pick, behind=bool(ask.behind)
+        )
+        given = (token, ask.most, step.lease, *refused.parts, *ask.behind)
+        ask.found = connection.execute(statement, given).fetchall()
         records += ask.found if pick else known.in_sequence(ask.found)
         if pick and records:
             break  # nothing was taken: the next time would find the same rows again

@@ -3,7 +3,7 @@
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from rowmill.model.judge import Verdict
@@ -32,7 +32,7 @@ class SqliteKnown:
         self.load = RowLoader(terms)
         self.in_sequence = in_sequence(terms.queue)
         self.refusals: defaultdict[str, Refused] = defaultdict(Refused)
-        self.searches: defaultdict[str, Search] = defaultdict(Search)
+        self.searches: defaultdict[str, Search] = defaultdict(partial(Search, self.load.per))
         self.statements: dict[tuple[Any, ...], str] = {}
         self._binders: dict[str, Callable[[Any], Any] | None] = {}
 
@@ -54,15 +54,22 @@ class SqliteKnown:
         return self._by_index(connection, ("claim", step.name, stretch, left_out, pick), step, make)
 
     def in_order_statement(
-        self, connection: sqlite3.Connection, step: Step, find: Finder, left_out: int, *, pick: bool = False
+        self,
+        connection: sqlite3.Connection,
+        step: Step,
+        find: Finder,
+        left_out: int,
+        *,
+        pick: bool = False,
+        behind: bool = False,
     ) -> str:
         """Takes the rows, or only finds them."""
 
         def make() -> str:
-            rows = sql.free(self.terms, step, find, left_out)
+            rows = sql.free(self.terms, step, find, left_out, behind=behind)
             return sql.pick_of(rows) if pick else sql.claim_of(self.terms, step, rows)
 
-        return self._by_index(connection, ("claim", step.name, find.__name__, left_out, pick), step, make)
+        return self._by_index(connection, ("claim", step.name, find.__name__, left_out, pick, behind), step, make)
 
     def claim_this_statement(self, connection: sqlite3.Connection, step: Step) -> str:
         return self._by_index(connection, ("claim this", step.name), step, lambda: sql.claim_this(self.terms, step))

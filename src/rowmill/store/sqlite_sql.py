@@ -74,12 +74,13 @@ def ready(terms: Terms, step: Step, stretch: Stretch, left_out: int) -> str:
     return f"SELECT {keys} FROM {terms.table} WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?2"
 
 
-def free(terms: Terms, step: Step, find: Finder, left_out: int) -> str:
+def free(terms: Terms, step: Step, find: Finder, left_out: int, *, behind: bool = False) -> str:
     """The keys of the rows that a claim in order takes. Rows that are left out hold back those behind them: they must
-    be found too."""
+    be found too. The last parameter is the key behind which to begin."""
+    begin = f"?{4 + left_out * len(terms.keys)}" if behind else ""
     if not left_out:
-        return find(terms, step, "?2", ALL)
-    found = find(terms, step, f"?2 + {left_out}", ALL)
+        return find(terms, step, "?2", ALL, begin)
+    found = find(terms, step, f"?2 + {left_out}", ALL, begin)
     others = " AND ".join(terms.but_for(left_out, 4))
     return f"SELECT {', '.join(terms.keys)} FROM ({found}) AS found WHERE {others} LIMIT ?2"
 

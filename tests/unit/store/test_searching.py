@@ -8,11 +8,11 @@ from rowmill.store.searching import LEAST, SHARE, Search
 from rowmill.store.terms import Terms
 
 
-def quick(terms: Terms, step: Step, limit: str, lanes: Lanes) -> str:
+def quick(terms: Terms, step: Step, limit: str, lanes: Lanes, behind: str = "") -> str:
     raise AssertionError("nobody asks for the statement")
 
 
-def walk(terms: Terms, step: Step, limit: str, lanes: Lanes) -> str:
+def walk(terms: Terms, step: Step, limit: str, lanes: Lanes, behind: str = "") -> str:
     raise AssertionError("nobody asks for the statement")
 
 
@@ -29,7 +29,8 @@ class Queue:
 
     def __init__(self, *, quick: int, walk: int = 0) -> None:
         self.clock = Clock()
-        self.search = Search(self.clock)
+        self.search = Search(str, self.clock)
+        self.begun: list[tuple[str, ...]] = []
         self.free = {"quick": quick, "walk": walk}
         self.asked: list[tuple[str, int]] = []
 
@@ -43,6 +44,7 @@ class Queue:
             left[name] -= len(ask.found)
             taken += len(ask.found)
             if name == "walk":
+                self.begun.append(ask.behind)
                 self.clock.now += 1.0
         return taken
 
@@ -62,6 +64,16 @@ def test_a_claim_that_is_filled_walks_nowhere() -> None:
     queue = Queue(quick=10, walk=10)
     assert queue.claim(10) == 10
     assert queue.asked == [("quick", 10)]
+
+
+def test_a_walk_goes_on_where_the_last_one_ended_unless_that_was_the_end() -> None:
+    queue = Queue(quick=0, walk=30)
+    queue.claim(10)
+    queue.claim(20)
+    assert queue.begun == [(), ("9",)]
+    queue.claim(40)
+    queue.claim(10)
+    assert queue.begun[2:] == [("19",), (), ()], "to the end, around, and from the start"
 
 
 def test_what_is_free_is_found_though_a_walk_is_dear() -> None:
