@@ -83,6 +83,19 @@ async def test_a_drain_goes_on_at_the_rate_until_all_is_done(database_url: str) 
         assert (report.done, await shop.states()) == (45, {"done": 45})
 
 
+async def test_a_drain_does_not_wait_for_a_provider_that_asked_us_to(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+        eqc = shop.mill.limit("eqc", concurrent=2)
+
+        @shop.jobs.handler(limits=[eqc], concurrency=5)
+        async def look_up(job: rm.Lease[Any]) -> None:
+            raise rm.RateLimited(retry_after=0.7)
+
+        await shop.put(40)
+        await shop.drain()
+        assert "done" not in await shop.states()
+
+
 @pytest.mark.parametrize("threaded", [False, True])
 async def test_a_call_inside_a_handler_gives_its_row_back_when_there_is_no_room(
     database_url: str, threaded: bool

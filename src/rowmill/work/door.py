@@ -23,11 +23,11 @@ class Door:
 
     def __init__(
         self, gate: Gate, pace: Pace, hand: Hand, turns: Turns,
-        waiting: deque[Lease[Any]], fed: asyncio.Event, running: Callable[[], int],
+        waiting: deque[Lease[Any]], fed: asyncio.Event, needed: asyncio.Event, running: Callable[[], int],
     ) -> None:  # fmt: skip
         self.gate = gate
         self._pace, self._hand, self._turns = pace, hand, turns
-        self._waiting, self._fed, self._running = waiting, fed, running
+        self._waiting, self._fed, self._needed, self._running = waiting, fed, needed, running
         self.pending: deque[Lease[Any]] = deque()
         self._low = 0 if gate.ahead else pace.width
         self._fresh_until = 0.0
@@ -114,6 +114,8 @@ class Door:
             self._fed.set()
         stay = [one for one in refused if not self._sent_back(one)]
         self.pending.extendleft([one.lease for one in reversed(stay)])
+        if len(stay) < len(refused):  # there is room for others, or it is known now that there is none
+            self._needed.set()
         return min((one.wait for one in stay), default=0.0)
 
     def _sent_back(self, one: Held) -> bool:

@@ -61,7 +61,7 @@ class Station:
         self._woken = asyncio.Event()
         self._suspects = Suspects(store, queue, step, hand, settler, self._turns, self._woken)
         self._door = None if handler.gate is None else Door(
-            handler.gate, self._pace, hand, self._turns, self._waiting, self._fed,
+            handler.gate, self._pace, hand, self._turns, self._waiting, self._fed, self._needed,
             lambda: self._running * (handler.batch or 1),
         )  # fmt: skip
         self._stores = [self._waiting, *([] if self._door is None else [self._door.pending])]
