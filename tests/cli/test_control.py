@@ -148,7 +148,7 @@ def test_another_database_gets_indexes_in_its_own_spelling(empty_shell: Shell) -
     empty_shell.ok("migrate", "--tables")
 
     assert ("NULLS FIRST" in empty_shell.do(ready_index)) == (example.mill.store.dialect.name == "postgresql")
-    assert len([index for index in entities.indexes if str(index.name).startswith(PREFIX)]) == 3
+    assert len([index for index in entities.indexes if str(index.name).startswith(PREFIX)]) == 5
 
 
 async def test_a_bench_on_another_database_does_too(pg_url: str) -> None:

@@ -100,6 +100,12 @@ class Known:
             self.statements[wanted] = claim_sql.oldest(self.terms, step, shape)
         return self.statements[wanted]
 
+    def passed_over_statement(self, step: Step, shape: Shape) -> str:
+        wanted = ("passed over", step.name, shape)
+        if wanted not in self.statements:
+            self.statements[wanted] = claim_sql.passed_over(self.terms, step, shape)
+        return self.statements[wanted]
+
     @cached_property
     def renew_statement(self) -> str:
         return sql.renew(self.terms)

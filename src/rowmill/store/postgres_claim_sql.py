@@ -68,18 +68,28 @@ def oldest(terms: PostgresTerms, step: Step, shape: Shape) -> str:
     """Where the oldest ready row of each lane stands: the lane's place, `available_at`, then the other columns of their
     order. The parameters are the watermarks."""
     wanted = ", ".join([terms.available_at, *terms.sequence])
-    firsts = enumerate(ready(terms, step, wanted, "LIMIT 1", _onward(terms, shape, 1)))
+    firsts = enumerate(ready(terms, step, wanted, "LIMIT 1", _beside(terms, shape, 1, ">=", "")))
     return " UNION ALL ".join(f"SELECT {place}, first.* FROM ({row}) AS first" for place, row in firsts)
 
 
-def _onward(terms: PostgresTerms, shape: Shape, first: int) -> Lanes:
-    """From the watermark of each lane on, whose parts are parameters from the place `first` on."""
-    lanes = {Stretch.AT_ONCE: "", Stretch.TIMED: ""}
+# served by: the stage's ready index
+def passed_over(terms: PostgresTerms, step: Step, shape: Shape) -> str:
+    """Is a row ready that stands before the watermark of its lane? The parameters are the watermarks. Not with EXISTS,
+    of which the planner drops the order, and with it the index."""
+    rows = enumerate(ready(terms, step, "1", "LIMIT 1", _beside(terms, shape, 1, "<", " AND false")))
+    found = " UNION ALL ".join(f"SELECT 1 FROM ({row}) AS lane_{place}" for place, row in rows)
+    return f"SELECT count(*) > 0 FROM ({found}) AS found"
+
+
+def _beside(terms: PostgresTerms, shape: Shape, first: int, side: str, unmarked: str) -> Lanes:
+    """On one side of the watermark of each lane, whose parts are parameters from the place `first` on; and what is
+    asked of lanes without one."""
+    lanes = {Stretch.AT_ONCE: unmarked, Stretch.TIMED: unmarked}
     for stretch, marked in shape:
         if marked:
             position = terms.position(stretch)
             marks = ", ".join(terms.parameter(first + n) for n in range(len(position)))
-            lanes[stretch] = f" AND ({', '.join(position)}) >= ({marks})"
+            lanes[stretch] = f" AND ({', '.join(position)}) {side} ({marks})"
             first += len(position)
     return lanes[Stretch.AT_ONCE], lanes[Stretch.TIMED]
 
@@ -90,7 +100,7 @@ def _free(
     """Free rows, locked. That they can be claimed is asked again of the locked row: it may have failed, and been sent
     to wait, since it was found. Rows that are left out hold back those behind them: they must be found too."""
     place = 4 + left_out * len(terms.keys)
-    lanes = _onward(terms, shape, place)
+    lanes = _beside(terms, shape, place, ">=", "")
     place += sum(len(terms.position(stretch)) for stretch, marked in shape if marked)
     most = f"$2::bigint + {left_out}" if left_out else "$2::bigint"
     free = find(terms, step, most, lanes, terms.parameter(place) if behind else "")

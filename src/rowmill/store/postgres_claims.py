@@ -81,14 +81,18 @@ async def _claim_lanes(line: Line, known: Known, step: Step, token: int, limit: 
 
 
 async def _claim_in_order(line: Line, known: Known, step: Step, token: int, limit: int) -> list[Any]:
-    """The oldest first; where the oldest are all held back by others of their key, every key's head."""
+    """The oldest first; where the oldest are all held back by others of their key, every key's head. A claim that comes
+    back short looks whether rows stand before its beginning, as a plain one does."""
     mark = known.mark(step)
     await _look_for_oldest(line, known, step)
-    records = await _claim_free(line, known, step, token, limit, mark.shape, mark.arguments())
-    if not records and mark.resumes and mark.may_look_back(now := time.monotonic()):
-        records = await _claim_free(line, known, step, token, limit)
+    resumed, shape, marks = mark.resumes, mark.shape, mark.arguments()
+    records = await _claim_free(line, known, step, token, limit, shape, marks)
+    if len(records) < limit and resumed and mark.may_look_back(now := time.monotonic()):
+        [[passed_over]] = await line.fetch(known.passed_over_statement(step, shape), *marks)
         mark.since = now
-        mark.looked(time.monotonic() - now, len(records))
+        mark.looked(time.monotonic() - now)
+        if passed_over:
+            records += await _claim_free(line, known, step, token, limit - len(records))
     return records
 
 
