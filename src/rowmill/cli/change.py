@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
-from sqlalchemy import Connection, or_
+from sqlalchemy import or_
 
 from rowmill.cli.app import load_mill
 from rowmill.cli.choosing import agreed, blaming, chosen
@@ -27,9 +27,10 @@ from rowmill.cli.options import (
     YesOption,
 )
 from rowmill.cli.output import emit, progress, say
+from rowmill.cli.rows import read
 from rowmill.mill import Mill, Queue
 from rowmill.model.lifecycle import Kind
-from rowmill.store import operate, schema, targets
+from rowmill.store import operate, targets
 from rowmill.store.browse import RowView, list_rows
 from rowmill.store.filters import Filter, known_stage, parse_when
 from rowmill.store.keys import parse_key, scalar
@@ -175,12 +176,8 @@ def carry_out(
     """Look, ask, do, report."""
     terms = mill.store.terms(mill[queue])
 
-    def look(connection: Connection) -> Preview:
-        schema.check_version(connection)
-        return targets.preview(connection, terms, condition)
-
     with blaming(wanted):
-        found = asyncio.run(mill.run(look, write=False))
+        found = read(mill, lambda connection: targets.preview(connection, terms, condition))
         if limit is not None and found.rows > limit:
             found = Preview(limit, False, found.keys[:limit])
         if not agreed(found, verb, queue, yes=yes, dry_run=dry_run, json=json):

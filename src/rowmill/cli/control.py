@@ -53,11 +53,7 @@ def pause(
     mill = load_mill(app, database_url)
     chosen = staged(mill, queue, stage)
 
-    def work(connection: Connection) -> bool:
-        schema.check_version(connection)
-        return pausing.pause(connection, chosen, stage)
-
-    new = asyncio.run(mill.run(work))
+    new = asyncio.run(mill.run(schema.checked(lambda connection: pausing.pause(connection, chosen, stage))))
     what = f"stage {stage} of {queue}" if stage else queue
     emit({"queue": queue, "stage": stage, "paused": True, "changed": new}, json,
          f"{what} is paused" if new else f"{what} was paused already")  # fmt: skip

@@ -2,8 +2,9 @@
 
 import asyncio
 import shlex
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from sqlalchemy import Connection
@@ -12,6 +13,7 @@ from rowmill.cli.app import load_mill
 from rowmill.cli.exits import UsageError
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import duration, emit, table
+from rowmill.cli.rows import read
 from rowmill.limits import LimitState
 from rowmill.limits.state import state_of
 from rowmill.mill import Mill
@@ -19,6 +21,7 @@ from rowmill.store import schema
 from rowmill.store.limiting import views
 from rowmill.store.limiting.asks import LimitSummary
 
+T = TypeVar("T")
 LimitArgument = Annotated[str, typer.Argument(metavar="NAME", help="Which limit.")]
 LimitKeyOption = Annotated[
     str | None, typer.Option("--key", metavar="KEY", help="Only this key of it; all of them by default.")
@@ -56,7 +59,7 @@ def limits(
     if context.invoked_subcommand is not None:
         return
     mill = load_mill(app, database_url)
-    found, known = asyncio.run(mill.run(lambda connection: states(connection, mill, key, most), write=False))
+    found, known = read(mill, lambda connection: states(connection, mill, key, most))
     data = {"limits": [as_data(state) for state in found], "keys": known}
     nothing = "no limits: declare one with mill.limit(…)" if key is None else f"nobody has asked for room for key {key}"
     emit(data, json, lambda: show(found, known if key is None else 0, nothing))
@@ -64,7 +67,6 @@ def limits(
 
 def states(connection: Connection, mill: Mill, key: str | None, most: int) -> tuple[list[LimitState], int]:
     """Of keys that are known, and of every limit that is declared; and how many keys there are."""
-    schema.check_version(connection)
     seen, every = views.views(connection, key, most), summaries(connection, mill)
     if key is None:
         seen += [views.view(connection, one.limit, views.EVERY) for one in every if not one.keys]
@@ -207,12 +209,8 @@ def known(app: str | None, database_url: str | None, name: str) -> Mill:
     return mill
 
 
-def change(mill: Mill, work: Any) -> Any:
-    def checked(connection: Connection) -> Any:
-        schema.check_version(connection)
-        return work(connection)
-
-    return asyncio.run(mill.run(checked))
+def change(mill: Mill, work: Callable[[Connection], T]) -> T:
+    return asyncio.run(mill.run(schema.checked(work)))
 
 
 def called(name: str, key: str | None) -> str:

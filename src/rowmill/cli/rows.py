@@ -138,12 +138,7 @@ def why(
 
 def read(mill: Mill, work: Callable[[Connection], T]) -> T:
     """Run a read, on a database of the right version."""
-
-    def checked(connection: Connection) -> T:
-        schema.check_version(connection)
-        return work(connection)
-
-    return asyncio.run(mill.run(checked, write=False))
+    return asyncio.run(mill.run(schema.checked(work), write=False))
 
 
 def clock(row: RowView) -> str:

@@ -1,12 +1,10 @@
 """`rowmill schedule`: what runs when, what became of it, and runs by hand."""
 
 import asyncio
-from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any
 
 import typer
-from sqlalchemy import Connection
 
 from rowmill.cli.app import load_mill
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
@@ -106,7 +104,7 @@ def run_now(
 
     async def running() -> int:
         async with mill.opened() as store:
-            key: int = await store.run(checked(lambda connection: schedule_ops.run_now(connection, schedule)))
+            key: int = await store.run(schema.checked(lambda connection: schedule_ops.run_now(connection, schedule)))
             await store.rouse([mill[QUEUE]])
             return key
 
@@ -123,7 +121,7 @@ def pause(name: NameArgument, app: AppOption = None, database_url: UrlOption = N
       rowmill schedule pause cleanup
     """
     mill, schedule = found(app, database_url, name)
-    new = asyncio.run(mill.run(checked(lambda connection: schedule_ops.pause(connection, schedule))))
+    new = asyncio.run(mill.run(schema.checked(lambda connection: schedule_ops.pause(connection, schedule))))
     text = f"schedule {name} is paused" if new else f"schedule {name} was paused already"
     emit({"schedule": name, "paused": True, "changed": new}, json, text)
 
@@ -137,7 +135,7 @@ def resume(name: NameArgument, app: AppOption = None, database_url: UrlOption = 
       rowmill schedule resume cleanup
     """
     mill, schedule = found(app, database_url, name)
-    ended = asyncio.run(mill.run(checked(lambda connection: schedule_ops.resume(connection, schedule))))
+    ended = asyncio.run(mill.run(schema.checked(lambda connection: schedule_ops.resume(connection, schedule))))
     text = f"schedule {name} goes on" if ended else f"schedule {name} was not paused"
     emit({"schedule": name, "paused": False, "changed": ended}, json, text)
 
@@ -145,16 +143,6 @@ def resume(name: NameArgument, app: AppOption = None, database_url: UrlOption = 
 def found(app: str | None, database_url: str | None, name: str) -> tuple[Mill, Schedule]:
     mill = load_mill(app, database_url)
     return mill, mill.find_schedule(name)
-
-
-def checked(work: Callable[[Connection], Any]) -> Callable[[Connection], Any]:
-    """The same, on a database of the right version."""
-
-    def on(connection: Connection) -> Any:
-        schema.check_version(connection)
-        return work(connection)
-
-    return on
 
 
 def clock(at: datetime | None) -> str:

@@ -1,9 +1,10 @@
 """Rowmill's own tables: in schema `rowmill` on PostgreSQL, with the prefix `rowmill_` on SQLite."""
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Connection, MetaData, Table
@@ -14,6 +15,7 @@ from rowmill.store.limiting import tables
 from rowmill.store.limiting.tables import LimitTables
 from rowmill.store.tick_tables import schedule_table, tick_table
 
+T = TypeVar("T")
 VERSION = 6
 SCHEMA = "rowmill"
 CHANNEL = "rowmill"
@@ -200,6 +202,16 @@ def check_version(connection: Connection) -> None:
     raise SchemaMismatch(
         f"Rowmill's tables are at version {found}, this code knows only {VERSION}. Install a newer rowmill"
     )
+
+
+def checked(work: Callable[[Connection], T]) -> Callable[[Connection], T]:
+    """The same, on a database of the right version."""
+
+    def on(connection: Connection) -> T:
+        check_version(connection)
+        return work(connection)
+
+    return on
 
 
 def _first(connection: Connection) -> None:
