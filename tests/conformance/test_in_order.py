@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill import Again, Dead, InOrder, Lease, Mill, Queue, Retry, States
-from rowmill.store import order_sql
+from rowmill.store import order_sql, watermark
 from rowmill.store.postgres import PostgresStore
 from tests.conformance.fleet import Declare, Member, fleet, jobs, worker
 
@@ -143,8 +143,11 @@ async def test_a_hot_key_at_the_head_does_not_hide_the_others(
         assert await member.claim(100) == []
 
 
-async def test_a_row_that_was_committed_late_goes_before_those_behind_it(pg_url: str) -> None:
+async def test_a_row_that_was_committed_late_goes_before_those_behind_it(
+    pg_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Claims begin with the oldest row that is ready, and have gone on since it was written."""
+    monkeypatch.setattr(watermark, "OLDEST_EVERY", 0.0)
     async with worker(pg_url, ordered()) as member:
         async with member.store.engine.begin() as late:
             await late.execute(member.queue.insert({"per": "a", "title": "a1"}))
@@ -152,29 +155,22 @@ async def test_a_row_that_was_committed_late_goes_before_those_behind_it(pg_url:
                 await put(member, f"b{n}")
                 [lease] = await member.claim(100)
                 await member.settle((lease, None))
-                look_for_the_oldest_again(member)
         await put(member, "a2", "c1")
         found = [title for _ in range(2) for title in await taken(member)]
         assert sorted(found) == ["a1", "c1"]
 
 
-def look_for_the_oldest_again(member: Member) -> None:
-    assert isinstance(member.store, PostgresStore)
-    member.store.known(member.queue).mark(member.queue.steps[0]).ask_for_oldest()
-
-
-async def test_claims_begin_with_the_oldest_row_that_is_ready(pg_url: str) -> None:
+async def test_claims_begin_with_the_oldest_row_that_is_ready(pg_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watermark, "OLDEST_EVERY", 0.0)
     async with worker(pg_url, ordered()) as member:
         assert isinstance(member.store, PostgresStore)
         mark = member.store.known(member.queue).mark(member.queue.steps[0])
         await put(member, "a1", "a2", "b1")
         [a1] = await member.claim(1)
         first = mark.arguments()
-        look_for_the_oldest_again(member)
         assert await taken(member) == ["b1"]
         second = mark.arguments()
         await member.settle((a1, None))
-        look_for_the_oldest_again(member)
         assert await taken(member) == ["a2"]
         assert [mark[-1] for mark in (first, second)] == [1, 2], "the key of the oldest that was ready"
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 import rowmill as rm
 from rowmill.model import lifecycle
 from rowmill.model.judge import Verdict
-from rowmill.store import order_sql
+from rowmill.store import order_sql, watermark
 from rowmill.store.postgres import PostgresStore
 from rowmill.store.postgres_session import SESSION
 from rowmill.store.watermark import Watermark
@@ -65,8 +65,8 @@ async def pages_of_a_claim(store: PostgresStore, queue: rm.Queue[Any], explainin
     return Plan(json.loads(found)[0]["Plan"]).buffers
 
 
-async def work_off(store: PostgresStore, queue: rm.Queue[Any], rounds: int) -> None:
-    for _ in range(rounds):
+async def work_off(store: PostgresStore, queue: rm.Queue[Any]) -> None:
+    for _ in range(ROUNDS):
         leases = await store.claim(queue, queue.steps[0], BATCH)
         assert len(leases) == BATCH
         settled = await store.settle([Verdict(lease, lifecycle.DONE) for lease in leases])
@@ -89,10 +89,8 @@ async def pages(pg_url: str, mill: rm.Mill, queue: rm.Queue[Any], fill: str) -> 
             nothing_known = Watermark(by_level=False)
 
             first = await pages_of_a_claim(store, queue, explaining, nothing_known)
-            await work_off(store, queue, ROUNDS - 1)
+            await work_off(store, queue)
             mark = store.known(queue).mark(queue.steps[0])
-            mark.ask_for_oldest()
-            await work_off(store, queue, 1)
             onward = await pages_of_a_claim(store, queue, explaining, mark)
             from_the_start = await pages_of_a_claim(store, queue, explaining, nothing_known)
         finally:
@@ -111,8 +109,9 @@ async def test_a_claim_costs_the_same_however_much_was_claimed_under_a_pinned_ho
 
 
 @pytest.mark.xdist_group("plans")
-async def test_in_order_it_costs_what_the_keys_have_left_behind(pg_url: str) -> None:
+async def test_in_order_it_costs_what_the_keys_have_left_behind(pg_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four rows of each key were worked off: two entries for each of them are in the way of a look at its key."""
+    monkeypatch.setattr(watermark, "OLDEST_EVERY", 0.0)
     mill = rm.Mill(pg_url)
     queue = mill.queue(Event, in_order=rm.InOrder(per="account"))
     first, onward, from_the_start = await pages(pg_url, mill, queue, FILL_EVENTS)

@@ -94,25 +94,15 @@ class LimitGate:
             asked, amounts = self._by_key(one, leases, held)
         answers, late, fresh = await self._answers(one.limit, asked, amounts), math.inf, math.inf
         for (key, rows), found in zip(asked.items(), answers, strict=True):
-            granted = rows
-            if found[-1] is not found[0]:
-                granted = [lease for lease, answer in zip(rows, found, strict=True) if isinstance(answer, Grant)]
-            for lease, answer in zip(rows, found, strict=True) if isinstance(found[-1], Refusal) else ():
-                if isinstance(answer, Refusal):
+            for lease, answer in zip(rows, found, strict=True):
+                if isinstance(answer, Grant):
+                    self._leaves[lease] = (*self._leaves.get(lease, ()), answer)
+                else:
                     held.append(self._held(lease, one, key, answer))
             if isinstance(found[0], Grant):
                 late, fresh = min(late, found[0].taken.late), min(fresh, found[0].fresh_until)
-                self._note(granted, found)
         self._late = 0.0 if late == math.inf else late
         return held, fresh
-
-    def _note(self, granted: list[Lease[Any]], found: list[Answer]) -> None:
-        """What rows have got, beside what they have. Where calls hold nothing, they share one grant."""
-        if found[0] is found[len(granted) - 1] and not self._leaves.keys() & granted[:1]:
-            self._leaves.update(dict.fromkeys(granted, (found[0],)))  # type: ignore[arg-type]
-            return
-        for lease, grant in zip(granted, found, strict=False):
-            self._leaves[lease] = (*self._leaves.get(lease, ()), grant)  # type: ignore[arg-type]
 
     async def _answers(
         self, limit: Limit, asked: dict[str, list[Lease[Any]]], amounts: dict[str, list[int]]

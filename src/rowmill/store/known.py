@@ -76,35 +76,32 @@ class Known:
     def refused(self, step: Step) -> Refused:
         return self.refusals[step.name]
 
+    def _once(self, wanted: tuple[Any, ...], make: Callable[[], str]) -> str:
+        """A statement, made when it is wanted for the first time."""
+        found = self.statements.get(wanted)
+        if found is None:
+            found = self.statements[wanted] = make()
+        return found
+
     def claim_statement(self, step: Step, shape: Shape, left_out: int = 0) -> str:
         wanted = ("claim", step.name, shape, left_out)
-        if wanted not in self.statements:
-            self.statements[wanted] = claim_sql.claim(self.terms, step, shape, left_out)
-        return self.statements[wanted]
+        return self._once(wanted, lambda: claim_sql.claim(self.terms, step, shape, left_out))
 
     def settle_statement(self, flush: Flush) -> str:
         wanted = ("settle", flush.step.name, flush.move.name, flush.columns)
-        if wanted not in self.statements:
-            self.statements[wanted] = sql.settle(self.terms, flush.step, flush.move, flush.columns)
-        return self.statements[wanted]
+        return self._once(wanted, lambda: sql.settle(self.terms, flush.step, flush.move, flush.columns))
 
     def in_order_statement(self, step: Step, find: Finder, shape: Shape, left_out: int, *, behind: bool = False) -> str:
         wanted = ("claim in order", step.name, find.__name__, shape, left_out, behind)
-        if wanted not in self.statements:
-            self.statements[wanted] = claim_sql.claim_in_order(self.terms, step, find, shape, left_out, behind=behind)
-        return self.statements[wanted]
+        return self._once(
+            wanted, lambda: claim_sql.claim_in_order(self.terms, step, find, shape, left_out, behind=behind)
+        )
 
     def oldest_statement(self, step: Step, shape: Shape) -> str:
-        wanted = ("oldest", step.name, shape)
-        if wanted not in self.statements:
-            self.statements[wanted] = claim_sql.oldest(self.terms, step, shape)
-        return self.statements[wanted]
+        return self._once(("oldest", step.name, shape), lambda: claim_sql.oldest(self.terms, step, shape))
 
     def passed_over_statement(self, step: Step, shape: Shape) -> str:
-        wanted = ("passed over", step.name, shape)
-        if wanted not in self.statements:
-            self.statements[wanted] = claim_sql.passed_over(self.terms, step, shape)
-        return self.statements[wanted]
+        return self._once(("passed over", step.name, shape), lambda: claim_sql.passed_over(self.terms, step, shape))
 
     @cached_property
     def renew_statement(self) -> str:

@@ -72,7 +72,7 @@ async def _claim_lanes(line: Line, known: Known, step: Step, token: int, limit: 
         mark.drop()
         return await _step_over(error, line, known, step, token, limit, partial(sql.pick, shape=shape), marks)
     if from_the_start:
-        mark.looked(time.monotonic() - now, len(records))
+        mark.looked(now, time.monotonic() - now, len(records))
     records.sort(key=PLACE)
     mark.passed(records, known.position)
     if len(records) < limit:
@@ -89,8 +89,7 @@ async def _claim_in_order(line: Line, known: Known, step: Step, token: int, limi
     records = await _claim_free(line, known, step, token, limit, shape, marks)
     if len(records) < limit and resumed and mark.may_look_back(now := time.monotonic()):
         [[passed_over]] = await line.fetch(known.passed_over_statement(step, shape), *marks)
-        mark.since = now
-        mark.looked(time.monotonic() - now)
+        mark.looked(now, time.monotonic() - now)
         if passed_over:
             records += await _claim_free(line, known, step, token, limit - len(records))
     return records
@@ -101,15 +100,15 @@ async def _look_for_oldest(line: Line, known: Known, step: Step) -> None:
     place is unknown is neither before nor behind it."""
     mark, now = known.mark(step), time.monotonic()
     placeless = any(column.nullable for column in known.terms.queue.order_by)
-    if mark.by_level or placeless or not mark.asks_for_oldest(now):
+    if mark.by_level or placeless or not mark.wants_oldest(now):
         return
     from_the_start = mark.expired(now)
     if from_the_start:
         mark.start([None], now)
     rows = await line.fetch(known.oldest_statement(step, mark.shape), *mark.arguments())
     if from_the_start:
-        mark.looked(time.monotonic() - now)
-    mark.begins((row[0], tuple(row[2 if row[1] is None else 1 :])) for row in rows)
+        mark.looked(now, time.monotonic() - now)
+    mark.begins(((row[0], tuple(row[2 if row[1] is None else 1 :])) for row in rows), now)
 
 
 async def _claim_free(

@@ -1,7 +1,7 @@
 """How free rows of a queue that keeps order per key are searched for, so that a search costs what it finds."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
@@ -21,7 +21,11 @@ class Ask:
     most: int
     behind: tuple[Any, ...] = ()
     """The key behind which a walk over all keys begins, if not from the start."""
-    found: Sequence[Any] = field(default=())
+    found: Sequence[Any] = ()
+
+    @property
+    def short(self) -> bool:
+        return len(self.found) < self.most
 
 
 class Search:
@@ -42,16 +46,16 @@ class Search:
         self._walk_after = float("-inf")
 
     def asks(self, finders: Sequence[Finder], limit: int) -> Iterator[Ask]:
-        """The first way to find rows is quick. The others ask every key for its head, which many keys make slow: they
-        are not gone every time, unless nothing was found yet. What is free must be found."""
-        first, *walks = finders
-        taken = yield from self._until_short(first, limit)
+        """The first way to find rows is quick. The others ask every key for its head, or walk over all rows without a
+        key, which many of them make slow: they are not gone every time, unless nothing was found yet. What is free must
+        be found."""
+        quick, heads, *others = finders
+        taken = yield from self._until_short(quick, limit)
         if taken and self._clock() < self._walk_after:
             return
         began, before = self._clock(), taken
-        for find in walks[:1]:
-            taken += yield from self._around(find, limit - taken)
-        for find in walks[1:]:
+        taken += yield from self._around(heads, limit - taken)
+        for find in others:
             taken += yield from self._until_short(find, limit - taken)
         now = self._clock()
         few = taken - before < min(LEAST, limit - before)
@@ -61,26 +65,25 @@ class Search:
         """From where the last walk ended to the last key, then from the first one on. Answers how many were found."""
         taken = 0
         while taken < limit:
-            ask = Ask(find, min(limit - taken, self._portion), self._behind)
-            yield ask
+            ask = yield from self._ask(find, limit - taken, self._behind)
             taken += len(ask.found)
-            self._portion = max(LEAST, len(ask.found) * 2)
-            if len(ask.found) == ask.most:
-                self._behind = (self._key(ask.found[-1]),)
-            elif ask.behind:
-                self._behind = ()
-            else:
+            if ask.short and not ask.behind:
                 break
+            self._behind = () if ask.short else (self._key(ask.found[-1]),)
         return taken
 
     def _until_short(self, find: Finder, limit: int) -> Generator[Ask, None, int]:
         """Answers how many were found."""
         taken = 0
         while taken < limit:
-            ask = Ask(find, min(limit - taken, self._portion))
-            yield ask
+            ask = yield from self._ask(find, limit - taken)
             taken += len(ask.found)
-            self._portion = max(LEAST, len(ask.found) * 2)
-            if len(ask.found) < ask.most:
+            if ask.short:
                 break
         return taken
+
+    def _ask(self, find: Finder, wanted: int, behind: tuple[Any, ...] = ()) -> Generator[Ask, None, Ask]:
+        ask = Ask(find, min(wanted, self._portion), behind)
+        yield ask
+        self._portion = max(LEAST, len(ask.found) * 2)
+        return ask

@@ -75,8 +75,9 @@ class Watermark:
     def expired(self, now: float) -> bool:
         return not self.lanes or now - self.since > self._lifetime
 
-    def looked(self, seconds: float, rows: int = 0) -> None:
-        """A look from the start took so long, and found so many rows."""
+    def looked(self, now: float, seconds: float, rows: int = 0) -> None:
+        """A look from the start began now, took so long, and found so many rows."""
+        self.since = now
         self._lifetime = min(max(LIFETIME, seconds / SHARE), LONGEST)
         if rows < FEW:
             self._costs.append(seconds)
@@ -125,20 +126,14 @@ class Watermark:
                 found.extend(lane.position)
         return found
 
-    def asks_for_oldest(self, now: float) -> bool:
+    def wants_oldest(self, now: float) -> bool:
         """Is it time to see where the oldest ready row stands? For queues that keep order per key, whose claims take
-        rows from between others: nothing lies behind the oldest but dead entries."""
-        if now - self._oldest_at < OLDEST_EVERY:
-            return False
-        self._oldest_at = now
-        return True
+        rows from between others: nothing lies before the oldest but dead entries."""
+        return now - self._oldest_at >= OLDEST_EVERY
 
-    def ask_for_oldest(self) -> None:
-        """See to it at the next claim."""
-        self._oldest_at = float("-inf")
-
-    def begins(self, places: Iterable[tuple[int, tuple[Any, ...]]]) -> None:
+    def begins(self, places: Iterable[tuple[int, tuple[Any, ...]]], now: float) -> None:
         """Where the oldest ready rows of lanes stand, by the place of the lane."""
+        self._oldest_at = now
         for place, position in places:
             if self.lanes and None not in position:
                 self.lanes[place].position = position

@@ -53,12 +53,12 @@ def test_it_stays_dropped_if_that_came_while_a_claim_was_under_way() -> None:
 
 def test_dear_looks_from_the_start_come_less_often() -> None:
     mark = started()
-    mark.looked(0.5)
+    mark.looked(0.0, 0.5)
     assert not mark.expired(24.0)
     assert mark.expired(26.0)
-    mark.looked(100.0)
+    mark.looked(0.0, 100.0)
     assert mark.expired(LONGEST + 1), "but they come"
-    mark.looked(0.001)
+    mark.looked(0.0, 0.001)
     assert mark.expired(LIFETIME + 0.1)
 
 
@@ -72,19 +72,19 @@ def test_too_many_priorities_are_one_plain_scan() -> None:
 def test_a_short_claim_looks_back_at_once_unless_every_look_has_become_dear() -> None:
     mark = started()
     for _ in range(4):
-        mark.looked(0.1)
+        mark.looked(0.0, 0.1)
         assert mark.may_look_back(0.0), "one dear look may have been for other reasons"
-    mark.looked(0.1)
+    mark.looked(0.0, 0.1)
     assert not mark.may_look_back(1.9)
     assert mark.may_look_back(2.1)
-    mark.looked(0.001)
+    mark.looked(0.0, 0.001)
     assert mark.may_look_back(0.0)
 
 
 def test_a_look_that_found_much_says_nothing_of_the_way_there() -> None:
     mark = started()
     for _ in range(10):
-        mark.looked(0.1, FEW)
+        mark.looked(0.0, 0.1, FEW)
     assert mark.may_look_back(0.0)
 
 
@@ -106,5 +106,5 @@ def test_no_position_has_a_part_that_is_empty() -> None:
     """Nothing is behind that, nor before it."""
     mark = started()
     take(mark, (None, 7, (None, 3)))
-    mark.begins([(1, (7, None, 3))])
+    mark.begins([(1, (7, None, 3))], 0.0)
     assert not mark.resumes

@@ -6,6 +6,12 @@ ever waits for a client. `rowmill.store.limiting.sqlite` does the same on SQLite
 
 from rowmill.store.limiting import asks
 
+LOCK = """SELECT * INTO l FROM rowmill.limiter WHERE name = p_name AND key = p_key FOR UPDATE;
+  IF NOT FOUND THEN
+    INSERT INTO rowmill.limiter (name, key) VALUES (p_name, p_key) ON CONFLICT DO NOTHING;
+    SELECT * INTO l FROM rowmill.limiter WHERE name = p_name AND key = p_key FOR UPDATE;
+  END IF;"""
+
 TAKE = """
 CREATE OR REPLACE FUNCTION rowmill.limit_take(
   p_name text, p_key text, p_asked int, p_tickets bigint[], p_amounts bigint[], p_calls bigint, p_reach float8,
@@ -28,11 +34,7 @@ DECLARE
   purse bigint;
   place int;
 BEGIN
-  SELECT * INTO l FROM rowmill.limiter WHERE name = p_name AND key = p_key FOR UPDATE;
-  IF NOT FOUND THEN
-    INSERT INTO rowmill.limiter (name, key) VALUES (p_name, p_key) ON CONFLICT DO NOTHING;
-    SELECT * INTO l FROM rowmill.limiter WHERE name = p_name AND key = p_key FOR UPDATE;
-  END IF;
+  {LOCK}
   IF p_key <> '' THEN
     SELECT off, parked_until INTO whole_off, whole_parked FROM rowmill.limiter WHERE name = p_name AND key = '';
   END IF;
@@ -212,11 +214,7 @@ DECLARE
   t float8;
   change text;
 BEGIN
-  SELECT * INTO l FROM rowmill.limiter WHERE name = p_name AND key = p_key FOR UPDATE;
-  IF NOT FOUND THEN
-    INSERT INTO rowmill.limiter (name, key) VALUES (p_name, p_key) ON CONFLICT DO NOTHING;
-    SELECT * INTO l FROM rowmill.limiter WHERE name = p_name AND key = p_key FOR UPDATE;
-  END IF;
+  {LOCK}
   t := coalesce(p_at, extract(epoch FROM clock_timestamp())::float8);
   IF cardinality(p_tickets) > 0 THEN
     -- A ticket that is gone ran out: what it had reserved is back, or spent.
@@ -267,7 +265,7 @@ def _filled(function: str) -> str:
     numbers = {"{FAR}": asks.FAR, "{USUAL}": asks.USUAL_HOLD, "{KEEP}": asks.KEEP_DONE}
     for name, number in numbers.items():
         function = function.replace(name, repr(number))
-    return function
+    return function.replace("{LOCK}", LOCK)
 
 
 FUNCTIONS = tuple(_filled(function) for function in (BUCKET, COUNTS, TAKE, FINISH))
