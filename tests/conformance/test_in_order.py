@@ -143,6 +143,26 @@ async def test_a_hot_key_at_the_head_does_not_hide_the_others(
         assert await member.claim(100) == []
 
 
+async def test_a_walk_goes_on_behind_the_last_key_of_the_one_before(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of its keys, not of its rows, which came in another order. What it has passed is ready again each time."""
+    monkeypatch.setattr(order_sql, "LEAST_DEPTH", 5)
+    async with worker(database_url, ordered("block")) as member:
+        await put(member, *(f"!{n}" for n in range(500)))
+        [first] = await member.claim(100)
+        await member.settle((first, Dead("broken")))
+        keys = [f"k{n:03}" for n in range(200)]
+        await member.queue.load([{"per": key, "title": key} for key in reversed(keys)])
+        seen: set[str] = set()
+        for _ in range(len(keys) // 50):
+            leases = await member.claim(50)
+            seen |= {lease.row.per for lease in leases}
+            await member.settle(*((lease, None) for lease in leases))
+            await member.queue.load([{"per": lease.row.per, "title": "again"} for lease in leases])
+        assert seen == set(keys)
+
+
 async def test_a_row_that_was_committed_late_goes_before_those_behind_it(
     pg_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

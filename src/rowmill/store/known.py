@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from functools import cached_property, partial
+from functools import cached_property
 from operator import itemgetter
 from types import NoneType
 from typing import Any
@@ -29,6 +29,9 @@ from rowmill.store.searching import Search
 from rowmill.store.terms import bare
 from rowmill.store.watermark import Position, Shape, Watermark
 
+PLACE = itemgetter(-2)
+"""Where a record of `postgres_claim_sql.claim` stood in the claim."""
+
 
 class Known:
     """Statements, watermarks and converters of one queue."""
@@ -38,7 +41,9 @@ class Known:
         self.load = RowLoader(terms)
         self.marks: dict[str, Watermark] = {}
         self.refusals: defaultdict[str, Refused] = defaultdict(Refused)
-        self.searches: defaultdict[str, Search] = defaultdict(partial(Search, self.load.per))
+        self.searches: defaultdict[str, Search] = defaultdict(
+            lambda: Search(lambda records: self.load.per(max(records, key=PLACE)))
+        )
         self.statements: dict[tuple[Any, ...], str] = {}
         queue = terms.queue
         self.key_as_itself = [travels_as_itself(terms, column) for column in queue.key]

@@ -4,16 +4,27 @@ Names for parts of a query begin with rowmill_: one like that of the user's tabl
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from rowmill.model.words import Step
 from rowmill.store.terms import Terms
 
-Lanes = tuple[str, str]
-"""What else the rows that are looked at fulfil: those that are available at once, and those whose time has come."""
-ALL: Lanes = "", ""
-Finder = Callable[[Terms, Step, str, Lanes, str], str]
-"""A query for the keys of free rows, limited by the given parameter; for `free_heads`, also the parameter with the key
-behind which it begins, if any."""
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a search for free rows begins."""
+
+    at_once: str = ""
+    """A further condition, with its AND, for rows that are available at once."""
+    timed: str = ""
+    """The same for rows whose time has come."""
+    behind: str = ""
+    """For a walk over all keys: the parameter with the one behind which it begins."""
+
+
+AT_THE_BEGINNING = Start()
+Finder = Callable[[Terms, Step, str, Start], str]
+"""A query for the keys of free rows, limited by the given parameter."""
 
 LEAST_DEPTH, DEPTH_PER_ROW = 200, 2
 """How many ready rows, oldest first, are looked at before every key is asked for its head instead: at least so many,
@@ -39,7 +50,7 @@ def priorities(terms: Terms, step: Step) -> str:
 
 
 # served by: the ready index for the candidates, the in-order index for the head of each one's key
-def oldest_free(terms: Terms, step: Step, limit: str, lanes: Lanes = ALL, behind: str = "") -> str:
+def oldest_free(terms: Terms, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
     """Keys of rows, oldest first, that are the first unfinished one of their key, or have none.
 
     Of the candidates of one key, only the first can be free: only it is held against the head. Each look at a head
@@ -53,7 +64,7 @@ def oldest_free(terms: Terms, step: Step, limit: str, lanes: Lanes = ALL, behind
     wanted = ", ".join(dict.fromkeys([*terms.keys, per, *terms.per_sequence, *placed_by]))
     oldest = [
         f"SELECT * FROM ({rows}) AS lane_{number}"
-        for number, rows in enumerate(ready(terms, step, wanted, f"LIMIT {_depth(limit)}", lanes))
+        for number, rows in enumerate(ready(terms, step, wanted, f"LIMIT {_depth(limit)}", start))
     ]
     turn = f"row_number() OVER (PARTITION BY {per} ORDER BY {', '.join(terms.per_sequence)}) AS rowmill_turn"
     candidates = f"SELECT *, {turn} FROM (SELECT *, {place} FROM ({' UNION ALL '.join(oldest)}) AS oldest) AS placed"
@@ -66,12 +77,12 @@ def oldest_free(terms: Terms, step: Step, limit: str, lanes: Lanes = ALL, behind
     )
 
 
-def ready(terms: Terms, step: Step, wanted: str, portion: str, lanes: Lanes) -> list[str]:
+def ready(terms: Terms, step: Step, wanted: str, portion: str, start: Start) -> list[str]:
     """A portion of the ready rows, oldest first: of those that are available at once, of those whose time has come."""
     return [
-        f"SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(step.claimable)}{terms.part} AND {available}{lane} "
+        f"SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(step.claimable)}{terms.part} AND {available} "
         f"ORDER BY {terms.order} {portion}"
-        for available, lane in zip((f"{terms.available_at} IS NULL", terms.due), lanes, strict=True)
+        for available in (f"{terms.available_at} IS NULL{start.at_once}", terms.due + start.timed)
     ]
 
 
@@ -80,28 +91,28 @@ def _depth(limit: str) -> str:
 
 
 # served by: the in-order index, two descents per key
-def free_heads(terms: Terms, step: Step, limit: str, lanes: Lanes = ALL, behind: str = "") -> str:
+def free_heads(terms: Terms, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
     """Keys of rows that are the first unfinished one of their key: for when the oldest rows are all held back. Not if
     there are no others than those that `oldest_free` has looked at."""
     per = _per(terms)
     holding = terms.is_in(terms.holding)
-    begin = f"{per} > {behind}" if behind else f"{per} IS NOT NULL"
+    begin = f"{per} > {start.behind}" if start.behind else f"{per} IS NOT NULL"
     first = f"SELECT {per} AS p FROM {terms.table} WHERE {holding} AND {begin} ORDER BY {per} LIMIT 1"
     following = f"SELECT {per} FROM {terms.table} WHERE {holding} AND {per} > rowmill_every.p ORDER BY {per} LIMIT 1"
     is_ready = f"{terms.is_in(step.claimable)}{terms.part} AND ({terms.available_at} IS NULL OR {terms.due})"
     parts = [(_head(terms, "rowmill_every.p", f"CASE WHEN {is_ready} THEN {key} END"), key) for key in terms.keys]
     heads = ", ".join(f"{head} AS {key}" for head, key in parts)
     return (
-        f"WITH RECURSIVE rowmill_every(p) AS (SELECT p FROM ({first}) AS top WHERE {_more(terms, step, limit, lanes)} "
+        f"WITH RECURSIVE rowmill_every(p) AS (SELECT p FROM ({first}) AS top WHERE {_more(terms, step, limit, start)} "
         f"UNION ALL SELECT ({following}) FROM rowmill_every WHERE rowmill_every.p IS NOT NULL) "
         f"SELECT {', '.join(terms.keys)} FROM (SELECT {heads} FROM rowmill_every WHERE p IS NOT NULL) AS head "
         f"WHERE {terms.keys[0]} IS NOT NULL LIMIT {limit}"
     )
 
 
-def _more(terms: Terms, step: Step, limit: str, lanes: Lanes) -> str:
+def _more(terms: Terms, step: Step, limit: str, start: Start) -> str:
     """Are there more ready rows than `oldest_free` looks at?"""
-    further = ready(terms, step, "1", f"LIMIT 1 OFFSET {_depth(limit)}", lanes)
+    further = ready(terms, step, "1", f"LIMIT 1 OFFSET {_depth(limit)}", start)
     return f"({' OR '.join(f'EXISTS ({row})' for row in further)})"
 
 
@@ -132,14 +143,14 @@ def _head(terms: Terms, of: str, wanted: str) -> str:
 
 
 # served by: the in-order index
-def without_key(terms: Terms, step: Step, limit: str, lanes: Lanes = ALL, behind: str = "") -> str:
+def without_key(terms: Terms, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
     """Keys of rows that belong to nobody, and wait for nobody: for when the oldest rows are all held back. Not if there
     are no others than those that `oldest_free` has looked at."""
     per, claimable = _per(terms), terms.is_in(step.claimable) + terms.part
     return (
         f"SELECT {', '.join(terms.keys)} FROM {terms.table} WHERE {terms.is_in(terms.holding)} "
         f"AND {claimable} AND {per} IS NULL AND ({terms.available_at} IS NULL OR {terms.due}) "
-        f"AND {_more(terms, step, limit, lanes)} "
+        f"AND {_more(terms, step, limit, start)} "
         f"ORDER BY {', '.join([per, *terms.per_sequence])} LIMIT {limit}"
     )
 

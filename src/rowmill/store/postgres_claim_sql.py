@@ -1,8 +1,10 @@
 """How rows are claimed on PostgreSQL. One function per statement, headed by the index that serves it."""
 
+from dataclasses import replace
+
 from rowmill.model.lifecycle import CLAIM, DIE, RELEASE
 from rowmill.model.words import Step
-from rowmill.store.order_sql import Finder, Lanes, can_be_claimed, ready
+from rowmill.store.order_sql import Finder, Start, can_be_claimed, ready
 from rowmill.store.postgres_sql import given, one_of
 from rowmill.store.postgres_terms import NOW, PostgresTerms
 from rowmill.store.schema import SCHEMA
@@ -81,7 +83,7 @@ def passed_over(terms: PostgresTerms, step: Step, shape: Shape) -> str:
     return f"SELECT count(*) > 0 FROM ({found}) AS found"
 
 
-def _beside(terms: PostgresTerms, shape: Shape, first: int, side: str, unmarked: str) -> Lanes:
+def _beside(terms: PostgresTerms, shape: Shape, first: int, side: str, unmarked: str) -> Start:
     """On one side of the watermark of each lane, whose parts are parameters from the place `first` on; and what is
     asked of lanes without one."""
     lanes = {Stretch.AT_ONCE: unmarked, Stretch.TIMED: unmarked}
@@ -91,7 +93,7 @@ def _beside(terms: PostgresTerms, shape: Shape, first: int, side: str, unmarked:
             marks = ", ".join(terms.parameter(first + n) for n in range(len(position)))
             lanes[stretch] = f" AND ({', '.join(position)}) {side} ({marks})"
             first += len(position)
-    return lanes[Stretch.AT_ONCE], lanes[Stretch.TIMED]
+    return Start(lanes[Stretch.AT_ONCE], lanes[Stretch.TIMED])
 
 
 def _free(
@@ -100,10 +102,12 @@ def _free(
     """Free rows, locked. That they can be claimed is asked again of the locked row: it may have failed, and been sent
     to wait, since it was found. Rows that are left out hold back those behind them: they must be found too."""
     place = 4 + left_out * len(terms.keys)
-    lanes = _beside(terms, shape, place, ">=", "")
-    place += sum(len(terms.position(stretch)) for stretch, marked in shape if marked)
+    start = _beside(terms, shape, place, ">=", "")
+    if behind:
+        place += sum(len(terms.position(stretch)) for stretch, marked in shape if marked)
+        start = replace(start, behind=terms.parameter(place))
     most = f"$2::bigint + {left_out}" if left_out else "$2::bigint"
-    free = find(terms, step, most, lanes, terms.parameter(place) if behind else "")
+    free = find(terms, step, most, start)
     available = f"(held.{terms.available_at} IS NULL OR held.{terms.due})"
     # In a form from which the planner proves nothing: it might walk a whole partial index instead of the key's.
     claimable = f"coalesce({terms.is_in(step.claimable, 'held.')} AND {available}, false)"

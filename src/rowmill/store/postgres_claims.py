@@ -8,7 +8,6 @@ Rows that the table refuses to let go are stepped over.
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import itemgetter
 from typing import Any
 
 import asyncpg
@@ -17,15 +16,13 @@ from rowmill.model.words import Step
 from rowmill.store import order_sql
 from rowmill.store import postgres_claim_sql as sql
 from rowmill.store.keys import Key
-from rowmill.store.known import Known
+from rowmill.store.known import PLACE, Known
 from rowmill.store.line import Line, refused_values
 from rowmill.store.port import Condemned
 from rowmill.store.postgres_terms import PostgresTerms
 from rowmill.store.refusals import Refusal, Take, is_of_a_row
 from rowmill.store.watermark import Shape
 
-PLACE = itemgetter(-2)
-"""Where a record of `postgres_claim_sql.claim` stood in the claim."""
 UNREADABLE = (ValueError, ArithmeticError)
 """What the driver raises for a value that has no place in Python."""
 

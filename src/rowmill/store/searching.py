@@ -39,8 +39,9 @@ class Search:
     the last ones would wait for as long as the others have rows.
     """
 
-    def __init__(self, key: Callable[[Any], Any], clock: Callable[[], float] = monotonic) -> None:
-        self._key, self._clock = key, clock
+    def __init__(self, last: Callable[[Sequence[Any]], Any], clock: Callable[[], float] = monotonic) -> None:
+        """`last` tells the last key, in the order of the walk, among rows that were claimed."""
+        self._last, self._clock = last, clock
         self._behind: tuple[Any, ...] = ()
         self._portion = LEAST
         self._walk_after = float("-inf")
@@ -69,7 +70,7 @@ class Search:
             taken += len(ask.found)
             if ask.short and not ask.behind:
                 break
-            self._behind = () if ask.short else (self._key(ask.found[-1]),)
+            self._behind = () if ask.short else (self._last(ask.found),)
         return taken
 
     def _until_short(self, find: Finder, limit: int) -> Generator[Ask, None, int]:

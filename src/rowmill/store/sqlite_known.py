@@ -3,7 +3,7 @@
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from rowmill.model.judge import Verdict
@@ -32,7 +32,9 @@ class SqliteKnown:
         self.load = RowLoader(terms)
         self.in_sequence = in_sequence(terms.queue)
         self.refusals: defaultdict[str, Refused] = defaultdict(Refused)
-        self.searches: defaultdict[str, Search] = defaultdict(partial(Search, self.load.per))
+        self.searches: defaultdict[str, Search] = defaultdict(
+            lambda: Search(lambda records: max(map(self.load.per, records)))
+        )
         self.statements: dict[tuple[Any, ...], str] = {}
         self._binders: dict[str, Callable[[Any], Any] | None] = {}
 

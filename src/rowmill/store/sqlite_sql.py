@@ -13,7 +13,7 @@ from sqlalchemy import Column
 from rowmill.model.lifecycle import CLAIM, Move
 from rowmill.model.words import Step
 from rowmill.store.indexes import IN_ORDER, QueueIndex, queue_indexes, ready_index
-from rowmill.store.order_sql import ALL, Finder, can_be_claimed
+from rowmill.store.order_sql import Finder, Start, can_be_claimed
 from rowmill.store.terms import Terms, bare, set_clause
 from rowmill.store.watermark import Stretch
 
@@ -77,10 +77,10 @@ def ready(terms: Terms, step: Step, stretch: Stretch, left_out: int) -> str:
 def free(terms: Terms, step: Step, find: Finder, left_out: int, *, behind: bool = False) -> str:
     """The keys of the rows that a claim in order takes. Rows that are left out hold back those behind them: they must
     be found too. The last parameter is the key behind which to begin."""
-    begin = f"?{4 + left_out * len(terms.keys)}" if behind else ""
+    start = Start(behind=terms.parameter(4 + left_out * len(terms.keys)) if behind else "")
     if not left_out:
-        return find(terms, step, "?2", ALL, begin)
-    found = find(terms, step, f"?2 + {left_out}", ALL, begin)
+        return find(terms, step, "?2", start)
+    found = find(terms, step, f"?2 + {left_out}", start)
     others = " AND ".join(terms.but_for(left_out, 4))
     return f"SELECT {', '.join(terms.keys)} FROM ({found}) AS found WHERE {others} LIMIT ?2"
 

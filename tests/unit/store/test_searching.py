@@ -3,16 +3,16 @@
 import pytest
 
 from rowmill.model.words import Step
-from rowmill.store.order_sql import Lanes
+from rowmill.store.order_sql import Start
 from rowmill.store.searching import LEAST, SHARE, Search
 from rowmill.store.terms import Terms
 
 
-def quick(terms: Terms, step: Step, limit: str, lanes: Lanes, behind: str = "") -> str:
+def quick(terms: Terms, step: Step, limit: str, start: Start) -> str:
     raise AssertionError("nobody asks for the statement")
 
 
-def walk(terms: Terms, step: Step, limit: str, lanes: Lanes, behind: str = "") -> str:
+def walk(terms: Terms, step: Step, limit: str, start: Start) -> str:
     raise AssertionError("nobody asks for the statement")
 
 
@@ -29,7 +29,7 @@ class Queue:
 
     def __init__(self, *, quick: int, walk: int = 0) -> None:
         self.clock = Clock()
-        self.search = Search(str, self.clock)
+        self.search = Search(lambda found: str(found[-1]), self.clock)
         self.begun: list[tuple[str, ...]] = []
         self.free = {"quick": quick, "walk": walk}
         self.asked: list[tuple[str, int]] = []
