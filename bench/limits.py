@@ -21,8 +21,9 @@ from bench.results import Rates, Result
 from bench.runs import drained, fresh
 from bench.server import bench_server
 from tests.limits.app import CRASHED, LEASE
-from tests.limits.fleet import Fleet, fleet_on, until
+from tests.limits.fleet import Fleet, fleet_on
 from tests.support.databases import fresh_database
+from tests.support.waiting import until
 
 CALLS, BUDGET = 50, 1000
 

@@ -7,7 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from sqlalchemy import Connection
 from rowmill.store.schema import own_tables
 from tests.faults.jobs import FOLDER, LEASE, Journal, build
 from tests.support.postgres import REPOSITORY
+from tests.support.waiting import until
 
 SECONDS = 60.0
 QUICK = {
@@ -183,12 +183,3 @@ def family(pid: int) -> list[psutil.Process]:
         return psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:
         return []
-
-
-def until(condition: Callable[[], Any], seconds: float = SECONDS) -> Any:
-    """Wait for something that nobody tells us of."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it took too long"
-        time.sleep(0.02)
-    return found

@@ -6,7 +6,8 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from tests.faults.processes import until, yard_on
+from tests.faults.processes import yard_on
+from tests.support.waiting import until
 
 
 def test_rows_of_a_killed_worker_come_back_by_their_lease_with_the_attempt_counted(

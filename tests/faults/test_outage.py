@@ -12,10 +12,10 @@ import pytest
 
 from rowmill import Lease
 from rowmill.work import worker as worker_module
-from tests.faults.processes import until as until_soon
 from tests.faults.processes import yard_on
 from tests.support.databases import fresh_database
 from tests.support.postgres import TemporaryPostgres
+from tests.support.waiting import until as until_soon
 from tests.work.shop import quick, shop_on, soon, until
 
 

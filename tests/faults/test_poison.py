@@ -4,7 +4,8 @@ import signal
 from collections import Counter
 from pathlib import Path
 
-from tests.faults.processes import until, yard_on
+from tests.faults.processes import yard_on
+from tests.support.waiting import until
 
 
 def test_poison_ends_dead_and_its_neighbours_do_not(database_url: str, tmp_path: Path) -> None:

@@ -9,16 +9,14 @@ import psutil
 import pytest
 
 from rowmill.cli.supervisor import Backoff
-from tests.faults.processes import Worker, Yard, family, until, yard_on
+from tests.faults.processes import Worker, Yard, family, yard_on
 from tests.faults.test_signals import pending
+from tests.support.waiting import until
 
 
 def children(supervisor: Worker, count: int) -> list[psutil.Process]:
     """The processes, once there are so many."""
-    found: list[psutil.Process] = until(
-        lambda: found if len(found := family(supervisor.pid)) == count else None,
-    )
-    return found
+    return until(lambda: found if len(found := family(supervisor.pid)) == count else None)
 
 
 def up(yard: Yard, supervisor: Worker, count: int) -> list[psutil.Process]:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.processes import until, yard_on
+from tests.faults.processes import yard_on
+from tests.support.waiting import until
 
 STOPPING = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 

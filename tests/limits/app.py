@@ -1,7 +1,7 @@
 """`rowmill work tests.limits.app:mill`: jobs that call a provider within limits which the environment names."""
 
 import os
-from typing import Any
+from typing import Any, Literal
 
 import rowmill as rm
 from tests.support.provider import get
@@ -34,7 +34,8 @@ def declare(mill: rm.Mill, jobs: rm.Queue[Any]) -> None:
             await get(provider, f"/{job.key}")
 
     else:
-        budget = rm.Budget(int(text), per="month", crashed=os.environ.get(CRASHED, "back"))  # type: ignore[arg-type]
+        crashed: Literal["spent", "back"] = "spent" if os.environ.get(CRASHED) == "spent" else "back"
+        budget = rm.Budget(int(text), per="month", crashed=crashed)
         model = mill.limit("model", budget=budget, lease=LEASE)
 
         @jobs.handler(concurrency=4)

@@ -5,7 +5,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,8 +17,6 @@ from rowmill.store.schema import own_tables
 from tests.limits.app import LIMIT, PROVIDER, URL, build
 from tests.support.postgres import REPOSITORY
 from tests.support.provider import Provider, provider
-
-SECONDS = 90.0
 
 
 class Fleet:
@@ -92,11 +89,3 @@ def fleet_on(url: str, limit: str, rows: int, **environment: str) -> Iterator[Fl
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
                 process.wait()
-
-
-def until(condition: Callable[[], Any], seconds: float = SECONDS) -> None:
-    """Wait for something that nobody tells us of."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it took too long"
-        time.sleep(0.05)

@@ -6,8 +6,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import rowmill as rm
+from rowmill.limits.desk import Desk
 from rowmill.model.limits import MICRO, Breaker, Budget, Rate
 from rowmill.store.limiting.asks import Change, Finish, Limiter, Outcome, Rules, Take, Taken
+from tests.work.shop import Shop
 
 NOON = 1_800_014_400.0
 """2027-01-15, 12:00 UTC."""
@@ -66,3 +68,8 @@ async def limiter_on(url: str) -> AsyncIterator[Limiter]:
     async with mill.opened() as store:
         await mill.migrate()
         yield store.limiter
+
+
+def desk_of(shop: Shop) -> Desk:
+    """Where calls of this process ask for room."""
+    return shop.mill.limits._own_desk()

@@ -2,13 +2,21 @@
 
 import asyncio
 import time
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 import rowmill as rm
+from rowmill.store.limiting.asks import Take, Taken
+from tests.limits.granting import desk_of
 from tests.work.shop import shop_on
+
+
+def stand_still() -> None:
+    """The whole process, for longer than permits are fresh."""
+    time.sleep(0.3)
 
 
 async def test_a_call_without_room_is_refused_with_the_time_to_wait(database_url: str) -> None:
@@ -34,17 +42,17 @@ async def test_a_call_may_wait_for_room(database_url: str) -> None:
     assert made == 6
 
 
-async def test_calls_at_the_same_time_are_one_question(database_url: str) -> None:
+async def test_calls_at_the_same_time_are_one_question(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with shop_on(database_url) as shop:
         eqc = shop.mill.limit("eqc", rate=rm.Rate(500, per=60.0))
         asked = []
         take = shop.mill.store.limiter.take
 
-        async def counted(asks):  # type: ignore[no-untyped-def]
+        async def counted(asks: Sequence[Take]) -> list[Taken]:
             asked.append(sum(ask.calls for ask in asks))
             return await take(asks)
 
-        shop.mill.limits._own_desk()._limiter.take = counted  # type: ignore[method-assign]
+        monkeypatch.setattr(desk_of(shop)._limiter, "take", counted)
 
         async def one(key: int) -> None:
             async with eqc.call(key % 3):
@@ -55,46 +63,48 @@ async def test_calls_at_the_same_time_are_one_question(database_url: str) -> Non
     assert len(asked) <= 3
 
 
-async def test_a_permit_that_has_grown_old_is_given_back_and_asked_for_again(database_url: str) -> None:
+async def test_a_permit_that_has_grown_old_is_given_back_and_asked_for_again(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with shop_on(database_url) as shop:
         eqc = shop.mill.limit("eqc", rate=rm.Rate(5, per=60.0, margin=0.2))
         asked = []
         take = shop.mill.store.limiter.take
 
-        async def stalled(asks):  # type: ignore[no-untyped-def]
+        async def stalled(asks: Sequence[Take]) -> list[Taken]:
             found = await take(asks)
             asked.append(1)
             if len(asked) == 1:
-                time.sleep(0.3)  # noqa: ASYNC251 - the whole process stands still
+                stand_still()
             return found
 
-        shop.mill.limits._own_desk()._limiter.take = stalled  # type: ignore[method-assign]
+        monkeypatch.setattr(desk_of(shop)._limiter, "take", stalled)
         async with eqc.call():
             pass
         await shop.mill.limits.closed()
         assert (len(asked), (await eqc.state()).calls) == (2, 1)
 
 
-async def test_rows_whose_permits_have_grown_old_ask_again(database_url: str) -> None:
+async def test_rows_whose_permits_have_grown_old_ask_again(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with shop_on(database_url) as shop:
         eqc = shop.mill.limit("eqc", rate=rm.Rate(500, per=60.0, margin=0.2))
         late: list[float] = []
         granted = [0.0]
         take = shop.mill.store.limiter.take
 
-        async def noted(asks):  # type: ignore[no-untyped-def]
+        async def noted(asks: Sequence[Take]) -> list[Taken]:
             granted[0] = time.monotonic()
             for ask in asks:
                 ask.late = 0.0
             return await take(asks)
 
-        shop.mill.limits._own_desk()._limiter.take = noted  # type: ignore[method-assign]
+        monkeypatch.setattr(desk_of(shop)._limiter, "take", noted)
 
         @shop.jobs.handler(limits=[eqc], concurrency=4)
         async def look_up(job: rm.Lease[Any]) -> None:
             late.append(time.monotonic() - granted[0])
             if job.key % 50 == 0:
-                time.sleep(0.3)  # noqa: ASYNC251 - the whole process stands still
+                stand_still()
 
         await shop.put(200)
         await shop.drain()
@@ -216,7 +226,7 @@ async def test_a_ticket_is_renewed_for_as_long_as_its_call_takes(database_url: s
         lambda: rm.Mill("sqlite:///never-opened.db").limit("eqc", lease=0.0),
     ],
 )
-def test_what_makes_no_sense_is_refused_when_it_is_declared(wrong) -> None:  # type: ignore[no-untyped-def]
+def test_what_makes_no_sense_is_refused_when_it_is_declared(wrong: Callable[[], object]) -> None:
     with pytest.raises((ValueError, TypeError, rm.DeclarationError)):
         wrong()
 

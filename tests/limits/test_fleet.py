@@ -5,7 +5,8 @@ from functools import partial
 import pytest
 
 from tests.limits.app import CRASHED, LEASE
-from tests.limits.fleet import fleet_on, until
+from tests.limits.fleet import fleet_on
+from tests.support.waiting import until
 
 
 def test_four_processes_never_call_more_often_than_the_rate_allows(database_url: str) -> None:

@@ -7,15 +7,12 @@ from typing import Any
 import pytest
 
 import rowmill as rm
+from rowmill.limits.answers import Grant
 from rowmill.limits.clock import SECONDS, DatabaseClock
-from rowmill.limits.desk import Desk
 from rowmill.store.limiting.asks import Limiter, Take, Taken
 from rowmill.store.port import Disconnected
-from tests.work.shop import Shop, shop_on, soon, until
-
-
-def desk_of(shop: Shop) -> Desk:
-    return shop.mill.limits._own_desk()
+from tests.limits.granting import desk_of
+from tests.work.shop import shop_on, soon, until
 
 
 class AnswersLost:
@@ -54,8 +51,11 @@ async def test_a_call_that_is_given_up_just_as_it_is_granted_holds_nothing(datab
 
         async def first() -> None:
             [grant] = await desk.take(eqc.terms, "", 1, [0])
+            assert isinstance(grant, Grant)
             given_up[0].cancel()  # the other's answer is there, and it has not seen it yet
-            await desk.end_soon([grant], "ok")  # type: ignore[misc, list-item]
+            ended = desk.end_soon([grant], "ok")
+            assert ended is not None
+            await ended
 
         async def second() -> None:
             await desk.take(eqc.terms, "", 1, [0])
@@ -70,7 +70,9 @@ async def test_a_call_that_is_given_up_just_as_it_is_granted_holds_nothing(datab
         assert (await eqc.state()).slots == 0
 
 
-async def test_a_block_of_several_calls_that_is_cancelled_at_its_end_holds_nothing(database_url: str) -> None:
+async def test_a_block_of_several_calls_that_is_cancelled_at_its_end_holds_nothing(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with shop_on(database_url) as shop:
         a, b = shop.mill.limit("a", concurrent=5), shop.mill.limit("b", concurrent=5)
         desk = desk_of(shop)
@@ -81,7 +83,7 @@ async def test_a_block_of_several_calls_that_is_cancelled_at_its_end_holds_nothi
             await go_on.wait()
             return await finish(ask)
 
-        desk._limiter.finish = slow  # type: ignore[method-assign]
+        monkeypatch.setattr(desk._limiter, "finish", slow)
 
         async def both() -> None:
             async with rm.together(a.call(), b.call()):
@@ -97,7 +99,7 @@ async def test_a_block_of_several_calls_that_is_cancelled_at_its_end_holds_nothi
         assert [(await limit.state()).slots for limit in (a, b)] == [0, 0]
 
 
-async def test_a_short_lease_is_renewed_beside_a_long_one(database_url: str) -> None:
+async def test_a_short_lease_is_renewed_beside_a_long_one(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with shop_on(database_url) as shop:
         long = shop.mill.limit("long", concurrent=1, lease=3600.0)
         short = shop.mill.limit("short", concurrent=1, lease=1.0)
@@ -110,7 +112,7 @@ async def test_a_short_lease_is_renewed_beside_a_long_one(database_url: str) -> 
                 renewed.set()
             return found
 
-        desk._limiter.renew = noted  # type: ignore[method-assign]
+        monkeypatch.setattr(desk._limiter, "renew", noted)
         async with long.call():
             await asyncio.sleep(0)  # its renewals have begun
             async with short.call():

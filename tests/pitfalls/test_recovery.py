@@ -12,8 +12,9 @@ import sqlalchemy as sa
 from rowmill import Lease, Mill, Queue, Retry
 from rowmill.store.rescuing import Rescued
 from tests.conformance.fleet import jobs, worker
-from tests.faults import processes
 from tests.faults.jobs import CONCURRENCY
+from tests.faults.processes import yard_on
+from tests.support.waiting import until
 from tests.work.shop import SECONDS, Shop, shop_on, soon
 
 
@@ -84,7 +85,7 @@ async def test_a_worker_that_starts_leaves_the_running_rows_of_others_alone(data
 
 def test_rows_that_a_killed_process_had_taken_ahead_come_back_by_their_lease(database_url: str, tmp_path: Path) -> None:
     """They never began, so nothing tells of them: they must not lie in a dead process for hours."""
-    with processes.yard_on(database_url, tmp_path) as yard:
+    with yard_on(database_url, tmp_path) as yard:
         yard.put(*["quick"] * 200, *["hold"] * 100)
         victim = yard.work(**{CONCURRENCY: "2"})
 
@@ -93,14 +94,14 @@ def test_rows_that_a_killed_process_had_taken_ahead_come_back_by_their_lease(dat
             running = {key for key, row in yard.rows().items() if row.state == "running"}
             return running - begun if 202 in begun else set()
 
-        processes.until(ahead)
+        until(ahead)
         victim.send(signal.SIGKILL)
         victim.wait()
         left = ahead()
         assert left
         yard.go()
         heir = yard.work()
-        processes.until(yard.finished)
+        until(yard.finished)
         heir.send(signal.SIGTERM)
         assert heir.wait() == 0, heir.said()
 

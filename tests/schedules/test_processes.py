@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.processes import until
 from tests.schedules.fleet import Fleet
+from tests.support.waiting import until
 
 
 @pytest.fixture

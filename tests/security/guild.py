@@ -1,8 +1,10 @@
 """An application with every feature, for roles that may do only what they need."""
 
+import asyncio
 import json
+import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +13,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 from psycopg import sql
+from psycopg.errors import InsufficientPrivilege, UndefinedTable
 from sqlalchemy import Column, make_url
 
 import rowmill as rm
@@ -104,6 +107,41 @@ class Guild:
         url = self.role(name)
         self.sql(*self.grants(url, *options))
         return url
+
+    def superfluous(self, url: str, wanted: Sequence[str], work: Callable[[], Coroutine[Any, Any, None]]) -> list[str]:
+        """Those of these rights without which the work of this role can be done all the same."""
+        role, found = f'"{make_url(url).username}"', []
+        for part in wanted:
+            self.sql(f"REVOKE {part} FROM {role}")
+            try:
+                asyncio.run(work())
+            except Exception as error:
+                if not denied(error):
+                    raise
+            else:
+                found.append(part)
+            self.sql(f"GRANT {part} TO {role}")
+        return found
+
+
+def parts(statements: list[str]) -> list[str]:
+    """Each verb, and each column of it, by itself, as REVOKE takes it back."""
+    found = []
+    for statement in statements:
+        verbs, thing = re.fullmatch(r"GRANT (.+) ON (.+) TO .+", statement).groups()  # type: ignore[union-attr]
+        for verb, columns in re.findall(r"(\w+)(?: \(([^)]*)\))?", verbs):
+            found += [f"{verb} ({column}) ON {thing}" for column in columns.split(", ")] if columns else []
+            found += [] if columns else [f"{verb} ON {thing}"]
+    return found
+
+
+def denied(error: BaseException | None) -> bool:
+    """Did the server say, at the bottom of it, that we may not? A table whose schema we may not use is not there."""
+    states = []
+    while error is not None:
+        states.append(getattr(error, "sqlstate", None))
+        error = error.__cause__ or error.__context__
+    return InsufficientPrivilege.sqlstate in states or UndefinedTable.sqlstate in states
 
 
 @contextmanager

@@ -1,14 +1,13 @@
 """Roles with the rights that `rowmill grants` prints: they can do their work, and nothing else."""
 
 import asyncio
-import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import psycopg
 import pytest
-from psycopg.errors import InsufficientPrivilege, UndefinedTable
+from psycopg.errors import InsufficientPrivilege
 from sqlalchemy import Connection, make_url
 from sqlalchemy.orm import Session
 
@@ -21,7 +20,7 @@ from rowmill.store import browse, fleet, pausing, rescuing, schema, tidying
 from rowmill.store.filters import Filter
 from rowmill.testing import QUICK, Bench
 from tests.conformance.fleet import until
-from tests.security.guild import Guild, guild, mill, orders, pieces
+from tests.security.guild import Guild, guild, mill, orders, parts, pieces
 
 
 @pytest.fixture
@@ -199,17 +198,6 @@ def test_a_right_that_is_taken_away_from_a_worker_at_work_is_named(found: Guild)
         assert "lacks UPDATE (leased_until) on table" in told
 
 
-def parts(statements: list[str]) -> list[str]:
-    """Each verb, and each column of it, by itself, as REVOKE takes it back."""
-    found = []
-    for statement in statements:
-        verbs, thing = re.fullmatch(r"GRANT (.+) ON (.+) TO .+", statement).groups()  # type: ignore[union-attr]
-        for verb, columns in re.findall(r"(\w+)(?: \(([^)]*)\))?", verbs):
-            found += [f"{verb} ({column}) ON {thing}" for column in columns.split(", ")] if columns else []
-            found += [] if columns else [f"{verb} ON {thing}"]
-    return found
-
-
 async def everything(connection_url: str) -> None:
     """All that a worker does, without the look at its rights that comes first. Any right that lacks ends it."""
     mill.move_to(connection_url)
@@ -251,20 +239,9 @@ async def everything(connection_url: str) -> None:
         await done(lambda c: fleet.sign_off(c, store.worker))
 
 
-def denied(error: BaseException | None) -> bool:
-    """Did the server say, at the bottom of it, that we may not? A table whose schema we may not use is not there."""
-    states = []
-    while error is not None:
-        states.append(getattr(error, "sqlstate", None))
-        error = error.__cause__ or error.__context__
-    return InsufficientPrivilege.sqlstate in states or UndefinedTable.sqlstate in states
-
-
 def test_each_right_is_needed(found: Guild) -> None:
     """Without any one of them, something of a worker's fails: with all of them, nothing does."""
     url = found.granted("worker", "--result", "pieces.topic", "--result", "orders.topic")
-    role = f'"{make_url(url).username}"'
-    superfluous = []
 
     def fresh() -> None:
         found.sql(
@@ -281,18 +258,12 @@ def test_each_right_is_needed(found: Guild) -> None:
     asyncio.run(everything(url))
     wanted = parts(found.grants(url, "--result", "pieces.topic", "--result", "orders.topic"))
     assert len(wanted) > 40
-    for part in wanted:
+
+    async def anew() -> None:
         fresh()
-        found.sql(f"REVOKE {part} FROM {role}")
-        try:
-            asyncio.run(everything(url))
-        except Exception as error:
-            if not denied(error):
-                raise
-        else:
-            superfluous.append(part)
-        found.sql(f"GRANT {part} TO {role}")
-    assert superfluous == []
+        await everything(url)
+
+    assert found.superfluous(url, wanted, anew) == []
 
 
 def test_row_security_that_refuses_a_row_is_about_that_row(found: Guild) -> None:

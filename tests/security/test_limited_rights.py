@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from dataclasses import replace
+from functools import partial
 
 import psycopg
 import pytest
@@ -14,7 +15,6 @@ from rowmill.store.limiting import views
 from rowmill.store.limiting.asks import Finish, Take
 from tests.security import guild
 from tests.security.limited import mill, post
-from tests.security.test_least_privilege import denied, parts
 
 
 @pytest.fixture(autouse=True)
@@ -86,18 +86,7 @@ def test_each_right_is_needed(pg_url: str, capsys: pytest.CaptureFixture[str]) -
     with guild.guild(pg_url, capsys) as found:
         careful(found)
         url = found.granted("worker")
-        role, superfluous = f'"{make_url(url).username}"', []
         asyncio.run(everything(url))
-        wanted = parts(rights.grants(rights.of_limits(), "w", mill.store.dialect.identifier_preparer))
+        wanted = guild.parts(rights.grants(rights.of_limits(), "w", mill.store.dialect.identifier_preparer))
         assert len(wanted) > 20
-        for part in wanted:
-            found.sql(f"REVOKE {part} FROM {role}")
-            try:
-                asyncio.run(everything(url))
-            except Exception as error:
-                if not denied(error):
-                    raise
-            else:
-                superfluous.append(part)
-            found.sql(f"GRANT {part} TO {role}")
-        assert superfluous == []
+        assert found.superfluous(url, wanted, partial(everything, url)) == []
