@@ -153,6 +153,6 @@ async def enrich(entity: rm.Lease[Any]) -> None:
         raise rm.PermanentError("not enriched", code="enrich_broken")
 
 
-@events_queue.handler()
+@events_queue.handler(limits=[eqc])
 async def dispatch(event: rm.Lease[Any]) -> None:
     pass

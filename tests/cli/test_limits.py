@@ -8,8 +8,8 @@ import sqlalchemy as sa
 import rowmill as rm
 from rowmill.store.limiting import views
 from tests.cli.conftest import Shell
-from tests.cli.example import eqc, files, mill
-from tests.cli.test_why import holds
+from tests.cli.example import eqc, events, files, mill
+from tests.cli.test_why import holds, worker
 
 
 def call(shell: Shell, key: str = "") -> None:
@@ -81,6 +81,47 @@ def test_why_names_the_limit_that_a_row_waits_for(shell: Shell) -> None:
     assert "its budget is spent" in hold["text"]
 
 
+def test_why_names_the_limit_that_would_refuse_a_row_which_has_not_asked_yet(shell: Shell) -> None:
+    shell.put(events, {"id": 1, "aggregate": "a", "state": "ready"})
+    worker(shell, 1, "events")
+    assert [hold["reason"] for hold in holds(shell, "events", 1)] == ["ready"]
+    shell.ok("limits", "off", "eqc")
+    [hold] = holds(shell, "events", 1)
+    assert (hold["reason"], hold["facts"]["limit"], hold["facts"]["why"]) == ("limit", "eqc", "off")
+    assert "limit eqc lets no row through: it is switched off" in hold["text"]
+    shell.ok("limits", "on", "eqc")
+    call(shell)
+    call(shell)
+    [hold] = holds(shell, "events", 1)
+    assert hold["facts"]["why"] == "rate"
+
+
+def test_a_limit_is_named_once_for_a_row_that_it_has_put_back(shell: Shell) -> None:
+    at = shell.now(events, "available_at", 600)
+    shell.put(events, {"id": 1, "aggregate": "a", "state": "ready", "available_at": at, "error": "limit_off: eqc"})
+    worker(shell, 1, "events")
+    shell.ok("limits", "off", "eqc")
+    assert [hold["reason"] for hold in holds(shell, "events", 1)] == ["limit"]
+
+
+def test_why_does_not_speak_of_limits_where_a_row_has_ended(shell: Shell) -> None:
+    shell.put(events, {"id": 1, "aggregate": "a", "state": "done"})
+    shell.ok("limits", "off", "eqc")
+    assert [hold["reason"] for hold in holds(shell, "events", 1)] == ["done"]
+
+
+def test_stats_tell_of_budgets_that_are_spent(shell: Shell) -> None:
+    async def once() -> None:
+        async with eqc.call("tenant", cost=1000):
+            pass
+
+    mill.move_to(shell.url)
+    asyncio.run(once())
+    call(shell, "other")
+    assert shell.ok("stats", "--json").json["limits"][0]["spent"] == 1
+    assert "limit eqc: 2 keys in use, 1 spent" in shell.ok("stats").out
+
+
 def test_limits_that_the_application_does_not_know_are_shown_too(shell: Shell) -> None:
     shell.do(lambda connection: views.switch_off(connection, "former", ""))
     names = {limit["limit"]: limit["off"] for limit in shell.ok("limits", "--json").json["limits"]}
@@ -113,7 +154,7 @@ def test_a_key_does_not_go_on_while_the_whole_limit_is_off(shell: Shell) -> None
 
 
 def test_stats_have_a_line_for_each_limit(shell: Shell) -> None:
-    unused = {"limit": "eqc", "keys": 0, "off": 0, "parked": 0, "down": 0}
+    unused = {"limit": "eqc", "keys": 0, "off": 0, "parked": 0, "down": 0, "spent": 0}
     assert shell.ok("stats", "--json").json["limits"] == [unused]
     for tenant in ("a", "b", "c"):
         call(shell, tenant)

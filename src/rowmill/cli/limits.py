@@ -3,6 +3,7 @@
 import asyncio
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
@@ -77,8 +78,11 @@ def states(connection: Connection, mill: Mill, key: str | None, most: int) -> tu
 def summaries(connection: Connection, mill: Mill) -> list[LimitSummary]:
     """Of every limit that is known or declared."""
     found = {one.limit: one for one in views.summaries(connection)}
-    unused = {limit.name: LimitSummary(limit.name) for limit in mill.limits}
-    return [one for _, one in sorted((unused | found).items())]
+    for limit in mill.limits:
+        one = found.get(limit.name, LimitSummary(limit.name))
+        spent = views.spent(connection, limit.name, limit.budget, limit.terms.run) if limit.budget else 0
+        found[limit.name] = replace(one, spent=spent)
+    return [one for _, one in sorted(found.items())]
 
 
 def as_data(state: LimitState) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def show(found: dict[str, Any]) -> None:
 
 
 def of_limit(one: LimitSummary) -> str:
-    trouble = {"off": one.off, "parked": one.parked, "down": one.down}
+    trouble = {"off": one.off, "parked": one.parked, "down": one.down, "spent": one.spent}
     parts = [f"{count:,} {word}" for word, count in trouble.items() if count]
     keys = f"{one.keys:,} {'key' if one.keys == 1 else 'keys'} in use"
     return f"limit {one.limit}: {keys}, {', '.join(parts) or 'none in trouble'}"

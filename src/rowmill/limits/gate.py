@@ -54,6 +54,10 @@ class LimitGate:
         """Never more than a limit lets through at all; while it binds, not more than it lets through soon."""
         return min((near(one.limit) if self._full else all_at_once(one.limit) for one in self._plain), default=None)
 
+    @property
+    def whole(self) -> Sequence[str]:
+        return [one.limit.name for one in self.declared if one.key is None]
+
     def shut(self) -> Shut | None:
         now = time.monotonic()
         for name, (until, passing) in list(self._shut.items()):

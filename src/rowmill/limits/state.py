@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
-from rowmill.model.limits import Amount, exact, shown
+from rowmill.model.limits import Amount, Reason, exact, shown
 from rowmill.store.limiting.asks import LimitView
 from rowmill.store.limiting.meter import Meter
 
@@ -39,13 +39,22 @@ class LimitState:
     @property
     def available(self) -> bool:
         """Would a call that costs 1 have room now?"""
-        if self.off or self.parked_until is not None or self.breaker == "open":
-            return False
-        pairs = ((self.calls, self.calls_limit), (self.slots, self.slots_limit))
-        room = all(limit is None or used < limit for used, limit in pairs)
-        return room and (
-            self.budget is None or exact(self.spent) + exact(self.reserved) + exact(1) <= exact(self.budget)
-        )
+        return self.refuses is None
+
+    @property
+    def refuses(self) -> Reason | None:
+        """Why it would not."""
+        left = None if self.budget is None else exact(self.budget) - exact(self.spent) - exact(1)
+        reasons = {
+            Reason.OFF: self.off,
+            Reason.PARKED: self.parked_until is not None,
+            Reason.OPEN: self.breaker == "open",
+            Reason.BUDGET: left is not None and left < 0,
+            Reason.RESERVED: left is not None and left < exact(self.reserved),
+            Reason.SLOTS: self.slots_limit is not None and self.slots >= self.slots_limit,
+            Reason.RATE: self.calls_limit is not None and self.calls >= self.calls_limit,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 def state_of(limit: "Limit | None", view: LimitView) -> LimitState:

@@ -155,3 +155,5 @@ class LimitSummary:
     off: int = 0
     parked: int = 0
     down: int = 0
+    spent: int = 0
+    """Keys whose budget is."""

@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from rowmill.model.limits import MICRO, Budget, exact
 from rowmill.store.dialect_insert import insert_of
 from rowmill.store.limiting.asks import LimitSummary, LimitView
 from rowmill.store.schema import own_tables
@@ -58,6 +59,15 @@ def summaries(connection: Connection) -> list[LimitSummary]:
     )  # fmt: skip
     found = connection.execute(counted.group_by(row.name).order_by(row.name))
     return [LimitSummary(name, keys, int(off), int(parked), int(down)) for name, keys, off, parked, down in found]
+
+
+# served by: the primary key
+def spent(connection: Connection, name: str, budget: Budget, run: str) -> int:
+    """Keys of a limit whose budget has not enough left for one call that costs 1."""
+    spending, span = own_tables(connection.dialect.name).limits.spending.c, budget.span(_now(connection), run)
+    used_up = spending.used > exact(budget.limit) - MICRO
+    counted = sa.select(sa.func.count()).where(spending.name == name, spending.span == span.name, used_up)
+    return int(connection.execute(counted).scalar_one())
 
 
 def _now(connection: Connection) -> float:
