@@ -4,8 +4,10 @@ from datetime import UTC
 from functools import partial
 from typing import Any
 
+import psycopg
 import pytest
 import sqlalchemy as sa
+from sqlalchemy import Connection
 
 from rowmill import Again, Cancel, Dead, Lease, Mill, PermanentError, Queue, Retry, States
 from rowmill.keep.keeper import Keeper
@@ -193,3 +195,30 @@ async def test_one_leads_and_another_takes_over(database_url: str) -> None:
         assert [await lead(2), await lead(1)] == [True, False]
         await member.mill.run(lambda connection: fleet.sign_off(connection, 2))
         assert await lead(1)
+
+
+async def test_whoever_is_frozen_as_it_takes_the_lead_keeps_nobody_else_from_it(
+    pg_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would rescue any more, for as long as it stands still."""
+    lead, seen = fleet.lead, []
+
+    def frozen(connection: Connection, number: int, seconds: float, office: str) -> bool:
+        took = lead(connection, number, seconds, office)
+        with psycopg.connect(pg_url) as other:
+            seen.append(other.execute("SELECT worker FROM rowmill.leader FOR UPDATE NOWAIT").fetchall())
+        return took
+
+    async with worker(pg_url, plain) as member:
+        monkeypatch.setattr(fleet, "lead", frozen)
+        keeper = keeper_of(member, keep_history=1.0)
+        await keeper.tick(0.0)  # it is the first
+        await keeper.tick(0.0)  # it stays
+        assert keeper.leading
+        assert seen == [[(member.store.worker,)]] * 2
+
+
+async def test_a_frozen_process_keeps_its_locks_for_a_minute_at_the_most(pg_url: str) -> None:
+    async with worker(pg_url, plain) as member:
+        patience = sa.text("SHOW idle_in_transaction_session_timeout")
+        assert await member.mill.run(lambda connection: connection.scalar(patience)) == "1min"

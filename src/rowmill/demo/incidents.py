@@ -44,7 +44,7 @@ class Scene:
             for company, attempt in member.ledger.inside.items()
             if attempt < ATTEMPTS and (fate := self.fates.of(company)).kind is Kind.SLOW and not fate.own_transaction
         }
-        if answers and await reads.others_can_write(self.queue.mill):
+        if answers and reads.others_can_write(self.queue.mill):
             held = await reads.held_by(self.queue, member.ledger.worker)
             rows = {company: attempt for company, attempt in held.items() if answers.get(company) == attempt}
             if rows:

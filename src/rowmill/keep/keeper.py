@@ -91,7 +91,8 @@ class Keeper:
             return
         self._paused = paused
         term = self._heartbeat * 5
-        self.leading = await self._store.run(lambda c: fleet.lead(c, self.worker, term, self._office))
+        # Whoever is frozen with the leader's row locked would keep everybody from the upkeep.
+        self.leading = await self._store.run(lambda c: fleet.lead(c, self.worker, term, self._office), whole=False)
         if not self.leading:
             return
         if now >= self._rescue_at:

@@ -68,7 +68,8 @@ def sign_off(connection: Connection, worker: int) -> None:
 
 
 def lead(connection: Connection, worker: int, seconds: float, name: str = "upkeep") -> bool:
-    """Try to be the one that does the upkeep, or stay it. Decided by one row and the database's clock."""
+    """Try to be the one that does the upkeep, or stay it. Decided by one row and the database's clock; each statement
+    may stand by itself."""
     own = own_tables(connection.dialect.name)
     dialect = connection.dialect.name
     taken = connection.execute(

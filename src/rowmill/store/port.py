@@ -100,8 +100,9 @@ class Store(Protocol):
     async def rouse(self, queues: Sequence[Queue[Any]]) -> None:
         """Tell sleeping workers that these queues have rows."""
 
-    async def run(self, work: Callable[[Connection], T], *, write: bool = True) -> T:
-        """Run a function on a connection in a transaction of its own."""
+    async def run(self, work: Callable[[Connection], T], *, write: bool = True, whole: bool = True) -> T:
+        """Run a function on a connection in a transaction of its own. If it need not be `whole`, each statement is
+        committed as it ends, where the database can do that: a process that is frozen in between holds no lock."""
 
     def settle_within(self, connection: Connection, verdict: Verdict) -> Settled:
         """Write one verdict inside a transaction of the user's."""

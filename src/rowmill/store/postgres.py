@@ -31,6 +31,7 @@ from rowmill.store.listener import Listener
 from rowmill.store.loading import Run
 from rowmill.store.port import CONNECTIONS, Condemned, Disconnected, Heard, Settled
 from rowmill.store.postgres_engines import async_engine, sync_engine
+from rowmill.store.postgres_session import ALIVE, IMPATIENT
 from rowmill.store.postgres_terms import PostgresTerms
 from rowmill.store.presence import claim_refused
 from rowmill.store.refusals import tell
@@ -56,9 +57,9 @@ class PostgresStore:
     def __init__(self, url: URL, connections: int = CONNECTIONS) -> None:
         self.url = url
         self._pool = {"pool_size": min(connections, KEPT), "max_overflow": max(connections - KEPT, 0)}
-        self.engine: AsyncEngine = async_engine(url, **self._pool)
+        self.engine: AsyncEngine = async_engine(url, ALIVE, **self._pool)
         # Apart from the handlers': signs of life must not wait for transactions of users.
-        self.upkeep = async_engine(url, pool_size=1, max_overflow=4)
+        self.upkeep = async_engine(url, IMPATIENT, pool_size=1, max_overflow=4)
         self.dialect = self.engine.dialect
         self._connections()
         self.worker = 0
@@ -287,9 +288,10 @@ class PostgresStore:
                 settled.lost.append(verdict)
         return settled
 
-    async def run(self, work: Callable[[Connection], T], *, write: bool = True) -> T:
+    async def run(self, work: Callable[[Connection], T], *, write: bool = True, whole: bool = True) -> T:
+        engine = self.upkeep if whole else self.upkeep.execution_options(isolation_level="AUTOCOMMIT")
         try:
-            async with self.upkeep.begin() as connection:
+            async with engine.begin() as connection:
                 return await connection.run_sync(work)
         except AWAY as error:
             raise Disconnected(reason(error)) from error

@@ -1,5 +1,6 @@
 """SQLAlchemy's engines on PostgreSQL: for the transactions of handlers, and for the statements that are not hot."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,13 +17,13 @@ ISOLATION = "READ COMMITTED"
 handler's transaction is open, and in a stricter one that transaction could not settle the row any more."""
 
 
-def async_engine(url: URL, **pool: int) -> AsyncEngine:
+def async_engine(url: URL, settings: Mapping[str, str], /, **pool: int) -> AsyncEngine:
     return create_async_engine(
         url.set(drivername="postgresql+asyncpg", query={}),
         pool_pre_ping=True,
         hide_parameters=True,
         isolation_level=ISOLATION,
-        connect_args=dsn.for_engine(url) | {"timeout": CONNECT_SECONDS, "server_settings": ALIVE},
+        connect_args=dsn.for_engine(url) | {"timeout": CONNECT_SECONDS, "server_settings": settings},
         **pool,
     )
 

@@ -10,6 +10,12 @@ ALIVE = {
     "standard_conforming_strings": "on",
 }
 """Settings of every session, those of handlers' own transactions too."""
+IMPATIENT = {
+    **ALIVE,
+    # Our own transactions take milliseconds. Of a process that is frozen in the middle of one, the server waits no
+    # longer than this for the rest.
+    "idle_in_transaction_session_timeout": "60000",
+}
 SESSION = {
     # A worker's plans must not depend on statistics: a table that was empty when a plan was cached and is
     # full now would be scanned from end to end for every claim. With these, only index plans are left.
@@ -22,6 +28,5 @@ SESSION = {
     "default_transaction_isolation": "read committed",
     # Compiling a statement of a millisecond takes longer than running it.
     "jit": "off",
-    **ALIVE,
-    "idle_in_transaction_session_timeout": "60000",
+    **IMPATIENT,
 }

@@ -210,7 +210,7 @@ class SqliteStore:
             settle_flush(Executes(connection), self.known(flush.queue), flush, self.worker, settled)
         return settled
 
-    async def run(self, work: Callable[[Connection], T], *, write: bool = True) -> T:
+    async def run(self, work: Callable[[Connection], T], *, write: bool = True, whole: bool = True) -> T:
         try:
             async with self.engine.connect() as connection:
                 connection = await connection.execution_options(rowmill_reads=not write)
