@@ -22,6 +22,7 @@ from rowmill.model.judge import judge
 from rowmill.store import fleet as members
 
 AT_ONCE = 3
+ENDS = (signal.SIGINT, signal.SIGTERM)
 LONGEST = 0.03
 """Seconds that a process may live from its first claim on."""
 
@@ -66,11 +67,15 @@ class CommitKills(Scenario):
 def undisturbed() -> Iterator[None]:
     """Whoever wants the lab to end has to wait a moment: what a signal raises inside of a fork is lost, and what it
     raises inside of a kill leaves half of it undone."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    heard: list[int] = []
+    former = {number: signal.signal(number, lambda got, _: heard.append(got)) for number in ENDS}
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in former.items():
+            signal.signal(number, handler)
+        for got in heard[:1]:
+            signal.raise_signal(got)
 
 
 @dataclass(eq=False)
