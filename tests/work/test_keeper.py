@@ -21,7 +21,7 @@ class Flaky:
         self.calls = 0
         self.steady = asyncio.Event()
 
-    async def run(self, work: Any, *, write: bool = True) -> Any:
+    async def run(self, work: Any, **_: bool) -> Any:
         if self.left:
             self.left -= 1
             raise Disconnected("gone")
