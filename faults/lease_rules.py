@@ -69,8 +69,13 @@ def renewals(case: Case) -> Iterator[Violation]:
 
 
 def leases(case: Case) -> Iterator[Violation]:
-    """There is one holder at most: from a claim of a free row, until it lets go or its lease runs out."""
-    given = {(change.place, change.new_lease) for change in case.history.changes}
+    """There is one holder at most: from a claim of a free row, until it lets go or its lease runs out. No token is
+    given to a row twice: who held it first would hold it again."""
+    claims = (change for change in case.history.changes if change.new_lease not in (None, change.old_lease))
+    given = Counter((claim.place, claim.new_lease) for claim in claims)
+    for (place, token), times in given.items():
+        if times > 1:
+            yield Violation(4, place, f"lease {token} was given {times} times")
     for entry in case.remembered(What.CLAIMED):
         if held(entry) not in given:
             place = entry.queue, entry.key

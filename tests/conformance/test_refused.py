@@ -258,3 +258,14 @@ async def test_a_trigger_that_rolls_everything_back(sqlite_url: str) -> None:
         await forbid(member, "ROLLBACK")
         assert titles(await member.claim(3)) == ["a", "c"]
         assert [row.state for row in await member.rows()] == ["running", "ready", "running"]
+
+
+async def test_a_row_that_a_trigger_leaves_as_it_was_is_not_worked_on(pg_url: str) -> None:
+    async with worker(pg_url, plain) as member:
+        await member.put({"title": "bad"}, {"title": "good"})
+        await member.sql(
+            "CREATE FUNCTION leave() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            "IF OLD.title = 'bad' THEN RETURN OLD; END IF; RETURN NEW; END $$"
+        )
+        await member.sql("CREATE TRIGGER leave BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION leave()")
+        assert titles(await member.claim(2)) == ["good"]

@@ -8,10 +8,10 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column
 
-from rowmill import Again, Columns, Crash, Mill, Queue, Retry, Stage, States
+from rowmill import Again, Columns, Crash, InOrder, Mill, Queue, Retry, Stage, States
 from rowmill.keep.keeper import Keeper
 from rowmill.store import rescuing
-from tests.conformance.fleet import MOMENT, Member, fleet, jobs, worker
+from tests.conformance.fleet import MOMENT, Declare, Member, fleet, jobs, worker
 
 
 def plain(mill: Mill) -> Queue[Any]:
@@ -338,3 +338,46 @@ async def test_a_row_that_nobody_may_change_is_reported_and_keeps_no_other(datab
         await keeper.rescue()
         assert heard == [("rescued", 1), ("unrescued", 1)]
         assert [(row.title, row.state) for row in await member.rows()] == [("held", "running"), ("free", "ready")]
+
+
+def in_order(mill: Mill) -> Queue[Any]:
+    return mill.queue(jobs(), lease=100.0, retry=Retry(attempts=9), in_order=InOrder(per="title"))
+
+
+def guarded(mill: Mill) -> Queue[Any]:
+    """Its table does not let every row be claimed."""
+    forbidden = sa.CheckConstraint("title <> 'stays' OR state <> 'running'")
+    return mill.queue(jobs(forbidden), lease=100.0, retry=Retry(attempts=9))
+
+
+def frozen_often(member: Member, monkeypatch: pytest.MonkeyPatch) -> list[rescuing.Rescued]:
+    """After each of its statements the claimer stands still for so long that all it had is rescued."""
+    line, name = (member.store.claims, "fetch") if member.postgres else (member.store.writer, "write")  # type: ignore[attr-defined]
+    go_on, rescued = getattr(line, name), []
+
+    async def frozen(*given: Any) -> Any:
+        found = await go_on(*given)
+        await member.expire()
+        rescued.append(await member.rescue())
+        return found
+
+    monkeypatch.setattr(line, name, frozen)
+    return rescued
+
+
+@pytest.mark.parametrize("declare", [plain, in_order, guarded])
+async def test_a_claim_that_is_frozen_between_its_statements_takes_no_row_twice_under_one_token(
+    database_url: str, declare: Declare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it took has been rescued by the time that it wakes. Its next statement may take that again, as anybody else
+    might, but not under a token that is lost."""
+    async with worker(database_url, declare) as member:
+        await member.put({"title": "a"}, {"title": "b"})
+        await member.settle(*[(lease, None) for lease in await member.claim(2)])
+        await member.put({"title": "a"}, {"title": "stays"}, {"title": "b"})
+        rescued = frozen_often(member, monkeypatch)
+        leases = await member.claim(10)
+        assert sum(sweep.returned for sweep in rescued) > 1
+        assert len({(lease.key, lease.token) for lease in leases}) == len(leases)
+        settled = await member.settle(*[(lease, None) for lease in leases])
+        assert (settled.kept, len(settled.lost)) == (0, len(leases))

@@ -64,6 +64,15 @@ def test_a_release_that_comes_too_late_for_the_rescue() -> None:
     assert found(forger) == [], "both lead there: the last attempt of a row that was not alone is given back"
 
 
+def test_a_token_that_is_given_to_its_row_again() -> None:
+    forger = claimed()
+    forger.now += 3.0
+    forger.rescue("job", 4, after=0.0)
+    forger.claim("job", 4, 21)
+    forger.finish("job", 4)
+    assert (4, 4) in found(forger)
+
+
 def test_a_dead_row_that_comes_back() -> None:
     forger = claimed(attempts=2)
     forger.die("job", 4)

@@ -1,7 +1,7 @@
 """A claimed row, and the token that fences it."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
@@ -20,7 +20,7 @@ MAX_CLAIM = (1 << CLAIM_BITS) - 1
 
 
 def token(worker: int, claim: int) -> int:
-    """A lease token, unique to the claim: the worker's number above, the claim's below. Fits a bigint."""
+    """A lease token, of which no other claim has one: the worker's number above, its own below. Fits a bigint."""
     if not 0 < worker < 1 << (63 - CLAIM_BITS):
         raise ValueError(f"worker number {worker} is out of range")
     if not 0 <= claim <= MAX_CLAIM:
@@ -32,6 +32,19 @@ def first_claim() -> int:
     """Where a worker begins to count its claims: anywhere, so that no token is made twice even if a database that was
     set back gives a worker's number to another."""
     return secrets.randbelow(MAX_CLAIM // 2)
+
+
+class Tokens:
+    """For one claim. Each of its statements has a token of its own: a process may be frozen between two of them for so
+    long that what the first one took was rescued, and the next one may take that again."""
+
+    def __init__(self, worker: int, numbers: Iterator[int]) -> None:
+        self._worker, self._numbers = worker, numbers
+        self.given: list[int] = []
+
+    def fresh(self) -> int:
+        self.given.append(token(self._worker, next(self._numbers)))
+        return self.given[-1]
 
 
 def worker_of(lease_token: int) -> int:

@@ -66,12 +66,17 @@ class Known:
     def search(self, step: Step) -> Search:
         return self.searches[step.name]
 
-    def leases(self, step: Step, token: int, records: Sequence[Any]) -> list[Lease[Any]]:
+    def leases(self, step: Step, records: Sequence[Any]) -> list[Lease[Any]]:
         """Of what a claim returned: the table's columns, the place in the claim, the time of the claim in one of them
-        (unless a trigger kept just that row from being claimed)."""
+        (unless a trigger kept just that row from being claimed). A row that a trigger left as it was is nobody's."""
         now = next((record[-1] for record in records if record[-1] is not None), None) or datetime.now(UTC)
-        queue, load, key, attempts = self.terms.queue, self.load, self.load.key, self.load.attempts_place
-        return [Lease(queue, step, key(record), token, record[attempts], now, record, load) for record in records]
+        queue, load, key = self.terms.queue, self.load, self.load.key
+        token, attempts = load.lease_place, load.attempts_place
+        return [
+            Lease(queue, step, key(record), record[token], record[attempts], now, record, load)
+            for record in records
+            if record[token] is not None
+        ]
 
     def position(self, record: Any) -> Position:
         """Where a claimed row stood, in the values that the driver gave."""

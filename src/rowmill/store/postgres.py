@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import count
 from typing import Any, TypeVar
 
 import asyncpg
@@ -17,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from rowmill.model import lease as leases_of
 from rowmill.model.errors import DatabaseUnreachable, MissingRights
 from rowmill.model.judge import Verdict
-from rowmill.model.lease import Lease
+from rowmill.model.lease import Lease, Tokens
 from rowmill.model.queue import Queue
 from rowmill.model.words import Step
 from rowmill.store import dsn, postgres_claims, postgres_renewals, raw_sql, rights
@@ -64,7 +65,7 @@ class PostgresStore:
         self._connections()
         self.worker = 0
         self.may_create = False
-        self._claim_number = leases_of.first_claim()
+        self._claim_numbers = count(leases_of.first_claim())
         self._flush_number = leases_of.first_claim()  # its receipts bear the worker's number too
         self._known: dict[str, Known] = {}
         self._unanswered: dict[int, tuple[Queue[Any], Step, float]] = {}
@@ -135,23 +136,23 @@ class PostgresStore:
     async def claim(self, queue: Queue[Any], step: Step, limit: int) -> list[Lease[Any]]:
         await self._give_back_unanswered()
         known = self.known(queue)
-        token = self._next_token()
+        tokens = Tokens(self.worker, self._claim_numbers)
         try:
-            records = await postgres_claims.claim(self.claims, known, step, token, limit)
+            records = await postgres_claims.claim(self.claims, known, step, tokens, limit)
             if known.refused(step).unheard:
                 await tell(self, queue, step, known.refused(step))
         except postgres_claims.UNREADABLE:
             records = await postgres_claims.read_one_by_one(
-                self.claims, known, step, token, self.worker, self.on_condemned
+                self.claims, known, step, tokens.given, self.worker, self.on_condemned
             )
         except BaseException as error:
             # Only now: a claim that another stage has under way is not an unanswered one.
-            self._unanswered[token] = (queue, step, time.monotonic() + LATE_SECONDS)
+            self._unanswered |= dict.fromkeys(tokens.given, (queue, step, time.monotonic() + LATE_SECONDS))
             if isinstance(error, asyncpg.PostgresError):
                 await self._check_rights(error, known.terms)
                 raise claim_refused(known.terms, step, refused_values(error)) from error
             raise
-        return known.leases(step, token, records)
+        return known.leases(step, records)
 
     async def _give_back_unanswered(self) -> None:
         """A claim whose answer was lost may have taken rows: nobody works on them, so they go back at once. The
@@ -159,10 +160,6 @@ class PostgresStore:
         for token, (queue, step, late) in list(self._unanswered.items()):
             if await postgres_claims.disclaim(self.claims, self.terms(queue), step, token) or time.monotonic() > late:
                 self._unanswered.pop(token, None)
-
-    def _next_token(self) -> int:
-        self._claim_number += 1
-        return leases_of.token(self.worker, self._claim_number)
 
     async def settle(self, verdicts: Sequence[Verdict]) -> Settled:
         settled = Settled()

@@ -12,6 +12,7 @@ from typing import Any
 
 import asyncpg
 
+from rowmill.model.lease import Tokens
 from rowmill.model.words import Step
 from rowmill.store import order_sql
 from rowmill.store import postgres_claim_sql as sql
@@ -23,35 +24,37 @@ from rowmill.store.postgres_terms import PostgresTerms
 from rowmill.store.refusals import Refusal, Take, is_of_a_row
 from rowmill.store.watermark import Shape
 
+NO_TOKEN = 0
+"""For statements that take nothing."""
 UNREADABLE = (ValueError, ArithmeticError)
 """What the driver raises for a value that has no place in Python."""
 
 
-async def claim(line: Line, known: Known, step: Step, token: int, limit: int) -> list[Any]:
-    """Take up to `limit` rows under this token."""
+async def claim(line: Line, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
+    """Take up to `limit` rows."""
     refused = known.refused(step)
     if refused and refused.due(now := time.monotonic()):
-        mended = await refused.try_again(limit, _taker(line, known, step, token), now)
+        mended = await refused.try_again(limit, _taker(line, known, step, tokens), now)
         if mended:
             return mended
     if known.terms.queue.per is None:
-        return await _claim_onward(line, known, step, token, limit)
-    return await _claim_in_order(line, known, step, token, limit)
+        return await _claim_onward(line, known, step, tokens, limit)
+    return await _claim_in_order(line, known, step, tokens, limit)
 
 
-async def _claim_onward(line: Line, known: Known, step: Step, token: int, limit: int) -> list[Any]:
+async def _claim_onward(line: Line, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
     """From where the last claim left off. What comes back short of that is looked for from the start, so that
     "nothing is ready" is true when it is said; or soon after, where that look has become dear."""
     mark = known.mark(step)
     resumed = mark.resumes
-    records = await _claim_lanes(line, known, step, token, limit)
+    records = await _claim_lanes(line, known, step, tokens, limit)
     if len(records) < limit and resumed and mark.may_look_back(time.monotonic()):
         mark.drop()
-        records += await _claim_lanes(line, known, step, token, limit - len(records))
+        records += await _claim_lanes(line, known, step, tokens, limit - len(records))
     return records
 
 
-async def _claim_lanes(line: Line, known: Known, step: Step, token: int, limit: int) -> list[Any]:
+async def _claim_lanes(line: Line, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
     mark, refused, now = known.mark(step), known.refused(step), time.monotonic()
     from_the_start = mark.expired(now)
     if from_the_start:
@@ -64,10 +67,10 @@ async def _claim_lanes(line: Line, known: Known, step: Step, token: int, limit: 
     shape, marks = mark.shape, mark.arguments()
     statement = known.claim_statement(step, shape, len(refused))
     try:
-        records = await line.fetch(statement, token, limit, step.lease, *refused.parts, *marks)
+        records = await line.fetch(statement, tokens.fresh(), limit, step.lease, *refused.parts, *marks)
     except asyncpg.PostgresError as error:
         mark.drop()
-        return await _step_over(error, line, known, step, token, limit, partial(sql.pick, shape=shape), marks)
+        return await _step_over(error, line, known, step, tokens, limit, partial(sql.pick, shape=shape), marks)
     if from_the_start:
         mark.looked(now, time.monotonic() - now, len(records))
     records.sort(key=PLACE)
@@ -77,18 +80,18 @@ async def _claim_lanes(line: Line, known: Known, step: Step, token: int, limit: 
     return records
 
 
-async def _claim_in_order(line: Line, known: Known, step: Step, token: int, limit: int) -> list[Any]:
+async def _claim_in_order(line: Line, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
     """The oldest first; where the oldest are all held back by others of their key, every key's head. A claim that comes
     back short looks whether rows stand before its beginning, as a plain one does."""
     mark = known.mark(step)
     await _look_for_oldest(line, known, step)
     resumed, shape, marks = mark.resumes, mark.shape, mark.arguments()
-    records = await _claim_free(line, known, step, token, limit, shape, marks)
+    records = await _claim_free(line, known, step, tokens, limit, shape, marks)
     if len(records) < limit and resumed and mark.may_look_back(now := time.monotonic()):
         [[passed_over]] = await line.fetch(known.passed_over_statement(step, shape), *marks)
         mark.looked(now, time.monotonic() - now)
         if passed_over:
-            records += await _claim_free(line, known, step, token, limit - len(records))
+            records += await _claim_free(line, known, step, tokens, limit - len(records))
     return records
 
 
@@ -109,23 +112,23 @@ async def _look_for_oldest(line: Line, known: Known, step: Step) -> None:
 
 
 async def _claim_free(
-    line: Line, known: Known, step: Step, token: int, limit: int, shape: Shape = (), marks: Sequence[Any] = ()
+    line: Line, known: Known, step: Step, tokens: Tokens, limit: int, shape: Shape = (), marks: Sequence[Any] = ()
 ) -> list[Any]:
     refused, records = known.refused(step), list[Any]()
     for ask in known.search(step).asks(order_sql.finders(known.terms), limit):
         behind, places = bool(ask.behind), (*marks, *ask.behind)
         statement = known.in_order_statement(step, ask.find, shape, len(refused), behind=behind)
         try:
-            ask.found = await line.fetch(statement, token, ask.most, step.lease, *refused.parts, *places)
+            ask.found = await line.fetch(statement, tokens.fresh(), ask.most, step.lease, *refused.parts, *places)
         except asyncpg.PostgresError as error:
             pick = partial(sql.pick_in_order, find=ask.find, shape=shape, behind=behind)
-            ask.found = await _step_over(error, line, known, step, token, ask.most, pick, places)
+            ask.found = await _step_over(error, line, known, step, tokens, ask.most, pick, places)
         records += ask.found
     return records
 
 
 async def _step_over(
-    error: asyncpg.PostgresError, line: Line, known: Known, step: Step, token: int, limit: int,
+    error: asyncpg.PostgresError, line: Line, known: Known, step: Step, tokens: Tokens, limit: int,
     statement: Callable[..., str], marks: Sequence[Any] = (),
 ) -> list[Any]:  # fmt: skip
     """A claim failed: if for a row that the table refuses, claim without it. The statement finds the rows."""
@@ -136,21 +139,21 @@ async def _step_over(
 
     async def pick(most: int) -> list[Key]:
         text = statement(known.terms, step, left_out=len(refused))
-        found = await line.fetch(text, token, most, step.lease, *refused.parts, *marks)
+        found = await line.fetch(text, NO_TOKEN, most, step.lease, *refused.parts, *marks)
         return [tuple(record)[: len(known.terms.keys)] for record in found]
 
-    await refused.step_over(limit, pick, _taker(line, known, step, token), time.monotonic(), records)
+    await refused.step_over(limit, pick, _taker(line, known, step, tokens), time.monotonic(), records)
     if refused.full() and not records:
         raise error
     return records
 
 
-def _taker(line: Line, known: Known, step: Step, token: int) -> Take:
+def _taker(line: Line, known: Known, step: Step, tokens: Tokens) -> Take:
     statement = sql.claim_these(known.terms, step)
 
     async def take(keys: Sequence[Key]) -> list[Any]:
         try:
-            records = await line.fetch(statement, token, len(keys), step.lease, *known.raw_key_arrays(keys))
+            records = await line.fetch(statement, tokens.fresh(), len(keys), step.lease, *known.raw_key_arrays(keys))
         except asyncpg.PostgresError as error:
             if not is_of_a_row(error.sqlstate):
                 raise
@@ -170,10 +173,18 @@ async def disclaim(line: Line, terms: PostgresTerms, step: Step, token: int) -> 
 
 
 async def read_one_by_one(
-    line: Line, known: Known, step: Step, token: int, worker: int, on_condemned: Condemned
+    line: Line, known: Known, step: Step, tokens: Sequence[int], worker: int, on_condemned: Condemned
 ) -> list[Any]:
     """A row that was claimed holds a value that the driver can't read, and so fails the whole answer: a time
     beyond Python's last year, say. It is buried; the others are read by themselves."""
+    return [
+        record for token in tokens for record in await _read_one_by_one(line, known, step, token, worker, on_condemned)
+    ]
+
+
+async def _read_one_by_one(
+    line: Line, known: Known, step: Step, token: int, worker: int, on_condemned: Condemned
+) -> list[Any]:
     records: list[Any] = []
     while True:
         try:

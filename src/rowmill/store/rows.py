@@ -62,6 +62,7 @@ class RowLoader:
         places = {column.name: place for place, column in enumerate(self.columns)}
         self.key_places = [(places[column.name], terms.reader(column)) for column in queue.key]
         self.attempts_place = places[queue.columns["attempts"].name]
+        self.lease_place = places[queue.columns["lease"].name]
         self._per_place = None if queue.per is None else places[queue.per.name]
         first, reader = self.key_places[0]
         self._plain_key = first if len(self.key_places) == 1 and reader is None else None

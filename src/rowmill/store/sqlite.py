@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import count
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine
@@ -14,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from rowmill.model import lease as leases_of
 from rowmill.model.judge import Verdict
-from rowmill.model.lease import Lease
+from rowmill.model.lease import Lease, Tokens
 from rowmill.model.queue import Queue
 from rowmill.model.words import Step
 from rowmill.store import sqlite_claims
@@ -52,7 +53,7 @@ class SqliteStore:
         self.writer = Writer(self.path, uri=self._uri)
         self.limiter = SqliteLimiter(self.writer)
         self.data_version = DataVersion(self.path, uri=self._uri)
-        self._claim_number = leases_of.first_claim()
+        self._claim_numbers = count(leases_of.first_claim())
         self._flush_number = leases_of.first_claim()  # its receipts bear the worker's number too
         self._known: dict[str, SqliteKnown] = {}
         self.on_condemned: Condemned = lambda *_: None
@@ -100,11 +101,9 @@ class SqliteStore:
 
     async def claim(self, queue: Queue[Any], step: Step, limit: int) -> list[Lease[Any]]:
         known = self.known(queue)
-        self._claim_number += 1
-        token = leases_of.token(self.worker, self._claim_number)
-
+        tokens = Tokens(self.worker, self._claim_numbers)
         try:
-            records = await sqlite_claims.claim_around(self.writer, known, step, token, limit)
+            records = await sqlite_claims.claim_around(self.writer, known, step, tokens, limit)
         except sqlite3.DatabaseError as error:
             if str(error).startswith("no such index"):
                 known.statements.clear()  # it was there when they were made
@@ -114,13 +113,15 @@ class SqliteStore:
             # One bad text fails the whole answer. Read by ourselves, which costs time, it fails its row alone.
             assert self.writer.connection is not None
             self.writer.connection.text_factory = read_text
-            records = await sqlite_claims.claim_around(self.writer, known, step, token, limit)
+            records = await sqlite_claims.claim_around(self.writer, known, step, tokens, limit)
         if known.refused(step).unheard:
             await tell(self, queue, step, known.refused(step))
         load, now = known.load, datetime.now(UTC)
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)  # as SQLite's own clock has it
         return [
-            Lease(queue, step, load.key(record), token, record[load.attempts_place], now, record, load)
+            Lease(
+                queue, step, load.key(record), record[load.lease_place], record[load.attempts_place], now, record, load
+            )
             for record in records
         ]
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Any
 
+from rowmill.model.lease import Tokens
 from rowmill.model.words import Step
 from rowmill.store import order_sql
 from rowmill.store.keys import Key
@@ -14,6 +15,9 @@ from rowmill.store.sqlite_errors import refused_values
 from rowmill.store.sqlite_known import SqliteKnown
 from rowmill.store.sqlite_writer import Writer
 from rowmill.store.watermark import MAX_LEVELS, STRETCHES, Stretch
+
+NO_TOKEN = 0
+"""For statements that take nothing."""
 
 
 def claim(
@@ -54,21 +58,21 @@ def _claim_in_order(
     return records
 
 
-async def claim_around(writer: Writer, known: SqliteKnown, step: Step, token: int, limit: int) -> list[Any]:
+async def claim_around(writer: Writer, known: SqliteKnown, step: Step, tokens: Tokens, limit: int) -> list[Any]:
     """Take rows, and step over those that the table refuses to let go. Each try is a transaction of its own: a
     trigger may undo the one that it is in."""
-    refused, take, records = known.refused(step), _taker(writer, known, step, token), list[Any]()
+    refused, take, records = known.refused(step), _taker(writer, known, step, tokens), list[Any]()
     if refused.due(now := monotonic()):
         records = await refused.try_again(limit, take, now)
         if records:
             return records
     try:
-        return await writer.write(lambda connection: claim(connection, known, step, token, limit))
+        return await writer.write(lambda connection: claim(connection, known, step, tokens.fresh(), limit))
     except sqlite3.IntegrityError:
         if refused.full():
             raise
         try:
-            await refused.step_over(limit, _picker(writer, known, step, token), take, now, records)
+            await refused.step_over(limit, _picker(writer, known, step), take, now, records)
         except Disconnected:
             if not records:
                 raise
@@ -77,18 +81,18 @@ async def claim_around(writer: Writer, known: SqliteKnown, step: Step, token: in
     return records
 
 
-def _picker(writer: Writer, known: SqliteKnown, step: Step, token: int) -> Pick:
+def _picker(writer: Writer, known: SqliteKnown, step: Step) -> Pick:
     async def pick(limit: int) -> list[Key]:
-        found = await writer.write(lambda connection: claim(connection, known, step, token, limit, pick=True))
+        found = await writer.write(lambda connection: claim(connection, known, step, NO_TOKEN, limit, pick=True))
         return [record[: len(known.terms.keys)] for record in found]
 
     return pick
 
 
-def _taker(writer: Writer, known: SqliteKnown, step: Step, token: int) -> Take:
+def _taker(writer: Writer, known: SqliteKnown, step: Step, tokens: Tokens) -> Take:
     async def take(keys: Sequence[Key]) -> list[Any]:
         def work(connection: sqlite3.Connection) -> list[Any]:
-            statement = known.claim_this_statement(connection, step)
+            statement, token = known.claim_this_statement(connection, step), tokens.fresh()
             return [record for key in keys for record in connection.execute(statement, (token, 1, step.lease, *key))]
 
         try:
