@@ -35,6 +35,13 @@ async def put(member: Member, *rows: str) -> None:
     await member.queue.load([{"per": name[0], "title": name} for name in rows])
 
 
+async def block(member: Member, key: str, rows: int) -> None:
+    """A long backlog of one key, all of it behind its first row, which is dead."""
+    await put(member, *(f"{key}{n}" for n in range(rows)))
+    [first] = await member.claim(100)
+    await member.settle((first, Dead("broken")))
+
+
 async def taken(member: Member, limit: int = 100) -> list[str]:
     return sorted(lease.row.title for lease in await member.claim(limit))
 
@@ -125,9 +132,7 @@ async def test_rows_without_a_key_are_found_behind_a_long_blocked_backlog(
 ) -> None:
     monkeypatch.setattr(order_sql, "LEAST_DEPTH", 5)
     async with worker(database_url, ordered("block")) as member:
-        await put(member, *(f"a{n}" for n in range(200)))
-        [first] = await member.claim(100)
-        await member.settle((first, Dead("broken")))
+        await block(member, "a", 200)
         await member.queue.load([{"per": None, "title": "free"}, {"per": None, "title": "free too"}])
         assert await taken(member) == ["free", "free too"]
 
@@ -149,9 +154,7 @@ async def test_a_walk_goes_on_behind_the_last_key_of_the_one_before(
     """Of its keys, not of its rows, which came in another order. What it has passed is ready again each time."""
     monkeypatch.setattr(order_sql, "LEAST_DEPTH", 5)
     async with worker(database_url, ordered("block")) as member:
-        await put(member, *(f"!{n}" for n in range(500)))
-        [first] = await member.claim(100)
-        await member.settle((first, Dead("broken")))
+        await block(member, "!", 500)
         keys = [f"k{n:03}" for n in range(200)]
         await member.queue.load([{"per": key, "title": key} for key in reversed(keys)])
         seen: set[str] = set()

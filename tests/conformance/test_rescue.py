@@ -11,6 +11,8 @@ from sqlalchemy import Column
 from rowmill import Again, Columns, Crash, InOrder, Mill, Queue, Retry, Stage, States
 from rowmill.keep.keeper import Keeper
 from rowmill.store import rescuing
+from rowmill.store.postgres import PostgresStore
+from rowmill.store.sqlite import SqliteStore
 from tests.conformance.fleet import MOMENT, Declare, Member, fleet, jobs, worker
 
 
@@ -352,7 +354,10 @@ def guarded(mill: Mill) -> Queue[Any]:
 
 def frozen_often(member: Member, monkeypatch: pytest.MonkeyPatch) -> list[rescuing.Rescued]:
     """After each of its statements the claimer stands still for so long that all it had is rescued."""
-    line, name = (member.store.claims, "fetch") if member.postgres else (member.store.writer, "write")  # type: ignore[attr-defined]
+    store = member.store
+    assert isinstance(store, PostgresStore | SqliteStore)
+    line: Any = store.claims if isinstance(store, PostgresStore) else store.writer
+    name = "fetch" if isinstance(store, PostgresStore) else "write"
     go_on, rescued = getattr(line, name), []
 
     async def frozen(*given: Any) -> Any:

@@ -14,9 +14,10 @@ from tests.limits.granting import desk_of
 from tests.work.shop import shop_on
 
 
-def stand_still() -> None:
-    """The whole process, for longer than permits are fresh."""
-    time.sleep(0.3)
+def stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole process, for longer than permits are fresh: its clock is further on than it has run."""
+    clock = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + 0.3)
 
 
 async def test_a_call_without_room_is_refused_with_the_time_to_wait(database_url: str) -> None:
@@ -75,7 +76,7 @@ async def test_a_permit_that_has_grown_old_is_given_back_and_asked_for_again(
             found = await take(asks)
             asked.append(1)
             if len(asked) == 1:
-                stand_still()
+                stand_still(monkeypatch)
             return found
 
         monkeypatch.setattr(desk_of(shop)._limiter, "take", stalled)
@@ -104,7 +105,7 @@ async def test_rows_whose_permits_have_grown_old_ask_again(database_url: str, mo
         async def look_up(job: rm.Lease[Any]) -> None:
             late.append(time.monotonic() - granted[0])
             if job.key % 50 == 0:
-                stand_still()
+                stand_still(monkeypatch)
 
         await shop.put(200)
         await shop.drain()

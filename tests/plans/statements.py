@@ -180,21 +180,9 @@ def claims_in_order() -> list[Statement]:
         ]
     ] + [
         Statement(
-            ORDERED,
-            "passed over",
-            claim_sql.passed_over(terms_of(ORDERED), step, ONWARD),
-            (100, MARK, 5),
-            frozenset({ready(ORDERED)}),
-            most=10,
-        ),
-        Statement(
-            ORDERED,
-            "oldest, onward",
-            claim_sql.oldest(terms_of(ORDERED), step, ONWARD),
-            (100, MARK, 5),
-            frozenset({ready(ORDERED)}),
-            most=10,
-        ),
+            ORDERED, name, of(terms_of(ORDERED), step, ONWARD), (100, MARK, 5), frozenset({ready(ORDERED)}), most=10
+        )
+        for name, of in (("passed over", claim_sql.passed_over), ("oldest, onward", claim_sql.oldest))
     ]
 
 

@@ -128,7 +128,9 @@ def parts(statements: list[str]) -> list[str]:
     """Each verb, and each column of it, by itself, as REVOKE takes it back."""
     found = []
     for statement in statements:
-        verbs, thing = re.fullmatch(r"GRANT (.+) ON (.+) TO .+", statement).groups()  # type: ignore[union-attr]
+        granted = re.fullmatch(r"GRANT (.+) ON (.+) TO .+", statement)
+        assert granted is not None
+        verbs, thing = granted.groups()
         for verb, columns in re.findall(r"(\w+)(?: \(([^)]*)\))?", verbs):
             found += [f"{verb} ({column}) ON {thing}" for column in columns.split(", ")] if columns else []
             found += [] if columns else [f"{verb} ON {thing}"]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -24,11 +25,10 @@ from rowmill.cli.options import (
     WhereOption,
 )
 from rowmill.cli.output import emit, one_line, table
-from rowmill.limits.holding import with_limits
+from rowmill.limits.holding import shut
 from rowmill.mill import Mill
 from rowmill.store import browse, schema
 from rowmill.store.browse import AttemptView, RowView
-from rowmill.store.why import Hold
 from rowmill.store.why import why as find_why
 
 T = TypeVar("T")
@@ -132,12 +132,7 @@ def why(
     """
     mill = load_mill(app, database_url)
     terms = mill.store.terms(mill[queue])
-
-    def found(connection: Connection) -> tuple[RowView, list[Hold]]:
-        row, holds = find_why(connection, terms, key)
-        return row, with_limits(connection, mill.limits, mill[queue], row, holds)
-
-    row, holds = read(mill, found)
+    row, holds = read(mill, lambda c: find_why(c, terms, key, partial(shut, mill.limits, mill[queue])))
     data = {"queue": queue, "key": row.key, "state": row.state, "kind": row.kind, "stage": row.stage, "holds": holds}
     lines = "\n".join(f"  {hold.reason}: {hold.text}" for hold in holds)
     emit(data, json, f"{queue} {row.key} ({row.state or 'NULL'})\n{lines}")

@@ -14,7 +14,8 @@ from rowmill.model.lease import CLAIM_BITS
 from rowmill.store.schema import own_tables
 
 FINAL = ("done", "dead")
-LOOKS = 20
+LOCK_SECONDS = 0.2
+"""For which a lock may be busy with somebody who is at work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def others_can_write(mill: rm.Mill) -> bool:
 
 
 def _can_write(path: str) -> bool:
-    with closing(sqlite3.connect(path, timeout=LOOKS * 0.01, isolation_level=None)) as connection:
+    with closing(sqlite3.connect(path, timeout=LOCK_SECONDS, isolation_level=None)) as connection:
         try:
             connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError:

@@ -55,7 +55,7 @@ class LimitGate:
         return min((near(one.limit) if self._full else all_at_once(one.limit) for one in self._plain), default=None)
 
     @property
-    def whole(self) -> Sequence[str]:
+    def shared(self) -> Sequence[str]:
         return [one.limit.name for one in self.declared if one.key is None]
 
     def shut(self) -> Shut | None:

@@ -49,7 +49,7 @@ class Gate(Protocol):
         """So many rows at the most may find leave within the horizon, as far as is known; None: any number."""
 
     @property
-    def whole(self) -> Sequence[str]:
+    def shared(self) -> Sequence[str]:
         """The limits that all rows share: while one of them has no room, no row is claimed."""
 
     def shut(self) -> Shut | None:

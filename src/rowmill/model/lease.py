@@ -17,6 +17,8 @@ R = TypeVar("R")
 
 CLAIM_BITS = 36
 MAX_CLAIM = (1 << CLAIM_BITS) - 1
+NO_TOKEN = 0
+"""For statements of a claim that take nothing. Workers are counted from 1, so it is nobody's."""
 
 
 def token(worker: int, claim: int) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 import asyncpg
 
-from rowmill.model.lease import Tokens
+from rowmill.model.lease import NO_TOKEN, Tokens
 from rowmill.model.words import Step
 from rowmill.store import order_sql
 from rowmill.store import postgres_claim_sql as sql
@@ -24,8 +24,6 @@ from rowmill.store.postgres_terms import PostgresTerms
 from rowmill.store.refusals import Refusal, Take, is_of_a_row
 from rowmill.store.watermark import Shape
 
-NO_TOKEN = 0
-"""For statements that take nothing."""
 UNREADABLE = (ValueError, ArithmeticError)
 """What the driver raises for a value that has no place in Python."""
 

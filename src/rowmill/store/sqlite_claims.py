@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Any
 
-from rowmill.model.lease import Tokens
+from rowmill.model.lease import NO_TOKEN, Tokens
 from rowmill.model.words import Step
 from rowmill.store import order_sql
 from rowmill.store.keys import Key
@@ -15,9 +15,6 @@ from rowmill.store.sqlite_errors import refused_values
 from rowmill.store.sqlite_known import SqliteKnown
 from rowmill.store.sqlite_writer import Writer
 from rowmill.store.watermark import MAX_LEVELS, STRETCHES, Stretch
-
-NO_TOKEN = 0
-"""For statements that take nothing."""
 
 
 def claim(

@@ -1,7 +1,7 @@
 """Why a row is not worked on: everything that holds it, and what to do about it."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
@@ -56,7 +56,11 @@ class Hold:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def why(connection: Connection, terms: Terms, key: str) -> tuple[RowView, list[Hold]]:
+Shut = Callable[[Connection, RowView], Iterable[Hold]]
+"""The limits that let no row of this one's stage through now, whether or not it has asked yet."""
+
+
+def why(connection: Connection, terms: Terms, key: str, shut: Shut = lambda *_: ()) -> tuple[RowView, list[Hold]]:
     """A row, and all that holds it, the most telling first; never empty."""
     row = find_row(connection, terms, key)
     if row.state is None:
@@ -67,6 +71,8 @@ def why(connection: Connection, terms: Terms, key: str) -> tuple[RowView, list[H
         case Kind.READY | Kind.WAITING:
             step = terms.queue.step(row.stage)
             holds = list(_claimable(connection, terms, row, step, key))
+            named = {hold.facts["limit"] for hold in holds if hold.reason is Reason.LIMIT}
+            holds += [hold for hold in shut(connection, row) if hold.facts["limit"] not in named]
             return row, holds or [Hold(Reason.READY, "nothing holds it: a worker takes it when its turn comes")]
         case Kind.DEAD:
             return row, [_dead(connection, terms, key), *_kept(terms, row)]
