@@ -73,6 +73,12 @@ class Fleet:
         counted = sa.select(table.c.state, sa.func.count()).group_by(table.c.state)
         return dict(self.do(lambda connection: connection.execute(counted).all()))
 
+    def done(self) -> set[str]:
+        """What the provider was asked for, of the rows that are done."""
+        table = self.jobs.table
+        keys = sa.select(table.c.id).where(table.c.state == "done")
+        return {f"/{key}" for key in self.do(lambda connection: connection.scalars(keys).all())}
+
     def failures(self) -> int:
         attempt = own_tables(self.mill.store.dialect.name).attempt
         return int(self.do(lambda connection: connection.scalar(sa.select(sa.func.count()).select_from(attempt))))
