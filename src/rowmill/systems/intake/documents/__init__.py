@@ -1,0 +1,1 @@
+"""From bytes to pages of text, with the place of every line."""

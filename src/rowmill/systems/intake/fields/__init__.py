@@ -1,0 +1,1 @@
+"""From pages of text to fields of a catalogue, each with its evidence."""
