@@ -13,7 +13,8 @@ from rowmill.model.lease import Lease
 from rowmill.model.outcome import Answer
 from rowmill.model.queue import Handler, blocks, name_of
 from rowmill.model.queue import Queue as QueueModel
-from rowmill.store import enqueue
+from rowmill.store import enqueue, operate
+from rowmill.store.filters import Filter
 from rowmill.store.open import reachable
 
 if TYPE_CHECKING:
@@ -114,6 +115,16 @@ class Queue(QueueModel[R], Generic[R]):
         """An INSERT of rows for your own session or connection, ready to be worked on. With `unique`, rows whose
         values in these columns are there already are left out (ON CONFLICT DO NOTHING)."""
         return enqueue.insert(self.mill.store.terms(self), rows, unique)
+
+    async def requeue(self, *keys: Any, stage: str | None = None) -> int:
+        """Put rows back, as an operator does: ready now, attempts at zero, error cleared; answers how many. A row that
+        somebody works on stays. Of several stages, it begins where `rowmill requeue` would, or at `stage`."""
+        if not keys:
+            return 0  # a filter without keys would mean every dead row
+        async with self.mill.opened() as store:
+            with reachable(self.mill.url):
+                wanted = Filter(keys=tuple(self.key_text(key) for key in keys))
+                return (await operate.requeue(store, self, wanted, stage=stage)).rows
 
     async def load(self, rows: Iterable[Mapping[str, Any]], *, batch: int = 20_000) -> int:
         """Put many rows in, fast (COPY on PostgreSQL), in batches that commit by themselves; answers how many."""
