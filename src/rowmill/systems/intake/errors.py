@@ -11,6 +11,7 @@ PermanentError
 TransientError
 ├── ReadingTimedOut    timeout
 ├── NetworkFailed      network
+├── OcrFailed          ocr: the engine, not the page
 └── ReaderDied         unknown: the process that read the file ended
 """
 
@@ -69,6 +70,12 @@ class NetworkFailed(rm.TransientError):
     """Something on the way did not answer."""
 
     code = "network"
+
+
+class OcrFailed(rm.TransientError):
+    """The engine that reads images could not do its work."""
+
+    code = "ocr"
 
 
 class ReaderDied(rm.TransientError):

@@ -1,0 +1,79 @@
+"""Bytes in, `Document` out."""
+
+import warnings
+from collections.abc import Callable
+
+import rowmill as rm
+from rowmill.systems.intake.documents.document import Document, Kind
+from rowmill.systems.intake.documents.formats import csv, docx, email, html, image, pdf, pptx, text, xlsx
+from rowmill.systems.intake.documents.kinds import sniff
+from rowmill.systems.intake.documents.language import language_of
+from rowmill.systems.intake.documents.limits import Limits
+from rowmill.systems.intake.documents.ocr.engine import Ocr
+from rowmill.systems.intake.documents.reading import Contents, Reading
+from rowmill.systems.intake.documents.zips import open_zip, refuse_dtds
+from rowmill.systems.intake.errors import CorruptFile, EmptyFile, FileTooLarge
+
+FORMATS: dict[Kind, Callable[[bytes, Reading], Contents]] = {
+    Kind.PDF: pdf.read,
+    Kind.DOCX: docx.read,
+    Kind.XLSX: xlsx.read,
+    Kind.PPTX: pptx.read,
+    Kind.HTML: html.read,
+    Kind.CSV: csv.read,
+    Kind.TEXT: text.read,
+    Kind.EMAIL: lambda file_bytes, reading: email.read(file_bytes, reading, _read_attachment),
+    Kind.IMAGE: image.read,
+}
+OFFICE = (Kind.DOCX, Kind.XLSX, Kind.PPTX)
+
+
+def read_document(
+    file_bytes: bytes,
+    *,
+    filename: str,
+    media_type: str | None,
+    limits: Limits,
+    ocr: Ocr | None,
+    progress: Callable[[int, int], None],
+) -> Document:
+    """Raises the errors of `intake.errors`, and no other that a document could cause. `progress(page, of_pages)` is
+    called before each page.
+
+    It trusts its libraries neither with time nor with memory: `Reader` runs it in a process that may be killed.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # libraries warn of what is odd in a document; nobody can act on it
+        return _read(file_bytes, filename, media_type, Reading(limits, ocr, progress))
+
+
+def _read(file_bytes: bytes, filename: str, media_type: str | None, reading: Reading) -> Document:
+    if not file_bytes:
+        raise EmptyFile("no bytes")
+    reading.limits.check("bytes", len(file_bytes), reading.limits.bytes)
+    sniffed = sniff(file_bytes, filename=filename, media_type=media_type, limits=reading.limits)
+    contents = _contents(sniffed.kind, file_bytes, reading)
+    document = Document(sniffed.kind, sniffed.media_type, contents.pages, facts=contents.facts)
+    return Document(sniffed.kind, sniffed.media_type, contents.pages, language_of(document.text), contents.facts)
+
+
+def _contents(kind: Kind, file_bytes: bytes, reading: Reading) -> Contents:
+    try:
+        if kind in OFFICE:
+            with open_zip(file_bytes, reading.limits) as archive:
+                refuse_dtds(archive)
+        return FORMATS[kind](file_bytes, reading)
+    except rm.WorkError:
+        raise
+    except (MemoryError, RecursionError) as error:
+        raise FileTooLarge("it takes too much to read") from error
+    except Exception as error:
+        # Parsers meet broken files with whatever they were doing when they noticed: KeyError, AttributeError, …
+        raise CorruptFile(f"a broken {kind} file") from error
+
+
+def _read_attachment(file_bytes: bytes, filename: str, media_type: str, reading: Reading) -> Contents:
+    if not file_bytes:
+        raise EmptyFile("no bytes")
+    sniffed = sniff(file_bytes, filename=filename, media_type=media_type, limits=reading.limits)
+    return _contents(sniffed.kind, file_bytes, reading)
