@@ -11,6 +11,7 @@ PermanentError
 TransientError
 ├── ReadingTimedOut    timeout
 ├── NetworkFailed      network
+├── StorageFailed      storage: full, not mounted, without its bucket
 └── ReaderDied         unknown: the process that read the file ended
 """
 
@@ -69,6 +70,12 @@ class NetworkFailed(rm.TransientError):
     """Something on the way did not answer."""
 
     code = "network"
+
+
+class StorageFailed(rm.TransientError):
+    """The storage can't do it now: it is full, or not there at all. That says nothing of the object."""
+
+    code = "storage"
 
 
 class ReaderDied(rm.TransientError):
