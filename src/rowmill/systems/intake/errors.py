@@ -12,6 +12,7 @@ TransientError
 ├── ReadingTimedOut    timeout
 ├── NetworkFailed      network
 ├── OcrFailed          ocr: the engine, not the page
+├── StorageFailed      storage: full, not mounted, without its bucket
 └── ReaderDied         unknown: the process that read the file ended
 """
 
@@ -76,6 +77,12 @@ class OcrFailed(rm.TransientError):
     """The engine that reads images could not do its work."""
 
     code = "ocr"
+
+
+class StorageFailed(rm.TransientError):
+    """The storage can't do it now: it is full, or not there at all. That says nothing of the object."""
+
+    code = "storage"
 
 
 class ReaderDied(rm.TransientError):
