@@ -6,7 +6,7 @@ A generated part stands between `<!-- generated: name -->` and `<!-- end -->` in
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from rowmill.cli.main import app
 from rowmill.model.lifecycle import MOVES, Attempts, Error, Kind, Move
+from rowmill.systems.intake.settings import IntakeSettings
 from rowmill.work.settings import WorkerSettings
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -61,13 +62,27 @@ def settings() -> str:
     return "\n".join(rows)
 
 
+def intake_settings() -> str:
+    """Every setting of document intake."""
+    rows = ["| environment | default | meaning |", "| --- | --- | --- |"]
+    for name, field in IntakeSettings.model_fields.items():
+        default = "" if field.default is None else field.default
+        meaning = " ".join((field.description or "").split())
+        rows.append(f"| `INTAKE_{name.upper()}` | {default} | {meaning} |")
+    return "\n".join(rows)
+
+
+def all_commands(command: Any, *name: str) -> Iterator[tuple[str, ...]]:
+    """The names of a command and of those under it."""
+    for part, below in getattr(command, "commands", {}).items():
+        if not below.hidden:
+            yield (*name, part)
+            yield from all_commands(below, *name, part)
+
+
 def commands() -> str:
     """Every command with its help."""
-    root: Any = typer.main.get_command(app)
-    names: list[list[str]] = []
-    for name, command in root.commands.items():
-        if not command.hidden:
-            names += [[name], *([name, part] for part in getattr(command, "commands", {}))]
+    names = all_commands(typer.main.get_command(app))
     parts = [f"```text\n{help_of()}\n```"]
     parts += [f"## rowmill {' '.join(name)}\n\n```text\n{help_of(*name)}\n```" for name in names]
     return "\n\n".join(parts)
@@ -81,7 +96,12 @@ def help_of(*command: str) -> str:
     return "\n".join(line.rstrip() for line in answer.output.strip().splitlines())
 
 
-GENERATED: dict[str, Callable[[], str]] = {"moves": moves, "settings": settings, "commands": commands}
+GENERATED: dict[str, Callable[[], str]] = {
+    "moves": moves,
+    "settings": settings,
+    "commands": commands,
+    "intake_settings": intake_settings,
+}
 
 
 def renewed(text: str) -> str:

@@ -20,6 +20,7 @@ from rowmill.cli import (
     rows,
     schedule,
     stats,
+    systems,
     watch,
     work,
 )
@@ -38,6 +39,7 @@ app = typer.Typer(
 )
 for group in (
     work, watch, stats, rows, outbox, change, control, limits, schedule, reconcile, adopt, doctor, grants, demo,
+    systems,
 ):  # fmt: skip
     group.register(app)
 

@@ -1,0 +1,11 @@
+"""`rowmill systems`: what ships on Rowmill."""
+
+import typer
+
+from rowmill.cli.systems import intake
+
+
+def register(app: typer.Typer) -> None:
+    systems = typer.Typer(no_args_is_help=True, help="Systems that stand on Rowmill, ready to run.")
+    intake.register(systems)
+    app.add_typer(systems, name="systems")

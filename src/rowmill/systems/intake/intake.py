@@ -1,0 +1,56 @@
+"""The parts of intake, put together."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import rowmill as rm
+from rowmill.systems.intake import migrations, processing, queue
+from rowmill.systems.intake.documents.limits import Limits
+from rowmill.systems.intake.fields.catalogue import Catalogue
+from rowmill.systems.intake.fields.loading import load_catalogue
+from rowmill.systems.intake.models import ProjectFile
+from rowmill.systems.intake.readers import Readers
+from rowmill.systems.intake.seam import Analyst, AnalyzeProjectFileDocument, Maps, RulesMapper
+from rowmill.systems.intake.settings import IntakeSettings
+from rowmill.systems.intake.storage.open import open_storage
+from rowmill.systems.intake.storage.port import Storage
+
+
+class Intake:
+    """A database of files, the storage of their bytes, and what reads them. `analyze` takes the place of the usual
+    parts behind the seam."""
+
+    def __init__(self, settings: IntakeSettings, *, analyze: AnalyzeProjectFileDocument | None = None) -> None:
+        self.settings = settings
+        self.mill = rm.Mill(settings.database_url, settings=settings.worker)
+        self.files: rm.Queue[ProjectFile] = queue.declare(self.mill, settings.worker_stale_seconds)
+        self.storage: Storage = open_storage(settings.storage)
+        self.catalogue: Catalogue = load_catalogue(settings.catalogue)
+        limits = Limits(bytes=settings.max_file_bytes, seconds=settings.reading_seconds)
+        self.readers = Readers(settings.readers, limits, settings.ocr)
+        self.analyze = analyze or Analyst(self.readers, self._mapper()).analyze_project_file_document
+        processing.handle(self)
+
+    def _mapper(self) -> Maps:
+        if self.settings.model_url is None:
+            return RulesMapper()
+        from rowmill.systems.intake.fields.model import model_mapper
+
+        return model_mapper(self.settings, self.mill)
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Connected, and the readers' processes ended at the end."""
+        async with self.mill.opened(), self.readers:
+            try:
+                yield
+            finally:
+                await self.storage.close()
+
+    async def migrate(self) -> None:
+        """Bring the tables to this version, in one transaction, then the indexes that the queue needs."""
+        await self.mill.run(migrations.upgrade)
+        await self.mill.migrate()
+
+    async def content(self, file: ProjectFile) -> bytes:
+        return await self.storage.get(file.storage_key, most=self.settings.max_file_bytes)

@@ -1,0 +1,58 @@
+"""Files are a queue: attempts, times, and a lease.
+
+What is queued becomes available now. What is in processing gets started now, so that whoever works on it has the time
+of a whole lease, and is taken for dead after that.
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "intake_2"
+down_revision = "intake_1"
+branch_labels = None
+depends_on = None
+
+LEASE_SECONDS = 900
+MOMENT = sa.DateTime(timezone=True)
+COLUMNS = {
+    "processing_attempts": (sa.Integer, {"nullable": False, "server_default": "0"}),
+    "processing_started_at": (MOMENT, {}),
+    "processing_available_at": (MOMENT, {}),
+    "file_hash": (sa.String(64), {}),
+    "lease": (sa.BigInteger, {}),
+    "leased_until": (MOMENT, {}),
+}
+INDEXES = {
+    "ix_project_files_queued": (["processing_available_at", "created_at"], "processing_status = 'queued'"),
+    "ix_project_files_processing": (["processing_started_at"], "processing_status = 'processing'"),
+}
+
+
+def upgrade() -> None:
+    for name, (type_, options) in COLUMNS.items():
+        op.add_column("project_files", sa.Column(name, type_, **options))
+    fill()
+    for name, (columns, text) in INDEXES.items():
+        where = sa.text(text)
+        op.create_index(name, "project_files", columns, postgresql_where=where, sqlite_where=where)
+
+
+def fill() -> None:
+    names = ("processing_status", "processing_available_at", "processing_started_at", "leased_until")
+    files = sa.table("project_files", *(sa.column(name) for name in names))
+    if op.get_context().dialect.name == "sqlite":
+        later: sa.ColumnElement[object] = sa.func.datetime("now", f"+{LEASE_SECONDS} seconds")
+    else:
+        later = sa.func.now() + sa.text(f"interval '{LEASE_SECONDS} seconds'")
+    queued, processing = (files.c.processing_status == word for word in ("queued", "processing"))
+    op.execute(sa.update(files).where(queued).values(processing_available_at=sa.func.now()))
+    op.execute(sa.update(files).where(processing).values(processing_started_at=sa.func.now(), leased_until=later))
+
+
+def downgrade() -> None:
+    for index in sa.inspect(op.get_bind()).get_indexes("project_files"):
+        # Those of Rowmill's too, which `rowmill migrate` made: SQLite drops no column that an index names.
+        if index["name"] in INDEXES or str(index["name"]).startswith("rowmill_"):
+            op.drop_index(str(index["name"]), "project_files")
+    for name in reversed(COLUMNS):
+        op.drop_column("project_files", name)

@@ -1,0 +1,99 @@
+"""What a worker does with a file. The rest is Rowmill's."""
+
+import asyncio
+import hashlib
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncSession
+
+import rowmill as rm
+from rowmill.systems.intake import stored
+from rowmill.systems.intake.analysis import Analysis
+from rowmill.systems.intake.errors import EmptyFile
+from rowmill.systems.intake.models import FileAnalysis, ProjectFile
+from rowmill.systems.intake.progress import told_to_the_row
+from rowmill.systems.intake.suggestions import replace_pending
+
+if TYPE_CHECKING:
+    from rowmill.systems.intake.intake import Intake
+
+
+def same_bytes(file: ProjectFile) -> str:
+    """What of two files must not be analysed at the same time."""
+    return f"{file.organization_id}/{file.project_id}/{file.file_hash or f'file {file.id}'}"
+
+
+def handle(intake: "Intake") -> None:
+    """Register the handler. Of files with the same bytes one is read at a time, in the whole fleet: those that come
+    after it find what it found."""
+    once = intake.mill.limit("intake-bytes", concurrent=1, breaker=None)
+
+    @intake.files.handler(concurrency=intake.settings.readers, limits=[once.by(same_bytes)])
+    async def ingest(file: rm.Lease[ProjectFile]) -> None:
+        digest, earlier, analysis = await find_or_analyse(intake, file)
+        document = analysis.document
+        result = {
+            "file_hash": digest,
+            "kind": document.kind,
+            "language": document.language,
+            "page_count": len(document.pages),
+            "pages_read": len(document.pages),
+            "reused_from": earlier,
+        }
+        async with file.settling(rm.Done(result)) as session:
+            await replace_pending(session, file.key, analysis.mapped)
+            if earlier is None:
+                await keep(session, file.row, digest, analysis)
+
+
+async def find_or_analyse(intake: "Intake", file: rm.Lease[ProjectFile]) -> tuple[str, int | None, Analysis]:
+    """The hash of the file's bytes, the file that was analysed before if its bytes are the same, and the analysis."""
+    row, content = file.row, None
+    digest = row.file_hash
+    if digest is None:  # it was there before files had hashes
+        content = await intake.content(row)
+        digest = hashlib.sha256(content).hexdigest()
+    found = await intake.mill.run(lambda connection: earlier_analysis(connection, row, digest), write=False)
+    if found is not None:
+        return digest, found[0], stored.from_json(found[1])
+    if content is None:
+        content = await intake.content(row)
+    if not content:
+        raise EmptyFile("there is nothing in the file")
+    async with told_to_the_row(intake.mill, file):
+        analysis = await intake.analyze(
+            file_bytes=content,
+            filename=row.filename,
+            doc_type=row.doc_type,
+            field_catalog=intake.catalogue,
+            media_type=row.media_type,
+        )
+    return digest, None, analysis
+
+
+def earlier_analysis(connection: sa.Connection, file: ProjectFile, digest: str) -> tuple[int, dict[str, object]] | None:
+    found = connection.execute(
+        sa.select(FileAnalysis.file_id, FileAnalysis.analysis).where(
+            FileAnalysis.organization_id == file.organization_id,
+            FileAnalysis.project_id == file.project_id,
+            FileAnalysis.file_hash == digest,
+        )
+    ).first()
+    return None if found is None else (found.file_id, found.analysis)
+
+
+async def keep(session: AsyncSession, file: ProjectFile, digest: str, analysis: Analysis) -> None:
+    """For the next file with the same bytes. Whoever lost its lease may have kept one already, as good as ours."""
+    # The packing of a long document takes a while, and the loop has leases to renew.
+    packed = await asyncio.to_thread(stored.to_json, analysis)
+    row = {
+        "organization_id": file.organization_id,
+        "project_id": file.project_id,
+        "file_hash": digest,
+        "file_id": file.id,
+        "analysis": packed,
+    }
+    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
+    await session.execute(insert(FileAnalysis).values(row).on_conflict_do_nothing())

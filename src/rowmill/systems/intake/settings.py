@@ -1,0 +1,73 @@
+"""How intake behaves. Read from the environment once, at the edge, and frozen."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import AliasChoices, Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+import rowmill as rm
+
+MAX_PROCESSING_ATTEMPTS = 3
+SWEEP_SECONDS = 60.0
+MB = 1024 * 1024
+
+
+class IntakeSettings(BaseSettings):
+    """Each is read from the environment: `storage` from INTAKE_STORAGE, and so on."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="INTAKE_",
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        use_attribute_docstrings=True,
+        protected_namespaces=(),
+    )
+
+    database_url: str = Field(
+        "sqlite:///intake.db",
+        validation_alias=AliasChoices("INTAKE_DATABASE_URL", "ROWMILL_DATABASE_URL", "DATABASE_URL"),
+        repr=False,
+    )
+    """Otherwise ROWMILL_DATABASE_URL or DATABASE_URL."""
+    storage: str = "intake-files"
+    """A folder, or s3://bucket/prefix?endpoint_url=…"""
+    catalogue: Path | None = None
+    """The fields to look for, in a TOML file; otherwise the catalogue that ships with intake."""
+    max_file_bytes: int = Field(50 * MB, gt=0)
+    """What is larger is refused at the upload."""
+
+    worker_poll_base_seconds: float = Field(1.0, gt=0)
+    """The first wait of a worker that found nothing."""
+    worker_poll_max_seconds: float = Field(30.0, gt=0)
+    """The longest."""
+    worker_stale_seconds: float = Field(900.0, ge=1)
+    """After so long without a sign of life a file is taken from its worker."""
+    readers: int = Field(1, ge=1)
+    """Files that one worker process reads at once; each has a process of its own, of up to 500 MB with OCR."""
+    reading_seconds: float = Field(300.0, gt=0)
+    """The longest that the reading of one file may take."""
+    ocr: Literal["auto", "tesseract", "rapidocr", "off"] = "auto"
+    """What reads scans: tesseract where it is installed, RapidOCR otherwise; or one of them, or nobody."""
+
+    model_url: str | None = None
+    """An OpenAI-compatible endpoint, as http://127.0.0.1:8080/v1; without one, fields are found by rules."""
+    model_name: str = ""
+    """Which of its models."""
+    model_key: SecretStr | None = None
+    """What it knows us by."""
+    model_seconds: float = Field(60.0, gt=0)
+    """The longest that one call may take."""
+    model_tokens_per_day: int | None = Field(None, gt=0)
+    """A budget for the whole fleet."""
+    model_calls_per_minute: int | None = Field(None, gt=0)
+    """A rate for the whole fleet."""
+
+    @property
+    def worker(self) -> rm.WorkerSettings:
+        return rm.WorkerSettings(
+            poll_base=self.worker_poll_base_seconds,
+            poll_max=max(self.worker_poll_base_seconds, self.worker_poll_max_seconds),
+            rescue_every=SWEEP_SECONDS,
+        )

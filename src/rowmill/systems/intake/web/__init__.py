@@ -1,0 +1,1 @@
+"""Intake over HTTP: an API, and pages to upload, watch and review."""

@@ -1,0 +1,65 @@
+"""A server that runs until it is told to stop, with a worker beside it if wanted."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+
+import uvicorn
+
+from rowmill.systems.intake.intake import Intake
+from rowmill.systems.intake.web.app import LOOPBACK, create_app
+
+
+async def serve_until_told(
+    intake: Intake, host: str, port: int, names: Sequence[str], with_worker: bool, said: Callable[[str], None]
+) -> None:
+    config = uvicorn.Config(
+        create_app(intake, hosts=[*LOOPBACK, *names]),
+        host=host,
+        port=port,
+        log_level="warning",
+        access_log=False,  # paths tell nothing that counts do not; what people do is theirs
+        server_header=False,
+    )
+    server = Told(config, said)
+    async with AsyncExitStack() as stack:
+        if not with_worker:
+            await server.serve()
+            return
+        await stack.enter_async_context(intake.opened())
+        worker = await stack.enter_async_context(intake.mill.worker())
+        working = asyncio.create_task(worker.run())
+        # Whichever ends first, by a signal or by a fault, takes the other along.
+        working.add_done_callback(lambda _: setattr(server, "should_exit", True))
+        try:
+            await server.serve()
+        finally:
+            worker.stop()
+            await working
+
+
+class Told(uvicorn.Server):
+    """Says where it listens, once it does."""
+
+    def __init__(self, config: uvicorn.Config, said: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._said = said
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """The first signal to finish, the second to leave at once; and no third one at the end, to ourselves."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+        await super().startup(sockets)  # type: ignore[arg-type]
+        if self.started:
+            for listener in self.servers:
+                for place in listener.sockets:
+                    address, port, *_ = place.getsockname()
+                    self._said(f"serving on http://{f'[{address}]' if ':' in address else address}:{port}")

@@ -1,0 +1,142 @@
+"""`rowmill systems intake …`, as a person calls it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.postgres import REPOSITORY
+from tests.support.waiting import until
+
+FILES = "/organizations/1/projects/1/files"
+
+
+class Shell:
+    """Commands in a folder, on a database."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.folder = folder
+        self.given = os.environ | {
+            "INTAKE_DATABASE_URL": url,
+            "INTAKE_STORAGE": str(folder / "files"),
+            "INTAKE_WORKER_POLL_BASE_SECONDS": "0.05",
+            "INTAKE_WORKER_POLL_MAX_SECONDS": "0.2",
+            "PYTHONPATH": str(REPOSITORY),
+        }
+        self.started: list[subprocess.Popen[str]] = []
+
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "rowmill", "systems", "intake", *words]
+
+    def run(self, *words: str, code: int = 0) -> str:
+        done = subprocess.run(
+            self.command(*words), env=self.given, cwd=self.folder, capture_output=True, text=True, timeout=100
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout if code in (0, 5) else done.stderr
+
+    def start(self, *words: str) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            self.command(*words), env=self.given, cwd=self.folder, stderr=subprocess.PIPE, text=True
+        )
+        self.started.append(process)
+        return process
+
+
+@pytest.fixture
+def shell(database_url: str, tmp_path: Path) -> Iterator[Shell]:
+    found = Shell(database_url, tmp_path)
+    if database_url.startswith("postgres"):
+        found.run("migrate")
+    yield found
+    for process in found.started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def papers(folder: Path) -> Path:
+    place = folder / "papers"
+    (place / "deeper").mkdir(parents=True)
+    (place / "a.txt").write_text("Invoice number: 4711\nInvoice date: 2026-03-31\n")
+    (place / "deeper" / "b.csv").write_text("Invoice number;4712\n")
+    (place / "empty.txt").write_bytes(b"")
+    (place / "broken.pdf").write_bytes(b"%PDF-1.7 and no more")
+    (place / ".hidden").write_text("not this one")
+    return place
+
+
+def test_a_folder_is_put_in_read_and_told_about(shell: Shell, tmp_path: Path) -> None:
+    told: dict[str, Any] = json.loads(shell.run("ingest", str(papers(tmp_path)), "--json", code=5))
+    states = {Path(one["path"]).name: one["processing_status"] for one in told["files"]}
+    assert states == {"a.txt": "completed", "b.csv": "completed", "broken.pdf": "failed"}
+    assert [(Path(one["path"]).name, one["refused"]) for one in told["refused"]] == [("empty.txt", "empty")]
+    assert {one["suggestions"] for one in told["files"] if one["processing_status"] == "completed"} != {0}
+    shown = shell.run("ingest", str(tmp_path / "papers" / "a.txt"))
+    assert "completed" in shown
+
+
+def test_files_can_be_left_to_others(shell: Shell, tmp_path: Path) -> None:
+    """F10: a worker takes them up, and SIGTERM ends it cleanly."""
+    told = json.loads(shell.run("ingest", str(papers(tmp_path) / "a.txt"), "--no-work", "--json"))
+    assert [one["processing_status"] for one in told["files"]] == ["queued"]
+    worker = shell.start("work")
+    server = shell.start("serve", "--port", "0")
+    url = address(server)
+    with httpx.Client(base_url=url, trust_env=False) as client:
+        until(lambda: client.get(FILES).json()["counts"]["completed"] == 1)
+        assert client.get("/health").json() == {"status": "ok"}
+    for process in (worker, server):
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 0, said
+
+
+def test_one_process_can_serve_and_work(shell: Shell, tmp_path: Path) -> None:
+    server = shell.start("serve", "--port", "0", "--with-worker")
+    with httpx.Client(base_url=address(server), trust_env=False) as client:
+        sent = client.post(FILES, files={"file": ("a.txt", b"Invoice number: 4711\n")})
+        assert sent.status_code == 201
+        until(lambda: client.get(sent.headers["location"]).json()["processing_status"] == "completed")
+        assert "4711" in client.get("/review/1/1/files/1").text
+    server.send_signal(signal.SIGTERM)
+    _, said = server.communicate(timeout=60)
+    assert server.returncode == 0, said
+
+
+def address(server: "subprocess.Popen[str]") -> str:
+    assert server.stderr is not None
+    for line in server.stderr:
+        if line.startswith("serving on "):
+            return line.split()[-1]
+    raise AssertionError("it did not say where it serves")
+
+
+def test_a_database_without_the_tables_says_what_to_run(pg_url: str, tmp_path: Path) -> None:
+    shell = Shell(pg_url, tmp_path)
+    for command in (("work",), ("serve",), ("ingest", __file__)):
+        assert "rowmill systems intake migrate" in shell.run(*command, code=4)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("INTAKE_WORKER_POLL_BASE_SECONDS", "soon", "INTAKE_WORKER_POLL_BASE_SECONDS"),
+        ("INTAKE_OCR", "magic", "INTAKE_OCR"),
+        ("INTAKE_STORAGE", "ftp://nowhere", "s3://"),
+        ("INTAKE_CATALOGUE", "/nowhere.toml", "/nowhere.toml"),
+    ],
+)
+def test_wrong_settings_are_said_with_their_names(
+    sqlite_url: str, tmp_path: Path, name: str, value: str, said: str
+) -> None:
+    shell = Shell(sqlite_url, tmp_path)
+    shell.given[name] = value
+    assert said in shell.run("work", code=2)
