@@ -17,7 +17,7 @@ EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,4}[A-Z
 PHONE = re.compile(r"(?<![\w+])(?:\+|00)?\(?\d[\d\u00a0 ()/.\-–]{5,22}\d(?![\w])")
 PERCENT = re.compile(r"(?<![\d.,])(\d{1,2}(?:[.,]\d{1,3})?)\s?%")
 NUMBER = re.compile(r"(?<![\w.,])-?\d[\d.,'’ ]{0,15}(?<![ .,])")
-FREE_ID = re.compile(r"(?<![\w])(?:[A-Z]{1,4}[ ])?[A-Za-z0-9ÄÖÜ]*[0-9][\w]*(?:[-/.·_\\]{1,2}\w+)*(?: ?/ ?\d[\w-]*)?")
+FREE_ID = re.compile(r"(?<![\w.,-])(?:[A-Z]{1,4} (?=[\w/-]{0,6}\d))?\w{1,40}(?:[-/.·\\]{1,2}\w{1,40}){0,8}(?: ?/ ?\d[\w-]{0,20})?")
 GROUPS = re.compile(r"[A-Z]{0,4}\d+(?: [A-Z0-9]*\d[A-Z0-9]*){1,4}")
 LETTERED_ID = re.compile(r"[A-Z]{1,5}(?:[-/][A-Z0-9]+)+")
 
@@ -109,6 +109,8 @@ def _free_ids(text: str) -> list[Reading]:
         if any(day.start < match.end() and match.start() < day.end for day in dates) or "@" in text[match.end() : match.end() + 1]:
             continue
         bare = match.group().rstrip("-/._\\")
+        if not any(sign.isdigit() for sign in bare) or bare[0].islower():
+            continue
         length = sum(sign.isalnum() for sign in bare)
         found.append(Reading(match.start(), match.start() + len(bare), bare, 0.95 if length > 2 else 0.6))
     return found
