@@ -116,7 +116,7 @@ def as_txt(sheet: Sheet, chance: random.Random, *, leaders: bool = False) -> byt
 def as_eml(sheet: Sheet, chance: random.Random) -> bytes:
     mail = EmailMessage()
     mail["From"], mail["To"] = "outbox@mail.example", "inbox@mail.example"
-    mail["Subject"], mail["Date"] = sheet.title or "Letter", "Fri, 01 Jan 2027 09:00:00 +0000"
+    mail["Subject"], mail["Date"] = sheet.title or sheet.expected["subject"], "Fri, 01 Jan 2027 09:00:00 +0000"
     if chance.random() < 0.5:
         mail.set_content(as_txt(sheet, chance).decode())
     else:

@@ -85,7 +85,10 @@ class Writer:
             self.sheet.footer.insert(1, self.accounts())
 
     def vat_text(self, owner: Company) -> str:
-        return f"{owner.vat[:2]} {owner.vat[2:]}" if self.chance.random() < 0.3 else owner.vat
+        country, rest = owner.vat[:2], owner.vat[2:]
+        if country == "CH":
+            return f"CHE-{rest[1:4]}.{rest[4:7]}.{rest[7:]}"
+        return f"{country} {rest}" if self.chance.random() < 0.3 else owner.vat
 
     def accounts(self) -> list[str]:
         me, words, expected = self.me, self.words, self.sheet.expected
@@ -116,7 +119,7 @@ class Writer:
         self.sheet.expected["tax_rate"] = str(goods.rate.normalize()) if goods.rate % 1 else str(int(goods.rate))
 
     def terms(self) -> None:
-        if self.chance.random() < 0.5:
+        if self.chance.random() < 0.5 or self.local.language == "zh":
             self.pair("terms", text := self.words("terms_value"), text)
         else:
             self.sheet.outro.append(text := self.words("terms_sentence"))

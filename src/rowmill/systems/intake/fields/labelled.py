@@ -58,7 +58,7 @@ def _places(view: View, hit: Hit, field: Field) -> Iterator[tuple[Cell, int, int
     cell = hit.cell
     yield cell, hit.end, _end_of_rest(view, hit, field), BESIDE
     if field.type is FieldType.NUMBER and field.scheme == "percent":
-        yield cell, cell.start, hit.start, BESIDE
+        yield cell, cell.start, cell.end, BESIDE
     rest = view.layout.line_text(cell)[hit.end : cell.end]
     if any(sign.isalnum() for sign in rest) and field.type in WORDS:
         return

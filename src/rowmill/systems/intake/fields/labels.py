@@ -11,6 +11,7 @@ from rowmill.systems.intake.fields.layout import Cell
 LONGEST_LABEL = 7
 LONGEST_CELL = 400
 SHORT = 3
+NUMBERED = re.compile(r"(?:nummer|nr)$")
 NUMBER_WORDS = frozenset(map(skeleton, "n no nr num nro numero number nummer núm nbr".split()))
 # Words that do not change what a label means.
 LINKS = frozenset(
@@ -136,7 +137,10 @@ def _scripts(word: str) -> Iterator[str]:
 
 def _token_key(word: str) -> str:
     key = skeleton(word)
-    return "no" if key in NUMBER_WORDS else key
+    if key in NUMBER_WORDS:
+        return "no"
+    # Rechnungsnummer, Rechnungsnr.
+    return NUMBERED.sub("no", key) if len(key) > 5 else key
 
 
 def key_of(name: str) -> str:
@@ -176,9 +180,11 @@ def _hit(cell: Cell, tokens: Sequence[Token], place: int, length: int, fields: t
 
 def _short_is_label(text: str, start: int, end: int, leading: bool, colon: bool, fields: Sequence[Field]) -> bool:
     """`RE` of RE-2026 is none, `Re:` is. Short labels of names and of nothing need a colon, or the cell for themselves."""
-    if not leading or (end < len(text) and text[end] in "-/_&" and not colon):
-        return False
     spoken = any(field.type not in (FieldType.PARTY, FieldType.TEXT) for field in fields)
+    if not leading:
+        return spoken and end - start >= SHORT
+    if (end < len(text) and text[end] in "-/_&" and not colon):
+        return False
     return colon or spoken or not text[end:].strip(" .:")
 
 

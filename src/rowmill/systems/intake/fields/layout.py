@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rowmill.systems.intake.analysis import Evidence
 from rowmill.systems.intake.documents.document import Box, Document, Line
@@ -10,6 +10,7 @@ from rowmill.systems.intake.documents.document import Box, Document, Line
 GAP = re.compile(r"\t+| {2,}|(?<=\S) ?\|(?= |$)")
 LONGEST_LINE = 2_000
 MOST_LINES = 6_000
+ROWS_BACK = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class Cell:
     start: int
     end: int
     text: str
+    row: int
+    """Which line of the page as the eye sees it: lines of the text may stand beside each other."""
     left: float
     right: float
     top: float
@@ -54,18 +57,16 @@ class Layout:
         for number, page in enumerate(document.pages):
             lines = page.lines[:left]
             left -= len(lines)
-            self.rows.append([_cells(number, place, line) for place, line in enumerate(lines)])
+            self.rows.append(_rows([_cells(number, place, line) for place, line in enumerate(lines)]))
 
     def cells(self) -> Iterator[Cell]:
         for page in self.rows:
             for row in page:
                 yield from row
 
-    def row(self, cell: Cell) -> list[Cell]:
-        return self.rows[cell.page][cell.line]
-
     def right_of(self, cell: Cell) -> list[Cell]:
-        return [other for other in self.row(cell) if other.start >= cell.end]
+        row = self.rows[cell.page][cell.row]
+        return row[row.index(cell) + 1 :]
 
     def below(self, cell: Cell, lines: int = 2) -> Cell | None:
         """The next cell under this one, if it is not far."""
@@ -74,7 +75,7 @@ class Layout:
     def column_below(self, cell: Cell, lines: int) -> Iterator[Cell]:
         """The cells under this one, line by line, until the column has a gap."""
         page, last = self.rows[cell.page], cell
-        for row in page[cell.line + 1 : cell.line + 1 + 2 * lines]:
+        for row in page[cell.row + 1 : cell.row + 1 + 2 * lines]:
             under = [other for other in row if other.over(cell)]
             if not under:
                 continue
@@ -89,7 +90,7 @@ class Layout:
     def column_above(self, cell: Cell, lines: int) -> Iterator[Cell]:
         """The cells over this one that begin where it begins, upwards, until the column has a gap."""
         page, last = self.rows[cell.page], cell
-        for row in reversed(page[max(0, cell.line - 2 * lines) : cell.line]):
+        for row in reversed(page[max(0, cell.row - 2 * lines) : cell.row]):
             over = [other for other in row if other.over(last) or _aligned(other, last)]
             if not over:
                 if row and row[0].placed and last.top - row[0].bottom < 2 * (last.bottom - last.top):
@@ -123,6 +124,14 @@ class Layout:
         return Evidence(self.document.pages[spans[0].page].number, quote, tuple(boxes))
 
 
+    def part(self, cell: Cell, start: int, end: int) -> Cell:
+        """A part of a cell as a cell; its places are in the text of the cell."""
+        line = self.document.pages[cell.page].lines[cell.line]
+        column = line.text.count("\t", 0, cell.start)
+        part = _cell(cell.page, cell.line, line, cell.start + start, cell.start + end, column)
+        return replace(part, row=cell.row)
+
+
 def span_of(cell: Cell) -> Span:
     return Span(cell.page, cell.line, cell.start, cell.end)
 
@@ -141,6 +150,33 @@ def boxes_of(line: Line, start: int, end: int) -> Iterable[Box]:
         place = at + len(word.text)
         if at < end and place > start:
             yield word.box
+
+
+def _rows(lines: list[list[Cell]]) -> list[list[Cell]]:
+    """Lines that stand beside each other made one row. A reader may give the columns of a page one after the other."""
+    rows: list[list[Cell]] = []
+    for cells in lines:
+        beside = next((row for row in reversed(rows[-ROWS_BACK:]) if _beside(row, cells)), None)
+        if beside is None:
+            rows.append(cells)
+        else:
+            beside.extend(cells)
+            beside.sort(key=lambda cell: cell.left)
+    return [[replace(cell, row=number) for cell in row] for number, row in enumerate(rows)]
+
+
+def _beside(row: Sequence[Cell], cells: Sequence[Cell]) -> bool:
+    """At one height, and nothing over another. The nearest cells tell: scans are askew."""
+    if not row or not cells or not row[0].placed or not cells[0].placed:
+        return False
+    if any(one.left < other.right and other.left < one.right for one in row for other in cells):
+        return False
+    one, other = min(
+        ((one, other) for one in row for other in cells),
+        key=lambda pair: min(abs(pair[0].left - pair[1].right), abs(pair[1].left - pair[0].right)),
+    )
+    apart = abs((one.top + one.bottom) - (other.top + other.bottom)) / 2
+    return apart < 0.4 * min(one.bottom - one.top, other.bottom - other.top)
 
 
 def _cells(page: int, number: int, line: Line) -> list[Cell]:
@@ -163,8 +199,8 @@ def _cell(page: int, number: int, line: Line, start: int, end: int, column: int)
     if boxes:
         left, right = min(box.left for box in boxes), max(box.right for box in boxes)
         top, bottom = min(box.top for box in boxes), max(box.bottom for box in boxes)
-        return Cell(page, number, start, end, text, left, right, top, bottom)
+        return Cell(page, number, start, end, text, number, left, right, top, bottom)
     if "\t" in line.text:
         # Cells of sheets and tables: the same column is the same number of tabs.
-        return Cell(page, number, start, end, text, column * 100, column * 100 + 99, number, number + 0.9, False)
-    return Cell(page, number, start, end, text, start, end, number, number + 0.9, False)
+        return Cell(page, number, start, end, text, number, column * 100, column * 100 + 99, number, number + 0.9, False)
+    return Cell(page, number, start, end, text, number, start, end, number, number + 0.9, False)

@@ -55,6 +55,8 @@ def _start(text: str, edge: int, form: int) -> int | None:
             continue
         opens = match.group()[0] in "„“\"'«(·•|,;:"
         capital = word[0].isupper() or word[0].isdigit()
+        if word[-1] in ")»”" and start is not None:
+            break
         if not capital or plain(word.strip(".,:;")) in NOT_A_NAME or (word[-1] in ",;:·•|" and start is not None):
             break
         start = match.start() + len(match.group()) - len(match.group().lstrip("„“\"'«(·•|,;:"))

@@ -129,7 +129,7 @@ def _address_window(view: View, writer: Named | None) -> Iterator[Named]:
     """The first address of the first page that stands in lines of its own and is not the writer's."""
     rank = 0
     for block in view.blocks:
-        if block.inline or block.top.page or block.top.line > BODY_LINES or not block.name or not block.name_span:
+        if block.inline or block.top.page or block.top.row > BODY_LINES or not block.name or not block.name_span:
             continue
         if (writer and same_party(block.name, writer.name)) or _claimed(view, block):
             continue
@@ -181,7 +181,7 @@ def _blocks_at(view: View, cell: Cell) -> Iterator[Block]:
     """The address that begins with this cell or soon below it."""
     for block in view.blocks:
         top = block.top
-        if top.page == cell.page and 0 <= top.line - cell.line <= 2 and (top.over(cell) or top is cell):
+        if top.page == cell.page and 0 <= top.row - cell.row <= 2 and (top.over(cell) or top is cell):
             yield block
             return
 

@@ -30,7 +30,7 @@ def unmapped(view: View, chosen: list[Candidate]) -> list[Unmapped]:
 
 def _pairs(view: View) -> Iterator[tuple[str, Cell, int]]:
     for cell in view.layout.cells():
-        if view.table and (cell.page, cell.line) in view.table.lines:
+        if view.table and (cell.page, cell.row) in view.table.lines:
             continue
         match = LABEL.match(cell.text)
         if not match or len(match.group(1).split()) > MOST_WORDS or any(hit.fields for hit in view.hits_in(cell)):

@@ -34,9 +34,9 @@ class View:
         for cell in layout.cells():
             if found := labels.hits(cell, scanned=document.pages[cell.page].scanned):
                 hits[place_of(cell)] = found
-        table = find_table(layout, _stops(hits))
+        table = find_table(layout, _stops(hits), {_row(hit) for found in hits.values() for hit in found if hit.leading})
         if table:
-            hits = {place: found for place, found in hits.items() if place[:2] not in table.lines}
+            hits = {place: found for place, found in hits.items() if _row(found[0]) not in table.lines}
         lines = [layout.line_text(row[0]) for page in layout.rows for row in page if row]
         currency = main_currency(lines)
         context = Context(document.language, currency, is_month_first(lines, document.language, currency in (None, "USD")))
@@ -59,11 +59,15 @@ def place_of(cell: Cell) -> Place:
     return cell.page, cell.line, cell.start
 
 
+def _row(hit: Hit) -> tuple[int, int]:
+    return hit.cell.page, hit.cell.row
+
+
 def _stops(hits: dict[Place, list[Hit]]) -> set[tuple[int, int]]:
-    """Lines that name an amount of the whole document, or something that no row does."""
+    """Rows that name an amount of the whole document, or something that no item does."""
     return {
-        place[:2]
-        for place, found in hits.items()
+        _row(hit)
+        for found in hits.values()
         for hit in found
         if hit.leading
         and not hit.qualified
