@@ -28,17 +28,32 @@ class Field:
     synonyms: tuple[str, ...] = ()
     """What papers call it, in any language."""
     scheme: str = ""
-    """Of an id: iban, vat, lei, isin, ean, isbn, creditor…: its check digits must be right. Of a table: its columns, as
-    `description,quantity,price,total`."""
+    """What kind of its type it is, where that helps to find and to check it:
+
+    id       iban, bic, vat, lei, isin, ean, isbn, creditor, luhn, register: its shape and check digits must be right
+    amount   net, tax, total: they have to add up
+    date     issue, due, delivery, start, end: nothing is due before it is issued
+    number   percent
+    party    seller, buyer, any; of an address: whose it is, or delivery
+    text     sentence: the whole sentence; subject: also a line of its own above the greeting
+    table    its columns, as `description,quantity,price,total`
+    """
     doc_types: tuple[str, ...] = ()
     """Which documents have it; none: all."""
     many: bool = False
     """A document may have several values of it."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that papers may call it."""
+        return (self.label, *self.synonyms)
+
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
     fields: tuple[Field, ...]
+    ignore: tuple[str, ...] = ()
+    """Labels that stand beside those of fields and mean something else."""
 
     def for_type(self, doc_type: str | None) -> tuple[Field, ...]:
         """The fields of a document of this type; all fields if the type is not known."""

@@ -1,0 +1,124 @@
+"""The same sheets as office files, mails and plain text."""
+
+import csv
+import html
+import io
+import random
+from email.message import EmailMessage
+
+import docx
+import openpyxl
+
+from demos.papers.paper import Sheet
+
+
+def as_docx(sheet: Sheet, chance: random.Random) -> bytes:
+    document = docx.Document()
+    for text in [*sheet.sender, *sheet.contact]:
+        document.add_paragraph(text)
+    document.add_heading(sheet.title or sheet.doc_type.title(), level=1)
+    for label, lines in [(sheet.recipient_label, sheet.recipient), *sheet.others]:
+        for text in [f"{label}:" if label else "", *lines]:
+            if text:
+                document.add_paragraph(text)
+    facts = document.add_table(rows=0, cols=2)
+    for label, value in sheet.meta:
+        row = facts.add_row().cells
+        row[0].text, row[1].text = label, value
+    for text in sheet.intro:
+        for line in text.split("\n"):
+            document.add_paragraph(line)
+    if sheet.rows:
+        items = document.add_table(rows=0, cols=len(sheet.columns))
+        for cells in [sheet.columns, *sheet.rows]:
+            for cell, text in zip(items.add_row().cells, cells, strict=True):
+                cell.text = text.replace("\n", " ")
+    sums = document.add_table(rows=0, cols=2)
+    for label, value in sheet.totals:
+        row = sums.add_row().cells
+        row[0].text, row[1].text = label, value
+    for text in [*sheet.outro, *(line for column in sheet.footer[1:] for line in column)]:
+        document.add_paragraph(text)
+    buffer = io.BytesIO()
+    document.save(buffer)
+    return buffer.getvalue()
+
+
+def rows_of(sheet: Sheet) -> list[list[str]]:
+    """The sheet as rows of cells."""
+    rows = [[sheet.title], [], *([text] for text in sheet.sender), *([text] for text in sheet.contact), []]
+    for label, lines in [(sheet.recipient_label, sheet.recipient), *sheet.others]:
+        if lines:
+            rows += [[label, lines[0]], *(["", text] for text in lines[1:]), []]
+    rows += [[label, value] for label, value in sheet.meta]
+    rows += [[], *([text.replace("\n", " ")] for text in sheet.intro), []]
+    rows += [[cell.replace("\n", " ") for cell in cells] for cells in [sheet.columns, *sheet.rows] if cells]
+    rows += [[], *(["", "", label, value] for label, value in sheet.totals), []]
+    return rows + [[text] for text in [*sheet.outro, *(line for column in sheet.footer[1:] for line in column)]]
+
+
+def as_xlsx(sheet: Sheet, chance: random.Random) -> bytes:
+    book = openpyxl.Workbook()
+    page = book.active
+    for cells in rows_of(sheet):
+        page.append(cells or [""])
+    buffer = io.BytesIO()
+    book.save(buffer)
+    return buffer.getvalue()
+
+
+def as_csv(sheet: Sheet, chance: random.Random) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, delimiter=chance.choice(",;")).writerows(row for row in rows_of(sheet) if row)
+    return text.getvalue().encode()
+
+
+def as_html(sheet: Sheet, chance: random.Random, *, definitions: bool = False) -> bytes:
+    """Facts in a table; in the held-out form, in a list of definitions."""
+    line = lambda texts: "<br>".join(html.escape(text).replace("\n", "<br>") for text in texts)  # noqa: E731
+    row = lambda cells, tag="td": "<tr>" + "".join(f"<{tag}>{line([cell])}</{tag}>" for cell in cells) + "</tr>"  # noqa: E731
+    parts = [f"<h2>{line(sheet.sender[:1])}</h2><p>{line([*sheet.sender[1:], *sheet.contact])}</p><h1>{html.escape(sheet.title)}</h1>"]
+    for label, lines in [(sheet.recipient_label, sheet.recipient), *sheet.others]:
+        parts.append(f"<p>{line([label + ':'] if label else [])}</p><p>{line(lines)}</p>")
+    if definitions:
+        parts.append("<dl>" + "".join(f"<dt>{html.escape(a)}</dt><dd>{html.escape(b)}</dd>" for a, b in sheet.meta) + "</dl>")
+    else:
+        parts.append("<table>" + "".join(row(pair) for pair in sheet.meta) + "</table>")
+    parts += [f"<p>{line([text])}</p>" for text in sheet.intro]
+    if sheet.rows:
+        parts.append("<table>" + row(sheet.columns, "th") + "".join(row([cell.replace("\n", " ") for cell in cells]) for cells in sheet.rows) + "</table>")
+    parts.append("<table>" + "".join(row(pair) for pair in sheet.totals) + "</table>")
+    parts += [f"<p>{line([text])}</p>" for text in sheet.outro]
+    parts += [f"<p>{line(column)}</p>" for column in sheet.footer[1:]]
+    return f"<!doctype html><html><head><meta charset='utf-8'><title>{html.escape(sheet.title)}</title></head><body>{''.join(parts)}</body></html>".encode()
+
+
+def as_txt(sheet: Sheet, chance: random.Random, *, leaders: bool = False) -> bytes:
+    """Columns of spaces; in the held-out form, rows of dots between label and value."""
+    def pair(label: str, value: str, width: int = 26) -> str:
+        return f"{label} {'.' * (width - len(label))} {value}" if leaders and label else f"{label + ':' if label else '':<{width}}{value}"
+
+    lines = [*sheet.sender, *sheet.contact, "", sheet.title, ""]
+    for label, block in [(sheet.recipient_label, sheet.recipient), *sheet.others]:
+        lines += [f"{label}:"] if label and block else []
+        lines += [*block, ""]
+    lines += [pair(label, value) for label, value in sheet.meta]
+    lines += ["", *(part for text in sheet.intro for part in [*text.split("\n"), ""])]
+    for cells in [sheet.columns, *sheet.rows] if sheet.rows else []:
+        first, *more = cells[0].split("\n")
+        lines.append(f"{first:<34}" + "".join(f"{cell:>16}" for cell in cells[1:]))
+        lines += more
+    lines += ["", *(f"{label:>60}  {value:>16}" if not leaders else pair(label, value, 40) for label, value in sheet.totals), ""]
+    lines += [*sheet.outro, "", *(line for column in sheet.footer[1:] for line in column)]
+    return "\n".join(lines).encode()
+
+
+def as_eml(sheet: Sheet, chance: random.Random) -> bytes:
+    mail = EmailMessage()
+    mail["From"], mail["To"] = "outbox@mail.example", "inbox@mail.example"
+    mail["Subject"], mail["Date"] = sheet.title or sheet.expected["subject"], "Fri, 01 Jan 2027 09:00:00 +0000"
+    if chance.random() < 0.5:
+        mail.set_content(as_txt(sheet, chance).decode())
+    else:
+        mail.set_content(as_html(sheet, chance).decode(), subtype="html")
+    return mail.as_bytes()

@@ -1,0 +1,158 @@
+"""Postal addresses: a line with a postcode and a town, the street above it, a country below it."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rowmill.systems.intake.fields.folding import plain
+from rowmill.systems.intake.fields.layout import Cell, Layout, Span, span_of
+from rowmill.systems.intake.fields.parties import find_parties, tidy
+
+TOWN = r"[^\W\d_][\w'’.\-/ ]{1,40}"
+CITY = re.compile(
+    rf"(?:(?:[A-Z]{{1,3}}[-–])?(?<![\w.,])\d{{4,5}}\s+{TOWN}(?:\([A-Z]{{2}}\))?(?:\s(?:CEDEX|Cedex)(?:\s\d+)?)?"  # Berlin, Paris, Milano (MI)
+    rf"|\d{{4}}\s?[A-Z]{{2}}\s+{TOWN}"  # Amsterdam
+    rf"|\d{{2}}-\d{{3}}\s+{TOWN}"  # Warszawa
+    rf"|{TOWN},?\s+[A-Z]{{2}},?\s+\d{{5}}(?:-\d{{4}})?"  # Austin, TX 78701
+    rf"|(?:{TOWN},?\s+)?[A-Z]{{1,2}}\d[A-Z\d]?\s+\d[A-Z]{{2}}"  # London SW1A 1AA
+    rf"|{TOWN},?\s+[A-Z]{{2,3}}\s+\d{{4}})"  # Sydney NSW 2000
+)
+CHINESE = re.compile(r"[\u3400-\u9fff]{2,}[省市区县][\u3400-\u9fff\w]*[路街道巷弄号][\u3400-\u9fff\w\-]*")
+COUNTRY_NAMES = frozenset(
+    "germany deutschland allemagne alemania germania france frankreich francia austria osterreich autriche switzerland schweiz suisse svizzera"
+    " italy italia italien italie spain espana spanien espagne spagna netherlands nederland niederlande belgium belgique belgie belgien"
+    " luxembourg luxemburg poland polska polen portugal ireland usa uk china denmark danmark sweden sverige norway norge finland suomi".split()
+) | {"united kingdom", "great britain", "england", "scotland", "wales", "united states", "united states of america", "中国", "pays-bas", "czech republic"}  # fmt: skip
+STREET_WORD = re.compile(
+    r"(?:stra(?:ß|ss)e|str\.|weg|platz|allee|gasse|ufer|ring|damm|street|road|avenue|lane|drive|court|square|boulevard|rue|chemin|place|quai"
+    r"|calle|plaza|paseo|avenida|via|viale|piazza|corso|straat|gracht|laan|postfach|p\.?o\.? ?box|house|suite|floor|st\.|rd\.|ave\.?|blvd)",
+    re.IGNORECASE,
+)
+SEPARATED = re.compile(r"\s*(?:[·•|]|,|\s[-–]\s|;)\s*")
+CARE_OF = re.compile(r"(?:attn|attention|z\. ?hd|zu h[äa]nden|c/o|à l'attention|att\.|a la atenci[óo]n|c\.a\.|abt\.|abteilung|dept)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """An address, and the name above it."""
+
+    name: str
+    name_span: Span | None
+    spans: tuple[Span, ...]
+    value: str
+    top: Cell
+    """The cell that it begins with, name or street."""
+    inline: bool
+    """It stands in one line."""
+
+
+def find_blocks(layout: Layout, limit: int = 60) -> list[Block]:
+    """All addresses of a document, in the order of the paper."""
+    found: list[Block] = []
+    taken: set[tuple[int, int, int]] = set()
+    for cell in layout.cells():
+        place = (cell.page, cell.line, cell.start)
+        if place in taken or len(cell.text) > 300:
+            continue
+        block = _inline(cell) or _stacked(layout, cell) or _chinese(layout, cell)
+        if block:
+            taken |= {(span.page, span.line, span.start) for span in block.spans}
+            found.append(block)
+        if len(found) >= limit:
+            break
+    return found
+
+
+def is_city(text: str) -> bool:
+    return CITY.fullmatch(text.strip(" .,;")) is not None and not STREET_WORD.search(text.split(" ")[-1])
+
+
+def is_street(text: str) -> bool:
+    """A word and a house number, or a word for a street."""
+    bare = text.strip(" .,;")
+    if not 3 < len(bare) < 70 or "@" in bare or ":" in bare or is_city(bare):
+        return False
+    numbered = re.match(r"(?:\d+\s?[a-zA-Z]?,?\s+[^\W\d_]|[^\W\d_].*\s\d+\s?[a-zA-Z]?(?:[-/]\d+\s?[a-z]?)?$)", bare)
+    return bool(numbered) or (bool(STREET_WORD.search(bare)) and any(sign.isdigit() for sign in bare))
+
+
+def is_country(text: str) -> bool:
+    return plain(text.strip(" .,;()")) in COUNTRY_NAMES
+
+
+def _stacked(layout: Layout, city: Cell) -> Block | None:
+    if not is_city(city.text):
+        return None
+    above = list(layout.column_above(city, 6))
+    street_at = next((place for place, cell in enumerate(above[:3]) if is_street(cell.text)), None)
+    if street_at is None:
+        return None
+    lines = [*reversed(above[: street_at + 1]), city]
+    below = next(iter(layout.column_below(city, 1)), None)
+    if below and is_country(below.text) and abs(below.left - city.left) < (0.02 if city.placed else 3):
+        lines.append(below)
+    name = _name_above(above[street_at + 1 :])
+    value = ", ".join(tidy(cell.text) for cell in lines)
+    return Block(
+        tidy(name.text) if name else "", span_of(name) if name else None, tuple(map(span_of, lines)), value, name or lines[0], False
+    )  # fmt: skip
+
+
+def _name_above(above: Sequence[Cell]) -> Cell | None:
+    """The line over the street that is a name: a company if there is one."""
+    near = [cell for cell in above[:3] if not CARE_OF.match(cell.text) and ":" not in cell.text and len(cell.text) < 80]
+    company = next((cell for cell in near if find_parties(cell.text)), None)
+    return company or (near[0] if near and not any(sign.isdigit() for sign in near[0].text) else None)
+
+
+def _inline(cell: Cell) -> Block | None:
+    """`Muster GmbH · Hauptstr. 5 · 10115 Berlin`, with or without the name."""
+    parts, start = [], 0
+    for gap in [*SEPARATED.finditer(cell.text), None]:
+        end = gap.start() if gap else len(cell.text)
+        if end > start:
+            parts.append((start, end, cell.text[start:end]))
+        start = gap.end() if gap else end
+    for place in range(1, len(parts)):
+        city = parts[place][2]
+        joined = cell.text[parts[place - 1][0] : parts[place][1]]
+        first = place - 1
+        if place >= 2 and re.fullmatch(r"[A-Z]{2}\s+\d{5}(?:-\d{4})?", city):
+            first = place - 2
+        elif place >= 2 and re.fullmatch(r"[A-Z]{1,2}\d[A-Z\d]?\s+\d[A-Z]{2}", city):
+            first = place - 2
+        elif not is_city(city):
+            continue
+        street = parts[first][2].split(":")[-1].strip()
+        if not is_street(street):
+            continue
+        begin = parts[first][0] + parts[first][2].rfind(street)
+        end = parts[place][1]
+        if place + 1 < len(parts) and is_country(parts[place + 1][2]):
+            end = parts[place + 1][1]
+        name = parts[first - 1] if first and not is_country(parts[first - 1][2]) else None
+        return _inline_block(cell, begin, end, name, joined)
+    return None
+
+
+def _inline_block(cell: Cell, begin: int, end: int, name: tuple[int, int, str] | None, joined: str) -> Block:
+    pieces = [tidy(part) for part in SEPARATED.split(cell.text[begin:end]) if part.strip()]
+    span = Span(cell.page, cell.line, cell.start + begin, cell.start + end)
+    label = name[2].rsplit(":", 1)[-1] if name else ""
+    companies = find_parties(label)
+    text = companies[-1].name if companies else tidy(label)
+    name_span = None
+    if name and text and (at := cell.text.find(text, name[0])) >= 0:
+        name_span = Span(cell.page, cell.line, cell.start + at, cell.start + at + len(text))
+    return Block(text if name_span else "", name_span, (span,), ", ".join(pieces), cell, True)
+
+
+def _chinese(layout: Layout, cell: Cell) -> Block | None:
+    match = CHINESE.search(cell.text)
+    if not match:
+        return None
+    span = Span(cell.page, cell.line, cell.start + match.start(), cell.start + match.end())
+    above = next(iter(layout.column_above(cell, 1)), None)
+    name = find_parties(above.text) if above else []
+    name_span = Span(above.page, above.line, above.start + name[0].start, above.start + name[0].end) if above and name else None
+    return Block(name[0].name if name else "", name_span, (span,), match.group(), above if above and name else cell, False)

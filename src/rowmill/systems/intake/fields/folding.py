@@ -1,0 +1,45 @@
+"""Texts made alike: without case, accents and what OCR confuses."""
+
+import re
+import unicodedata
+from functools import lru_cache
+
+TOKEN = re.compile(r"[^\W_]+")
+CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+UMLAUT = re.compile(r"([aou])e(?=[a-z])")
+# Signs that OCR takes for each other fall on one of them. A label is matched this way, a value never is.
+ALIKE = str.maketrans({"0": "o", "1": "i", "l": "i", "|": "i", "!": "i", "5": "s", "8": "b", "q": "g", "j": "i"})
+TO_DIGIT = str.maketrans({"O": "0", "o": "0", "Q": "0", "D": "0", "I": "1", "l": "1", "|": "1", "i": "1", "S": "5", "s": "5",
+                          "B": "8", "Z": "2", "z": "2", "G": "6"})  # fmt: skip
+NUMBERLIKE = re.compile(r"[0-9OoQDIl|iSsBZzG.,'’/:-]{3,}")
+
+
+@lru_cache(maxsize=65536)
+def plain(text: str) -> str:
+    """Lower case, without accents: `Numéro` and `NUMERO` are one."""
+    parts = unicodedata.normalize("NFKD", text)
+    return "".join(sign for sign in parts if not unicodedata.combining(sign)).casefold()
+
+
+@lru_cache(maxsize=65536)
+def skeleton(text: str) -> str:
+    """What is left of a word when OCR may have confused its letters, and umlauts may be spelt out."""
+    bare = plain(text)
+    bare = UMLAUT.sub(r"\1", bare.replace("rn", "m").replace("vv", "w"))
+    return "".join(TOKEN.findall(bare.translate(ALIKE)))
+
+
+def mend_digits(text: str) -> str:
+    """`1.19O,0l` as `1.190,01`: letters that stand for digits, in words that are digits by more than half. Of the same
+    length, so places in the one are places in the other."""
+    return NUMBERLIKE.sub(_mended, text)
+
+
+def _mended(found: re.Match[str]) -> str:
+    word = found.group()
+    before = found.string[found.start() - 1] if found.start() else " "
+    after = found.string[found.end()] if found.end() < len(found.string) else " "
+    letters = sum(sign.isalpha() for sign in word)
+    if not letters or before.isalnum() or after.isalnum() or letters >= sum(sign.isdigit() for sign in word):
+        return word
+    return word.translate(TO_DIGIT)
