@@ -24,9 +24,9 @@ class Limits:
     zip_entries: int = 5_000
     zip_ratio: int = 250
     """How many times its packed size an entry of more than a megabyte may be."""
-    cells: int = 2_000_000
+    cells: int = 1_000_000
     """Cells of a workbook or of a CSV, those empty ones included that lie between others."""
-    characters: int = 5_000_000
+    characters: int = 2_000_000
     """Of all text together."""
     attachments: int = 50
     mail_depth: int = 3

@@ -1,4 +1,4 @@
-"""Documents as plain JSON and back: between processes, and where results are kept. Nothing but these nouns comes out."""
+"""Documents as plain JSON and back: between processes, and where results are kept. Only these nouns come out."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -25,6 +25,8 @@ class Reading:
     limits: Limits
     ocr: Ocr | None = None
     progress: Callable[[int, int], None] = lambda page, of_pages: None
+    inner: "Callable[[bytes, str, str, Reading], Contents] | None" = None
+    """Reads a file inside of this one, of that name and media type."""
     depth: int = 0
     """How many mails this is inside of."""
     characters: int = 0

@@ -2,7 +2,7 @@
 
 import email
 import email.policy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from email.message import EmailMessage, MIMEPart
 from itertools import count
@@ -14,11 +14,9 @@ from rowmill.systems.intake.documents.texts import charset_of, decode
 from rowmill.systems.intake.errors import CorruptFile, EmptyFile, EncryptedFile, FileTooLarge, UnsupportedFile
 
 HEADERS = ("From", "To", "Cc", "Subject", "Date")
-Inner = Callable[[bytes, str, str, Reading], Contents]
-"""Reads what is attached: its bytes, its name, its media type."""
 
 
-def read(file_bytes: bytes, reading: Reading, inner: Inner) -> Contents:
+def read(file_bytes: bytes, reading: Reading) -> Contents:
     """Attachments that can't be read are left out, and counted in the facts: the mail itself was read."""
     reading.limits.check("mails in mails", reading.depth + 1, reading.limits.mail_depth)
     message = email.message_from_bytes(file_bytes, policy=email.policy.default)
@@ -31,7 +29,7 @@ def read(file_bytes: bytes, reading: Reading, inner: Inner) -> Contents:
     unread = 0
     for number, part in enumerate(_attachments(message), 1):
         reading.limits.check("attachments", number, reading.limits.attachments)
-        found = _attached(part, reading, inner)
+        found = _attached(part, reading)
         unread += found is None
         pages += [replace(page, number=next(numbers)) for page in found or ()]
     return Contents(tuple(pages), _facts(message, unread))
@@ -70,12 +68,13 @@ def _attachments(message: EmailMessage) -> Iterator[MIMEPart]:
             yield part
 
 
-def _attached(part: MIMEPart, reading: Reading, inner: Inner) -> list[Page] | None:
+def _attached(part: MIMEPart, reading: Reading) -> list[Page] | None:
     is_mail = part.get_content_type() == "message/rfc822"
     name = (part.get_filename() or ("mail.eml" if is_mail else "attachment"))[:200]
+    assert reading.inner is not None
     reading.depth += 1
     try:
-        found = inner(_bytes(part), name, part.get_content_type(), reading)
+        found = reading.inner(_bytes(part), name, part.get_content_type(), reading)
     except FileTooLarge:
         raise
     except (CorruptFile, EmptyFile, EncryptedFile, UnsupportedFile):

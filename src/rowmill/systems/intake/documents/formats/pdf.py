@@ -67,8 +67,9 @@ def read(file_bytes: bytes, reading: Reading) -> Contents:
 def _read_page(document: pypdfium2.PdfDocument, index: int, reading: Reading) -> Page:
     try:
         with closing(document[index]) as page:
-            # The values of form fields become text of the page; it has to be loaded again to be seen.
-            page.flatten(pdfium.FLAT_NORMALDISPLAY)
+            if pdfium.FPDFPage_GetAnnotCount(page):
+                # What is filled in to forms or noted on it becomes text of the page, once that is loaded again.
+                pdfium.FPDFPage_Flatten(page, pdfium.FLAT_NORMALDISPLAY)
         with closing(document[index]) as page:
             lines = [line for spots in words_of(page, reading.limits) for line in lines_of(spots)]
         found = sum(character.isalnum() for line in lines for character in line.text)

@@ -10,7 +10,7 @@ from typing import Any
 
 QUOTED = re.compile(r'"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]')
 LEFT_OUT = re.compile(r"\[[^\]]*\]|[_*].")
-DECIMALS = re.compile(r"[0#?](?:\.([0#?]+))?")
+DECIMALS = re.compile(r"[0#?][0#?,]*(?:\.([0#?]+))?")
 CURRENCIES = "€$£¥₹₽₺₩₴฿"
 
 

@@ -53,7 +53,7 @@ class RapidOcr:
 
 
 def _load() -> Any:
-    from rapidocr import RapidOCR  # type: ignore[import-untyped]
+    from rapidocr import RapidOCR
 
     return RapidOCR(
         params={

@@ -1,0 +1,172 @@
+"""A process that reads documents, from outside: asked, watched, and killed."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any, Self
+
+from rowmill.systems.intake import errors
+from rowmill.systems.intake.documents import confine
+from rowmill.systems.intake.documents.frames import Frame, pack, receive_async
+from rowmill.systems.intake.documents.limits import MB, Limits
+from rowmill.systems.intake.errors import FileTooLarge, ReaderDied, ReadingTimedOut
+
+PROGRAM = "rowmill.systems.intake.documents.child"
+START_SECONDS = 60.0
+LOOK_SECONDS = 0.02
+NEARLY = 0.6
+"""Of its memory: a process that has used more and dies by itself, died of it."""
+
+STRANGE = "the process that reads answered something else"
+
+Progress = Callable[[int, int], None]
+
+
+class Cause(Exception):
+    """What went wrong in the process that read: classes and lines of code, no texts."""
+
+
+class ReadingProcess:
+    """Its promise is that no document can do more to us than to raise one of our errors."""
+
+    def __init__(self, process: asyncio.subprocess.Process, limits: Limits) -> None:
+        self._process, self._limits = process, limits
+        self._most = 32 * MB + 60 * limits.characters  # of an answer: a place takes about ten bytes a letter
+        self.documents = 0
+
+    @classmethod
+    async def start(cls, limits: Limits, ocr: str) -> Self:
+        """A fresh interpreter in a session of its own, so that no signal for our group reaches it."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", PROGRAM, str(os.getpid()),
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True, env=confine.environment(os.environ),
+        )  # fmt: skip
+        started = cls(process, limits)
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await started._send(Frame({"limits": asdict(limits), "ocr": ocr}))
+                await started._receive()
+        except BaseException as error:
+            await started.kill()
+            if isinstance(error, TimeoutError | OSError | EOFError | ValueError):
+                raise ReaderDied("the process that reads did not start") from error
+            raise
+        return started
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.returncode is None
+
+    async def ask(self, request: Frame, progress: Progress | None) -> Frame:
+        """The answer, or one of our errors. A process that did not answer properly is dead afterwards."""
+        peak = _Peak(self.pid)
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                with peak.watched():
+                    await self._send(request)
+                    answer = await self._answer(progress)
+            self.documents += 1
+        except TimeoutError as error:
+            await self.kill()
+            raise ReadingTimedOut(f"{self._limits.seconds:g} seconds") from error
+        except (EOFError, OSError) as error:
+            await self.kill()
+            raise self._died(peak.data) from error
+        except (ValueError, KeyError, TypeError) as error:
+            await self.kill()
+            raise ReaderDied(STRANGE) from error
+        except BaseException:
+            await self.kill()
+            raise
+        if answer.said.get("is") == "error":
+            raise _error(answer.said)
+        return answer
+
+    async def _answer(self, progress: Progress | None) -> Frame:
+        while True:
+            frame = await self._receive()
+            if frame.said.get("is") != "progress":
+                return frame
+            if progress is not None:
+                progress(int(frame.said["page"]), int(frame.said["of"]))
+
+    def _died(self, data: int) -> Exception:
+        """Of the memory that we allow: the file is too large, for ever, and trying again would only cost as much once
+        more. Of anything else: perhaps not the file's fault, so it may be tried again."""
+        ended = -(self._process.returncode or 0)
+        if ended == signal.SIGXCPU:
+            return ReadingTimedOut("seconds of CPU")
+        if data >= NEARLY * self._limits.memory:
+            return FileTooLarge("memory")
+        return ReaderDied(f"the process that read it ended by signal {ended}" if ended > 0 else "the process ended")
+
+    async def _send(self, frame: Frame) -> None:
+        assert self._process.stdin is not None
+        for piece in pack(frame):
+            self._process.stdin.write(piece)
+        await self._process.stdin.drain()
+
+    async def _receive(self) -> Frame:
+        assert self._process.stdout is not None
+        return await receive_async(self._process.stdout, most=self._most)
+
+    def rss(self) -> int:
+        """What it holds now, in bytes; zero where nobody says."""
+        try:
+            with open(f"/proc/{self.pid}/statm") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, IndexError):
+            return 0
+
+    async def kill(self) -> None:
+        """With all that it started. Twice is fine."""
+        if self.alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+        await asyncio.shield(self._process.wait())
+
+
+class _Peak:
+    """The most data that a process was seen to have. What it had is gone with it when it dies."""
+
+    def __init__(self, pid: int) -> None:
+        self._file, self.data = f"/proc/{pid}/status", 0
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        task = asyncio.create_task(self._watch(), name="watch a reading process")
+        try:
+            yield
+        finally:
+            task.cancel()
+
+    async def _watch(self) -> None:
+        with contextlib.suppress(OSError):  # it is gone, or this is no Linux
+            while True:
+                self._look()
+                await asyncio.sleep(LOOK_SECONDS)
+
+    def _look(self) -> None:
+        with open(self._file) as file:
+            for line in file:
+                if line.startswith("VmData:"):
+                    self.data = max(self.data, int(line.split()[1]) * 1024)
+
+
+def _error(said: dict[str, Any]) -> Exception:
+    kind = getattr(errors, str(said.get("class")), None)
+    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+        return ReaderDied(STRANGE)
+    error = kind(str(said.get("text"))[:500])
+    if said.get("cause"):
+        error.__cause__ = Cause(str(said["cause"])[:1000])
+    return error

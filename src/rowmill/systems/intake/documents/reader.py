@@ -1,0 +1,95 @@
+"""Documents are read in a process of their own: one that crashes, hangs or fills the memory is alone in that."""
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+from rowmill.systems.intake.documents.document import Document, Kind
+from rowmill.systems.intake.documents.frames import Frame
+from rowmill.systems.intake.documents.limits import MB, Limits
+from rowmill.systems.intake.documents.ocr.choose import OcrName, choose
+from rowmill.systems.intake.documents.packing import from_json
+from rowmill.systems.intake.documents.process import STRANGE, Progress, ReadingProcess
+from rowmill.systems.intake.errors import EmptyFile, ReaderDied
+
+
+class Reader:
+    """Owns one process, started when the first document comes and again whenever it is gone. Calls wait for each other.
+
+        async with Reader() as reader:
+            document = await reader.read(file_bytes, filename="a.pdf", media_type=None)
+
+    Who cancels a call ends the process's work with it. The process dies with its parent, however that ends.
+    """
+
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        *,
+        ocr: OcrName = "auto",
+        documents_each: int = 200,
+        rss_each: int = 300 * MB,
+    ) -> None:
+        """After so many documents, or when it holds so much memory after one, the process is replaced. LookupError if
+        the OCR engine is not there."""
+        choose(ocr)
+        self.limits, self._ocr = limits or Limits(), ocr
+        self._documents_each, self._rss_each = documents_each, rss_each
+        self._lock = asyncio.Lock()
+        self._process: ReadingProcess | None = None
+        self._closed = False
+
+    async def read(
+        self, file_bytes: bytes, *, filename: str, media_type: str | None, progress: Progress | None = None
+    ) -> Document:
+        """Raises the errors of `intake.errors`. `progress(page, of_pages)` is called before each page."""
+        if not file_bytes:
+            raise EmptyFile("no bytes")
+        self.limits.check("bytes", len(file_bytes), self.limits.bytes)
+        asked = {"do": "read", "filename": filename, "media_type": media_type}
+        answer = await self._ask(Frame(asked, file_bytes), progress)
+        try:
+            return from_json(answer.said["document"])
+        except (KeyError, ValueError) as error:
+            raise ReaderDied(STRANGE) from error
+
+    async def render(self, file_bytes: bytes, kind: Kind, number: int, *, width: int = 1000) -> bytes:
+        """As `render_page`, in the process."""
+        asked = {"do": "render", "kind": kind.value, "number": number, "width": width}
+        return (await self._ask(Frame(asked, file_bytes), None)).blob
+
+    async def _ask(self, request: Frame, progress: Progress | None) -> Frame:
+        async with self._lock:
+            process = await self._started()
+            try:
+                return await process.ask(request, progress)
+            finally:
+                if process.documents >= self._documents_each or process.rss() > self._rss_each:
+                    await process.kill()
+
+    async def _started(self) -> ReadingProcess:
+        if self._process is None or not self._process.alive:
+            self._process = await ReadingProcess.start(self.limits, self._ocr)
+        if self._closed:  # while it started
+            await self._process.kill()
+            raise ReaderDied("the reader is closed")
+        return self._process
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process, while there is one."""
+        return self._process.pid if self._process is not None and self._process.alive else None
+
+    async def close(self) -> None:
+        """Who still waits for a document gets ReaderDied."""
+        self._closed = True
+        if self._process is not None:
+            await self._process.kill()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
