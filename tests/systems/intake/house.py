@@ -79,7 +79,7 @@ class House:
                 return
             await self.bench.advance(60)
 
-    async def read(self, statement: "sa.Select[Any]") -> Sequence[Any]:
+    async def read(self, statement: "sa.Select[*tuple[Any, ...]]") -> Sequence[Any]:
         return await self.mill.run(lambda connection: connection.execute(statement).all(), write=False)
 
     async def file(self, number: int) -> Any:

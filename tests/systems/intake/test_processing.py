@@ -16,7 +16,7 @@ from rowmill.systems.intake.settings import IntakeSettings
 from tests.conformance.fleet import Member, fleet
 from tests.systems.intake.house import Scribe, house_on
 
-PERMANENT = {
+PERMANENT: dict[type[Exception], str] = {
     errors.EmptyFile: "empty",
     errors.FileTooLarge: "too_large",
     errors.EncryptedFile: "encrypted",
@@ -25,7 +25,7 @@ PERMANENT = {
     errors.MissingObject: "missing_object",
     errors.ForbiddenObject: "forbidden",
 }
-TRANSIENT = {
+TRANSIENT: dict[type[Exception], str] = {
     errors.ReadingTimedOut: "timeout",
     errors.NetworkFailed: "network",
     errors.StorageFailed: "storage",

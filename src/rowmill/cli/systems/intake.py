@@ -59,7 +59,7 @@ def load(database_url: str | None = None, storage: str | None = None) -> "Intake
         raise UsageError("; ".join(problems)) from None
     try:
         return Intake(settings)
-    except (DeclarationError, PermanentError) as error:
+    except (DeclarationError, PermanentError, LookupError) as error:
         raise UsageError(str(error)) from error
 
 

@@ -8,9 +8,10 @@ from rowmill.systems.intake import migrations, processing, queue
 from rowmill.systems.intake.documents.limits import Limits
 from rowmill.systems.intake.fields.catalogue import Catalogue
 from rowmill.systems.intake.fields.loading import load_catalogue
+from rowmill.systems.intake.mapping import model_mapper
 from rowmill.systems.intake.models import ProjectFile
 from rowmill.systems.intake.readers import Readers
-from rowmill.systems.intake.seam import Analyst, AnalyzeProjectFileDocument, Maps, RulesMapper
+from rowmill.systems.intake.seam import Analyst, AnalyzeProjectFileDocument, RulesMapper
 from rowmill.systems.intake.settings import IntakeSettings
 from rowmill.systems.intake.storage.open import open_storage
 from rowmill.systems.intake.storage.port import Storage
@@ -28,15 +29,10 @@ class Intake:
         self.catalogue: Catalogue = load_catalogue(settings.catalogue)
         limits = Limits(bytes=settings.max_file_bytes, seconds=settings.reading_seconds)
         self.readers = Readers(settings.readers, limits, settings.ocr)
-        self.analyze = analyze or Analyst(self.readers, self._mapper()).analyze_project_file_document
+        self._model = model_mapper(settings, self.mill) if settings.model_url is not None else None
+        usual = Analyst(self.readers, self._model or RulesMapper())
+        self.analyze = analyze or usual.analyze_project_file_document
         processing.handle(self)
-
-    def _mapper(self) -> Maps:
-        if self.settings.model_url is None:
-            return RulesMapper()
-        from rowmill.systems.intake.fields.model import model_mapper
-
-        return model_mapper(self.settings, self.mill)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -46,6 +42,8 @@ class Intake:
                 yield
             finally:
                 await self.storage.close()
+                if self._model is not None:
+                    await self._model.close()
 
     async def migrate(self) -> None:
         """Bring the tables to this version, in one transaction, then the indexes that the queue needs."""

@@ -8,17 +8,20 @@ from typing import Self
 
 from rowmill.systems.intake.documents.document import Document, Kind
 from rowmill.systems.intake.documents.limits import Limits
+from rowmill.systems.intake.documents.ocr.choose import OcrName, choose
 from rowmill.systems.intake.documents.reader import Reader
 from rowmill.systems.intake.seam import Progress
 
 
 class Readers:
-    """As many as there may be; a process is started when there is work for it."""
+    """As many as there may be, for the time of the block, which may be entered several times. A process is started
+    when there is work for it."""
 
-    def __init__(self, most: int, limits: Limits, ocr: str) -> None:
-        self._all = [Reader(limits=limits, ocr=ocr) for _ in range(most)]
-        self._free = list(self._all)
-        self._room = asyncio.Semaphore(most)
+    def __init__(self, most: int, limits: Limits, ocr: OcrName) -> None:
+        choose(ocr)  # says at once if it is not there
+        self._most, self._limits, self._ocr = most, limits, ocr
+        self._free: asyncio.LifoQueue[Reader] = asyncio.LifoQueue()
+        self._all: list[Reader] = []
         self._users = 0
 
     async def read(
@@ -34,14 +37,18 @@ class Readers:
 
     @asynccontextmanager
     async def _one(self) -> AsyncIterator[Reader]:
-        async with self._room:
-            reader = self._free.pop()
-            try:
-                yield reader
-            finally:
-                self._free.append(reader)
+        reader = await self._free.get()
+        try:
+            yield reader
+        finally:
+            self._free.put_nowait(reader)
 
     async def __aenter__(self) -> Self:
+        if not self._users:
+            self._free = asyncio.LifoQueue()
+            self._all = [Reader(self._limits, ocr=self._ocr) for _ in range(self._most)]
+            for reader in self._all:
+                self._free.put_nowait(reader)
         self._users += 1
         return self
 

@@ -26,7 +26,7 @@ class IntakeSettings(BaseSettings):
     )
 
     database_url: str = Field(
-        "sqlite:///intake.db",
+        default="sqlite:///intake.db",
         validation_alias=AliasChoices("INTAKE_DATABASE_URL", "ROWMILL_DATABASE_URL", "DATABASE_URL"),
         repr=False,
     )
@@ -35,18 +35,18 @@ class IntakeSettings(BaseSettings):
     """A folder, or s3://bucket/prefix?endpoint_url=…"""
     catalogue: Path | None = None
     """The fields to look for, in a TOML file; otherwise the catalogue that ships with intake."""
-    max_file_bytes: int = Field(50 * MB, gt=0)
+    max_file_bytes: int = Field(default=50 * MB, gt=0)
     """What is larger is refused at the upload."""
 
-    worker_poll_base_seconds: float = Field(1.0, gt=0)
+    worker_poll_base_seconds: float = Field(default=1.0, gt=0)
     """The first wait of a worker that found nothing."""
-    worker_poll_max_seconds: float = Field(30.0, gt=0)
+    worker_poll_max_seconds: float = Field(default=30.0, gt=0)
     """The longest."""
-    worker_stale_seconds: float = Field(900.0, ge=1)
+    worker_stale_seconds: float = Field(default=900.0, ge=1)
     """After so long without a sign of life a file is taken from its worker."""
-    readers: int = Field(1, ge=1)
+    readers: int = Field(default=1, ge=1)
     """Files that one worker process reads at once; each has a process of its own, of up to 500 MB with OCR."""
-    reading_seconds: float = Field(300.0, gt=0)
+    reading_seconds: float = Field(default=300.0, gt=0)
     """The longest that the reading of one file may take."""
     ocr: Literal["auto", "tesseract", "rapidocr", "off"] = "auto"
     """What reads scans: tesseract where it is installed, RapidOCR otherwise; or one of them, or nobody."""
@@ -57,11 +57,11 @@ class IntakeSettings(BaseSettings):
     """Which of its models."""
     model_key: SecretStr | None = None
     """What it knows us by."""
-    model_seconds: float = Field(60.0, gt=0)
+    model_seconds: float = Field(default=60.0, gt=0)
     """The longest that one call may take."""
-    model_tokens_per_day: int | None = Field(None, gt=0)
+    model_tokens_per_day: int | None = Field(default=None, gt=0)
     """A budget for the whole fleet."""
-    model_calls_per_minute: int | None = Field(None, gt=0)
+    model_calls_per_minute: int | None = Field(default=None, gt=0)
     """A rate for the whole fleet."""
 
     @property

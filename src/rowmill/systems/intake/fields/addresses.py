@@ -29,7 +29,10 @@ STREET_WORD = re.compile(
     re.IGNORECASE,
 )
 SEPARATED = re.compile(r"\s*(?:[·•|]|,|\s[-–]\s|;)\s*")
-CARE_OF = re.compile(r"(?:attn|attention|z\. ?hd|zu h[äa]nden|c/o|à l'attention|att\.|a la atenci[óo]n|c\.a\.|abt\.|abteilung|dept)", re.IGNORECASE)
+CARE_OF = re.compile(
+    r"(?:attn|attention|z\. ?hd|zu h[äa]nden|c/o|à l'attention|att\.|a la atenci[óo]n|c\.a\.|abt\.|abteilung|dept)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,5 +157,9 @@ def _chinese(layout: Layout, cell: Cell) -> Block | None:
     span = Span(cell.page, cell.line, cell.start + match.start(), cell.start + match.end())
     above = next(iter(layout.column_above(cell, 1)), None)
     name = find_parties(above.text) if above else []
-    name_span = Span(above.page, above.line, above.start + name[0].start, above.start + name[0].end) if above and name else None
-    return Block(name[0].name if name else "", name_span, (span,), match.group(), above if above and name else cell, False)
+    name_span = (
+        Span(above.page, above.line, above.start + name[0].start, above.start + name[0].end) if above and name else None
+    )
+    return Block(
+        name[0].name if name else "", name_span, (span,), match.group(), above if above and name else cell, False
+    )

@@ -38,7 +38,10 @@ def _sums(found: Found) -> Found:
     net, tax, total = (found[key][:TOP] if key else [] for key in keys)
     best: tuple[float, tuple[Candidate, ...]] | None = None
     for parts in product(net, tax, total):
-        if len({part.spans for part in parts}) == 3 and abs(_amount(parts[0]) + _amount(parts[1]) - _amount(parts[2])) <= CENT:
+        if (
+            len({part.spans for part in parts}) == 3
+            and abs(_amount(parts[0]) + _amount(parts[1]) - _amount(parts[2])) <= CENT
+        ):
             weight = sum(part.score for part in parts)
             if _amount(parts[1]) and (best is None or weight > best[0]):
                 best = weight, parts

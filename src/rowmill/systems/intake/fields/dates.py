@@ -37,7 +37,9 @@ ASIAN = re.compile(r"(?P<year>\d{4}) ?年 ?(?P<month>\d{1,2}) ?月 ?(?P<day>\d{1
 DAY_FIRST = re.compile(
     rf"(?<!\d)(?P<day>\d{{1,2}}) ?(?:st|nd|rd|th|er|ro|[.º°ª])?[ -]{{0,2}}(?:of |de |d['’])?{NAME}[.,]{{0,2}}[ -]{{0,2}}(?:de |del )?(?P<year>\d{{4}})(?!\d)"
 )
-MONTH_FIRST = re.compile(rf"(?<![^\W_]){NAME}\.?[ -]?(?P<day>\d{{1,2}})(?:st|nd|rd|th)?,? {{0,2}}(?P<year>\d{{4}})(?!\d)")
+MONTH_FIRST = re.compile(
+    rf"(?<![^\W_]){NAME}\.?[ -]?(?P<day>\d{{1,2}})(?:st|nd|rd|th)?,? {{0,2}}(?P<year>\d{{4}})(?!\d)"
+)
 YEAR_FIRST = re.compile(rf"(?<!\d)(?P<year>\d{{4}})[ -]{NAME}[ -](?P<day>\d{{1,2}})(?!\d)")
 
 

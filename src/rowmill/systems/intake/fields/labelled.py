@@ -80,7 +80,9 @@ def _alone(hit: Hit) -> bool:
 def _end_of_rest(view: View, hit: Hit, field: Field) -> int:
     """Up to the next label of the cell. Words may look like labels, so a text only ends where one has a colon."""
     for other in view.hits_in(hit.cell):
-        if other.start >= hit.end and (other.colon or (field.type not in WORDS and other.fields and not other.qualified)):
+        if other.start >= hit.end and (
+            other.colon or (field.type not in WORDS and other.fields and not other.qualified)
+        ):
             return other.start
     return hit.cell.end
 

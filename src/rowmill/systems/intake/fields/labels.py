@@ -17,7 +17,12 @@ NUMBER_WORDS = frozenset(map(skeleton, "n no nr num nro numero number nummer nú
 LINKS = frozenset(
     map(skeleton, "de la le les du des der die das dem den di del della dell d l of the el los y e et und and".split())
 )
-OWNERS = frozenset(map(skeleton, "our your ihre ihr unsere unser notre nos votre su sus nuestro nuestra nostro vostro vs ns mit with".split()))
+OWNERS = frozenset(
+    map(
+        skeleton,
+        "our your ihre ihr unsere unser notre nos votre su sus nuestro nuestra nostro vostro vs ns mit with".split(),
+    )
+)
 CODES = frozenset(map(skeleton, "eur usd gbp chf cny euro euros incl inkl excl exkl".split()))
 ASIDE = re.compile(r"\s*[(\[（][^()\[\]（）]{0,40}[)\]）]")
 SEPARATOR = re.compile(r"\s*[:：=#№]|\s+[-–—]\s")
@@ -101,7 +106,10 @@ class Labels:
 
 def _deletions(phrases: Iterable[str]) -> Mapping[str, str]:
     return {
-        phrase[:place] + phrase[place + 1 :]: phrase for phrase in phrases if len(phrase) >= 6 for place in range(len(phrase))
+        phrase[:place] + phrase[place + 1 :]: phrase
+        for phrase in phrases
+        if len(phrase) >= 6
+        for place in range(len(phrase))
     }
 
 
@@ -158,7 +166,9 @@ def _growing(tokens: Sequence[Token], place: int) -> Iterator[tuple[int, str]]:
         yield length, key
 
 
-def _hit(cell: Cell, tokens: Sequence[Token], place: int, length: int, fields: tuple[Field, ...], fuzzy: bool) -> Hit | None:
+def _hit(
+    cell: Cell, tokens: Sequence[Token], place: int, length: int, fields: tuple[Field, ...], fuzzy: bool
+) -> Hit | None:
     text, first, last = cell.text, tokens[place], tokens[place + length - 1]
     end = last.end
     while end < len(text) and text[end] in ".)º°":
@@ -169,7 +179,9 @@ def _hit(cell: Cell, tokens: Sequence[Token], place: int, length: int, fields: t
     before = tokens[place - 1] if place else None
     leading = before is None or not any(sign.isalnum() for sign in text[: first.start])
     qualified = not leading and before is not None and _joined(text[before.end : first.start]) and _telling(before.key)
-    if last.end - first.start <= SHORT and not _short_is_label(text, first.start, end, leading, bool(separator), fields):
+    if last.end - first.start <= SHORT and not _short_is_label(
+        text, first.start, end, leading, bool(separator), fields
+    ):
         return None
     if not separator and not qualified:
         qualified = _followed(text, end)
@@ -183,7 +195,7 @@ def _short_is_label(text: str, start: int, end: int, leading: bool, colon: bool,
     spoken = any(field.type not in (FieldType.PARTY, FieldType.TEXT) for field in fields)
     if not leading:
         return spoken and end - start >= SHORT
-    if (end < len(text) and text[end] in "-/_&" and not colon):
+    if end < len(text) and text[end] in "-/_&" and not colon:
         return False
     return colon or spoken or not text[end:].strip(" .:")
 

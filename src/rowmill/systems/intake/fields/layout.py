@@ -123,7 +123,6 @@ class Layout:
         quote = "\n".join(self.text(span) for span in spans)
         return Evidence(self.document.pages[spans[0].page].number, quote, tuple(boxes))
 
-
     def part(self, cell: Cell, start: int, end: int) -> Cell:
         """A part of a cell as a cell; its places are in the text of the cell."""
         line = self.document.pages[cell.page].lines[cell.line]
@@ -202,5 +201,7 @@ def _cell(page: int, number: int, line: Line, start: int, end: int, column: int)
         return Cell(page, number, start, end, text, number, left, right, top, bottom)
     if "\t" in line.text:
         # Cells of sheets and tables: the same column is the same number of tabs.
-        return Cell(page, number, start, end, text, number, column * 100, column * 100 + 99, number, number + 0.9, False)
+        return Cell(
+            page, number, start, end, text, number, column * 100, column * 100 + 99, number, number + 0.9, False
+        )
     return Cell(page, number, start, end, text, number, start, end, number, number + 0.9, False)

@@ -23,7 +23,9 @@ class BadCatalogue(rm.PermanentError):
 def load_catalogue(path: str | Path | None = None) -> Catalogue:
     """The catalogue in this file; without a file, the one that comes with Rowmill."""
     if path is None:
-        return _catalogue(resources.files(__package__).joinpath("default.toml").read_text("utf-8"), "the default catalogue")
+        return _catalogue(
+            resources.files(__package__).joinpath("default.toml").read_text("utf-8"), "the default catalogue"
+        )
     try:
         return _catalogue(Path(path).read_text("utf-8"), str(path))
     except OSError as error:

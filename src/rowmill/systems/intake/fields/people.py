@@ -88,7 +88,11 @@ def _name_in(view: View, cell: Cell, start: int) -> Named | None:
             return Named(first.name, Span(cell.page, cell.line, start + first.start, start + first.end), 0.97)
     mail = EMAIL.search(text)
     name = tidy((text[: mail.start()] if mail else text).split(",")[0].strip(" <(\"'"))
-    if not 2 < len(name) < LONGEST_NAME or any(sign.isdigit() for sign in name) or not (name[0].isupper() or ord(name[0]) > 0x3000):
+    if (
+        not 2 < len(name) < LONGEST_NAME
+        or any(sign.isdigit() for sign in name)
+        or not (name[0].isupper() or ord(name[0]) > 0x3000)
+    ):
         return None
     at = start + text.find(name)
     return Named(name, Span(cell.page, cell.line, at, at + len(name)), 0.8) if name in text else None
@@ -116,12 +120,19 @@ def _letterhead(view: View) -> Iterator[Named]:
     foot = [cell for row in page[-HEAD_LINES:] for cell in row]
     everywhere = [company.name for row in page for cell in row for company in find_parties(cell.text)]
     for cells, sure in ((head, 0.8), (foot, 0.62)):
-        for rank, (cell, company) in enumerate((cell, company) for cell in cells for company in find_parties(cell.text)):
+        for rank, (cell, company) in enumerate(
+            (cell, company) for cell in cells for company in find_parties(cell.text)
+        ):
             often = sum(same_party(company.name, other) for other in everywhere)
             span = Span(cell.page, cell.line, cell.start + company.start, cell.start + company.end)
             yield Named(company.name, span, sure * 0.85 ** min(rank, 4) + 0.08 * (often > 1))
     first = next((cell for cell in head if not view.is_label(cell)), None)
-    if first and not find_parties(first.text) and len(first.text) < 40 and not any(sign.isdigit() for sign in first.text):
+    if (
+        first
+        and not find_parties(first.text)
+        and len(first.text) < 40
+        and not any(sign.isdigit() for sign in first.text)
+    ):
         yield Named(tidy(first.text), span_of(first), 0.5)
 
 
@@ -197,5 +208,3 @@ def _under(view: View, field: Field, owner: Named) -> Iterator[Candidate]:
 
 def _meets(one: Span, other: Span) -> bool:
     return one.page == other.page and one.line == other.line and one.start < other.end and other.start < one.end
-
-

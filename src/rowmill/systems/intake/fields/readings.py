@@ -17,7 +17,9 @@ EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,4}[A-Z
 PHONE = re.compile(r"(?<![\w+])(?:\+|00)?\(?\d[\d\u00a0 ()/.\-–]{5,22}\d(?![\w])")
 PERCENT = re.compile(r"(?<![\d.,])(\d{1,2}(?:[.,]\d{1,3})?)\s?%")
 NUMBER = re.compile(r"(?<![\w.,])-?\d[\d.,'’ ]{0,15}(?<![ .,])")
-FREE_ID = re.compile(r"(?<![\w.,-])(?:[A-Z]{1,4} (?=[\w/-]{0,6}\d))?\w{1,40}(?:[-/.·\\]{1,2}\w{1,40}){0,8}(?: ?/ ?\d[\w-]{0,20})?")
+FREE_ID = re.compile(
+    r"(?<![\w.,-])(?:[A-Z]{1,4} (?=[\w/-]{0,6}\d))?\w{1,40}(?:[-/.·\\]{1,2}\w{1,40}){0,8}(?: ?/ ?\d[\w-]{0,20})?"
+)
 GROUPS = re.compile(r"[A-Z]{0,4}\d+(?: [A-Z0-9]*\d[A-Z0-9]*){1,4}")
 LETTERED_ID = re.compile(r"[A-Z]{1,5}(?:[-/][A-Z0-9]+)+")
 
@@ -85,7 +87,15 @@ def _ids(field: Field, text: str, context: Context) -> list[Reading]:
     return found or (_home_vat(text, context.language) if field.scheme == "vat" else [])
 
 
-HOME: Mapping[str, tuple[str, ...]] = {"it": ("IT",), "es": ("ES",), "en": ("GB", "IE"), "de": ("DE", "CHE"), "fr": ("FR",), "nl": ("NL",), "pl": ("PL",)}
+HOME: Mapping[str, tuple[str, ...]] = {
+    "it": ("IT",),
+    "es": ("ES",),
+    "en": ("GB", "IE"),
+    "de": ("DE", "CHE"),
+    "fr": ("FR",),
+    "nl": ("NL",),
+    "pl": ("PL",),
+}
 BARE = re.compile(r"(?<![\w])[A-Z]?\d[\d .-]{6,14}\d[A-Z]?(?![\w])")
 
 
@@ -106,7 +116,10 @@ def _free_ids(text: str) -> list[Reading]:
         return [Reading(start, start + len(whole), whole, 0.9)]
     dates, found = find_dates(text), []
     for match in FREE_ID.finditer(text):
-        if any(day.start < match.end() and match.start() < day.end for day in dates) or "@" in text[match.end() : match.end() + 1]:
+        if (
+            any(day.start < match.end() and match.start() < day.end for day in dates)
+            or "@" in text[match.end() : match.end() + 1]
+        ):
             continue
         bare = match.group().rstrip("-/._\\")
         if not any(sign.isdigit() for sign in bare) or bare[0].islower():

@@ -24,7 +24,8 @@ def map_by_rules(document: Document, *, doc_type: str | None, catalogue: Catalog
     order = {field.key: place for place, field in enumerate(catalogue.fields)}
     chosen.sort(key=lambda each: (order[each.field.key], -each.score))
     suggestions = tuple(
-        Suggestion(each.field.key, each.value, confidence(each.score), view.layout.evidence(each.spans)) for each in chosen
+        Suggestion(each.field.key, each.value, confidence(each.score), view.layout.evidence(each.spans))
+        for each in chosen
     )
     return Mapped(suggestions, tuple(unmapped(view, chosen)))
 

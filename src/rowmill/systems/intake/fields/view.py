@@ -39,7 +39,9 @@ class View:
             hits = {place: found for place, found in hits.items() if _row(found[0]) not in table.lines}
         lines = [layout.line_text(row[0]) for page in layout.rows for row in page if row]
         currency = main_currency(lines)
-        context = Context(document.language, currency, is_month_first(lines, document.language, currency in (None, "USD")))
+        context = Context(
+            document.language, currency, is_month_first(lines, document.language, currency in (None, "USD"))
+        )
         return cls(layout, doc_type, catalogue.for_type(doc_type), hits, table, find_blocks(layout), context)
 
     def hits_in(self, cell: Cell) -> list[Hit]:

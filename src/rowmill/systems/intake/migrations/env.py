@@ -10,7 +10,7 @@ context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=Base.metadata,
     version_table=VERSION_TABLE,
-    include_name=rowmill_alembic.include_name,
+    include_name=rowmill_alembic.include_name,  # type: ignore[arg-type]
     include_object=rowmill_alembic.include_object,
 )
 context.run_migrations()

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files as resources
+from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
@@ -17,7 +18,7 @@ from rowmill.systems.intake.web import files, pages, review
 from rowmill.systems.intake.web.guard import Guard
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "testserver")
-STATUS = {EmptyFile: 422, FileTooLarge: 413, MissingObject: 404}
+STATUS: dict[type[rm.WorkError], int] = {EmptyFile: 422, FileTooLarge: 413, MissingObject: 404}
 
 
 def create_app(intake: Intake, *, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
@@ -62,7 +63,8 @@ async def _unreachable(request: Request, error: Exception) -> JSONResponse:
 
 async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    detail = error.detail if isinstance(error.detail, dict) else {"code": "refused", "message": str(error.detail)}
+    given: Any = error.detail
+    detail = given if isinstance(given, dict) else {"code": "refused", "message": str(given)}
     return JSONResponse(detail, error.status_code, error.headers)
 
 

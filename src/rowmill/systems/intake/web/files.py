@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 from urllib.parse import quote
 
+import sqlalchemy as sa
 from fastapi import APIRouter, Form, HTTPException, Query, Response, UploadFile
 from fastapi.responses import StreamingResponse
 
@@ -72,7 +73,7 @@ async def list_files(
 ) -> schemas.Files:
     """The latest first, with how far each is, and how many there are in each state."""
 
-    def read(connection: reads.sa.Connection) -> schemas.Files:
+    def read(connection: sa.Connection) -> schemas.Files:
         rows = reads.files(connection, project, state=status, before=before, most=limit + 1)
         found = [schemas.File.model_validate(row) for row in rows[:limit]]
         more = found[-1].id if len(rows) > limit else None
@@ -86,7 +87,7 @@ async def one_file(intake: GivenIntake, file: GivenFile) -> schemas.FileWithSugg
     """One file, what is suggested for it, and the evidence."""
     labels = {field.key: field.label for field in intake.catalogue.fields}
 
-    def read(connection: reads.sa.Connection) -> schemas.FileWithSuggestions:
+    def read(connection: sa.Connection) -> schemas.FileWithSuggestions:
         found = reads.analysis(connection, file) if file["processing_status"] == "completed" else None
         return schemas.FileWithSuggestions.model_validate(
             {

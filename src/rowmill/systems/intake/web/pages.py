@@ -4,13 +4,13 @@ import json
 from importlib.resources import files as resources
 from typing import Annotated, Any
 
+import sqlalchemy as sa
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from rowmill.systems.intake import reads
 from rowmill.systems.intake.models import ProjectFile
-from rowmill.systems.intake.reads import sa
 from rowmill.systems.intake.web import files as api
 from rowmill.systems.intake.web.asking import GivenFile, GivenIntake, GivenProject
 

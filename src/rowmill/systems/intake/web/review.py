@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+import sqlalchemy as sa
 from fastapi import APIRouter, Body, HTTPException, Path
 
 from rowmill.systems.intake import reads
@@ -47,7 +48,7 @@ async def decide(
     value = given.value if state is SuggestionState.APPLIED else None
     decision = deciding.Decision(state, given.by, value)
 
-    def work(connection: reads.sa.Connection) -> schemas.Suggestion:
+    def work(connection: sa.Connection) -> schemas.Suggestion:
         deciding.decide(connection, file["id"], suggestion_id, decision)
         rows = reads.suggestions(connection, file["id"])
         return next(schemas.Suggestion.of(row, labels) for row in rows if row["id"] == suggestion_id)

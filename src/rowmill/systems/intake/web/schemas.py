@@ -99,14 +99,14 @@ class Decision(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    by: str | None = Field(None, max_length=200)
+    by: str | None = Field(default=None, max_length=200)
     value: Any | None = None
 
 
 class Requeue(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    fresh: bool = Field(True, description="Analyse the bytes anew, also if that was done before.")
+    fresh: bool = Field(default=True, description="Analyse the bytes anew, also if that was done before.")
 
 
 class FieldValue(Answer):

@@ -4,6 +4,8 @@ What is queued becomes available now. What is in processing gets started now, so
 of a whole lease, and is taken for dead after that.
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -14,7 +16,7 @@ depends_on = None
 
 LEASE_SECONDS = 900
 MOMENT = sa.DateTime(timezone=True)
-COLUMNS = {
+COLUMNS: dict[str, tuple[Any, dict[str, Any]]] = {
     "processing_attempts": (sa.Integer, {"nullable": False, "server_default": "0"}),
     "processing_started_at": (MOMENT, {}),
     "processing_available_at": (MOMENT, {}),
@@ -41,7 +43,7 @@ def fill() -> None:
     names = ("processing_status", "processing_available_at", "processing_started_at", "leased_until")
     files = sa.table("project_files", *(sa.column(name) for name in names))
     if op.get_context().dialect.name == "sqlite":
-        later: sa.ColumnElement[object] = sa.func.datetime("now", f"+{LEASE_SECONDS} seconds")
+        later: sa.ColumnElement[Any] = sa.func.datetime("now", f"+{LEASE_SECONDS} seconds")
     else:
         later = sa.func.now() + sa.text(f"interval '{LEASE_SECONDS} seconds'")
     queued, processing = (files.c.processing_status == word for word in ("queued", "processing"))

@@ -1,5 +1,7 @@
 """What is read in files: analyses, suggestions with evidence, notes."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
@@ -13,7 +15,7 @@ MOMENT = sa.DateTime(timezone=True)
 SERIAL = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 JSON = sa.JSON().with_variant(JSONB(), "postgresql")
 NOW = sa.func.now()
-ADDED = {
+ADDED: dict[str, tuple[Any, dict[str, Any]]] = {
     "pages_read": (sa.Integer, {"nullable": False, "server_default": "0"}),
     "page_count": (sa.Integer, {}),
     "kind": (sa.String(20), {}),
