@@ -24,7 +24,7 @@ class Dying(Intake):
         super().__init__(IntakeSettings())
         self._point, self._analyze = point, self.analyze
         self.analyze = self.analyze_and_die
-        processing.replace_pending = self.replace_and_die  # type: ignore[assignment]
+        vars(processing)["replace_pending"] = self.replace_and_die
         self.mill.observe(lambda name, _: die() if (name, point) == ("settled", "committed") else None)
 
     async def content(self, file: Any) -> bytes:

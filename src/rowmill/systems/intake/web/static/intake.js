@@ -34,14 +34,25 @@ async function watch() {
 }
 
 // Decide, requeue.
-document.addEventListener("click", async (event) => {
-  const button = event.target.closest("button[data-post]");
-  if (!button) return;
+async function post(button) {
   button.disabled = true;
   const answer = await fetch(button.dataset.post, { method: "POST" });
   if (!answer.ok) {
     const problem = await answer.json().catch(() => ({ message: answer.statusText }));
     say(answer.status === 409 ? `Not done: ${problem.message}.` : problem.message);
+  }
+}
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button[data-post], #apply-sure");
+  if (!button) return;
+  if (button.id === "apply-sure") {
+    button.disabled = true;
+    for (const item of document.querySelectorAll("li.pending")) {
+      if (Number(item.dataset.confidence) >= 0.9) await post(item.querySelector("button"));
+    }
+  } else {
+    await post(button);
   }
   await refresh();
 });

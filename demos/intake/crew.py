@@ -1,0 +1,94 @@
+"""A server and workers, as an operator would start them; gone when the block ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+STALE_SECONDS = 4
+"""A demo can't wait a quarter of an hour for what a dead worker left."""
+START_SECONDS = 60.0
+
+
+class Crew:
+    def __init__(self, folder: Path, database_url: str | None) -> None:
+        self._folder = folder
+        self._environment = os.environ | {
+            "INTAKE_DATABASE_URL": database_url or f"sqlite:///{folder / 'intake.db'}",
+            "INTAKE_STORAGE": str(folder / "files"),
+            "INTAKE_WORKER_POLL_BASE_SECONDS": "0.1",
+            "INTAKE_WORKER_POLL_MAX_SECONDS": "1",
+            "INTAKE_WORKER_STALE_SECONDS": str(STALE_SECONDS),
+            "ROWMILL_RESCUE_EVERY": "1",
+            "ROWMILL_LOG": "warning",
+        }
+        self._log: IO[str] = (folder / "log.txt").open("w")
+        self._all: list[subprocess.Popen[str]] = []
+        self.workers: list[subprocess.Popen[str]] = []
+
+    def migrate(self) -> None:
+        subprocess.run(self._command("migrate"), env=self._environment, check=True, stdout=self._log, stderr=self._log)
+
+    def serve(self) -> str:
+        """Where it serves."""
+        server = self._start("serve", "--port", "0", stderr=subprocess.PIPE)
+        alarm = threading.Timer(START_SECONDS, server.kill)
+        alarm.start()
+        assert server.stderr is not None
+        try:
+            for line in server.stderr:
+                self._log.write(line)
+                if line.startswith("serving on "):
+                    threading.Thread(target=lambda: list(server.stderr or ()), daemon=True).start()
+                    return line.split()[-1]
+        finally:
+            alarm.cancel()
+        raise RuntimeError(f"the server did not start: see {self._log.name}")
+
+    def work(self) -> None:
+        self.workers.append(self._start("work", stderr=self._log))
+
+    def kill_a_worker(self) -> int:
+        """The one that started first, with -9; another takes its place. Answers its pid."""
+        worker = self.workers.pop(0)
+        worker.kill()
+        worker.wait()
+        self.work()
+        return worker.pid
+
+    def _start(self, *words: str, stderr: "int | IO[str]") -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            self._command(*words), env=self._environment, cwd=self._folder, stdout=self._log, stderr=stderr, text=True
+        )
+        self._all.append(process)
+        return process
+
+    @staticmethod
+    def _command(*words: str) -> list[str]:
+        return [sys.executable, "-m", "rowmill", "systems", "intake", *words]
+
+    def end(self) -> None:
+        for process in self._all:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in self._all:
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._log.close()
+
+
+@contextmanager
+def crew_in(folder: Path, database_url: str | None) -> Iterator[Crew]:
+    crew = Crew(folder, database_url)
+    try:
+        yield crew
+    finally:
+        crew.end()
