@@ -14,15 +14,20 @@ from tests.support.postgres import REPOSITORY
 from tests.systems.intake.dying import POINTS
 from tests.systems.intake.house import house_on
 
-PAPER = b"Invoice number: 4711\nInvoice date: 2026-03-31\nColour: red\n"
+STALE = 2.0
+PAPER = b"Invoice number: 4711\nInvoice date: 2026-03-31\nWarehouse: north\n"
 
 
 @pytest.mark.parametrize("point", POINTS)
 async def test_a_worker_killed_at_any_point(database_url: str, tmp_path: Path, point: str) -> None:
     """F2, F9, F10: one commit per step. The reader's process is gone with its worker."""
-    async with house_on(database_url, tmp_path) as house:
+    async with house_on(database_url, tmp_path, worker_stale_seconds=STALE) as house:
         number = await house.put(PAPER)
-        given = os.environ | {"INTAKE_DATABASE_URL": database_url, "INTAKE_STORAGE": str(tmp_path / "files")}
+        given = os.environ | {
+            "INTAKE_DATABASE_URL": database_url,
+            "INTAKE_STORAGE": str(tmp_path / "files"),
+            "INTAKE_WORKER_STALE_SECONDS": str(STALE),
+        }
         command = [sys.executable, "-m", "tests.systems.intake.dying", point]
         worker = await asyncio.to_thread(
             subprocess.run, command, env=given, cwd=REPOSITORY, capture_output=True, text=True, timeout=60
@@ -32,14 +37,14 @@ async def test_a_worker_killed_at_any_point(database_url: str, tmp_path: Path, p
         assert row.processing_status == ("completed" if point == "committed" else "processing")
         if point != "committed":
             assert await house.suggestions(number) == []
-            await house.bench.advance(901)
+            await house.bench.advance(STALE)
         await house.settle_all()
         row = await house.file(number)
         assert (row.processing_status, row.processing_attempts) == ("completed", 1 if point == "committed" else 2)
         found = await house.suggestions(number)
         assert sorted(key for key, _, _ in found) == sorted({key for key, _, _ in found}), "each once"
         assert {"invoice_number", "issue_date"} <= {key for key, _, _ in found}
-        assert await house.notes(number) == [("Colour", "red")]
+        assert await house.notes(number) == [("Warehouse", "north")]
 
 
 def test_nothing_is_left_of_the_readers() -> None:

@@ -28,7 +28,9 @@ def same_bytes(file: ProjectFile) -> str:
 def handle(intake: "Intake") -> None:
     """Register the handler. Of files with the same bytes one is read at a time, in the whole fleet: those that come
     after it find what it found."""
-    once = intake.mill.limit("intake-bytes", concurrent=1, breaker=None)
+    # A slot of a dead worker must not outlive its lease on the file.
+    lease = min(30.0, intake.settings.worker_stale_seconds)
+    once = intake.mill.limit("intake-bytes", concurrent=1, breaker=None, lease=lease)
 
     @intake.files.handler(concurrency=intake.settings.readers, limits=[once.by(same_bytes)])
     async def ingest(file: rm.Lease[ProjectFile]) -> None:

@@ -1,0 +1,40 @@
+"""F11: the one seam for documents."""
+
+import inspect
+from pathlib import Path
+
+from rowmill.systems.intake import seam
+from rowmill.systems.intake.analysis import Analysis
+from rowmill.systems.intake.fields.loading import load_catalogue
+from tests.systems.intake.house import Scribe, house_on
+
+PAPER = b"Invoice number: 4711\nInvoice date: 31 March 2026\nWarehouse: north\n"
+KEYWORDS = ["file_bytes", "filename", "doc_type", "field_catalog", "media_type"]
+
+
+async def test_the_seam_reads_and_maps() -> None:
+    """With its usual parts: a process that reads, rules that map, evidence that stands on the page."""
+    found = await seam.analyze_project_file_document(
+        file_bytes=PAPER, filename="a.txt", doc_type="invoice", field_catalog=load_catalogue(), media_type="text/plain"
+    )
+    assert isinstance(found, Analysis)
+    values = {one.field: (one.value, one.evidence.page, one.evidence.quote) for one in found.mapped.suggestions}
+    assert values["invoice_number"] == ("4711", 1, "4711")
+    assert values["issue_date"] == ("2026-03-31", 1, "31 March 2026")
+    assert [(note.label, note.value) for note in found.mapped.unmapped] == [("Warehouse", "north")]
+
+
+def test_it_is_called_by_keywords_alone() -> None:
+    for call in (seam.analyze_project_file_document, seam.Analyst.analyze_project_file_document):
+        parameters = [one for one in inspect.signature(call).parameters.values() if one.name != "self"]
+        assert [one.name for one in parameters] == KEYWORDS
+        assert {one.kind for one in parameters} == {inspect.Parameter.KEYWORD_ONLY}
+
+
+async def test_another_one_can_take_its_place(sqlite_url: str, tmp_path: Path) -> None:
+    scribe = Scribe()
+    async with house_on(sqlite_url, tmp_path, scribe) as house:
+        number = await house.put("total: 1", "mine.txt")
+        await house.drain()
+        assert scribe.read == ["mine.txt"]
+        assert await house.suggestions(number) == [("total", "1", "pending")]
