@@ -136,3 +136,11 @@ def test_what_is_empty_unknown_or_no_mail_has_its_own_error() -> None:
         read(b"nine byte", "a.txt", limits=Limits(bytes=8))
     with pytest.raises(FileTooLarge, match="characters"):
         read(b"nine byte", "a.txt", limits=Limits(characters=8))
+
+
+def test_characters_that_a_database_would_refuse_do_not_come_through() -> None:
+    assert texts(read("a\0b\x1b[1mc".encode("utf-16"), "a.txt")) == [["ab[1mc"]]
+    raw = mail().as_bytes().replace(b"Subject: Invoice", b"Subject: In\xe9v\x01oice")
+    document = read(raw, "a.eml")
+    assert (document.text + str(document.facts["title"])).encode("utf-8")
+    assert "\x01" not in document.text

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from rowmill.systems.intake.documents.document import Line, Page
 from rowmill.systems.intake.documents.limits import Limits
 from rowmill.systems.intake.documents.ocr.engine import Ocr
+from rowmill.systems.intake.documents.texts import clean
 
+FACT = 500
 Facts = dict[str, str | int | float]
 
 
@@ -39,11 +41,12 @@ class Reading:
         self.limits.check("pages", self.pages, self.limits.pages)
         kept = []
         for line in lines:
-            if line.text.strip():
-                self.characters += len(line.text)
+            text = clean(line.text)
+            if text.strip():
+                self.characters += len(text)
                 self.limits.check("characters", self.characters, self.limits.characters)
-                kept.append(line)
-        return Page(number, tuple(kept), scanned=scanned, title=title)
+                kept.append(line if text == line.text else Line(text))
+        return Page(number, tuple(kept), scanned=scanned, title=clean(title))
 
     def count_cells(self, number: int) -> None:
         self.cells += number
@@ -61,5 +64,6 @@ def row_text(cells: Iterable[str]) -> str:
 
 
 def known(facts: dict[str, str | int | float | None]) -> Facts:
-    """Only those facts which are known."""
-    return {name: value for name, value in facts.items() if value not in (None, "")}
+    """Only those facts which are known, and not more of a text than anybody reads."""
+    cut = {name: clean(value)[:FACT] if isinstance(value, str) else value for name, value in facts.items()}
+    return {name: value for name, value in cut.items() if value not in (None, "")}

@@ -107,8 +107,8 @@ def _facts(document: Any) -> Facts:
     created = said.created
     return known(
         {
-            "title": (said.title or "")[:500],
-            "author": (said.author or "")[:500],
+            "title": said.title,
+            "author": said.author,
             "created": created.date().isoformat() if isinstance(created, datetime) else None,
         }
     )

@@ -5,7 +5,7 @@ It is read as a stream of tags, never as a tree: how deep they are nested does n
 
 from html.parser import HTMLParser
 
-from rowmill.systems.intake.documents.reading import Contents, Reading, plain_lines
+from rowmill.systems.intake.documents.reading import Contents, Reading, known, plain_lines
 from rowmill.systems.intake.documents.texts import charset_of, decode
 
 HIDDEN = frozenset({"script", "style", "template", "noscript", "svg", "math", "object", "iframe", "select", "textarea"})
@@ -150,4 +150,4 @@ def decode_html(file_bytes: bytes) -> str:
 def read(file_bytes: bytes, reading: Reading) -> Contents:
     reading.progress(1, 1)
     lines, title = visible(decode_html(file_bytes))
-    return Contents((reading.page(1, plain_lines(lines)),), {"title": title[:500]} if title else {})
+    return Contents((reading.page(1, plain_lines(lines)),), known({"title": title}))

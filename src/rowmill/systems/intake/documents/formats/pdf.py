@@ -86,8 +86,8 @@ def _facts(document: pypdfium2.PdfDocument) -> Facts:
     date = DATE.match(said.get("CreationDate", ""))
     return known(
         {
-            "title": said.get("Title", "")[:500],
-            "author": said.get("Author", "")[:500],
+            "title": said.get("Title", ""),
+            "author": said.get("Author", ""),
             "created": "-".join(part for part in date.groups() if part) if date else None,
             "pages": len(document),
         }
