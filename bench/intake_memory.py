@@ -187,7 +187,8 @@ def show(found: dict[str, Any]) -> str:
     memory = f"peak MB: parent {found['parent_mb']}, child {found['child_mb']}, together {found['together_mb']}"
     return (
         f"{table}\n{found['documents']} documents, {found['pages']} pages, {found['scanned_pages']} of them "
-        f"scanned, in {found['seconds']} s ({found['documents_a_second']} documents/s)\n{memory} of {found['bound_mb']:g} allowed"
+        f"scanned, in {found['seconds']} s ({found['documents_a_second']} documents/s)\n{memory} "
+        f"of {found['bound_mb']:g} allowed"
     )
 
 

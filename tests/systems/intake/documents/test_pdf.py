@@ -151,6 +151,13 @@ def test_a_broken_pdf_is_corrupt(file: bytes) -> None:
         read(file)
 
 
+def test_more_scanned_pages_than_allowed_are_too_large() -> None:
+    file = pdf(*[pictured(scan(["Scan"]))] * 3)
+    assert len(read(file, ocr=Parrot(), limits=Limits(scanned_pages=3)).pages) == 3
+    with pytest.raises(FileTooLarge, match="scanned pages"):
+        read(file, ocr=Parrot(), limits=Limits(scanned_pages=2))
+
+
 def test_a_pdf_of_more_pages_than_allowed_is_too_large() -> None:
     file = pdf(*[written((72, 700, "Some text here"))] * 3)
     assert len(read(file, limits=Limits(pages=3)).pages) == 3

@@ -109,8 +109,9 @@ async def test_a_process_that_dies_between_documents_is_not_noticed(reader: Read
     assert await ask(reader) == 3
 
 
-async def test_a_document_that_takes_too_long_is_given_up_with_its_process() -> None:
-    async with Reader(Limits(seconds=0.5), ocr="off") as reader:
+@pytest.mark.parametrize("limits", [Limits(seconds=0.5), Limits(page_seconds=0.5)], ids=["in all", "a page"])
+async def test_a_document_that_takes_too_long_is_given_up_with_its_process(limits: Limits) -> None:
+    async with Reader(limits, ocr="off") as reader:
         with pytest.raises(ReadingTimedOut):
             await ask(reader, SLOW)
         assert reader.pid is None

@@ -68,12 +68,17 @@ class Reader:
                     await process.kill()
 
     async def _started(self) -> ReadingProcess:
+        self._must_be_open()
         if self._process is None or not self._process.alive:
             self._process = await ReadingProcess.start(self.limits, self._ocr)
         if self._closed:  # while it started
             await self._process.kill()
-            raise ReaderDied("the reader is closed")
+        self._must_be_open()
         return self._process
+
+    def _must_be_open(self) -> None:
+        if self._closed:
+            raise ReaderDied("the reader is closed")
 
     @property
     def pid(self) -> int | None:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from PIL import Image
+
 from rowmill.systems.intake.documents.document import Line, Page
 from rowmill.systems.intake.documents.limits import Limits
 from rowmill.systems.intake.documents.ocr.engine import Ocr
@@ -34,6 +36,15 @@ class Reading:
     characters: int = 0
     cells: int = 0
     pages: int = 0
+    scanned: int = 0
+
+    def recognise(self, image: Image.Image) -> tuple[Line, ...]:
+        """What OCR reads; nothing without it."""
+        if self.ocr is None:
+            return ()
+        self.scanned += 1
+        self.limits.check("scanned pages", self.scanned, self.limits.scanned_pages)
+        return self.ocr.read(image)
 
     def page(self, number: int, lines: Iterable[Line], *, scanned: bool = False, title: str = "") -> Page:
         """A page of these lines. Blank lines go; text and pages are counted while they come."""
