@@ -42,7 +42,8 @@ class Reader:
     async def read(
         self, file_bytes: bytes, *, filename: str, media_type: str | None, progress: Progress | None = None
     ) -> Document:
-        """Raises the errors of `intake.errors`. `progress(page, of_pages)` is called before each page."""
+        """Raises the errors of `intake.errors`. `progress(page, of_pages)` is called before each page, and must not
+        raise."""
         if not file_bytes:
             raise EmptyFile("no bytes")
         self.limits.check("bytes", len(file_bytes), self.limits.bytes)

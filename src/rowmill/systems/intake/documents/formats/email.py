@@ -62,9 +62,9 @@ def _bytes(part: MIMEPart) -> bytes:
 
 
 def _attachments(message: EmailMessage) -> Iterator[MIMEPart]:
-    """Those with a name, in whatever they are nested; images in the text of the mail are not meant to be read."""
+    """Without images in the text of the mail: those are logos. Other files are sent inline by some programs, too."""
     for part in message.iter_attachments():
-        if part.get_content_disposition() != "inline":
+        if part.get_content_disposition() != "inline" or part.get_content_maintype() != "image":
             yield part
 
 

@@ -54,8 +54,14 @@ BREAKS = frozenset(
         "ul",
     ]
 )
+FOLDED = frozenset({"div", "span", "section", "table"})
+"""What may hide its contents. Others need no end tag: one that hides might never be over."""
 CELLS = frozenset({"td", "th"})
 META = 4096
+
+
+def _folded(said: dict[str, str | None]) -> bool:
+    return "hidden" in said or "display:none" in (said.get("style") or "").replace(" ", "").lower()
 
 
 class _Visible(HTMLParser):
@@ -74,7 +80,7 @@ class _Visible(HTMLParser):
             if tag == self._hidden[-1]:
                 self._hidden.append(tag)
             return
-        if tag in HIDDEN:
+        if tag in HIDDEN or (tag in FOLDED and _folded(said)):
             self._hidden.append(tag)
         elif tag == "input":
             if said.get("type", "text") in ("text", "email", "number", "date", "tel", "url"):
