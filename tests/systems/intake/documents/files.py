@@ -11,7 +11,8 @@ import docx
 import openpyxl  # type: ignore[import-untyped]
 import pptx
 from PIL import Image, ImageDraw, ImageFont
-from reportlab.pdfgen.canvas import Canvas
+from reportlab.lib.utils import ImageReader  # type: ignore[import-untyped]
+from reportlab.pdfgen.canvas import Canvas  # type: ignore[import-untyped]
 
 from rowmill.systems.intake.documents.document import Document, Line
 from rowmill.systems.intake.documents.limits import Limits
@@ -82,8 +83,6 @@ def pictured(image: Image.Image) -> Draw:
     """A page that is a scan."""
 
     def draw(canvas: Canvas) -> None:
-        from reportlab.lib.utils import ImageReader
-
         canvas.drawImage(ImageReader(image), 0, 0, *canvas._pagesize)
 
     return draw

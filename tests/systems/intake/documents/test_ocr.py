@@ -136,10 +136,8 @@ def test_an_image_in_rgb_is_given_in_the_order_that_the_engine_expects(rapid: Ra
     seen: list[Any] = []
 
     class Engine:
-        def __call__(self, pixels: Any, **options: Any) -> Any:
+        def __call__(self, pixels: Any) -> None:
             seen.append(np.array(pixels))
-
-        def update_params(self, **options: Any) -> None: ...
 
     engine = RapidOcr()
     engine._engine = Engine()

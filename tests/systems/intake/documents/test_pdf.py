@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 from PIL import Image
-from reportlab.lib.pdfencrypt import StandardEncryption
-from reportlab.pdfgen.canvas import Canvas
+from reportlab.lib.pdfencrypt import StandardEncryption  # type: ignore[import-untyped]
+from reportlab.pdfgen.canvas import Canvas  # type: ignore[import-untyped]
 
 from rowmill.systems.intake.documents.document import Box, Kind
 from rowmill.systems.intake.documents.limits import Limits
@@ -149,6 +149,13 @@ def test_a_pdf_with_a_password_is_encrypted_and_one_with_rights_only_is_read() -
 def test_a_broken_pdf_is_corrupt(file: bytes) -> None:
     with pytest.raises(CorruptFile):
         read(file)
+
+
+def test_more_scanned_pages_than_allowed_are_too_large() -> None:
+    file = pdf(*[pictured(scan(["Scan"]))] * 3)
+    assert len(read(file, ocr=Parrot(), limits=Limits(scanned_pages=3)).pages) == 3
+    with pytest.raises(FileTooLarge, match="scanned pages"):
+        read(file, ocr=Parrot(), limits=Limits(scanned_pages=2))
 
 
 def test_a_pdf_of_more_pages_than_allowed_is_too_large() -> None:

@@ -11,7 +11,8 @@ HTML = """<!doctype html><html><head><title>Shop &amp; more</title><style>p {{}}
 <script>var no = "1 < 2";</script>
 {meta}</head><body><h1>Your   order</h1><p>Dear <b>Bob</b>,<br>thanks &ndash; für alles.</p>
 <table><tr><th>Item<th>Price</tr><tr><td><p>Paper</p><p>A4</p></td><td>12,50&nbsp;€</td></tr></table>
-<noscript>no</noscript><div>Bye<input value="kept"><input type=hidden value="no"></div></body></html>"""
+<noscript>no</noscript><div style="display: none">no<div>no</div></div>
+<span hidden>no</span><div>Bye<input value="kept"><input type=hidden value="no"></div></body></html>"""
 
 
 def test_html_is_what_a_browser_shows() -> None:
@@ -130,9 +131,36 @@ def test_what_is_empty_unknown_or_no_mail_has_its_own_error() -> None:
         read(b"", "a.pdf")
     with pytest.raises(UnsupportedFile):
         read(b"\x7fELF\x02\x01\x01" + bytes(100), "a.txt")
+    with pytest.raises(UnsupportedFile):
+        read(rb"{\rtf1\ansi Hello}", "a.txt")
     with pytest.raises(CorruptFile):
         read(b"no headers at all", "a.eml")
     with pytest.raises(FileTooLarge, match="bytes: 9, and 8 are allowed"):
         read(b"nine byte", "a.txt", limits=Limits(bytes=8))
     with pytest.raises(FileTooLarge, match="characters"):
         read(b"nine byte", "a.txt", limits=Limits(characters=8))
+
+
+def test_characters_that_a_database_would_refuse_do_not_come_through() -> None:
+    assert texts(read("a\0b\x1b[1mc".encode("utf-16"), "a.txt")) == [["ab[1mc"]]
+    raw = mail().as_bytes().replace(b"Subject: Invoice", b"Subject: In\xe9v\x01oice")
+    document = read(raw, "a.eml")
+    assert (document.text + str(document.facts["title"])).encode("utf-8")
+    assert "\x01" not in document.text
+
+
+def test_what_begins_with_comments_without_end_is_told_apart_at_once() -> None:
+    """A careless pattern would try two to the power of a thousand ways."""
+    assert read(b"<!---->" * 1000, "a").kind is Kind.TEXT
+    assert read(b"<?xml version='1.0'?>\n<!-- a -->\n<!-- b --><html><p>Hello</p></html>", "a").kind is Kind.HTML
+
+
+def test_a_file_sent_inline_is_read_and_an_image_in_the_text_is_not() -> None:
+    message = mail()
+    attach(message, b"a,b", "a.csv", "text/csv")
+    attach(message, b"\x89PNG broken", "logo.png", "image/png")
+    for part in message.iter_attachments():
+        part.replace_header("Content-Disposition", f'inline; filename="{part.get_filename()}"')
+    document = read(message.as_bytes(), "a.eml")
+    assert [page.title for page in document.pages] == ["", "a.csv"]
+    assert "unread_attachments" not in document.facts

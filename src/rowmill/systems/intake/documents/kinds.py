@@ -24,6 +24,8 @@ IMAGES = (
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
 )
+PRINTED = (b"{\\rtf", b"%!PS")
+"""Text for programs, not for people."""
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 TEXTS = {
     "csv": Kind.CSV, "tsv": Kind.CSV, "text/csv": Kind.CSV, "text/tab-separated-values": Kind.CSV,
@@ -33,7 +35,8 @@ TEXTS = {
 }  # fmt: skip
 """By extension or media type. text/plain is not here: browsers say it of all that they do not know."""
 MEDIA_TYPES = {Kind.CSV: "text/csv", Kind.HTML: "text/html", Kind.EMAIL: "message/rfc822", Kind.TEXT: "text/plain"}
-HTML_START = re.compile(rb"\s*(<!--.*?-->\s*)*<(!doctype\s+html|html|head|body)\b", re.I | re.S)
+# Atomic: comments without end would otherwise be parted in every possible way.
+HTML_START = re.compile(rb"(?>(?:\s|<!--.*?-->|<\?xml.*?\?>)*)<(!doctype\s+html|html|head|body)\b", re.I | re.S)
 MAIL_HEADER = re.compile(
     rb"^(from|to|subject|date|received|return-path|message-id|mime-version|delivered-to):", re.I | re.M
 )
@@ -58,7 +61,7 @@ def sniff(file_bytes: bytes, *, filename: str, media_type: str | None, limits: L
         if "EncryptedPackage".encode("utf-16-le") in file_bytes:
             raise EncryptedFile("an office file with a password")
         raise UnsupportedFile("an office file of the formats before 2007")
-    if not looks_like_text(file_bytes):
+    if start.startswith(PRINTED) or not looks_like_text(file_bytes):
         raise UnsupportedFile("not a kind of file that can be read here")
     kind = _text_kind(file_bytes[:8192], filename, media_type)
     return Sniffed(kind, MEDIA_TYPES[kind])

@@ -31,8 +31,12 @@ class Limits:
     attachments: int = 50
     mail_depth: int = 3
     """Mails in mails."""
-    seconds: float = 120.0
-    """Of the clock on the wall, for one document. `Reader` holds to it."""
+    scanned_pages: int = 100
+    """Pages that go through OCR, at some seconds each."""
+    page_seconds: float = 60.0
+    """Of the clock on the wall, until the next page begins. `Reader` holds to it."""
+    seconds: float = 900.0
+    """For the whole document. `Reader` holds to it."""
     memory: int = 440 * MB
     """Of data, in the process that reads. `Reader` holds to it."""
 

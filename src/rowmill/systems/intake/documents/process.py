@@ -18,8 +18,10 @@ from rowmill.systems.intake.errors import FileTooLarge, ReaderDied, ReadingTimed
 PROGRAM = "rowmill.systems.intake.documents.child"
 START_SECONDS = 60.0
 LOOK_SECONDS = 0.02
+CRASHES = (signal.SIGABRT, signal.SIGTRAP, signal.SIGILL, signal.SIGSEGV, signal.SIGBUS)
 NEARLY = 0.6
-"""Of its memory: a process that has used more and dies by itself, died of it."""
+"""Of its memory: a process that has more and crashes was refused some. Parsers ask for the double of what they have,
+so they seldom come nearer."""
 
 STRANGE = "the process that reads answered something else"
 
@@ -77,7 +79,8 @@ class ReadingProcess:
             self.documents += 1
         except TimeoutError as error:
             await self.kill()
-            raise ReadingTimedOut(f"{self._limits.seconds:g} seconds") from error
+            limits = self._limits
+            raise ReadingTimedOut(f"{limits.page_seconds:g} seconds a page, {limits.seconds:g} in all") from error
         except (EOFError, OSError) as error:
             await self.kill()
             raise self._died(peak.data) from error
@@ -93,7 +96,8 @@ class ReadingProcess:
 
     async def _answer(self, progress: Progress | None) -> Frame:
         while True:
-            frame = await self._receive()
+            async with asyncio.timeout(self._limits.page_seconds):
+                frame = await self._receive()
             if frame.said.get("is") != "progress":
                 return frame
             if progress is not None:
@@ -105,7 +109,7 @@ class ReadingProcess:
         ended = -(self._process.returncode or 0)
         if ended == signal.SIGXCPU:
             return ReadingTimedOut("seconds of CPU")
-        if data >= NEARLY * self._limits.memory:
+        if ended in CRASHES and data >= NEARLY * self._limits.memory:
             return FileTooLarge("memory")
         return ReaderDied(f"the process that read it ended by signal {ended}" if ended > 0 else "the process ended")
 

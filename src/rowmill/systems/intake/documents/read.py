@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 
 import rowmill as rm
@@ -17,6 +18,7 @@ from rowmill.systems.intake.errors import CorruptFile, EmptyFile, FileTooLarge
 FORMATS = "rowmill.systems.intake.documents.formats"
 """Each kind has a module of its name there. It is imported with the first file of its kind: all libraries together take
 half a second and 40 MB."""
+Format = Callable[[bytes, Reading], Contents]
 OFFICE = (Kind.DOCX, Kind.XLSX, Kind.PPTX)
 
 
@@ -46,16 +48,16 @@ def _read(file_bytes: bytes, filename: str, media_type: str | None, reading: Rea
     sniffed = sniff(file_bytes, filename=filename, media_type=media_type, limits=reading.limits)
     contents = _contents(sniffed.kind, file_bytes, reading)
     document = Document(sniffed.kind, sniffed.media_type, contents.pages, facts=contents.facts)
-    return Document(sniffed.kind, sniffed.media_type, contents.pages, language_of(document.text), contents.facts)
+    return replace(document, language=language_of(document.text))
 
 
 def _contents(kind: Kind, file_bytes: bytes, reading: Reading) -> Contents:
+    read: Format = import_module(f"{FORMATS}.{kind.value}").read
     try:
         if kind in OFFICE:
             with open_zip(file_bytes, reading.limits) as archive:
                 refuse_dtds(archive)
-        contents: Contents = import_module(f"{FORMATS}.{kind.value}").read(file_bytes, reading)
-        return contents
+        return read(file_bytes, reading)
     except rm.WorkError:
         raise
     except (MemoryError, RecursionError) as error:

@@ -42,7 +42,8 @@ class Reader:
     async def read(
         self, file_bytes: bytes, *, filename: str, media_type: str | None, progress: Progress | None = None
     ) -> Document:
-        """Raises the errors of `intake.errors`. `progress(page, of_pages)` is called before each page."""
+        """Raises the errors of `intake.errors`. `progress(page, of_pages)` is called before each page, and must not
+        raise."""
         if not file_bytes:
             raise EmptyFile("no bytes")
         self.limits.check("bytes", len(file_bytes), self.limits.bytes)
@@ -68,12 +69,17 @@ class Reader:
                     await process.kill()
 
     async def _started(self) -> ReadingProcess:
+        self._must_be_open()
         if self._process is None or not self._process.alive:
             self._process = await ReadingProcess.start(self.limits, self._ocr)
         if self._closed:  # while it started
             await self._process.kill()
-            raise ReaderDied("the reader is closed")
+        self._must_be_open()
         return self._process
+
+    def _must_be_open(self) -> None:
+        if self._closed:
+            raise ReaderDied("the reader is closed")
 
     @property
     def pid(self) -> int | None:

@@ -3,10 +3,14 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from PIL import Image
+
 from rowmill.systems.intake.documents.document import Line, Page
 from rowmill.systems.intake.documents.limits import Limits
 from rowmill.systems.intake.documents.ocr.engine import Ocr
+from rowmill.systems.intake.documents.texts import clean
 
+FACT = 500
 Facts = dict[str, str | int | float]
 
 
@@ -32,6 +36,15 @@ class Reading:
     characters: int = 0
     cells: int = 0
     pages: int = 0
+    scanned: int = 0
+
+    def recognise(self, image: Image.Image) -> tuple[Line, ...]:
+        """What OCR reads; nothing without it."""
+        if self.ocr is None:
+            return ()
+        self.scanned += 1
+        self.limits.check("scanned pages", self.scanned, self.limits.scanned_pages)
+        return self.ocr.read(image)
 
     def page(self, number: int, lines: Iterable[Line], *, scanned: bool = False, title: str = "") -> Page:
         """A page of these lines. Blank lines go; text and pages are counted while they come."""
@@ -39,11 +52,12 @@ class Reading:
         self.limits.check("pages", self.pages, self.limits.pages)
         kept = []
         for line in lines:
-            if line.text.strip():
-                self.characters += len(line.text)
+            text = clean(line.text)
+            if text.strip():
+                self.characters += len(text)
                 self.limits.check("characters", self.characters, self.limits.characters)
-                kept.append(line)
-        return Page(number, tuple(kept), scanned=scanned, title=title)
+                kept.append(line if text == line.text else Line(text))
+        return Page(number, tuple(kept), scanned=scanned, title=clean(title))
 
     def count_cells(self, number: int) -> None:
         self.cells += number
@@ -61,5 +75,6 @@ def row_text(cells: Iterable[str]) -> str:
 
 
 def known(facts: dict[str, str | int | float | None]) -> Facts:
-    """Only those facts which are known."""
-    return {name: value for name, value in facts.items() if value not in (None, "")}
+    """Only those facts which are known, and not more of a text than anybody reads."""
+    cut = {name: clean(value)[:FACT] if isinstance(value, str) else value for name, value in facts.items()}
+    return {name: value for name, value in cut.items() if value not in (None, "")}

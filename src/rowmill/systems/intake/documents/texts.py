@@ -12,7 +12,13 @@ BOMS = (
 )
 """UTF-32 first: its mark begins with the one of UTF-16."""
 CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\x1b\x0b\x08"))
+UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.I)
+
+
+def clean(text: str) -> str:
+    """Without control characters and halves of characters: databases refuse them, and nobody sees them."""
+    return UNFIT.sub("", text)
 
 
 def bare_utf16(start: bytes) -> str | None:

@@ -15,6 +15,7 @@ SAMPLE = 50
 
 
 def read(file_bytes: bytes, reading: Reading) -> Contents:
+    csv.field_size_limit(reading.limits.characters)
     text = decode(file_bytes)
     reading.progress(1, 1)
     delimiter = delimiter_of(text)
@@ -43,7 +44,6 @@ def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
 
 
 def _lines(text: str, delimiter: str, reading: Reading) -> Iterator[Line]:
-    csv.field_size_limit(reading.limits.characters)
     try:
         for row in _rows(text, delimiter):
             reading.count_cells(len(row))

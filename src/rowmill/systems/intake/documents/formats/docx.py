@@ -22,8 +22,17 @@ RENDERED_BREAK = qn("w:lastRenderedPageBreak")
 FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 """The same once more, for programs that do not know text boxes."""
 MARKS = {TAB: "\t", qn("w:cr"): "\n", qn("w:noBreakHyphen"): "-"}
-PROPERTIES = {qn("w:pPr"), qn("w:rPr"), qn("w:tblPr"), qn("w:trPr"), qn("w:tcPr"), qn("w:sdtPr"), qn("w:sectPr")}
-"""Settings: the tabs in them are stops, not text."""
+PROPERTIES = {
+    qn("w:pPr"),
+    qn("w:rPr"),
+    qn("w:tblPr"),
+    qn("w:trPr"),
+    qn("w:tcPr"),
+    qn("w:sdtPr"),
+    qn("w:sectPr"),
+    qn("w:moveFrom"),
+}
+"""Settings: the tabs in them are stops, not text. And what was moved away: it is still in the file."""
 
 
 class _Walk:
@@ -107,8 +116,8 @@ def _facts(document: Any) -> Facts:
     created = said.created
     return known(
         {
-            "title": (said.title or "")[:500],
-            "author": (said.author or "")[:500],
+            "title": said.title,
+            "author": said.author,
             "created": created.date().isoformat() if isinstance(created, datetime) else None,
         }
     )

@@ -9,7 +9,7 @@ from itertools import count
 
 from rowmill.systems.intake.documents.document import Page
 from rowmill.systems.intake.documents.formats import html
-from rowmill.systems.intake.documents.reading import Contents, Facts, Reading, plain_lines
+from rowmill.systems.intake.documents.reading import Contents, Facts, Reading, known, plain_lines
 from rowmill.systems.intake.documents.texts import charset_of, decode
 from rowmill.systems.intake.errors import CorruptFile, EmptyFile, EncryptedFile, FileTooLarge, UnsupportedFile
 
@@ -62,9 +62,9 @@ def _bytes(part: MIMEPart) -> bytes:
 
 
 def _attachments(message: EmailMessage) -> Iterator[MIMEPart]:
-    """Those with a name, in whatever they are nested; images in the text of the mail are not meant to be read."""
+    """Without images in the text of the mail: those are logos. Other files are sent inline by some programs, too."""
     for part in message.iter_attachments():
-        if part.get_content_disposition() != "inline":
+        if part.get_content_disposition() != "inline" or part.get_content_maintype() != "image":
             yield part
 
 
@@ -85,5 +85,4 @@ def _attached(part: MIMEPart, reading: Reading) -> list[Page] | None:
 
 
 def _facts(message: EmailMessage, unread: int) -> Facts:
-    facts: Facts = {"title": _header(message, "Subject")[:500]} if message.get("Subject") else {}
-    return facts | ({"unread_attachments": unread} if unread else {})
+    return known({"title": _header(message, "Subject"), "unread_attachments": unread or None})

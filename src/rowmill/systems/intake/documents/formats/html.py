@@ -5,7 +5,7 @@ It is read as a stream of tags, never as a tree: how deep they are nested does n
 
 from html.parser import HTMLParser
 
-from rowmill.systems.intake.documents.reading import Contents, Reading, plain_lines
+from rowmill.systems.intake.documents.reading import Contents, Reading, known, plain_lines
 from rowmill.systems.intake.documents.texts import charset_of, decode
 
 HIDDEN = frozenset({"script", "style", "template", "noscript", "svg", "math", "object", "iframe", "select", "textarea"})
@@ -54,8 +54,14 @@ BREAKS = frozenset(
         "ul",
     ]
 )
+FOLDED = frozenset({"div", "span", "section", "table"})
+"""What may hide its contents. Others need no end tag: one that hides might never be over."""
 CELLS = frozenset({"td", "th"})
 META = 4096
+
+
+def _folded(said: dict[str, str | None]) -> bool:
+    return "hidden" in said or "display:none" in (said.get("style") or "").replace(" ", "").lower()
 
 
 class _Visible(HTMLParser):
@@ -74,7 +80,7 @@ class _Visible(HTMLParser):
             if tag == self._hidden[-1]:
                 self._hidden.append(tag)
             return
-        if tag in HIDDEN:
+        if tag in HIDDEN or (tag in FOLDED and _folded(said)):
             self._hidden.append(tag)
         elif tag == "input":
             if said.get("type", "text") in ("text", "email", "number", "date", "tel", "url"):
@@ -150,4 +156,4 @@ def decode_html(file_bytes: bytes) -> str:
 def read(file_bytes: bytes, reading: Reading) -> Contents:
     reading.progress(1, 1)
     lines, title = visible(decode_html(file_bytes))
-    return Contents((reading.page(1, plain_lines(lines)),), {"title": title[:500]} if title else {})
+    return Contents((reading.page(1, plain_lines(lines)),), known({"title": title}))

@@ -92,7 +92,7 @@ def read(file_bytes: bytes, reading: Reading) -> Contents:
 def _read_frame(image: Image.Image, frame: int, number: int, reading: Reading) -> Page:
     reading.progress(frame + 1, number)
     seen = upright(image, frame, reading.limits)  # without OCR, too: a broken image is not a read one
-    return reading.page(frame + 1, reading.ocr.read(seen) if reading.ocr else (), scanned=True)
+    return reading.page(frame + 1, reading.recognise(seen), scanned=True)
 
 
 def _facts(image: Image.Image) -> Facts:

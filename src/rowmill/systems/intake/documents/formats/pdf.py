@@ -78,7 +78,7 @@ def _read_page(document: pypdfium2.PdfDocument, index: int, reading: Reading) ->
         image = render(document, index, scale=DPI / 72, limits=reading.limits)
     except pypdfium2.PdfiumError as error:
         raise CorruptFile(f"page {index + 1} of the PDF is broken") from error
-    return reading.page(index + 1, reading.ocr.read(image) or lines, scanned=True)
+    return reading.page(index + 1, reading.recognise(image) or lines, scanned=True)
 
 
 def _facts(document: pypdfium2.PdfDocument) -> Facts:
@@ -86,8 +86,8 @@ def _facts(document: pypdfium2.PdfDocument) -> Facts:
     date = DATE.match(said.get("CreationDate", ""))
     return known(
         {
-            "title": said.get("Title", "")[:500],
-            "author": said.get("Author", "")[:500],
+            "title": said.get("Title", ""),
+            "author": said.get("Author", ""),
             "created": "-".join(part for part in date.groups() if part) if date else None,
             "pages": len(document),
         }

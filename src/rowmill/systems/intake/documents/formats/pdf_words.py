@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,6 +18,7 @@ from rowmill.systems.intake.documents.limits import Limits
 
 FINE = 1_000_000
 """Parts of a side of the page, in which pdfium is asked where a point lies."""
+LIGATURES = "ﬀﬁﬂﬃﬄﬅﬆ"
 NEXT_LETTER = 0.25
 """Of the height: a wider gap ends a word, also where the file has no space. Most spaces have about this width."""
 
@@ -109,12 +111,16 @@ def _letters(text: pypdfium2.PdfTextPage, place: Place) -> Iterator[tuple[int, L
         if code in (0x2, 0xFFFE):  # what pdfium makes of a hyphen at the end of a line
             code = 0x2D
         character = chr(code) if code < 0xD800 or 0xE000 <= code < 0x110000 else "\ufffd"
-        if not character.isprintable() or character.isspace():
+        if character.isspace() or code < 0x20:
             yield 0, None
+            continue
+        if not character.isprintable():  # soft hyphens, joiners, letters without a meaning
             continue
         if not pdfium.FPDFText_GetLooseCharBox(raw, index, rect) or not pdfium.FPDFText_GetCharOrigin(raw, index, x, y):
             continue
         turn = (round(pdfium.FPDFText_GetCharAngle(raw, index) / (math.pi / 2)) + place.turn) % 4
+        if character in LIGATURES:
+            character = unicodedata.normalize("NFKC", character)
         yield turn, _letter(character, rect, place.point(x.value, y.value), turn, place)
 
 

@@ -21,8 +21,8 @@ def read(file_bytes: bytes, reading: Reading) -> Contents:
     said = show.core_properties
     facts = known(
         {
-            "title": (said.title or "")[:500],
-            "author": (said.author or "")[:500],
+            "title": said.title,
+            "author": said.author,
             "created": said.created.date().isoformat() if isinstance(said.created, datetime) else None,
             "slides": number,
         }

@@ -24,8 +24,8 @@ def read(file_bytes: bytes, reading: Reading) -> Contents:
         said = book.properties
         facts = known(
             {
-                "title": (said.title or "")[:500],
-                "author": (said.creator or "")[:500],
+                "title": said.title,
+                "author": said.creator,
                 "created": said.created.date().isoformat() if isinstance(said.created, datetime) else None,
                 "sheets": len(sheets),
             }

@@ -9,6 +9,7 @@ from rowmill.systems.intake.documents.layout import Spot, lines_of
 from rowmill.systems.intake.errors import OcrFailed
 
 THREADS = 2
+LONGEST_SIDE = 3600
 DETECTION_SIDE = 960
 """Lines are looked for in a copy whose longer side has so many pixels; what they say is read from the image as it is.
 Looking in the whole page takes half a gigabyte more, and finds no more."""
@@ -26,7 +27,9 @@ class RapidOcr:
         pixels = np.asarray(image.convert("RGB"))[:, :, ::-1]  # it takes arrays to be in OpenCV's order
         answer = self._ask(pixels)
         if getattr(answer, "txts", None) is None:
-            self._must_be_empty(pixels)
+            # It eats errors of its own steps. If it found lines and answers no texts, not even unsure ones, it did so.
+            if getattr(answer, "boxes", None) is not None:
+                raise OcrFailed("rapidocr found lines and could not read them")
             return ()
         spots = []
         for text, corners in zip(answer.txts, answer.boxes, strict=True):
@@ -34,22 +37,12 @@ class RapidOcr:
             spots += split_words(text, left, top, right, bottom, image.size)
         return lines_of(spots)
 
-    def _ask(self, pixels: Any, **options: bool) -> Any:
+    def _ask(self, pixels: Any) -> Any:
         try:
             self._engine = self._engine or _load()
-            return self._engine(pixels, **options)
+            return self._engine(pixels)
         except Exception as error:
             raise OcrFailed("rapidocr") from error
-
-    def _must_be_empty(self, pixels: Any) -> None:
-        """It says None for a page without text, and for one that it could not read: it eats its own errors. If there
-        are lines on it, it was the second."""
-        try:
-            found = self._ask(pixels, use_cls=False, use_rec=False)
-        finally:
-            self._engine.update_params(use_cls=True, use_rec=True)
-        if getattr(found, "boxes", None) is not None and len(found.boxes) and max(found.scores, default=0) > 0.7:
-            raise OcrFailed("rapidocr found lines and could not read them")
 
 
 def _load() -> Any:
@@ -58,6 +51,7 @@ def _load() -> Any:
     return RapidOCR(
         params={
             "Global.log_level": "critical",
+            "Global.max_side_len": LONGEST_SIDE,
             "EngineConfig.onnxruntime.intra_op_num_threads": THREADS,
             "EngineConfig.onnxruntime.inter_op_num_threads": 1,
             # An arena keeps what the largest page took, for ever.
