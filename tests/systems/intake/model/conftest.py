@@ -39,9 +39,9 @@ async def mapper(server: ChatServer, limit: rm.Limit) -> AsyncIterator[Maker]:
     made: list[ModelMapper] = []
 
     def make(**options: Any) -> ModelMapper:
-        within, proof = options.pop("limit", limit), options.pop("proof", None)
+        within = options.pop("limit", limit)
         given: dict[str, Any] = {"base_url": server.url, "model": "m", "api_key": SecretStr(SECRET), "timeout": 20.0}
-        made.append(ModelMapper(ModelSettings(**(given | options)), within, proof=proof))
+        made.append(ModelMapper(ModelSettings(**(given | options)), within))
         return made[-1]
 
     yield make

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from rowmill.systems.intake.fields.catalogue import Field
+from rowmill.systems.intake.fields.catalogue import Field, FieldType
 from rowmill.systems.intake.fields.model.checking import Checked, Checker, Proof
 from rowmill.systems.intake.fields.model.evidence import Places
-from tests.systems.intake.model.paper import CATALOGUE, PAPER, RIGHT, found, page
+from rowmill.systems.intake.fields.model.values import is_proved
+from tests.systems.intake.model.paper import CATALOGUE, PAPER, RIGHT, document, found, page
 
 
-def checked(items: Sequence[Any], notes: Any = (), proof: Proof | None = None) -> Checked:
+def checked(items: Sequence[Any], notes: Any = (), proof: Proof = is_proved) -> Checked:
     kept = Checked()
     Checker(PAPER, CATALOGUE.fields, proof).check({"suggestions": items, "unmapped": notes}, [1, 2], kept)
     return kept
@@ -85,7 +86,6 @@ def test_the_quote_is_kept_as_it_stands_on_the_page(item: Any, value: Any, quote
         (found("issued", "2026-04-30", 1, "Date: 31 March 2026", 1.0), 0.3, 0.5),
         (found("total", "1191.00 EUR", 2, "Total due 1.190,00 EUR", 1.0), 0.3, 0.5),
         (found("seller", "Another Ltd.", 1, "Heron Maritime  Ltd.", 1.0), 0.3, 0.5),
-        (found("account", "DE89 3704 0044 0532 0130 00", 1, "IBAN DE89 3704 0044 0532 0130 00", 1.0), 0.5, 0.6),
         (found("issued", "2026-03-31", 1, "Date: 31 March 2026", 99), 0.9, 0.9),
         (found("issued", "2026-03-31", 1, "Date: 31 March 2026", -1), 0.0, 0.0),
         (found("issued", "2026-03-31", 1, "Date: 31 March 2026", float("nan")), 0.0, 0.5),
@@ -97,23 +97,41 @@ def test_a_model_is_never_as_sure_as_it_says(item: Any, least: float, most: floa
     assert least <= one.confidence <= most
 
 
-@pytest.mark.parametrize(("right", "kept"), [(True, 1), (False, 0)])
-def test_ids_are_proved_by_whoever_knows_their_check_digits(right: bool, kept: int) -> None:
-    item = found("account", "DE89 3704 0044 0532 0130 00", 1, "IBAN DE89 3704 0044 0532 0130 00", 1.0)
+@pytest.mark.parametrize(("right", "sure"), [(True, 0.9), (False, 0.6)])
+def test_an_id_is_as_sure_as_its_proof(right: bool, sure: float) -> None:
     proofs: list[tuple[str, str]] = []
 
     def proof(field: Field, value: str) -> bool:
         proofs.append((field.scheme, value))
         return right
 
-    suggestions = checked([item], proof=proof).suggestions
-    assert [one.confidence for one in suggestions] == [0.9] * kept
-    assert proofs == [("iban", "DE89 3704 0044 0532 0130 00")]
+    item = found("account", "DE89 3704 0044 0532 0130 00", 1, "IBAN DE89 3704 0044 0532 0130 00", 1.0)
+    assert [one.confidence for one in checked([item], proof=proof).suggestions] == [sure]
+    assert proofs == [("iban", "DE89370400440532013000")]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "text", "value", "sure"),
+    [
+        ("iban", "DE89 3704 0044 0532 0130 00", "DE89370400440532013000", 0.9),
+        ("iban", "DE88 3704 0044 0532 0130 00", None, 0.0),
+        ("bic", "COBADEFFXXX", "COBADEFFXXX", 0.6),
+        ("vat", "DE 136 695 976", "DE136695976", 0.9),
+        ("vat", "nothing", None, 0.0),
+        ("", "A/17", "A/17", 0.9),
+    ],
+)
+def test_ids_have_the_form_that_rules_give_them(scheme: str, text: str, value: str | None, sure: float) -> None:
+    paper, field = document([f"No. {text}"]), Field("id", "Id", FieldType.ID, scheme=scheme)
+    kept = Checked()
+    answer = {"suggestions": [found("id", text, 1, text, 1.0)]}
+    Checker(paper, [field], is_proved).check(answer, [1], kept)
+    assert [(one.value, one.confidence) for one in kept.suggestions] == ([(value, sure)] if value else [])
 
 
 def test_a_page_that_was_not_shown_is_not_known() -> None:
     kept = Checked()
-    Checker(PAPER, CATALOGUE.fields, None).check({"suggestions": RIGHT, "unmapped": None}, [1], kept)
+    Checker(PAPER, CATALOGUE.fields, is_proved).check({"suggestions": RIGHT, "unmapped": None}, [1], kept)
     assert [one.field for one in kept.suggestions] == ["number", "issued", "seller"]
 
 

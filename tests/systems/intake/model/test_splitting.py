@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+import rowmill as rm
 from rowmill.systems.intake.fields.catalogue import Catalogue, Field
-from rowmill.systems.intake.fields.model.prompting import estimate, size, split
+from rowmill.systems.intake.fields.model.prompting import estimate, messages, size, split
 from tests.support.chat import Asked, ChatServer, Reply, answer
 from tests.systems.intake.model.conftest import Maker
 from tests.systems.intake.model.paper import document, found
@@ -54,6 +55,15 @@ async def test_the_answers_of_all_calls_are_put_together(server: ChatServer, map
     ]  # fmt: skip
 
 
+async def test_later_calls_of_a_document_wait_for_room_instead_of_beginning_anew(
+    server: ChatServer, mapper: Maker, mill: rm.Mill
+) -> None:
+    slow = mill.limit("slow", rate=rm.Rate(1, per=0.2))
+    paper = document(*(["x" * 900] for _ in range(3)))
+    await mapper(limit=slow, wait=20.0, max_input_tokens=overhead() + 400).map(paper, doc_type=None, catalogue=PLAIN)
+    assert [page["page"] for asked in server.asked for page in asked.material["pages"]] == [1, 2, 3]
+
+
 async def test_a_document_without_end_is_read_only_so_far(
     server: ChatServer, mapper: Maker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -64,6 +74,4 @@ async def test_a_document_without_end_is_read_only_so_far(
 
 
 def overhead() -> int:
-    from rowmill.systems.intake.fields.model.prompting import messages
-
     return sum(estimate(message["content"]) for message in messages([], PLAIN.fields, None))

@@ -171,6 +171,7 @@ async def test_what_a_server_answers(prefix: str, status: int, code: str, expect
     listener.close()
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_killed_and_comes_back(server: SeaweedServer, prefix: str) -> None:
     storage = storage_at(server.endpoint, prefix)
     stored = await put(storage, pattern(100_000))

@@ -14,7 +14,7 @@ from rowmill.systems.intake.fields.model.evidence import Found, Places, letters_
 from rowmill.systems.intake.fields.model.values import read, says, tidy
 
 Proof = Callable[[Field, str], bool]
-"""Whether an id has the shape and the check digits of its field's scheme."""
+"""Whether the check digits of an id say that it is right."""
 
 MOST_ITEMS = 500
 """Of one answer. The rest is not looked at."""
@@ -22,8 +22,8 @@ MOST_VALUES = 20
 MOST_UNMAPPED = 20
 LONGEST_LABEL = 200
 HIGHEST, UNSAID, UNPROVED = 0.9, 0.5, 0.6
-"""No more than this, however sure the model is: at best; if the quote does not say the value; if nobody has looked at
-the check digits."""
+"""No more than this, however sure the model is: at best; if the quote does not say the value; if an id has no check
+digits."""
 INEXACT = 0.8
 MUST_BE_SAID = (FieldType.ID, FieldType.EMAIL, FieldType.PHONE)
 """Made of signs, not of meaning: there is no other way to write them."""
@@ -41,7 +41,7 @@ class Checked:
 class Checker:
     """For one document."""
 
-    def __init__(self, document: Document, fields: Sequence[Field], proof: Proof | None) -> None:
+    def __init__(self, document: Document, fields: Sequence[Field], proof: Proof) -> None:
         self._pages = {page.number: Places(page) for page in document.pages}
         self._fields: Mapping[str, Field] = {each.key: each for each in fields}
         self._proof = proof
@@ -83,13 +83,8 @@ class Checker:
             return "evidence"
         if wanted.type in MUST_BE_SAID and not said:
             return "evidence"
-        proved = not (wanted.type is FieldType.ID and wanted.scheme) or self._proved(wanted, value)
-        if proved is False:
-            return "value"
+        proved = wanted.type is not FieldType.ID or not wanted.scheme or self._proof(wanted, value)
         return Suggestion(key, value, confidence(item.get("confidence"), found, said, proved), found.evidence)
-
-    def _proved(self, wanted: Field, value: str) -> bool | None:
-        return None if self._proof is None else self._proof(wanted, value)
 
     def _found(self, item: Mapping[str, Any], pages: set[int]) -> Found | None:
         number, quote = item.get("page"), item.get("quote")
@@ -115,10 +110,10 @@ class Checker:
         return Unmapped(label, value, found.evidence)
 
 
-def confidence(given: object, found: Found, said: bool, proved: bool | None) -> float:
+def confidence(given: object, found: Found, said: bool, proved: bool) -> float:
     sure = float(given) if isinstance(given, (int, float)) and not isinstance(given, bool) else UNSAID
     sure = min(max(sure, 0.0), 1.0) if math.isfinite(sure) else UNSAID
-    most = min(HIGHEST, HIGHEST if said else UNSAID, UNPROVED if proved is None else HIGHEST)
+    most = min(HIGHEST if said else UNSAID, HIGHEST if proved else UNPROVED)
     return round(min(sure, most) * (1.0 if found.exact else INEXACT), 3)
 
 

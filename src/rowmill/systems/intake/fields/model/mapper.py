@@ -15,6 +15,7 @@ from rowmill.systems.intake.fields.model.chat import Chat, Rejected
 from rowmill.systems.intake.fields.model.checking import Checked, Checker, Proof, merged
 from rowmill.systems.intake.fields.model.prompting import LEAST_TOKENS, Part, estimate, messages, schema, split
 from rowmill.systems.intake.fields.model.settings import ModelSettings
+from rowmill.systems.intake.fields.model.values import is_proved
 
 log = logging.getLogger("rowmill")
 TRIES = 2
@@ -31,9 +32,9 @@ class ModelMapper:
     the page, which a person rejects.
     """
 
-    def __init__(self, settings: ModelSettings, limit: rm.Limit, *, proof: Proof | None = None) -> None:
-        """`limit` counts calls, and tokens if it has a budget. `proof` looks at the check digits of ids; without it,
-        they are never suggested with much confidence."""
+    def __init__(self, settings: ModelSettings, limit: rm.Limit, *, proof: Proof = is_proved) -> None:
+        """`limit` counts calls, and tokens if it has a budget. `proof` is for ids of schemes whose check digits we do
+        not know: without proof they are never suggested with much confidence."""
         self.settings = settings
         self._chat = Chat(settings, limit)
         self._proof = proof

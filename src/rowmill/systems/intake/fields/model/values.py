@@ -7,8 +7,11 @@ from decimal import Decimal
 from typing import Any
 
 from rowmill.systems.intake.fields.catalogue import Field, FieldType
+from rowmill.systems.intake.fields.ids import find_ids
 from rowmill.systems.intake.fields.model.evidence import letters_of
 from rowmill.systems.intake.fields.model.prompting import columns_of
+from rowmill.systems.intake.fields.readings import Context
+from rowmill.systems.intake.fields.readings import read as by_rules
 
 LONGEST_TEXT = 1000
 MOST_ROWS = 500
@@ -42,8 +45,21 @@ def read(field: Field, value: object, rows: object) -> Any:
             return text if EMAIL.fullmatch(text) else None
         case FieldType.PHONE:
             return text if PHONE.fullmatch(text) else None
+        case FieldType.ID if field.scheme:
+            return read_id(field, text)
         case FieldType.ID | FieldType.TEXT | FieldType.PARTY | FieldType.ADDRESS:
             return text
+
+
+def read_id(field: Field, text: str) -> str | None:
+    """In the form that the rules give it, if its shape and its check digits are right."""
+    found = by_rules(field, text, Context())
+    return str(found[0].value) if found else None
+
+
+def is_proved(field: Field, value: str) -> bool:
+    """Its check digits were looked at, and are right. Some schemes have none."""
+    return any(found.proved and not found.mended for found in find_ids(field.scheme, value))
 
 
 def read_date(text: str) -> str | None:
