@@ -226,5 +226,11 @@ def columns(pen: Pen, sheet: Sheet, *, contact: bool = False) -> None:
         pen.block(LEFT + place * (175 if len(sheet.footer) < 3 and not contact else 132), lines, 6.5, y=72)
 
 
-TUNED: Mapping[str, Callable[[Sheet], bytes]] = {"classic": classic, "ledger": ledger, "grid": grid, "modern": modern, "till": till}
+TUNED: Mapping[str, Callable[[Sheet], bytes]] = {
+    "classic": classic,
+    "ledger": ledger,
+    "grid": grid,
+    "modern": modern,
+    "till": till,
+}
 HELD_OUT: Mapping[str, Callable[[Sheet], bytes]] = {"sidebar": sidebar, "banner": banner, "stacked": stacked}

@@ -18,7 +18,7 @@ LONGEST = 48
 # Where a number of a scheme may begin; what follows is read sign by sign, up to its longest length.
 STARTS: Mapping[str, re.Pattern[str]] = {
     "iban": re.compile(r"(?<![^\W_])[A-Z]{2}[\s-]?[0-9OIlSBZQDG]{2}(?=[\s-]?[0-9A-Za-z])"),
-    "vat": re.compile(r"(?<![^\W_])(?:CHE|AT|BE|BG|CY|CZ|DE|DK|EE|EL|ES|FI|FR|GB|HR|HU|IE|IT|LT|LU|LV|MT|NL|PL|PT|RO|SE|SI|SK|XI)(?=[\s.-]?[0-9A-Z])"),
+    "vat": re.compile(rf"(?<![^\W_])(?:{'|'.join(vats.SHAPES)})(?=[\s.-]?[0-9A-Z])"),
     "lei": re.compile(r"(?<![^\W_])[0-9A-Z]{18}[0-9OIlSBZ]{2}(?![^\W_])"),
     "isin": re.compile(r"(?<![^\W_])[A-Z]{2}[0-9A-Z]{9}[0-9OIlSBZ](?![^\W_])"),
     "creditor": re.compile(r"(?<![^\W_])RF[0-9OIlSBZ]{2}(?=[\s]?[0-9A-Z])"),
@@ -27,8 +27,9 @@ STARTS: Mapping[str, re.Pattern[str]] = {
     "luhn": re.compile(r"(?<![^\W_])\d(?:[ -]?\d){5,18}(?![^\W_])"),
     "bic": re.compile(r"(?<![^\W_])[A-Z]{4}[ ]?[A-Z]{2}[ ]?[A-Z0-9]{2}(?:[ ]?[A-Z0-9]{3})?(?![^\W_])"),
     "register": re.compile(
-        r"(?<![^\W_])(?:HR ?[AB] ?(?:Nr\.? ?)?\d{1,6}(?: ?[A-Z])?|GnR ?\d{1,5}|FN ?\d{5,6} ?[a-z]|RCS [A-ZÀ-Ýa-zà-ÿ-]{3,20}(?: [AB])? ?\d{3} ?\d{3} ?\d{3}"
-        r"|(?:CHE-)\d{3}\.\d{3}\.\d{3}|[A-Z]{2}[ -]\d{6,7}|(?:OC|SC|NI)?\d{6,8}|\d{3} \d{3} \d{3}(?: \d{5})?|[0-9A-Z]{18})(?![^\W_])"
+        r"(?<![^\W_])(?:HR ?[AB] ?(?:Nr\.? ?)?\d{1,6}(?: ?[A-Z])?|GnR ?\d{1,5}|FN ?\d{5,6} ?[a-z]"
+        r"|RCS [A-ZÀ-Ýa-zà-ÿ-]{3,20}(?: [AB])? ?\d{3} ?\d{3} ?\d{3}|CHE-\d{3}\.\d{3}\.\d{3}|[A-Z]{2}[ -]\d{6,7}"
+        r"|(?:OC|SC|NI)?\d{6,8}|\d{3} \d{3} \d{3}(?: \d{5})?|[0-9A-Z]{18})(?![^\W_])"
     ),
 }  # fmt: skip
 # Whose whole match is the number. The others are read on from where they begin.

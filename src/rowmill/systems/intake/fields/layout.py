@@ -1,7 +1,7 @@
 """Lines as cells: what stands together, what stands right of it and what stands below it."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rowmill.systems.intake.analysis import Evidence
@@ -139,16 +139,18 @@ def _aligned(one: Cell, other: Cell) -> bool:
     return abs(one.left - other.left) < 0.01
 
 
-def boxes_of(line: Line, start: int, end: int) -> Iterable[Box]:
-    """The boxes of the words that have a part in text[start:end]."""
+def boxes_of(line: Line, start: int, end: int) -> Iterator[Box]:
+    """The boxes of the words in text[start:end]; of a word that is only partly there, its share."""
     place = 0
     for word in line.words:
         at = line.text.find(word.text, place)
-        if at < 0:
+        if at < 0 or not word.text:
             continue
         place = at + len(word.text)
         if at < end and place > start:
-            yield word.box
+            box, wide = word.box, (word.box.right - word.box.left) / len(word.text)
+            left, right = box.left + wide * max(0, start - at), box.right - wide * max(0, place - end)
+            yield box if (left, right) == (box.left, box.right) else Box(left, box.top, right, box.bottom)
 
 
 def _rows(lines: list[list[Cell]]) -> list[list[Cell]]:

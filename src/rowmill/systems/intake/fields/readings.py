@@ -159,6 +159,14 @@ def _nothing(field: Field, text: str, context: Context) -> list[Reading]:
 
 
 READERS: Mapping[FieldType, Callable[[Field, str, Context], list[Reading]]] = {
-    FieldType.DATE: _dates, FieldType.AMOUNT: _amounts, FieldType.NUMBER: _numbers, FieldType.ID: _ids, FieldType.EMAIL: _emails,
-    FieldType.PHONE: _phones, FieldType.PARTY: _parties, FieldType.TEXT: _texts, FieldType.ADDRESS: _nothing, FieldType.TABLE: _nothing,
-}  # fmt: skip
+    FieldType.DATE: _dates,
+    FieldType.AMOUNT: _amounts,
+    FieldType.NUMBER: _numbers,
+    FieldType.ID: _ids,
+    FieldType.EMAIL: _emails,
+    FieldType.PHONE: _phones,
+    FieldType.PARTY: _parties,
+    FieldType.TEXT: _texts,
+    FieldType.ADDRESS: _nothing,
+    FieldType.TABLE: _nothing,
+}

@@ -1,4 +1,4 @@
-"""From a document to fields of a catalogue by rules: offline, the same every time, and with evidence for every value."""
+"""From a document to fields of a catalogue by rules: offline, the same every time, with evidence for every value."""
 
 from collections.abc import Iterator
 

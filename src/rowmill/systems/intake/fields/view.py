@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rowmill.systems.intake.documents.document import Document
+from rowmill.systems.intake.documents.document import Document, Kind
 from rowmill.systems.intake.fields.addresses import Block, find_blocks
 from rowmill.systems.intake.fields.amounts import main_currency
 from rowmill.systems.intake.fields.catalogue import Catalogue, Field, FieldType
@@ -26,6 +26,8 @@ class View:
     table: Table | None
     blocks: list[Block]
     context: Context
+    mail_rows: frozenset[int]
+    """The rows of the first page that are the head of a mail: what is true of the mail need not be of the paper."""
 
     @classmethod
     def of(cls, document: Document, doc_type: str | None, catalogue: Catalogue) -> "View":
@@ -42,10 +44,22 @@ class View:
         context = Context(
             document.language, currency, is_month_first(lines, document.language, currency in (None, "USD"))
         )
-        return cls(layout, doc_type, catalogue.for_type(doc_type), hits, table, find_blocks(layout), context)
+        return cls(
+            layout,
+            doc_type,
+            catalogue.for_type(doc_type),
+            hits,
+            table,
+            find_blocks(layout),
+            context,
+            _mail_rows(document, layout),
+        )
 
     def hits_in(self, cell: Cell) -> list[Hit]:
         return self.hits.get(place_of(cell), [])
+
+    def in_mail_head(self, cell: Cell) -> bool:
+        return cell.page == 0 and cell.row in self.mail_rows
 
     def is_label(self, cell: Cell) -> bool:
         """Whether a cell begins with a label, and so is nobody's value."""
@@ -59,6 +73,16 @@ def labels_of(catalogue: Catalogue, doc_type: str | None) -> Labels:
 
 def place_of(cell: Cell) -> Place:
     return cell.page, cell.line, cell.start
+
+
+MAIL_HEAD = ("from:", "to:", "cc:", "subject:", "date:", "reply-to:")
+
+
+def _mail_rows(document: Document, layout: Layout) -> frozenset[int]:
+    if document.kind is not Kind.EMAIL or not layout.rows:
+        return frozenset()
+    rows = layout.rows[0][: len(MAIL_HEAD)]
+    return frozenset(number for number, row in enumerate(rows) if row and row[0].text.casefold().startswith(MAIL_HEAD))
 
 
 def _row(hit: Hit) -> tuple[int, int]:
