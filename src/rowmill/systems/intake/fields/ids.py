@@ -15,10 +15,18 @@ from rowmill.systems.intake.fields.folding import TO_DIGIT
 TO_LETTER = str.maketrans({"0": "O", "1": "I", "5": "S", "8": "B", "2": "Z", "6": "G"})
 SEPARATORS = re.compile(r"[\s.\-/·]+")
 LONGEST = 48
+
+
+def _confused(letters: str) -> str:
+    """A pattern for letters, or what OCR makes of them."""
+    looks = {"I": "[I1l|]", "S": "[S5]", "B": "[B8]", "Z": "[Z2]", "O": "[O0]", "G": "[G6]"}
+    return "".join(looks.get(letter, letter) for letter in letters)
+
+
 # Where a number of a scheme may begin; what follows is read sign by sign, up to its longest length.
 STARTS: Mapping[str, re.Pattern[str]] = {
     "iban": re.compile(r"(?<![^\W_])[A-Z]{2}[\s-]?[0-9OIlSBZQDG]{2}(?=[\s-]?[0-9A-Za-z])"),
-    "vat": re.compile(rf"(?<![^\W_])(?:{'|'.join(vats.SHAPES)})(?=[\s.-]?[0-9A-Z])"),
+    "vat": re.compile(rf"(?<![^\W_])(?:{'|'.join([*map(_confused, vats.CHECKS), *vats.SHAPES])})(?=[\s.-]?[0-9A-Z])"),
     "lei": re.compile(r"(?<![^\W_])[0-9A-Z]{18}[0-9OIlSBZ]{2}(?![^\W_])"),
     "isin": re.compile(r"(?<![^\W_])[A-Z]{2}[0-9A-Z]{9}[0-9OIlSBZ](?![^\W_])"),
     "creditor": re.compile(r"(?<![^\W_])RF[0-9OIlSBZ]{2}(?=[\s]?[0-9A-Z])"),
@@ -126,6 +134,7 @@ def _mended(scheme: str, value: str) -> str:
     if scheme == "bic":
         return value[:6].translate(TO_LETTER) + value[6:]
     if scheme == "vat":
+        value = value[:2].replace("l", "I").replace("|", "I").translate(TO_LETTER) + value[2:]
         letters = {"ATU": 3, "CHE": 3, "ES": 3, "FR": 4}.get(value[:3], {"ES": 3, "FR": 4}.get(value[:2], 2))
         head, tail = value[:letters], value[letters:]
         if value[:2] == "NL" and len(tail) == 12:

@@ -7,7 +7,7 @@ from rowmill.systems.intake.fields.candidates import Candidate
 from rowmill.systems.intake.fields.catalogue import Field, FieldType
 from rowmill.systems.intake.fields.folding import plain
 from rowmill.systems.intake.fields.layout import Cell, Span, span_of
-from rowmill.systems.intake.fields.readings import read
+from rowmill.systems.intake.fields.readings import UNPROVED, read
 from rowmill.systems.intake.fields.view import View
 
 # Of these schemes a number that is right is hardly there by chance.
@@ -48,7 +48,8 @@ def _everywhere(view: View, field: Field, sure: float) -> Iterator[Candidate]:
         if view.in_mail_head(cell) and not cell.text.casefold().startswith("from:"):
             continue
         for reading in read(field, cell.text, view.context):
-            if field.scheme != "vat" or re.match("[A-Z]{2}", str(reading.value)):
+            # Of these, only what check digits prove: the shapes of some countries are any digits.
+            if field.scheme != "vat" or reading.sure > UNPROVED:
                 span = Span(cell.page, cell.line, cell.start + reading.start, cell.start + reading.end)
                 yield Candidate(field, reading.value, sure * reading.sure, (span,))
 
