@@ -61,9 +61,9 @@ def grid(sheet: Sheet) -> bytes:
         pen.text(x, label, 9, bold=True)
         ends.append(pen.block(x, lines, y=pen.y - 14))
     pen.y = min(ends, default=pen.y) - 20
-    for start in range(0, len(sheet.meta), 4):
-        for place, (label, value) in enumerate(sheet.meta[start : start + 4]):
-            x = LEFT + place * 128
+    for start in range(0, len(sheet.meta), 3):
+        for place, (label, value) in enumerate(sheet.meta[start : start + 3]):
+            x = LEFT + place * 175
             pen.text(x, label, 8)
             pen.text(x, value, 10, y=pen.y - 13)
         pen.down(36)

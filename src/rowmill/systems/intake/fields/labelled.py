@@ -65,7 +65,7 @@ def _places(view: View, hit: Hit, field: Field) -> Iterator[tuple[Cell, int, int
     if any(sign.isalnum() for sign in rest) and field.type in WORDS:
         return
     for other in view.layout.right_of(cell)[:4]:
-        if view.is_label(other):
+        if view.is_label(other) and not (field.type in WORDS and view.is_word(other)):
             break
         yield other, other.start, other.end, RIGHT
     below = view.layout.below(cell)

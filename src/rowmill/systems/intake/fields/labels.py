@@ -185,11 +185,11 @@ def _hit(
 
 def _short_is_label(text: str, start: int, end: int, leading: bool, colon: bool, fields: Sequence[Field]) -> bool:
     """`RE` of RE-2026 is none, `Re:` is. Short labels of names need a colon, or the cell for themselves."""
+    if not colon and text[end : end + 1] in ("-", "/", "_", "&"):
+        return False
     spoken = any(field.type not in (FieldType.PARTY, FieldType.TEXT) for field in fields)
     if not leading:
         return spoken and end - start >= SHORT
-    if end < len(text) and text[end] in "-/_&" and not colon:
-        return False
     return colon or spoken or not text[end:].strip(" .:")
 
 

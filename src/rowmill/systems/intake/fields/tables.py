@@ -147,7 +147,7 @@ def _take(layout: Layout, table: Table, header: list[tuple[str, Cell]], cells: S
     """Puts a row into the table; False if it is no item."""
     placed: dict[str, list[Cell]] = {}
     for cell in cells:
-        for piece in _pieces(layout, cell):
+        for piece in pieces(layout, cell):
             if column := _column(header, piece):
                 placed.setdefault(column, []).append(piece)
     numbers = [name for name in NUMERIC if name in placed and _is_number(placed[name][0].text)]
@@ -168,7 +168,7 @@ def _goes_on(table: Table, header: list[tuple[str, Cell]], cells: Sequence[Cell]
     return True
 
 
-def _pieces(layout: Layout, cell: Cell) -> list[Cell]:
+def pieces(layout: Layout, cell: Cell) -> list[Cell]:
     """A cell that is two numbers is two cells."""
     numbers = find_amounts(cell.text)
     if len(numbers) < 2 or any(sign.isalpha() for sign in cell.text):

@@ -10,8 +10,9 @@ from rowmill.systems.intake.fields.catalogue import Catalogue, Field, FieldType
 from rowmill.systems.intake.fields.dates import is_month_first
 from rowmill.systems.intake.fields.labels import Hit, Labels
 from rowmill.systems.intake.fields.layout import Cell, Layout
+from rowmill.systems.intake.fields.products import table_by_products
 from rowmill.systems.intake.fields.readings import Context
-from rowmill.systems.intake.fields.tables import Table, find_table
+from rowmill.systems.intake.fields.tables import NUMERIC, Table, find_table
 
 Place = tuple[int, int, int]
 
@@ -36,7 +37,7 @@ class View:
         for cell in layout.cells():
             if found := labels.hits(cell, scanned=document.pages[cell.page].scanned):
                 hits[place_of(cell)] = found
-        table = find_table(layout, _stops(hits), {_row(hit) for found in hits.values() for hit in found if hit.leading})
+        table = _table(layout, hits)
         if table:
             hits = {place: found for place, found in hits.items() if _row(found[0]) not in table.lines}
         lines = [layout.line_text(row[0]) for page in layout.rows for row in page if row]
@@ -57,6 +58,10 @@ class View:
 
     def hits_in(self, cell: Cell) -> list[Hit]:
         return self.hits.get(place_of(cell), [])
+
+    def is_word(self, cell: Cell) -> bool:
+        """Whether it may be a value although it looks like a label of nothing: `Cash`."""
+        return not any(hit.fields or hit.colon for hit in self.hits_in(cell)) and not self.layout.right_of(cell)
 
     def in_mail_head(self, cell: Cell) -> bool:
         return cell.page == 0 and cell.row in self.mail_rows
@@ -87,6 +92,15 @@ def _mail_rows(document: Document, layout: Layout) -> frozenset[int]:
 
 def _row(hit: Hit) -> tuple[int, int]:
     return hit.cell.page, hit.cell.row
+
+
+def _table(layout: Layout, hits: dict[Place, list[Hit]]) -> Table | None:
+    """By its header; by its numbers where the header does not say what they are."""
+    stops, labelled = _stops(hits), {_row(hit) for found in hits.values() for hit in found if hit.leading}
+    table = find_table(layout, stops, labelled)
+    if table and {name for name, _ in table.header} >= NUMERIC:
+        return table
+    return table_by_products(layout, stops, labelled) or table
 
 
 def _stops(hits: dict[Place, list[Hit]]) -> set[tuple[int, int]]:
