@@ -68,7 +68,9 @@ def same(kind: FieldType, found: Any, expected: Any) -> bool:
     """Numbers, dates, currencies and every cell of a table must be equal. Words are compared without case, accents,
     spaces and punctuation."""
     if kind is FieldType.AMOUNT:
-        return Decimal(found["amount"]) == Decimal(expected["amount"]) and bool(found["currency"] == expected["currency"])
+        return Decimal(found["amount"]) == Decimal(expected["amount"]) and bool(
+            found["currency"] == expected["currency"]
+        )
     if kind is FieldType.TABLE:
         return [_bare_row(row) for row in found] == [_bare_row(row) for row in expected]
     if kind is FieldType.PHONE:

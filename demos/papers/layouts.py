@@ -61,9 +61,9 @@ def grid(sheet: Sheet) -> bytes:
         pen.text(x, label, 9, bold=True)
         ends.append(pen.block(x, lines, y=pen.y - 14))
     pen.y = min(ends, default=pen.y) - 20
-    for start in range(0, len(sheet.meta), 4):
-        for place, (label, value) in enumerate(sheet.meta[start : start + 4]):
-            x = LEFT + place * 128
+    for start in range(0, len(sheet.meta), 3):
+        for place, (label, value) in enumerate(sheet.meta[start : start + 3]):
+            x = LEFT + place * 175
             pen.text(x, label, 8)
             pen.text(x, value, 10, y=pen.y - 13)
         pen.down(36)
@@ -226,5 +226,11 @@ def columns(pen: Pen, sheet: Sheet, *, contact: bool = False) -> None:
         pen.block(LEFT + place * (175 if len(sheet.footer) < 3 and not contact else 132), lines, 6.5, y=72)
 
 
-TUNED: Mapping[str, Callable[[Sheet], bytes]] = {"classic": classic, "ledger": ledger, "grid": grid, "modern": modern, "till": till}
+TUNED: Mapping[str, Callable[[Sheet], bytes]] = {
+    "classic": classic,
+    "ledger": ledger,
+    "grid": grid,
+    "modern": modern,
+    "till": till,
+}
 HELD_OUT: Mapping[str, Callable[[Sheet], bytes]] = {"sidebar": sidebar, "banner": banner, "stacked": stacked}

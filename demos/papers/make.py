@@ -10,14 +10,40 @@ from itertools import cycle, islice
 from pathlib import Path
 
 from demos.papers import layouts, office
-from demos.papers.scans import as_file, scanned
 from demos.papers.paper import Paper, Sheet
+from demos.papers.scans import as_file, scanned
 from demos.papers.sheets import SHEETS, Writer
 
 CLEAN, SCANS = 72, 24
-PLACES = [("en", "GB"), ("de", "DE"), ("fr", "FR"), ("en", "US"), ("es", "ES"), ("it", "IT"), ("de", "CH"), ("zh", "CN")]
+PLACES = [
+    ("en", "GB"),
+    ("de", "DE"),
+    ("fr", "FR"),
+    ("en", "US"),
+    ("es", "ES"),
+    ("it", "IT"),
+    ("de", "CH"),
+    ("zh", "CN"),
+]
 TYPES = ("invoice", "purchase_order", "invoice", "contract", "invoice", "receipt", "letter", "invoice", "delivery_note", "purchase_order", "letter", "contract", "receipt")  # fmt: skip
-KINDS = ("pdf", "pdf", "docx", "pdf", "html", "pdf", "xlsx", "pdf", "txt", "pdf", "eml", "pdf", "pdf", "csv", "pdf", "pdf")
+KINDS = (
+    "pdf",
+    "pdf",
+    "docx",
+    "pdf",
+    "html",
+    "pdf",
+    "xlsx",
+    "pdf",
+    "txt",
+    "pdf",
+    "eml",
+    "pdf",
+    "pdf",
+    "csv",
+    "pdf",
+    "pdf",
+)
 SCAN_KINDS = ("scan-pdf", "scan-png", "scan-tiff")
 FILES: dict[str, Callable[[Sheet, random.Random], bytes]] = {
     "docx": office.as_docx, "xlsx": office.as_xlsx, "csv": office.as_csv, "html": office.as_html, "txt": office.as_txt, "eml": office.as_eml,
@@ -25,7 +51,13 @@ FILES: dict[str, Callable[[Sheet, random.Random], bytes]] = {
 
 
 def make_papers(
-    folder: Path, seed: int, *, held_out: bool | None = None, clean: int = CLEAN, scans: int = SCANS, kinds: tuple[str, ...] = KINDS
+    folder: Path,
+    seed: int,
+    *,
+    held_out: bool | None = None,
+    clean: int = CLEAN,
+    scans: int = SCANS,
+    kinds: tuple[str, ...] = KINDS,
 ) -> list[Paper]:
     """Writes the papers of a seed into a folder. `held_out` is meant by seed 2, and can be said of any."""
     held_out = seed == 2 if held_out is None else held_out
@@ -65,7 +97,11 @@ def _written(sheet: Sheet, kind: str, chance: random.Random, held_out: bool) -> 
     choice = layouts.HELD_OUT if held_out and chance.random() < 0.75 else layouts.TUNED
     names = [name for name in choice if name != "till"]
     if sheet.doc_type == "receipt":
-        names = [name for name in names if name not in ("classic", "grid")] if choice is layouts.HELD_OUT else ["till", "modern"]
+        names = (
+            [name for name in names if name not in ("classic", "grid")]
+            if choice is layouts.HELD_OUT
+            else ["till", "modern"]
+        )
     elif sheet.doc_type == "letter" and choice is layouts.TUNED:
         names = ["classic", "modern"]
     name = chance.choice(names)

@@ -88,7 +88,9 @@ def ean13(chance: random.Random) -> str:
 
 
 def lei(chance: random.Random) -> str:
-    body = some_digits(chance, 4) + "00" + "".join(chance.choice("ABCDEFGHJKLMNPQRSTUVWXYZ0123456789") for _ in range(12))
+    body = (
+        some_digits(chance, 4) + "00" + "".join(chance.choice("ABCDEFGHJKLMNPQRSTUVWXYZ0123456789") for _ in range(12))
+    )
     number = int("".join(str(int(sign, 36)) for sign in body + "00"))
     return f"{body}{98 - number % 97:02d}"
 

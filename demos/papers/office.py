@@ -77,16 +77,25 @@ def as_html(sheet: Sheet, chance: random.Random, *, definitions: bool = False) -
     """Facts in a table; in the held-out form, in a list of definitions."""
     line = lambda texts: "<br>".join(html.escape(text).replace("\n", "<br>") for text in texts)  # noqa: E731
     row = lambda cells, tag="td": "<tr>" + "".join(f"<{tag}>{line([cell])}</{tag}>" for cell in cells) + "</tr>"  # noqa: E731
-    parts = [f"<h2>{line(sheet.sender[:1])}</h2><p>{line([*sheet.sender[1:], *sheet.contact])}</p><h1>{html.escape(sheet.title)}</h1>"]
+    parts = [
+        f"<h2>{line(sheet.sender[:1])}</h2><p>{line([*sheet.sender[1:], *sheet.contact])}</p><h1>{html.escape(sheet.title)}</h1>"
+    ]
     for label, lines in [(sheet.recipient_label, sheet.recipient), *sheet.others]:
         parts.append(f"<p>{line([label + ':'] if label else [])}</p><p>{line(lines)}</p>")
     if definitions:
-        parts.append("<dl>" + "".join(f"<dt>{html.escape(a)}</dt><dd>{html.escape(b)}</dd>" for a, b in sheet.meta) + "</dl>")
+        parts.append(
+            "<dl>" + "".join(f"<dt>{html.escape(a)}</dt><dd>{html.escape(b)}</dd>" for a, b in sheet.meta) + "</dl>"
+        )
     else:
         parts.append("<table>" + "".join(row(pair) for pair in sheet.meta) + "</table>")
     parts += [f"<p>{line([text])}</p>" for text in sheet.intro]
     if sheet.rows:
-        parts.append("<table>" + row(sheet.columns, "th") + "".join(row([cell.replace("\n", " ") for cell in cells]) for cells in sheet.rows) + "</table>")
+        parts.append(
+            "<table>"
+            + row(sheet.columns, "th")
+            + "".join(row([cell.replace("\n", " ") for cell in cells]) for cells in sheet.rows)
+            + "</table>"
+        )
     parts.append("<table>" + "".join(row(pair) for pair in sheet.totals) + "</table>")
     parts += [f"<p>{line([text])}</p>" for text in sheet.outro]
     parts += [f"<p>{line(column)}</p>" for column in sheet.footer[1:]]
@@ -95,8 +104,13 @@ def as_html(sheet: Sheet, chance: random.Random, *, definitions: bool = False) -
 
 def as_txt(sheet: Sheet, chance: random.Random, *, leaders: bool = False) -> bytes:
     """Columns of spaces; in the held-out form, rows of dots between label and value."""
+
     def pair(label: str, value: str, width: int = 26) -> str:
-        return f"{label} {'.' * (width - len(label))} {value}" if leaders and label else f"{label + ':' if label else '':<{width}}{value}"
+        return (
+            f"{label} {'.' * (width - len(label))} {value}"
+            if leaders and label
+            else f"{label + ':' if label else '':<{width}}{value}"
+        )
 
     lines = [*sheet.sender, *sheet.contact, "", sheet.title, ""]
     for label, block in [(sheet.recipient_label, sheet.recipient), *sheet.others]:
@@ -108,14 +122,19 @@ def as_txt(sheet: Sheet, chance: random.Random, *, leaders: bool = False) -> byt
         first, *more = cells[0].split("\n")
         lines.append(f"{first:<34}" + "".join(f"{cell:>16}" for cell in cells[1:]))
         lines += more
-    lines += ["", *(f"{label:>60}  {value:>16}" if not leaders else pair(label, value, 40) for label, value in sheet.totals), ""]
+    lines += [
+        "",
+        *(f"{label:>60}  {value:>16}" if not leaders else pair(label, value, 40) for label, value in sheet.totals),
+        "",
+    ]
     lines += [*sheet.outro, "", *(line for column in sheet.footer[1:] for line in column)]
     return "\n".join(lines).encode()
 
 
 def as_eml(sheet: Sheet, chance: random.Random) -> bytes:
     mail = EmailMessage()
-    mail["From"], mail["To"] = "outbox@mail.example", "inbox@mail.example"
+    mail["From"], mail["To"] = sheet.mail
+    sheet.expected["email"] = sheet.mail[0]
     mail["Subject"], mail["Date"] = sheet.title or sheet.expected["subject"], "Fri, 01 Jan 2027 09:00:00 +0000"
     if chance.random() < 0.5:
         mail.set_content(as_txt(sheet, chance).decode())

@@ -45,6 +45,8 @@ class Sheet:
     """Cells; a line break inside one goes on in the next line."""
     totals: list[tuple[str, str]] = field(default_factory=list)
     outro: list[str] = field(default_factory=list)
+    mail: tuple[str, str] = ("", "")
+    """From whom to whom, when it goes by mail."""
     footer: list[list[str]] = field(default_factory=list)
     expected: dict[str, Any] = field(default_factory=dict)
     unseen: list[str] = field(default_factory=list)

@@ -27,16 +27,24 @@ class Pen:
         self.canvas.setFont(name, size)
         return name
 
-    def text(self, x: float, text: str, size: float = 10, *, bold: bool = False, align: str = "left", y: float | None = None) -> None:
+    def text(
+        self, x: float, text: str, size: float = 10, *, bold: bool = False, align: str = "left", y: float | None = None
+    ) -> None:
         self.font(size, bold=bold)
-        draw = {"left": self.canvas.drawString, "right": self.canvas.drawRightString, "centre": self.canvas.drawCentredString}[align]
+        draw = {
+            "left": self.canvas.drawString,
+            "right": self.canvas.drawRightString,
+            "centre": self.canvas.drawCentredString,
+        }[align]
         draw(x, self.y if y is None else y, text)
 
     def line(self, x: float, text: str, size: float = 10, *, bold: bool = False, align: str = "left") -> None:
         self.text(x, text, size, bold=bold, align=align)
         self.down(size * 1.35)
 
-    def block(self, x: float, lines: list[str], size: float = 10, *, y: float | None = None, align: str = "left") -> float:
+    def block(
+        self, x: float, lines: list[str], size: float = 10, *, y: float | None = None, align: str = "left"
+    ) -> float:
         """Lines under each other, from here or from `y`; answers where they end."""
         at = self.y if y is None else y
         for text in lines:

@@ -5,12 +5,14 @@ from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 from decimal import Decimal
 
-from demos.papers import numbers, prose
-from demos.papers.companies import PEOPLE, Company, company
+from demos.papers import numbers
+from demos.papers.companies import Company, company
 from demos.papers.formats import Locale, locale
 from demos.papers.goods import Basket, basket
 from demos.papers.paper import Sheet
 from demos.papers.wording import Words
+from demos.papers.world import text as text_of
+from demos.papers.world import words
 
 # Which thing of the wording names which field.
 FIELDS = {
@@ -27,7 +29,10 @@ class Writer:
         self.chance, self.words = chance, Words(chance, language, held_out=held_out)
         self.local: Locale = locale(chance, language, country)
         self.sheet = Sheet(doc_type, language, title=self.words(f"title_{doc_type}"))
-        self.me, self.you = company(chance, language, country), company(chance, language, country)
+        self.me = self.you = company(chance, language, country)
+        while self.you.name == self.me.name:
+            self.you = company(chance, language, country)
+        self.sheet.mail = (self.me.email, self.you.email)
         self.today = date(2026, 1, 5) + timedelta(days=chance.randint(0, 330))
 
     def day(self, key: str, after: int = 0) -> None:
@@ -40,7 +45,9 @@ class Writer:
 
     def number(self, key: str, prefixes: str) -> str:
         prefix = self.chance.choice(prefixes.split())
-        text = prefix.format(year=self.today.year, n=self.chance.randint(1000, 99999), short=self.chance.randint(100, 999))
+        text = prefix.format(
+            year=self.today.year, n=self.chance.randint(1000, 99999), short=self.chance.randint(100, 999)
+        )
         self.pair(key, text, text)
         return text
 
@@ -48,7 +55,9 @@ class Writer:
         return {"amount": f"{value:.2f}", "currency": self.local.currency}
 
     def total(self, key: str, value: Decimal, rate: Decimal | None = None) -> None:
-        label = self.words(key).format(rate=str(rate).replace(".", "," if self.local.country in ("DE", "FR", "ES", "IT") else "."))
+        label = self.words(key).format(
+            rate=str(rate).replace(".", "," if self.local.country in ("DE", "FR", "ES", "IT") else ".")
+        )
         self.sheet.totals.append((label, self.local.write_amount(value)))
         self.sheet.expected[FIELDS[key]] = self.amount(value)
 
@@ -56,16 +65,25 @@ class Writer:
         """Other dates and other labelled things."""
         if self.chance.random() < 0.5:
             day = self.today - timedelta(days=self.chance.randint(5, 40))
-            self.sheet.meta.insert(self.chance.randint(0, len(self.sheet.meta)), (self.words("distract_date"), self.local.write_date(day)))
+            self.sheet.meta.insert(
+                self.chance.randint(0, len(self.sheet.meta)), (self.words("distract_date"), self.local.write_date(day))
+            )
         if self.chance.random() < 0.5:
-            self.sheet.meta.append((self.words("distract_text"), self.chance.choice(PEOPLE[self.local.language])))
+            self.sheet.meta.append(
+                (self.words("distract_text"), self.chance.choice(words("people", self.local.language)))
+            )
 
     def sides(self, mine: str, yours: str, *, my_label: str, your_label: str) -> None:
         """Both companies, as fields of these names."""
         me, you = self.me, self.you
         self.sheet.sender, self.sheet.recipient = [me.name, *me.lines], [you.name, *you.lines]
         self.sheet.sender_label, self.sheet.recipient_label = self.words(my_label), self.words(your_label)
-        self.sheet.expected |= {mine: me.name, f"{mine}_address": me.address, yours: you.name, f"{yours}_address": you.address}
+        self.sheet.expected |= {
+            mine: me.name,
+            f"{mine}_address": me.address,
+            yours: you.name,
+            f"{yours}_address": you.address,
+        }
 
     def contact(self, *, bank: bool) -> None:
         """Phone and mail under the letterhead, bank and registers in the footer."""
@@ -92,7 +110,11 @@ class Writer:
 
     def accounts(self) -> list[str]:
         me, words, expected = self.me, self.words, self.sheet.expected
-        lines = [f"{words('bank')}: {self.chance.choice(('Marktbank', 'Nova Bank', 'Unionbank'))}", f"{words('iban')}: {numbers.grouped(me.iban)}", f"{words('bic')}: {me.bic}"]
+        lines = [
+            f"{words('bank')}: {self.chance.choice(('Marktbank', 'Nova Bank', 'Unionbank'))}",
+            f"{words('iban')}: {numbers.grouped(me.iban)}",
+            f"{words('bic')}: {me.bic}",
+        ]
         expected |= {"iban": [me.iban], "bic": [me.bic]}
         if self.chance.random() < 0.25:
             second = numbers.iban(self.chance, self.local.country)
@@ -150,7 +172,10 @@ def invoice(it: Writer) -> Sheet:
     it.table(goods)
     it.sums(goods)
     it.terms()
-    it.sheet.intro, it.sheet.outro = [prose.INTRO[it.local.language]], [*it.sheet.outro, prose.THANKS[it.local.language]]
+    it.sheet.intro, it.sheet.outro = (
+        [text_of("intro", it.local.language)],
+        [*it.sheet.outro, text_of("thanks", it.local.language)],
+    )
     return it.done()
 
 
@@ -170,7 +195,7 @@ def purchase_order(it: Writer) -> Sheet:
     it.table(goods)
     it.sums(goods)
     it.terms()
-    it.sheet.outro.append(prose.ORDER[it.local.language])
+    it.sheet.outro.append(text_of("order", it.local.language))
     return it.done()
 
 
@@ -205,7 +230,7 @@ def receipt(it: Writer) -> Sheet:
     text = it.words("method_value")
     it.sheet.totals.append((it.words("method"), text))
     it.sheet.expected["payment_method"] = text
-    it.sheet.outro = [prose.THANKS[it.local.language]]
+    it.sheet.outro = [text_of("thanks", it.local.language)]
     return it.done()
 
 
@@ -213,7 +238,7 @@ def contract(it: Writer) -> Sheet:
     me, you, local = it.me, it.you, it.local
     it.sheet.expected["parties"] = [you.name, me.name]
     it.sheet.intro = [
-        prose.BETWEEN[local.language].format(one=f"{you.name}, {you.address}", other=f"{me.name}, {me.address}", a=it.words("party_a"), b=it.words("party_b"))
+        text_of("between", local.language).format(one=f"{you.name}, {you.address}", other=f"{me.name}, {me.address}", a=it.words("party_a"), b=it.words("party_b"))
     ]  # fmt: skip
     it.number("contract_number", "V-{year}-{short} C{n} {n}/{year}")
     it.day("plain_date")
@@ -222,13 +247,13 @@ def contract(it: Writer) -> Sheet:
     value = Decimal(it.chance.randint(10, 900)) * 100
     it.sheet.meta.append((it.words("value"), local.write_amount(value)))
     it.sheet.expected["total_amount"] = it.amount(value)
-    it.pair("notice", text := it.chance.choice(prose.NOTICES[local.language]), text)
-    it.pair("law", text := prose.LAWS[local.country], text)
+    it.pair("notice", text := it.chance.choice(words("notices", local.language)), text)
+    it.pair("law", text := text_of("laws", local.country), text)
     if it.chance.random() < 0.4:
         code = numbers.lei(it.chance)
         it.sheet.meta.append((it.words("lei"), code))
         it.sheet.expected["lei"] = [code]
-    it.sheet.outro = list(prose.CLAUSES[local.language])
+    it.sheet.outro = list(words("clauses", local.language))
     return it.done()
 
 
@@ -240,16 +265,18 @@ def letter(it: Writer) -> Sheet:
     if it.chance.random() < 0.5:
         it.day("plain_date")
     else:
-        town = {"CN": "上海", "US": "Austin", "GB": "London"}.get(it.local.country, it.me.city.split(" ", 1)[-1].split(" (")[0])
+        town = {"CN": "上海", "US": "Austin", "GB": "London"}.get(
+            it.local.country, it.me.city.split(" ", 1)[-1].split(" (")[0]
+        )
         it.sheet.meta.append(("", f"{town}, {it.local.write_date(it.today)}"))
         it.sheet.expected["issue_date"] = it.today.isoformat()
-    subject = it.chance.choice(prose.SUBJECTS[it.local.language])
+    subject = it.chance.choice(words("subjects", it.local.language))
     if it.chance.random() < 0.6:
         it.sheet.intro.append(f"{it.words('subject')}: {subject}")
     else:
         it.sheet.intro.append(subject)
     it.sheet.expected["subject"] = subject
-    it.sheet.intro += prose.LETTERS[it.local.language]
+    it.sheet.intro += words("letters", it.local.language)
     return it.done()
 
 

@@ -7,30 +7,34 @@ from dataclasses import dataclass
 from rowmill.systems.intake.fields.folding import plain
 from rowmill.systems.intake.fields.layout import Cell, Layout, Span, span_of
 from rowmill.systems.intake.fields.parties import find_parties, tidy
+from rowmill.systems.intake.fields.words import words
 
 TOWN = r"[^\W\d_][\w'’.\-/ ]{1,40}"
+# Each country's shape: Berlin, Paris, Milano (MI); Amsterdam; Warszawa; Austin, TX; London SW1A 1AA; Sydney NSW 2000.
 CITY = re.compile(
-    rf"(?:(?:[A-Z]{{1,3}}[-–])?(?<![\w.,])\d{{4,5}}\s+{TOWN}(?:\([A-Z]{{2}}\))?(?:\s(?:CEDEX|Cedex)(?:\s\d+)?)?"  # Berlin, Paris, Milano (MI)
-    rf"|\d{{4}}\s?[A-Z]{{2}}\s+{TOWN}"  # Amsterdam
-    rf"|\d{{2}}-\d{{3}}\s+{TOWN}"  # Warszawa
-    rf"|{TOWN},?\s+[A-Z]{{2}},?\s+\d{{5}}(?:-\d{{4}})?"  # Austin, TX 78701
-    rf"|(?:{TOWN},?\s+)?[A-Z]{{1,2}}\d[A-Z\d]?\s+\d[A-Z]{{2}}"  # London SW1A 1AA
-    rf"|{TOWN},?\s+[A-Z]{{2,3}}\s+\d{{4}})"  # Sydney NSW 2000
+    "|".join(
+        (
+            rf"(?:[A-Z]{{1,3}}[-–])?(?<![\w.,])\d{{4,5}}\s+{TOWN}(?:\([A-Z]{{2}}\))?(?:\s(?:CEDEX|Cedex)(?:\s\d+)?)?",
+            rf"\d{{4}}\s?[A-Z]{{2}}\s+{TOWN}",
+            rf"\d{{2}}-\d{{3}}\s+{TOWN}",
+            rf"{TOWN},?\s+[A-Z]{{2}},?\s+\d{{5}}(?:-\d{{4}})?",
+            rf"(?:{TOWN},?\s+)?[A-Z]{{1,2}}\d[A-Z\d]?\s+\d[A-Z]{{2}}",
+            rf"{TOWN},?\s+[A-Z]{{2,3}}\s+\d{{4}}",
+        )
+    )
 )
+CODE_ALONE = re.compile(r"[A-Z]{2}\s+\d{5}(?:-\d{4})?|[A-Z]{1,2}\d[A-Z\d]?\s+\d[A-Z]{2}")
 CHINESE = re.compile(r"[\u3400-\u9fff]{2,}[省市区县][\u3400-\u9fff\w]*[路街道巷弄号][\u3400-\u9fff\w\-]*")
-COUNTRY_NAMES = frozenset(
-    "germany deutschland allemagne alemania germania france frankreich francia austria osterreich autriche switzerland schweiz suisse svizzera"
-    " italy italia italien italie spain espana spanien espagne spagna netherlands nederland niederlande belgium belgique belgie belgien"
-    " luxembourg luxemburg poland polska polen portugal ireland usa uk china denmark danmark sweden sverige norway norge finland suomi".split()
-) | {"united kingdom", "great britain", "england", "scotland", "wales", "united states", "united states of america", "中国", "pays-bas", "czech republic"}  # fmt: skip
+COUNTRY_NAMES = frozenset(map(plain, words("countries")))
 STREET_WORD = re.compile(
-    r"(?:stra(?:ß|ss)e|str\.|weg|platz|allee|gasse|ufer|ring|damm|street|road|avenue|lane|drive|court|square|boulevard|rue|chemin|place|quai"
-    r"|calle|plaza|paseo|avenida|via|viale|piazza|corso|straat|gracht|laan|postfach|p\.?o\.? ?box|house|suite|floor|st\.|rd\.|ave\.?|blvd)",
+    r"stra(?:ß|ss)e|str\.|weg|platz|allee|gasse|ufer|ring|damm|street|road|avenue|lane|drive|court|square|boulevard|rue"
+    r"|chemin|place|quai|calle|plaza|paseo|avenida|via|viale|piazza|corso|straat|gracht|laan|postfach|p\.?o\.? ?box"
+    r"|house|suite|floor|st\.|rd\.|ave\.?|blvd",
     re.IGNORECASE,
 )
 SEPARATED = re.compile(r"\s*(?:[·•|]|,|\s[-–]\s|;)\s*")
 CARE_OF = re.compile(
-    r"(?:attn|attention|z\. ?hd|zu h[äa]nden|c/o|à l'attention|att\.|a la atenci[óo]n|c\.a\.|abt\.|abteilung|dept)",
+    r"attn|attention|z\. ?hd|zu h[äa]nden|c/o|à l'attention|att\.|a la atenci[óo]n|c\.a\.|abt\.|abteilung|dept",
     re.IGNORECASE,
 )
 
@@ -96,9 +100,10 @@ def _stacked(layout: Layout, city: Cell) -> Block | None:
         lines.append(below)
     name = _name_above(above[street_at + 1 :])
     value = ", ".join(tidy(cell.text) for cell in lines)
-    return Block(
-        tidy(name.text) if name else "", span_of(name) if name else None, tuple(map(span_of, lines)), value, name or lines[0], False
-    )  # fmt: skip
+    spans = tuple(map(span_of, lines))
+    if name is None:
+        return Block("", None, spans, value, lines[0], False)
+    return Block(tidy(name.text), span_of(name), spans, value, name, False)
 
 
 def _name_above(above: Sequence[Cell]) -> Cell | None:
@@ -118,14 +123,11 @@ def _inline(cell: Cell) -> Block | None:
         start = gap.end() if gap else end
     for place in range(1, len(parts)):
         city = parts[place][2]
-        joined = cell.text[parts[place - 1][0] : parts[place][1]]
-        first = place - 1
-        if place >= 2 and re.fullmatch(r"[A-Z]{2}\s+\d{5}(?:-\d{4})?", city):
-            first = place - 2
-        elif place >= 2 and re.fullmatch(r"[A-Z]{1,2}\d[A-Z\d]?\s+\d[A-Z]{2}", city):
-            first = place - 2
-        elif not is_city(city):
+        # `Austin, TX 78701` and `London, SW1A 1AA` have a comma of their own.
+        apart = place >= 2 and CODE_ALONE.fullmatch(city)
+        if not apart and not is_city(city):
             continue
+        first = place - 2 if apart else place - 1
         street = parts[first][2].split(":")[-1].strip()
         if not is_street(street):
             continue
@@ -134,11 +136,11 @@ def _inline(cell: Cell) -> Block | None:
         if place + 1 < len(parts) and is_country(parts[place + 1][2]):
             end = parts[place + 1][1]
         name = parts[first - 1] if first and not is_country(parts[first - 1][2]) else None
-        return _inline_block(cell, begin, end, name, joined)
+        return _inline_block(cell, begin, end, name)
     return None
 
 
-def _inline_block(cell: Cell, begin: int, end: int, name: tuple[int, int, str] | None, joined: str) -> Block:
+def _inline_block(cell: Cell, begin: int, end: int, name: tuple[int, int, str] | None) -> Block:
     pieces = [tidy(part) for part in SEPARATED.split(cell.text[begin:end]) if part.strip()]
     span = Span(cell.page, cell.line, cell.start + begin, cell.start + end)
     label = name[2].rsplit(":", 1)[-1] if name else ""

@@ -7,15 +7,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from rowmill.systems.intake.fields.folding import mend_digits
+from rowmill.systems.intake.fields.words import symbols, words
 
-CODES = (
-    "EUR USD GBP CHF CNY RMB JPY AUD CAD NZD SEK NOK DKK PLN CZK HUF RON BGN TRY INR HKD SGD KRW BRL MXN ZAR AED ILS THB"
-).split()
-SYMBOLS = {
-    "€": "EUR", "$": "USD", "US$": "USD", "£": "GBP", "¥": "CNY", "¥": "CNY", "元": "CNY", "人民币": "CNY", "A$": "AUD", "AU$": "AUD", "C$": "CAD",
-    "CA$": "CAD", "HK$": "HKD", "S$": "SGD", "R$": "BRL", "zł": "PLN", "Kč": "CZK", "₹": "INR", "Fr.": "CHF", "SFr.": "CHF", "Euro": "EUR", "euros": "EUR",
-    "円": "JPY", "₺": "TRY", "RMB": "CNY", "₩": "KRW", "CN¥": "CNY",
-}  # fmt: skip
+CODES = words("currencies")
+SYMBOLS = symbols()
 CURRENCY = "|".join(re.escape(word) for word in sorted([*CODES, *SYMBOLS], key=len, reverse=True))
 SPACE = "[ \u00a0\u202f\u2009]"
 # Digits in groups of three behind a space or an apostrophe; or digits with points and commas as they come.
@@ -42,7 +37,7 @@ class AmountReading:
 
 
 def find_amounts(text: str) -> list[AmountReading]:
-    """All amounts of a text, from left to right. Percentages are none, nor are parts of dates, times and longer numbers."""
+    """All amounts of a text, from left to right. Percentages are none, nor are parts of dates and longer numbers."""
     found = []
     for match in AMOUNT.finditer(mend_digits(text)):
         if match.group("percent"):

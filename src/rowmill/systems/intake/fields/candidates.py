@@ -50,7 +50,7 @@ def choose(by_field: dict[str, list[Candidate]]) -> list[Candidate]:
         if claimed or full or candidate.score < LEAST:
             continue
         have.append(candidate)
-        taken |= {span: candidate.field.type for span in candidate.spans}
+        taken |= dict.fromkeys(candidate.spans, candidate.field.type)
     return [candidate for found in chosen.values() for candidate in found]
 
 

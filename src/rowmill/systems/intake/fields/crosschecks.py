@@ -47,7 +47,9 @@ def _sums(found: Found) -> Found:
                 best = weight, parts
     if best is None:
         return _lift_largest(found, keys[2])
-    return _favour(found, best[1], 0.985, 0.6)
+    # That they add up may be chance, if no label says what they are.
+    labelled = max(part.score for part in best[1]) > 0.8
+    return _favour(found, best[1], 0.985 if labelled else 0.85, 0.6)
 
 
 def _lift_largest(found: Found, key: str | None) -> Found:

@@ -28,14 +28,15 @@ MONTHS = {
     )
     for name in names.split()
 }
-# The names are long words first: `mar` must not win over `march`. May is a month and a verb: a day must stand beside it.
-NAME = rf"(?P<name>[^\W\d_]{{3,10}})"
+# Any word may stand there: whether it is a month, MONTHS says. Alternatives of all names would be slower.
+NAME = r"(?P<name>[^\W\d_]{3,10})"
 NUMERIC = re.compile(
     r"(?<![\d.,/-])(?P<a>\d{1,4}) ?(?P<sep>[./-]) ?(?P<b>\d{1,2}) ?(?P=sep) ?(?P<c>\d{4}|\d{2})(?![\d/-]|[.,]\d)"
 )
 ASIAN = re.compile(r"(?P<year>\d{4}) ?年 ?(?P<month>\d{1,2}) ?月 ?(?P<day>\d{1,2}) ?[日号號]")
 DAY_FIRST = re.compile(
-    rf"(?<!\d)(?P<day>\d{{1,2}}) ?(?:st|nd|rd|th|er|ro|[.º°ª])?[ -]{{0,2}}(?:of |de |d['’])?{NAME}[.,]{{0,2}}[ -]{{0,2}}(?:de |del )?(?P<year>\d{{4}})(?!\d)"
+    r"(?<!\d)(?P<day>\d{1,2}) ?(?:st|nd|rd|th|er|ro|[.º°ª])?[ -]{0,2}(?:of |de |d['’])?"
+    rf"{NAME}[.,]{{0,2}}[ -]{{0,2}}(?:de |del )?(?P<year>\d{{4}})(?!\d)"
 )
 MONTH_FIRST = re.compile(
     rf"(?<![^\W_]){NAME}\.?[ -]?(?P<day>\d{{1,2}})(?:st|nd|rd|th)?,? {{0,2}}(?P<year>\d{{4}})(?!\d)"
@@ -64,9 +65,7 @@ def find_dates(text: str, *, month_first: bool = False) -> list[DateReading]:
             month = parts.get("month") or MONTHS.get(plain(parts.get("name", "")), 0)
             if day := calendar_day(int(parts["year"]), int(month), int(parts["day"])):
                 found.append(DateReading(match.start(), match.end(), day))
-    for match in NUMERIC.finditer(mended):
-        if reading := _numeric(match, month_first):
-            found.append(reading)
+    found += filter(None, (_numeric(match, month_first) for match in NUMERIC.finditer(mended)))
     found.sort(key=lambda reading: (reading.start, -reading.end))
     return [reading for place, reading in enumerate(found) if not place or reading.start >= found[place - 1].end]
 

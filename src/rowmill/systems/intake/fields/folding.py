@@ -9,8 +9,7 @@ CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 UMLAUT = re.compile(r"([aou])e(?=[a-z])")
 # Signs that OCR takes for each other fall on one of them. A label is matched this way, a value never is.
 ALIKE = str.maketrans({"0": "o", "1": "i", "l": "i", "|": "i", "!": "i", "5": "s", "8": "b", "q": "g", "j": "i"})
-TO_DIGIT = str.maketrans({"O": "0", "o": "0", "Q": "0", "D": "0", "I": "1", "l": "1", "|": "1", "i": "1", "S": "5", "s": "5",
-                          "B": "8", "Z": "2", "z": "2", "G": "6"})  # fmt: skip
+TO_DIGIT = str.maketrans("OoQDIl|iSsBZzG", "00001111558226")
 NUMBERLIKE = re.compile(r"[0-9OoQDIl|iSsBZzG.,'’/:-]{3,}")
 
 

@@ -15,10 +15,18 @@ from rowmill.systems.intake.fields.folding import TO_DIGIT
 TO_LETTER = str.maketrans({"0": "O", "1": "I", "5": "S", "8": "B", "2": "Z", "6": "G"})
 SEPARATORS = re.compile(r"[\s.\-/·]+")
 LONGEST = 48
+
+
+def _confused(letters: str) -> str:
+    """A pattern for letters, or what OCR makes of them."""
+    looks = {"I": "[I1l|]", "S": "[S5]", "B": "[B8]", "Z": "[Z2]", "O": "[O0]", "G": "[G6]"}
+    return "".join(looks.get(letter, letter) for letter in letters)
+
+
 # Where a number of a scheme may begin; what follows is read sign by sign, up to its longest length.
 STARTS: Mapping[str, re.Pattern[str]] = {
     "iban": re.compile(r"(?<![^\W_])[A-Z]{2}[\s-]?[0-9OIlSBZQDG]{2}(?=[\s-]?[0-9A-Za-z])"),
-    "vat": re.compile(r"(?<![^\W_])(?:CHE|AT|BE|BG|CY|CZ|DE|DK|EE|EL|ES|FI|FR|GB|HR|HU|IE|IT|LT|LU|LV|MT|NL|PL|PT|RO|SE|SI|SK|XI)(?=[\s.-]?[0-9A-Z])"),
+    "vat": re.compile(rf"(?<![^\W_])(?:{'|'.join([*map(_confused, vats.CHECKS), *vats.SHAPES])})(?=[\s.-]?[0-9A-Z])"),
     "lei": re.compile(r"(?<![^\W_])[0-9A-Z]{18}[0-9OIlSBZ]{2}(?![^\W_])"),
     "isin": re.compile(r"(?<![^\W_])[A-Z]{2}[0-9A-Z]{9}[0-9OIlSBZ](?![^\W_])"),
     "creditor": re.compile(r"(?<![^\W_])RF[0-9OIlSBZ]{2}(?=[\s]?[0-9A-Z])"),
@@ -27,8 +35,9 @@ STARTS: Mapping[str, re.Pattern[str]] = {
     "luhn": re.compile(r"(?<![^\W_])\d(?:[ -]?\d){5,18}(?![^\W_])"),
     "bic": re.compile(r"(?<![^\W_])[A-Z]{4}[ ]?[A-Z]{2}[ ]?[A-Z0-9]{2}(?:[ ]?[A-Z0-9]{3})?(?![^\W_])"),
     "register": re.compile(
-        r"(?<![^\W_])(?:HR ?[AB] ?(?:Nr\.? ?)?\d{1,6}(?: ?[A-Z])?|GnR ?\d{1,5}|FN ?\d{5,6} ?[a-z]|RCS [A-ZÀ-Ýa-zà-ÿ-]{3,20}(?: [AB])? ?\d{3} ?\d{3} ?\d{3}"
-        r"|(?:CHE-)\d{3}\.\d{3}\.\d{3}|[A-Z]{2}[ -]\d{6,7}|(?:OC|SC|NI)?\d{6,8}|\d{3} \d{3} \d{3}(?: \d{5})?|[0-9A-Z]{18})(?![^\W_])"
+        r"(?<![^\W_])(?:HR ?[AB] ?(?:Nr\.? ?)?\d{1,6}(?: ?[A-Z])?|GnR ?\d{1,5}|FN ?\d{5,6} ?[a-z]"
+        r"|RCS [A-ZÀ-Ýa-zà-ÿ-]{3,20}(?: [AB])? ?\d{3} ?\d{3} ?\d{3}|CHE-\d{3}\.\d{3}\.\d{3}|[A-Z]{2}[ -]\d{6,7}"
+        r"|(?:OC|SC|NI)?\d{6,8}|\d{3} \d{3} \d{3}(?: \d{5})?|[0-9A-Z]{18})(?![^\W_])"
     ),
 }  # fmt: skip
 # Whose whole match is the number. The others are read on from where they begin.
@@ -125,6 +134,7 @@ def _mended(scheme: str, value: str) -> str:
     if scheme == "bic":
         return value[:6].translate(TO_LETTER) + value[6:]
     if scheme == "vat":
+        value = value[:2].replace("l", "I").replace("|", "I").translate(TO_LETTER) + value[2:]
         letters = {"ATU": 3, "CHE": 3, "ES": 3, "FR": 4}.get(value[:3], {"ES": 3, "FR": 4}.get(value[:2], 2))
         head, tail = value[:letters], value[letters:]
         if value[:2] == "NL" and len(tail) == 12:

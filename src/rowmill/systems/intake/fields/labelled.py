@@ -14,6 +14,7 @@ from rowmill.systems.intake.fields.view import View
 ELSEWHERE = {FieldType.PARTY, FieldType.ADDRESS, FieldType.TABLE}
 WORDS = {FieldType.TEXT}
 MOST_READINGS = 3
+MAIL_HEAD = 0.75
 BESIDE, RIGHT, BELOW = 1.0, 0.99, 0.93
 SENTENCE = re.compile(r"(?<=[.!?。]) +(?=[A-ZÄÖÜÀ-Ý0-9\u3400-\u9fff])")
 
@@ -24,7 +25,8 @@ def labelled(view: View) -> Iterator[Candidate]:
         for hit in hits:
             for field in hit.fields:
                 if field.type not in ELSEWHERE:
-                    yield from values_of(view, hit, field)
+                    weight = MAIL_HEAD if view.in_mail_head(hit.cell) else 1.0
+                    yield from (candidate.times(weight) for candidate in values_of(view, hit, field))
 
 
 def values_of(view: View, hit: Hit, field: Field) -> Iterator[Candidate]:
@@ -63,7 +65,7 @@ def _places(view: View, hit: Hit, field: Field) -> Iterator[tuple[Cell, int, int
     if any(sign.isalnum() for sign in rest) and field.type in WORDS:
         return
     for other in view.layout.right_of(cell)[:4]:
-        if view.is_label(other):
+        if view.is_label(other) and not (field.type in WORDS and view.is_word(other)):
             break
         yield other, other.start, other.end, RIGHT
     below = view.layout.below(cell)

@@ -7,23 +7,16 @@ from dataclasses import dataclass
 from rowmill.systems.intake.fields.catalogue import Catalogue, Field, FieldType
 from rowmill.systems.intake.fields.folding import CJK, TOKEN, skeleton
 from rowmill.systems.intake.fields.layout import Cell
+from rowmill.systems.intake.fields.words import words
 
 LONGEST_LABEL = 7
 LONGEST_CELL = 400
 SHORT = 3
 NUMBERED = re.compile(r"(?:nummer|nr)$")
-NUMBER_WORDS = frozenset(map(skeleton, "n no nr num nro numero number nummer núm nbr".split()))
-# Words that do not change what a label means.
-LINKS = frozenset(
-    map(skeleton, "de la le les du des der die das dem den di del della dell d l of the el los y e et und and".split())
-)
-OWNERS = frozenset(
-    map(
-        skeleton,
-        "our your ihre ihr unsere unser notre nos votre su sus nuestro nuestra nostro vostro vs ns mit with".split(),
-    )
-)
-CODES = frozenset(map(skeleton, "eur usd gbp chf cny euro euros incl inkl excl exkl".split()))
+NUMBER_WORDS = frozenset(map(skeleton, words("numbers")))
+LINKS = frozenset(map(skeleton, words("links")))
+OWNERS = frozenset(map(skeleton, words("owners")))
+CODES = frozenset(map(skeleton, words("asides")))
 ASIDE = re.compile(r"\s*[(\[（][^()\[\]（）]{0,40}[)\]）]")
 SEPARATOR = re.compile(r"\s*[:：=#№]|\s+[-–—]\s")
 
@@ -191,12 +184,12 @@ def _hit(
 
 
 def _short_is_label(text: str, start: int, end: int, leading: bool, colon: bool, fields: Sequence[Field]) -> bool:
-    """`RE` of RE-2026 is none, `Re:` is. Short labels of names and of nothing need a colon, or the cell for themselves."""
+    """`RE` of RE-2026 is none, `Re:` is. Short labels of names need a colon, or the cell for themselves."""
+    if not colon and text[end : end + 1] in ("-", "/", "_", "&"):
+        return False
     spoken = any(field.type not in (FieldType.PARTY, FieldType.TEXT) for field in fields)
     if not leading:
         return spoken and end - start >= SHORT
-    if end < len(text) and text[end] in "-/_&" and not colon:
-        return False
     return colon or spoken or not text[end:].strip(" .:")
 
 
@@ -211,5 +204,5 @@ def _telling(key: str) -> bool:
 def _followed(text: str, end: int) -> bool:
     """Whether one or two more words come before the colon or the end of the cell."""
     rest = text[end : end + 60]
-    words = re.match(r"[\s./-]*((?:[^\W\d_]+[\s./-]*){1,3})(?=[:：]|$)", rest)
-    return bool(words) and any(_telling(skeleton(word)) for word in words.group(1).split())
+    words = re.match(r"[\s./'’-]*((?:[^\W\d_]+[\s./'’-]*){1,3})(?=[:：]|$)", rest)
+    return words is not None and any(_telling(skeleton(word)) for word in TOKEN.findall(words.group(1)))

@@ -1,8 +1,9 @@
 """Lines as cells: what stands together, what stands right of it and what stands below it."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from rowmill.systems.intake.analysis import Evidence
 from rowmill.systems.intake.documents.document import Box, Document, Line
@@ -11,6 +12,7 @@ GAP = re.compile(r"\t+| {2,}|(?<=\S) ?\|(?= |$)")
 LONGEST_LINE = 2_000
 MOST_LINES = 6_000
 ROWS_BACK = 40
+LONG = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,8 @@ class Layout:
         for number, page in enumerate(document.pages):
             lines = page.lines[:left]
             left -= len(lines)
-            self.rows.append(_rows([_cells(number, place, line) for place, line in enumerate(lines)]))
+            cells = [_cells(number, place, line) for place, line in enumerate(lines)]
+            self.rows.append(_rows(_straight(cells, _slope(lines)) if page.scanned else cells))
 
     def cells(self) -> Iterator[Cell]:
         for page in self.rows:
@@ -139,16 +142,37 @@ def _aligned(one: Cell, other: Cell) -> bool:
     return abs(one.left - other.left) < 0.01
 
 
-def boxes_of(line: Line, start: int, end: int) -> Iterable[Box]:
-    """The boxes of the words that have a part in text[start:end]."""
+def boxes_of(line: Line, start: int, end: int) -> Iterator[Box]:
+    """The boxes of the words in text[start:end]; of a word that is only partly there, its share."""
     place = 0
     for word in line.words:
         at = line.text.find(word.text, place)
-        if at < 0:
+        if at < 0 or not word.text:
             continue
         place = at + len(word.text)
         if at < end and place > start:
-            yield word.box
+            box, wide = word.box, (word.box.right - word.box.left) / len(word.text)
+            left, right = box.left + wide * max(0, start - at), box.right - wide * max(0, place - end)
+            yield box if (left, right) == (box.left, box.right) else Box(left, box.top, right, box.bottom)
+
+
+def _slope(lines: Sequence[Line]) -> float:
+    """How much a scan falls from left to right: what most of its long lines do."""
+    slopes = []
+    for line in lines:
+        if len(line.words) > 2:
+            first, last = line.words[0].box, line.words[-1].box
+            if last.left - first.left > LONG:
+                slopes.append((last.bottom - first.bottom) / (last.left - first.left))
+    return median(slopes) if len(slopes) > 2 else 0.0
+
+
+def _straight(lines: list[list[Cell]], slope: float) -> list[list[Cell]]:
+    """With tops and bottoms as if the paper had lain straight."""
+    return [
+        [replace(cell, top=cell.top - slope * cell.left, bottom=cell.bottom - slope * cell.left) for cell in cells]
+        for cells in lines
+    ]
 
 
 def _rows(lines: list[list[Cell]]) -> list[list[Cell]]:

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from rowmill.systems.intake.fields.folding import plain
+from rowmill.systems.intake.fields.words import words
 
 FORMS = (
     r"GmbH\s?&\s?Co\.?\s?(?:KGaA|KG|OHG)|GmbH|gGmbH|AG\s?&\s?Co\.?\s?KG|AG|KGaA|KG|OHG|GbR|UG(?:\s?\(haftungsbeschränkt\))?|e\.\s?K\.|e\.\s?V\.|eG|SE"
@@ -13,12 +14,8 @@ FORMS = (
 )
 FORM = re.compile(rf"(?<=[\w&.)'’,-]) ?,?(?<![^\W_])(?:{FORMS})(?![^\W_])")
 CHINESE = re.compile(r"[\u3400-\u9fff（）()A-Za-z0-9]{2,30}?(?:股份有限公司|有限责任公司|有限公司|集团|合作社|事务所)")
-# Words that begin a sentence or a role, not a name.
-NOT_A_NAME = frozenset(
-    "between zwischen entre tra fra and und et y e the die der das le la il lo el der firma company firm of von de to an from for bei"
-    " invoice rechnung facture factura fattura seller buyer client customer parties party the".split()
-)
-JOINERS = frozenset("& + und and et y e de du des la le di del della von van der den d' of".split())
+OPENERS = frozenset(words("openers"))
+JOINERS = frozenset(words("joiners"))
 WORD = re.compile(r"\S+")
 MOST_WORDS = 8
 
@@ -57,7 +54,7 @@ def _start(text: str, edge: int, form: int) -> int | None:
         capital = word[0].isupper() or word[0].isdigit()
         if word[-1] in ")»”" and start is not None:
             break
-        if not capital or plain(word.strip(".,:;")) in NOT_A_NAME or (word[-1] in ",;:·•|" and start is not None):
+        if not capital or plain(word.strip(".,:;")) in OPENERS or (word[-1] in ",;:·•|" and start is not None):
             break
         start = match.start() + len(match.group()) - len(match.group().lstrip("„“\"'«(·•|,;:"))
         if opens:
@@ -71,5 +68,8 @@ def tidy(name: str) -> str:
 
 def same_party(one: str, other: str) -> bool:
     """Whether two spellings mean one company: letters and digits are the same, up to the legal form's dots."""
-    left, right = (re.sub(r"[\W_]+", "", plain(name)) for name in (one, other))
-    return bool(left) and left == right
+    return bool(bare_name(one)) and bare_name(one) == bare_name(other)
+
+
+def bare_name(name: str) -> str:
+    return re.sub(r"[\W_]+", "", plain(name))

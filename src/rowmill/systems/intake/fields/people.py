@@ -4,6 +4,7 @@ A label says it best. Without one, the letterhead or the footer names who wrote 
 first page whom it is for. Orders are written by the buyer, everything else by the seller.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,12 +14,13 @@ from rowmill.systems.intake.fields.catalogue import Field, FieldType
 from rowmill.systems.intake.fields.labelled import strength
 from rowmill.systems.intake.fields.labels import Hit
 from rowmill.systems.intake.fields.layout import Cell, Span, span_of
-from rowmill.systems.intake.fields.parties import find_parties, same_party, tidy
+from rowmill.systems.intake.fields.parties import bare_name, find_parties, same_party, tidy
 from rowmill.systems.intake.fields.readings import EMAIL
 from rowmill.systems.intake.fields.view import View
 
 HEAD_LINES = 8
 BODY_LINES = 40
+MOST_NAMES = 20
 LONGEST_NAME = 70
 
 
@@ -118,14 +120,13 @@ def _letterhead(view: View) -> Iterator[Named]:
     page = view.layout.rows[0]
     head = [cell for row in page[:HEAD_LINES] for cell in row]
     foot = [cell for row in page[-HEAD_LINES:] for cell in row]
-    everywhere = [company.name for row in page for cell in row for company in find_parties(cell.text)]
+    often = Counter(bare_name(company.name) for row in page for cell in row for company in find_parties(cell.text))
     for cells, sure in ((head, 0.8), (foot, 0.62)):
-        for rank, (cell, company) in enumerate(
-            (cell, company) for cell in cells for company in find_parties(cell.text)
-        ):
-            often = sum(same_party(company.name, other) for other in everywhere)
+        companies = [(cell, company) for cell in cells for company in find_parties(cell.text)]
+        for rank, (cell, company) in enumerate(companies[:MOST_NAMES]):
             span = Span(cell.page, cell.line, cell.start + company.start, cell.start + company.end)
-            yield Named(company.name, span, sure * 0.85 ** min(rank, 4) + 0.08 * (often > 1))
+            again = often[bare_name(company.name)] > 1
+            yield Named(company.name, span, sure * 0.85 ** min(rank, 4) + 0.08 * again)
     first = next((cell for cell in head if not view.is_label(cell)), None)
     if (
         first
@@ -156,7 +157,7 @@ def _company(name: str) -> str:
 def _claimed(view: View, block: Block) -> bool:
     """Whether a label of an address stands over it: a delivery address is not the buyer's."""
     above = next(iter(view.layout.column_above(block.top, 1)), None)
-    return bool(above) and any(
+    return above is not None and any(
         not hit.fields or any(field.type is FieldType.ADDRESS for field in hit.fields) for hit in view.hits_in(above)
     )
 
@@ -167,7 +168,7 @@ def _in_prose(view: View) -> Iterator[Named]:
     for row in view.layout.rows[0][:BODY_LINES] if view.layout.rows else ():
         for cell in row:
             for company in find_parties(cell.text):
-                if not any(same_party(company.name, other) for other in seen):
+                if len(seen) < MOST_NAMES and not any(same_party(company.name, other) for other in seen):
                     seen.append(company.name)
                     span = Span(cell.page, cell.line, cell.start + company.start, cell.start + company.end)
                     yield Named(company.name, span, 0.8 if len(seen) <= 2 else 0.4)

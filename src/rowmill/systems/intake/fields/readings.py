@@ -13,13 +13,15 @@ from rowmill.systems.intake.fields.ids import SEPARATORS, find_ids
 from rowmill.systems.intake.fields.parties import find_parties, tidy
 from rowmill.systems.intake.fields.vat import vat
 
-EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,4}[A-Za-z]{2,12}(?![\w-])")
+# OCR puts a space beside the at sign.
+EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64} ?@ ?(?:[A-Za-z0-9-]{1,63}\.){1,4}[A-Za-z]{2,12}(?![\w-])")
 PHONE = re.compile(r"(?<![\w+])(?:\+|00)?\(?\d[\d\u00a0 ()/.\-–]{5,22}\d(?![\w])")
 PERCENT = re.compile(r"(?<![\d.,])(\d{1,2}(?:[.,]\d{1,3})?)\s?%")
 NUMBER = re.compile(r"(?<![\w.,])-?\d[\d.,'’ ]{0,15}(?<![ .,])")
 FREE_ID = re.compile(
     r"(?<![\w.,-])(?:[A-Z]{1,4} (?=[\w/-]{0,6}\d))?\w{1,40}(?:[-/.·\\]{1,2}\w{1,40}){0,8}(?: ?/ ?\d[\w-]{0,20})?"
 )
+UNPROVED = 0.85
 GROUPS = re.compile(r"[A-Z]{0,4}\d+(?: [A-Z0-9]*\d[A-Z0-9]*){1,4}")
 LETTERED_ID = re.compile(r"[A-Z]{1,5}(?:[-/][A-Z0-9]+)+")
 
@@ -81,7 +83,7 @@ def _ids(field: Field, text: str, context: Context) -> list[Reading]:
     if not field.scheme:
         return _free_ids(text)
     found = [
-        Reading(one.start, one.end, one.value, (1.0 if one.proved else 0.9) * (0.9 if one.mended else 1.0))
+        Reading(one.start, one.end, one.value, (1.0 if one.proved else UNPROVED) * (0.9 if one.mended else 1.0))
         for one in find_ids(field.scheme, text)
     ]
     return found or (_home_vat(text, context.language) if field.scheme == "vat" else [])
@@ -105,7 +107,7 @@ def _home_vat(text: str, language: str | None) -> list[Reading]:
     for match in BARE.finditer(text):
         value = SEPARATORS.sub("", match.group())
         if any(vat(country + value) for country in countries):
-            return [Reading(match.start(), match.end(), value, 0.9)]
+            return [Reading(match.start(), match.end(), value, UNPROVED)]
     return []
 
 
@@ -130,7 +132,10 @@ def _free_ids(text: str) -> list[Reading]:
 
 
 def _emails(field: Field, text: str, context: Context) -> list[Reading]:
-    return [Reading(match.start(), match.end(), match.group().rstrip("."), 1.0) for match in EMAIL.finditer(text)]
+    return [
+        Reading(match.start(), match.end(), match.group().replace(" ", ""), 0.95 if " " in match.group() else 1.0)
+        for match in EMAIL.finditer(text)
+    ]
 
 
 def _phones(field: Field, text: str, context: Context) -> list[Reading]:
@@ -159,6 +164,14 @@ def _nothing(field: Field, text: str, context: Context) -> list[Reading]:
 
 
 READERS: Mapping[FieldType, Callable[[Field, str, Context], list[Reading]]] = {
-    FieldType.DATE: _dates, FieldType.AMOUNT: _amounts, FieldType.NUMBER: _numbers, FieldType.ID: _ids, FieldType.EMAIL: _emails,
-    FieldType.PHONE: _phones, FieldType.PARTY: _parties, FieldType.TEXT: _texts, FieldType.ADDRESS: _nothing, FieldType.TABLE: _nothing,
-}  # fmt: skip
+    FieldType.DATE: _dates,
+    FieldType.AMOUNT: _amounts,
+    FieldType.NUMBER: _numbers,
+    FieldType.ID: _ids,
+    FieldType.EMAIL: _emails,
+    FieldType.PHONE: _phones,
+    FieldType.PARTY: _parties,
+    FieldType.TEXT: _texts,
+    FieldType.ADDRESS: _nothing,
+    FieldType.TABLE: _nothing,
+}

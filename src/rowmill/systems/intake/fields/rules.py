@@ -1,4 +1,4 @@
-"""From a document to fields of a catalogue by rules: offline, the same every time, and with evidence for every value."""
+"""From a document to fields of a catalogue by rules: offline, the same every time, with evidence for every value."""
 
 from collections.abc import Iterator
 
@@ -10,6 +10,7 @@ from rowmill.systems.intake.fields.confidence import confidence
 from rowmill.systems.intake.fields.crosschecks import cross_check
 from rowmill.systems.intake.fields.labelled import labelled
 from rowmill.systems.intake.fields.people import people
+from rowmill.systems.intake.fields.sums import sums
 from rowmill.systems.intake.fields.unlabelled import unlabelled
 from rowmill.systems.intake.fields.unmapped import unmapped
 from rowmill.systems.intake.fields.view import View
@@ -19,7 +20,7 @@ def map_by_rules(document: Document, *, doc_type: str | None, catalogue: Catalog
     """What the document says of the fields of its type, at most one value a field unless the field has many, and the
     labelled values that no field took. Never raises, whatever the text; takes time in proportion to its length."""
     view = View.of(document, doc_type, catalogue)
-    found = cross_check(bounded([*labelled(view), *unlabelled(view), *people(view), *_tables(view)]))
+    found = cross_check(bounded([*labelled(view), *unlabelled(view), *people(view), *sums(view), *_tables(view)]))
     chosen = choose(found)
     order = {field.key: place for place, field in enumerate(catalogue.fields)}
     chosen.sort(key=lambda each: (order[each.field.key], -each.score))

@@ -1,8 +1,10 @@
 """Tables of line items: a header of known columns, and the rows under it until the totals."""
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 
 from rowmill.systems.intake.fields.amounts import find_amounts
 from rowmill.systems.intake.fields.labels import key_of
@@ -10,32 +12,11 @@ from rowmill.systems.intake.fields.layout import Cell, Layout, Span
 from rowmill.systems.intake.fields.parties import tidy
 
 MOST_ROWS = 500
-NAMES: Mapping[str, tuple[str, ...]] = {
-    "position": ("Pos", "Pos.", "No", "#", "Item no", "Line", "Position", "N°", "Nr", "Num", "Art.", "序号", "项目编号", "Lfd. Nr", "Riga", "Línea", "Ligne"),
-    "description": (
-        "Description", "Item", "Items", "Article", "Product", "Goods", "Service", "Details", "Particulars", "Item description", "Description of goods", "Bezeichnung",
-        "Beschreibung", "Artikel", "Leistung", "Produkt", "Artikelbezeichnung", "Désignation", "Libellé", "Produit", "Prestation", "Descripción", "Concepto", "Artículo", "Producto",
-        "Descrizione", "Articolo", "Prodotto", "品名", "名称", "项目", "商品名称", "货物名称", "描述", "Text", "Ware", "Détail", "Detalle", "Oggetto",
-    ),
-    "quantity": (
-        "Quantity", "Qty", "Qty.", "Units", "Hours", "Count", "Pcs", "Menge", "Anzahl", "Stück", "Stk", "Stunden", "Quantité", "Qté", "Qte", "Nombre", "Cantidad", "Cant.", "Uds.", "Unidades",
-        "Quantità", "Q.tà", "Qtà", "Q.ta", "数量",
-    ),
-    "unit": ("Unit", "UOM", "U/M", "Einheit", "ME", "Unité", "Unidad", "Unità", "U.M.", "单位"),
-    "price": (
-        "Price", "Unit price", "Rate", "Each", "Unit cost", "Price per unit", "Price/unit", "Einzelpreis", "Stückpreis", "E-Preis", "EP", "Preis", "Preis/Einheit", "Prix unitaire", "P.U.", "PU HT", "Prix unit. HT", "Prix", "P.U. HT",
-        "Precio", "Precio unitario", "Precio unit.", "P. unit.", "Prezzo", "Prezzo unitario", "Prezzo unit.", "单价", "Prix unit.",
-    ),
-    "total": (
-        "Total", "Amount", "Line total", "Net amount", "Value", "Sum", "Total price", "Gesamt", "Gesamtpreis", "Betrag", "Summe", "G-Preis", "GP", "Gesamtbetrag", "Montant", "Montant HT", "Total HT", "Prix total", "Importe", "Precio total", "Subtotal",
-        "Importo", "Totale", "Prezzo totale", "金额", "总价", "合计", "小计",
-    ),
-    "tax": ("VAT", "VAT %", "Tax", "MwSt", "USt", "MwSt.", "TVA", "IVA", "税率", "VAT rate", "Steuer", "税额", "Taux"),
-    "number": ("SKU", "Article no", "Item code", "Code", "Part no", "Art.-Nr.", "Artikelnummer", "Artikel-Nr", "Réf.", "Référence", "Referencia", "Ref.", "Codice", "货号", "型号", "EAN", "GTIN", "Product code", "规格"),
-}  # fmt: skip
-COLUMNS = {key_of(name): column for column, names in reversed(NAMES.items()) for name in names}
+NAMES: Mapping[str, list[str]] = tomllib.loads(resources.files(__package__).joinpath("columns.toml").read_text("utf-8"))
+COLUMNS = {key_of(name): column for column, names in reversed(list(NAMES.items())) for name in names}
 Place = tuple[int, int]
-WORD = re.compile(r"\S+")
+# OCR leaves gaps out: EinzelpreisGesamtpreis.
+WORD = re.compile(r"[A-ZÀ-Ý.]+(?![^\sA-ZÀ-Ý.])|[A-ZÀ-Ý]?[^\sA-ZÀ-Ý]+|\S")
 LINK = re.compile(r"www\.|@|https?:")
 MOST_LINES = 5
 NUMERIC = frozenset({"quantity", "price", "total"})
@@ -120,7 +101,7 @@ def _columns(layout: Layout, cell: Cell) -> list[tuple[str, Cell]]:
     if name := column_of(cell.text):
         return [(name, cell)]
     words = list(WORD.finditer(cell.text))
-    if not 2 <= len(words) <= 6 or len(cell.text) > 60:
+    if not 2 <= len(words) <= 10 or len(cell.text) > 60:
         return []
     for cut in range(len(words) - 1, 0, -1):
         if name := column_of(cell.text[: words[cut - 1].end()]):
@@ -166,7 +147,7 @@ def _take(layout: Layout, table: Table, header: list[tuple[str, Cell]], cells: S
     """Puts a row into the table; False if it is no item."""
     placed: dict[str, list[Cell]] = {}
     for cell in cells:
-        for piece in _pieces(layout, cell):
+        for piece in pieces(layout, cell):
             if column := _column(header, piece):
                 placed.setdefault(column, []).append(piece)
     numbers = [name for name in NUMERIC if name in placed and _is_number(placed[name][0].text)]
@@ -187,7 +168,7 @@ def _goes_on(table: Table, header: list[tuple[str, Cell]], cells: Sequence[Cell]
     return True
 
 
-def _pieces(layout: Layout, cell: Cell) -> list[Cell]:
+def pieces(layout: Layout, cell: Cell) -> list[Cell]:
     """A cell that is two numbers is two cells."""
     numbers = find_amounts(cell.text)
     if len(numbers) < 2 or any(sign.isalpha() for sign in cell.text):

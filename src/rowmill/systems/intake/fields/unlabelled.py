@@ -7,14 +7,15 @@ from rowmill.systems.intake.fields.candidates import Candidate
 from rowmill.systems.intake.fields.catalogue import Field, FieldType
 from rowmill.systems.intake.fields.folding import plain
 from rowmill.systems.intake.fields.layout import Cell, Span, span_of
-from rowmill.systems.intake.fields.readings import read
+from rowmill.systems.intake.fields.readings import UNPROVED, read
 from rowmill.systems.intake.fields.view import View
 
 # Of these schemes a number that is right is hardly there by chance.
 TELLING = {"iban": 0.9, "vat": 0.72, "lei": 0.85, "isin": 0.8, "creditor": 0.8}
 REGISTER = re.compile(r"HR ?[AB] ?\d|RCS |FN \d|REA ")
 GREETING = re.compile(
-    r"(?:dear |sehr geehrte|guten tag|liebe|madame|monsieur|mesdames|bonjour|estimad|muy señor|gentil|egregi|spettabile|尊敬的|hello|to whom)",
+    r"dear |sehr geehrte|guten tag|liebe|madame|monsieur|mesdames|bonjour|estimad|muy señor|gentil|egregi|spettabile"
+    r"|尊敬的|hello|to whom",
     re.IGNORECASE,
 )
 PLACE_AND_DATE = re.compile(r"(?:[^\W\d_][^\W\d]{1,24},?\s+)?(?:den |le |the |lì |li |a |on )?$", re.IGNORECASE)
@@ -44,8 +45,11 @@ def unlabelled(view: View) -> Iterator[Candidate]:
 
 def _everywhere(view: View, field: Field, sure: float) -> Iterator[Candidate]:
     for cell in view.layout.cells():
+        if view.in_mail_head(cell) and not cell.text.casefold().startswith("from:"):
+            continue
         for reading in read(field, cell.text, view.context):
-            if field.scheme != "vat" or re.match("[A-Z]{2}", str(reading.value)):
+            # Of these, only what check digits prove: the shapes of some countries are any digits.
+            if field.scheme != "vat" or reading.sure > UNPROVED:
                 span = Span(cell.page, cell.line, cell.start + reading.start, cell.start + reading.end)
                 yield Candidate(field, reading.value, sure * reading.sure, (span,))
 

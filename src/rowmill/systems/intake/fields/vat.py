@@ -10,11 +10,11 @@ SHAPES: Mapping[str, re.Pattern[str]] = {
     country: re.compile(shape)
     for country, shape in {
         "AT": r"U\d{8}", "BE": r"[01]\d{9}", "BG": r"\d{9,10}", "CHE": r"\d{9}(?:MWST|TVA|IVA)?", "CY": r"\d{8}[A-Z]",
-        "CZ": r"\d{8,10}", "DE": r"[1-9]\d{8}", "DK": r"\d{8}", "EE": r"\d{9}", "EL": r"\d{9}", "ES": r"[A-Z0-9]\d{7}[A-Z0-9]",
-        "FI": r"\d{8}", "FR": r"[A-Z0-9]{2}\d{9}", "GB": r"\d{9}(?:\d{3})?", "HR": r"\d{11}", "HU": r"\d{8}",
-        "IE": r"\d{7}[A-W][A-I]?", "IT": r"\d{11}", "LT": r"\d{9}(?:\d{3})?", "LU": r"\d{8}", "LV": r"\d{11}", "MT": r"\d{8}",
-        "NL": r"\d{9}B\d{2}", "PL": r"\d{10}", "PT": r"\d{9}", "RO": r"\d{2,10}", "SE": r"\d{10}01", "SI": r"\d{8}",
-        "SK": r"\d{10}", "XI": r"\d{9}(?:\d{3})?",
+        "CZ": r"\d{8,10}", "DE": r"[1-9]\d{8}", "DK": r"\d{8}", "EE": r"\d{9}", "EL": r"\d{9}",
+        "ES": r"[A-Z0-9]\d{7}[A-Z0-9]", "FI": r"\d{8}", "FR": r"[A-Z0-9]{2}\d{9}", "GB": r"\d{9}(?:\d{3})?",
+        "HR": r"\d{11}", "HU": r"\d{8}", "IE": r"\d{7}[A-W][A-I]?", "IT": r"\d{11}", "LT": r"\d{9}(?:\d{3})?",
+        "LU": r"\d{8}", "LV": r"\d{11}", "MT": r"\d{8}", "NL": r"\d{9}B\d{2}", "PL": r"\d{10}", "PT": r"\d{9}",
+        "RO": r"\d{2,10}", "SE": r"\d{10}01", "SI": r"\d{8}", "SK": r"\d{10}", "XI": r"\d{9}(?:\d{3})?",
     }.items()
 }  # fmt: skip
 

@@ -3,15 +3,16 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rowmill.systems.intake.documents.document import Document
+from rowmill.systems.intake.documents.document import Document, Kind
 from rowmill.systems.intake.fields.addresses import Block, find_blocks
 from rowmill.systems.intake.fields.amounts import main_currency
 from rowmill.systems.intake.fields.catalogue import Catalogue, Field, FieldType
 from rowmill.systems.intake.fields.dates import is_month_first
 from rowmill.systems.intake.fields.labels import Hit, Labels
 from rowmill.systems.intake.fields.layout import Cell, Layout
+from rowmill.systems.intake.fields.products import table_by_products
 from rowmill.systems.intake.fields.readings import Context
-from rowmill.systems.intake.fields.tables import Table, find_table
+from rowmill.systems.intake.fields.tables import NUMERIC, Table, find_table
 
 Place = tuple[int, int, int]
 
@@ -26,6 +27,8 @@ class View:
     table: Table | None
     blocks: list[Block]
     context: Context
+    mail_rows: frozenset[int]
+    """The rows of the first page that are the head of a mail: what is true of the mail need not be of the paper."""
 
     @classmethod
     def of(cls, document: Document, doc_type: str | None, catalogue: Catalogue) -> "View":
@@ -34,7 +37,7 @@ class View:
         for cell in layout.cells():
             if found := labels.hits(cell, scanned=document.pages[cell.page].scanned):
                 hits[place_of(cell)] = found
-        table = find_table(layout, _stops(hits), {_row(hit) for found in hits.values() for hit in found if hit.leading})
+        table = _table(layout, hits)
         if table:
             hits = {place: found for place, found in hits.items() if _row(found[0]) not in table.lines}
         lines = [layout.line_text(row[0]) for page in layout.rows for row in page if row]
@@ -42,10 +45,26 @@ class View:
         context = Context(
             document.language, currency, is_month_first(lines, document.language, currency in (None, "USD"))
         )
-        return cls(layout, doc_type, catalogue.for_type(doc_type), hits, table, find_blocks(layout), context)
+        return cls(
+            layout,
+            doc_type,
+            catalogue.for_type(doc_type),
+            hits,
+            table,
+            find_blocks(layout),
+            context,
+            _mail_rows(document, layout),
+        )
 
     def hits_in(self, cell: Cell) -> list[Hit]:
         return self.hits.get(place_of(cell), [])
+
+    def is_word(self, cell: Cell) -> bool:
+        """Whether it may be a value although it looks like a label of nothing: `Cash`."""
+        return not any(hit.fields or hit.colon for hit in self.hits_in(cell)) and not self.layout.right_of(cell)
+
+    def in_mail_head(self, cell: Cell) -> bool:
+        return cell.page == 0 and cell.row in self.mail_rows
 
     def is_label(self, cell: Cell) -> bool:
         """Whether a cell begins with a label, and so is nobody's value."""
@@ -61,8 +80,27 @@ def place_of(cell: Cell) -> Place:
     return cell.page, cell.line, cell.start
 
 
+MAIL_HEAD = ("from:", "to:", "cc:", "subject:", "date:", "reply-to:")
+
+
+def _mail_rows(document: Document, layout: Layout) -> frozenset[int]:
+    if document.kind is not Kind.EMAIL or not layout.rows:
+        return frozenset()
+    rows = layout.rows[0][: len(MAIL_HEAD)]
+    return frozenset(number for number, row in enumerate(rows) if row and row[0].text.casefold().startswith(MAIL_HEAD))
+
+
 def _row(hit: Hit) -> tuple[int, int]:
     return hit.cell.page, hit.cell.row
+
+
+def _table(layout: Layout, hits: dict[Place, list[Hit]]) -> Table | None:
+    """By its header; by its numbers where the header does not say what they are."""
+    stops, labelled = _stops(hits), {_row(hit) for found in hits.values() for hit in found if hit.leading}
+    table = find_table(layout, stops, labelled)
+    if table and {name for name, _ in table.header} >= NUMERIC:
+        return table
+    return table_by_products(layout, stops, labelled) or table
 
 
 def _stops(hits: dict[Place, list[Hit]]) -> set[tuple[int, int]]:

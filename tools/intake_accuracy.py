@@ -1,0 +1,136 @@
+"""How much of what papers say the rules find: `python -m tools.intake_accuracy [--scans] [--json] [--write]`.
+
+Seed 1 is the part that the rules were tuned on, seed 2 the part that they were not. `--scans` reads scans too, some
+seconds each. `--write` puts the tables into docs/systems/intake-accuracy.md.
+"""
+
+import json
+import re
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from demos.papers import Paper, make_papers
+from demos.papers.judging import Outcome, Verdict, judge
+from rowmill.systems.intake.documents.limits import Limits
+from rowmill.systems.intake.documents.ocr.choose import choose
+from rowmill.systems.intake.documents.ocr.engine import Ocr
+from rowmill.systems.intake.documents.read import read_document
+from rowmill.systems.intake.fields.loading import load_catalogue
+from rowmill.systems.intake.fields.rules import map_by_rules
+
+PAGE = Path(__file__).parents[1] / "docs" / "systems" / "intake-accuracy.md"
+PART = re.compile(r"(<!-- results: written by tools.intake_accuracy -->\n).*?(<!-- end of results -->)", re.DOTALL)
+PARTS = {1: "tuned", 2: "held out"}
+GROUPS: dict[str, Callable[[Verdict], str]] = {
+    "document": lambda verdict: verdict.paper.doc_type,
+    "type of field": lambda verdict: verdict.type,
+    "kind of file": lambda verdict: verdict.paper.kind,
+    "language": lambda verdict: verdict.paper.language,
+    "layout": lambda verdict: verdict.paper.layout,
+    "wording": lambda verdict: "not in the tuned part" if verdict.field in verdict.paper.unseen else "as in the tuned part",
+}
+STEPS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.01)
+
+
+def verdicts(papers: Iterable[Paper], ocr: Ocr | None) -> list[Verdict]:
+    """Reads and maps each paper, and judges what came out."""
+    catalogue, found = load_catalogue(), list[Verdict]()
+    for paper in papers:
+        document = read_document(
+            paper.path.read_bytes(), filename=paper.path.name, media_type=None, limits=Limits(), ocr=ocr, progress=_silent
+        )  # fmt: skip
+        mapped = map_by_rules(document, doc_type=paper.doc_type, catalogue=catalogue)
+        found += judge(paper, mapped.suggestions, catalogue)
+    return found
+
+
+def _silent(page: int, pages: int) -> None:
+    pass
+
+
+def counted(found: Iterable[Verdict]) -> dict[str, Any]:
+    """`share`: of the values that papers have, those that were found and are right."""
+    counts = Counter(verdict.outcome for verdict in found)
+    wanted = counts[Outcome.RIGHT] + counts[Outcome.WRONG] + counts[Outcome.MISSED]
+    return {**{outcome.value: counts[outcome] for outcome in Outcome}, "share": counts[Outcome.RIGHT] / max(1, wanted)}
+
+
+def grouped(found: Sequence[Verdict], key: Callable[[Verdict], str]) -> dict[str, dict[str, Any]]:
+    names = sorted({key(verdict) for verdict in found})
+    return {name: counted(verdict for verdict in found if key(verdict) == name) for name in names}
+
+
+def calibration(found: Sequence[Verdict]) -> dict[str, dict[str, Any]]:
+    """By confidence: how many suggestions there were, and how many of them were right."""
+    table = {}
+    for low, high in zip(STEPS, STEPS[1:], strict=False):
+        inside = [each for each in found if each.confidence is not None and low <= each.confidence < high]
+        if inside:
+            right = sum(each.outcome is Outcome.RIGHT for each in inside)
+            said = sum(each.confidence or 0 for each in inside) / len(inside)
+            table[f"{low:.2f} to {min(high, 1.0):.2f}"] = {"suggestions": len(inside), "said": said, "right": right / len(inside)}
+    return table
+
+
+def measured(*, scans: bool) -> dict[str, Any]:
+    """All tables, by part and by how clean the papers are."""
+    ocr = choose("auto") if scans else None
+    results: dict[str, Any] = {}
+    for seed, name in PARTS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            papers = make_papers(Path(folder), seed, **({} if scans else {"scans": 0}))
+            found = verdicts(papers, ocr)
+        for scan in (False, True) if scans else (False,):
+            of_these = [verdict for verdict in found if verdict.paper.scan is scan]
+            results[f"{'scans' if scan else 'clean'}, {name}"] = {
+                "papers": sum(paper.scan is scan for paper in papers),
+                "all": counted(of_these),
+                "groups": {group: grouped(of_these, key) for group, key in GROUPS.items()},
+                "calibration": calibration(of_these),
+            }
+    return {"ocr": ocr.name if ocr else None, "results": results}
+
+
+def row(*cells: object) -> str:
+    return f"| {' | '.join(str(cell) for cell in cells)} |"
+
+
+def counts_row(name: str, counts: dict[str, Any]) -> str:
+    numbers = (counts[outcome.value] for outcome in Outcome)
+    return row(name, *numbers, f"{100 * counts['share']:.1f} %")
+
+
+def written(account: dict[str, Any]) -> str:
+    head = row("", *(outcome.value for outcome in Outcome), "right, of all there are") + "\n" + row(*["---"] * 6)
+    parts = ["\n".join([head, *(counts_row(f"{name} ({each['papers']} papers)", each["all"]) for name, each in account["results"].items())])]
+    if account["ocr"]:
+        parts.append(f"Scans were read by {account['ocr']}.")
+    for name, each in account["results"].items():
+        parts.append(f"### {name[0].upper()}{name[1:]}")
+        for group, table in each["groups"].items():
+            if len(table) > 1:
+                parts.append("\n".join([head.replace("|  |", f"| {group} |", 1), *(counts_row(key, counts) for key, counts in table.items())]))
+        lines = [row("confidence", "suggestions", "said", "right"), row(*["---"] * 4)]
+        lines += [row(key, cell["suggestions"], f"{cell['said']:.2f}", f"{cell['right']:.2f}") for key, cell in each["calibration"].items()]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def main(arguments: Sequence[str]) -> int:
+    if unknown := set(arguments) - {"--scans", "--json", "--write"}:
+        print(f"unknown: {', '.join(sorted(unknown))}\n\n{__doc__}", file=sys.stderr)
+        return 2
+    account = measured(scans="--scans" in arguments)
+    print(json.dumps(account, indent=2) if "--json" in arguments else written(account))
+    if "--write" in arguments:
+        text = PAGE.read_text("utf-8")
+        PAGE.write_text(PART.sub(lambda found: f"{found.group(1)}\n{written(account)}\n\n{found.group(2)}", text), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
