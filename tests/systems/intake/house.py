@@ -101,7 +101,7 @@ class House:
 
 
 def settings_for(url: str, folder: Path, **more: Any) -> IntakeSettings:
-    return IntakeSettings(database_url=url, storage=str(folder / "files"), **more)
+    return IntakeSettings(**{"database_url": url, "storage": str(folder / "files")} | more)
 
 
 @asynccontextmanager

@@ -132,7 +132,7 @@ def _letterhead(view: View) -> Iterator[Named]:
         first
         and not find_parties(first.text)
         and len(first.text) < 40
-        and not any(sign.isdigit() for sign in first.text)
+        and not any(sign.isdigit() or sign in ":：" for sign in first.text)
     ):
         yield Named(tidy(first.text), span_of(first), 0.5)
 
