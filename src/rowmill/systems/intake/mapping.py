@@ -1,8 +1,6 @@
 """Who finds fields in what was read: rules, or a model where one is configured."""
 
 import rowmill as rm
-from rowmill.systems.intake.fields.catalogue import Field
-from rowmill.systems.intake.fields.ids import find_ids
 from rowmill.systems.intake.fields.model import ModelMapper, ModelSettings
 from rowmill.systems.intake.settings import IntakeSettings
 
@@ -19,8 +17,4 @@ def model_mapper(settings: IntakeSettings, mill: rm.Mill) -> ModelMapper:
     model = ModelSettings(
         settings.model_url or "", settings.model_name, settings.model_key, timeout=settings.model_seconds
     )
-    return ModelMapper(model, limit, proof=has_check_digits)
-
-
-def has_check_digits(field: Field, text: str) -> bool:
-    return any(found.proved and not found.mended for found in find_ids(field.scheme, text))
+    return ModelMapper(model, limit)

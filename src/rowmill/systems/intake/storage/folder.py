@@ -130,10 +130,10 @@ class FolderStorage:
     @contextmanager
     def _object(self, key: str) -> Iterator[tuple[int, str]]:
         """The folder of an object, open, and its name there."""
-        organization, project, name = parts_of(key)
+        *folders, name = parts_of(key)
         try:
             with translated():
-                folder = self.enter(organization, project)
+                folder = self.enter(*folders)
                 try:
                     yield folder, name
                 finally:
@@ -179,10 +179,10 @@ class FolderIncoming(FileIncoming):
                 rest = rest[self.file.write(rest) :]
 
     def place(self, key: str) -> None:
-        organization, project, name = parts_of(key)
+        *folders, name = parts_of(key)
         with translated(missing=StorageFailed):
             os.fsync(self.file.fileno())
-            target = self._storage.enter(organization, project, make=True)
+            target = self._storage.enter(*folders, make=True)
             try:
                 os.replace(self._name, name, src_dir_fd=self._folder, dst_dir_fd=target)
                 os.fsync(target)

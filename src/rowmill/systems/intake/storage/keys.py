@@ -1,7 +1,7 @@
-"""Keys of objects: `{organization}/{project}/{sha256}`, and nothing else.
+"""Keys of objects: `{organization}/{project}/{sha256}`.
 
 The same bytes in the same project are the same object, so that storing them again is harmless, and an object never
-changes. A storage takes no other key: none leads out of it, and listings of all stores can be put into one order.
+changes. Objects that somebody else put there, under other keys, can be read; no key leads out of the storage.
 """
 
 import re
@@ -33,8 +33,20 @@ def name_of(given: object) -> str:
     return name
 
 
-def parts_of(key: str) -> tuple[str, str, str]:
-    """Organisation, project and sha256 of a key. Raises ForbiddenObject for what is none."""
-    if (found := SHAPE.fullmatch(key)) is None:
+def parts_of(key: str) -> list[str]:
+    """The names of the folders that lead to an object, and its own. Raises ForbiddenObject for what leads elsewhere."""
+    names = key.split("/")
+    if not all(is_plain(name) for name in names):
         raise ForbiddenObject("that is not a key of this storage")
-    return found[1], found[2], found[3]
+    return names
+
+
+def is_plain(name: str) -> bool:
+    """Names with a dot in front are our own, or lead upwards."""
+    return 0 < len(name) <= LONGEST_NAME and name.isprintable() and name[0] != "." and "\\" not in name
+
+
+def digest_of(key: str) -> str | None:
+    """The sha256 of the bytes under a key, if it tells."""
+    found = SHAPE.fullmatch(key)
+    return found[3] if found else None

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from rowmill.systems.intake.errors import CorruptFile, FileTooLarge
-from rowmill.systems.intake.storage.keys import key_of, parts_of
+from rowmill.systems.intake.storage.keys import digest_of, key_of
 from rowmill.systems.intake.storage.port import Stored
 from rowmill.systems.intake.storage.threads import Threads
 
@@ -96,7 +96,7 @@ def check_size(size: int, most: int) -> None:
 
 
 def checked(content: bytes, key: str) -> bytes:
-    """The bytes, if they are those that the key was made of."""
-    if hashlib.sha256(content).hexdigest() != parts_of(key)[2]:
+    """The bytes, if they are those that the key was made of, where it was made of any."""
+    if (digest := digest_of(key)) is not None and hashlib.sha256(content).hexdigest() != digest:
         raise CorruptFile("the storage gives other bytes than were stored")
     return content
