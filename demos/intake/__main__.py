@@ -26,6 +26,8 @@ def main(
 ) -> None:
     """Put papers, scans and broken files through upload, analysis and review, and kill a worker meanwhile."""
     console = Console(stderr=as_json)
+    if not console.is_terminal:
+        console = Console(stderr=as_json, width=120)
     folder = Path(tempfile.mkdtemp(prefix="rowmill-intake-"))
     try:
         with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
