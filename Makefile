@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 LOCK := requirements/dev.txt
 ARGS ?=
 
-.PHONY: help venv demo demo-intake test lint types check format docs bench bench-all bench-claim bench-drain bench-limits bench-lock bench-outbox bench-reconcile faults faults-broken faults-long lock clean
+.PHONY: help venv demo demo-intake test lint types check format docs bench bench-all bench-claim bench-drain bench-intake bench-limits bench-lock bench-outbox bench-reconcile faults faults-broken faults-long lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ bench-claim: venv ## measure claims and depth on 10 thousand and on 10 million r
 
 bench-drain: venv ## measure a drain by one process beside the peers and beside the limit
 	$(BIN)/python -m bench --only drain $(ARGS)
+
+bench-intake: venv ## read 200 documents, hostile ones among them, and watch the memory (5 minutes)
+	$(BIN)/python -m bench.intake_memory $(ARGS)
 
 bench-limits: venv ## measure what limits let through, through crashes, and what they cost (5 minutes)
 	$(BIN)/python -m bench.limits $(ARGS)

@@ -46,7 +46,7 @@ class IntakeSettings(BaseSettings):
     """After so long without a sign of life a file is taken from its worker."""
     readers: int = Field(default=1, ge=1)
     """Files that one worker process reads at once; each has a process of its own, of up to 500 MB with OCR."""
-    reading_seconds: float = Field(default=300.0, gt=0)
+    reading_seconds: float = Field(default=900.0, gt=0)
     """The longest that the reading of one file may take."""
     ocr: Literal["auto", "tesseract", "rapidocr", "off"] = "auto"
     """What reads scans: tesseract where it is installed, RapidOCR otherwise; or one of them, or nobody."""
