@@ -1,15 +1,15 @@
-"""Ten-page PDFs, hostile ones among them, through the reader of document intake: what becomes of them, in what memory?
+"""Ten-page PDFs, hostile ones among them, through a worker of document intake: what becomes of them, in what memory?
 
     python -m bench.intake_memory [--documents 200] [--json]
 
-The files are made by a process of its own, so that only what reads them is measured. Memory is looked at every few
-milliseconds, in the process that asks, in the one that reads, and in both together.
+Memory is looked at every few milliseconds: that of the worker, of the process which reads for it, and of both together.
 """
 
 import argparse
 import asyncio
 import io
 import json
+import os
 import random
 import subprocess
 import sys
@@ -18,14 +18,17 @@ import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Self
 
 import psutil
+import sqlalchemy as sa
 
-import rowmill as rm
-from rowmill.systems.intake.documents.reader import Reader
+from rowmill.systems.intake.intake import Intake
+from rowmill.systems.intake.models import ProjectFile
+from rowmill.systems.intake.settings import IntakeSettings
+from rowmill.systems.intake.upload import Upload, add
 
 SEED, PAGES, BOUND_MB = 7, 10, 600.0
 OFTEN = {"text": 90, "broken": 30, "truncated": 25, "encrypted": 20, "scanned": 10, "table": 15, "bomb": 10}
@@ -124,25 +127,22 @@ MAKERS: dict[str, Callable[[random.Random], bytes]] = {
 
 
 class Peak:
-    """The most memory that was seen in us, in the process that reads, and in both together."""
+    """The most memory that was seen in a worker, in the process that reads for it, and in both together."""
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader, self._over = reader, threading.Event()
-        self.parent = self.child = self.together = 0
+    def __init__(self, pid: int) -> None:
+        self._worker, self._over = psutil.Process(pid), threading.Event()
+        self.worker = self.reader = self.together = 0
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def _watch(self) -> None:
-        us = psutil.Process()
         while not self._over.wait(0.01):
-            parent, child, pid = us.memory_info().rss, 0, self._reader.pid
-            if pid is not None:
-                try:
-                    process = psutil.Process(pid)
-                    child = sum(one.memory_info().rss for one in (process, *process.children(recursive=True)))
-                except psutil.Error:
-                    continue
-            self.parent, self.child = max(self.parent, parent), max(self.child, child)
-            self.together = max(self.together, parent + child)
+            try:
+                worker = self._worker.memory_info().rss
+                reader = sum(child.memory_info().rss for child in self._worker.children(recursive=True))
+            except psutil.Error:
+                continue
+            self.worker, self.reader = max(self.worker, worker), max(self.reader, reader)
+            self.together = max(self.together, worker + reader)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -153,28 +153,58 @@ class Peak:
         self._thread.join()
 
 
-async def read_all(files: list[Path]) -> dict[str, Any]:
-    outcomes: dict[str, Counter[str]] = {sort: Counter() for sort in OFTEN}
-    scanned = pages = 0
-    async with Reader() as reader:
+async def put_in(intake: Intake, files: list[Path]) -> None:
+    await intake.migrate()
+    for file in files:
+        await add(intake, Upload(1, 1, file.name), chunks_of(file))
+
+
+async def chunks_of(file: Path) -> AsyncIterator[bytes]:
+    yield await asyncio.to_thread(file.read_bytes)
+
+
+async def until_final(intake: Intake, worker: "subprocess.Popen[bytes]") -> list[Any]:
+    """Every row, once no file is open any more."""
+    wanted = sa.select(
+        ProjectFile.filename, ProjectFile.processing_status, ProjectFile.processing_error, ProjectFile.page_count
+    )
+    while True:
+        rows = await intake.mill.run(lambda connection: connection.execute(wanted).all(), write=False)
+        if all(row.processing_status in ("completed", "failed") for row in rows):
+            return list(rows)
+        if worker.poll() is not None:
+            raise RuntimeError(f"the worker ended with {worker.returncode}")
+        await asyncio.sleep(0.5)
+
+
+def start_worker(environment: dict[str, str]) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([sys.executable, "-m", "rowmill", "systems", "intake", "work"], env=environment)
+
+
+async def read_all(files: list[Path], folder: Path) -> dict[str, Any]:
+    intake = Intake(IntakeSettings(database_url=f"sqlite:///{folder / 'intake.db'}", storage=str(folder / "files")))
+    async with intake.opened():
+        await put_in(intake, files)
+        given = os.environ | {"INTAKE_DATABASE_URL": str(intake.mill.url), "INTAKE_STORAGE": intake.settings.storage}
         began = time.perf_counter()
-        with Peak(reader) as peak:
-            for file in files:
-                content = await asyncio.to_thread(file.read_bytes)
-                try:
-                    document = await reader.read(content, filename=file.name, media_type=None)
-                    pages += len(document.pages)
-                    scanned += sum(page.scanned for page in document.pages)
-                    outcome = "read"
-                except rm.WorkError as error:
-                    outcome = error.code
-                outcomes[file.stem.split("-")[1]][outcome] += 1
-        seconds = time.perf_counter() - began
+        worker = start_worker(given)
+        try:
+            with Peak(worker.pid) as peak:
+                rows = await until_final(intake, worker)
+            seconds = time.perf_counter() - began
+            worker.terminate()
+            ended = await asyncio.to_thread(worker.wait, 60)
+        finally:
+            worker.kill()
+    outcomes: dict[str, Counter[str]] = {sort: Counter() for sort in OFTEN}
+    for row in rows:
+        code = "read" if row.processing_status == "completed" else row.processing_error.split(":")[0]
+        outcomes[Path(row.filename).stem.split("-")[1]][code] += 1
     return {
-        "documents": len(files), "pages": pages, "scanned_pages": scanned,
-        "outcomes": {sort: dict(counted) for sort, counted in outcomes.items()},
+        "documents": len(rows), "pages": sum(row.page_count or 0 for row in rows if row.processing_error is None),
+        "outcomes": {sort: dict(counted) for sort, counted in outcomes.items()}, "worker_ended_with": ended,
         "seconds": round(seconds, 1), "documents_a_second": round(len(files) / seconds, 2),
-        "parent_mb": round(peak.parent / 2**20, 1), "child_mb": round(peak.child / 2**20, 1),
+        "worker_mb": round(peak.worker / 2**20, 1), "reader_mb": round(peak.reader / 2**20, 1),
         "together_mb": round(peak.together / 2**20, 1), "bound_mb": BOUND_MB,
     }  # fmt: skip
 
@@ -184,11 +214,10 @@ def show(found: dict[str, Any]) -> str:
     rows = [["sort", *codes]]
     rows += [[sort, *(str(counted.get(code, "")) for code in codes)] for sort, counted in found["outcomes"].items()]
     table = "\n".join("  ".join(cell.rjust(10) for cell in row) for row in rows)
-    memory = f"peak MB: parent {found['parent_mb']}, child {found['child_mb']}, together {found['together_mb']}"
+    memory = f"peak MB: worker {found['worker_mb']}, its reader {found['reader_mb']}, together {found['together_mb']}"
     return (
-        f"{table}\n{found['documents']} documents, {found['pages']} pages, {found['scanned_pages']} of them "
-        f"scanned, in {found['seconds']} s ({found['documents_a_second']} documents/s)\n{memory} "
-        f"of {found['bound_mb']:g} allowed"
+        f"{table}\n{found['documents']} documents final, {found['pages']} pages read, in {found['seconds']} s "
+        f"({found['documents_a_second']} documents/s)\n{memory} of {found['bound_mb']:g} allowed"
     )
 
 
@@ -196,15 +225,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, default=200)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--make", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.make:
-        make(options.make, options.documents)
-        return 0
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "bench.intake_memory", "--documents", str(options.documents), "--make", folder]
-        subprocess.run(command, check=True)
-        found = asyncio.run(read_all(sorted(Path(folder).iterdir())))
+        make(Path(folder), options.documents)
+        with tempfile.TemporaryDirectory() as place:
+            found = asyncio.run(read_all(sorted(Path(folder).iterdir()), Path(place)))
     print(json.dumps(found) if options.json else show(found))
     return 0 if found["together_mb"] <= BOUND_MB else 1
 
