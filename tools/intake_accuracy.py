@@ -1,7 +1,7 @@
 """How much of what papers say the rules find: `python -m tools.intake_accuracy [--scans] [--json] [--write]`.
 
 Seed 1 is the part that the rules were tuned on, seed 2 the part that they were not. `--scans` reads scans too, some
-seconds each. `--write` puts the tables into docs/systems/intake-accuracy.md.
+seconds each, `--ocr=rapidocr` by that engine. `--write` puts the tables into docs/systems/intake-accuracy.md.
 """
 
 import json
@@ -9,14 +9,16 @@ import re
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from demos.papers import Paper, make_papers
 from demos.papers.judging import Outcome, Verdict, judge
+from demos.papers.make import SCANS
 from rowmill.systems.intake.documents.limits import Limits
-from rowmill.systems.intake.documents.ocr.choose import choose
+from rowmill.systems.intake.documents.ocr.choose import OcrName, choose
 from rowmill.systems.intake.documents.ocr.engine import Ocr
 from rowmill.systems.intake.documents.read import read_document
 from rowmill.systems.intake.fields.loading import load_catalogue
@@ -31,7 +33,7 @@ GROUPS: dict[str, Callable[[Verdict], str]] = {
     "kind of file": lambda verdict: verdict.paper.kind,
     "language": lambda verdict: verdict.paper.language,
     "layout": lambda verdict: verdict.paper.layout,
-    "wording": lambda verdict: "not in the tuned part" if verdict.field in verdict.paper.unseen else "as in the tuned part",
+    "wording": lambda verdict: "held out" if verdict.field in verdict.paper.unseen else "as in the tuned part",
 }
 STEPS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.01)
 
@@ -40,9 +42,8 @@ def verdicts(papers: Iterable[Paper], ocr: Ocr | None) -> list[Verdict]:
     """Reads and maps each paper, and judges what came out."""
     catalogue, found = load_catalogue(), list[Verdict]()
     for paper in papers:
-        document = read_document(
-            paper.path.read_bytes(), filename=paper.path.name, media_type=None, limits=Limits(), ocr=ocr, progress=_silent
-        )  # fmt: skip
+        file_bytes, name = paper.path.read_bytes(), paper.path.name
+        document = read_document(file_bytes, filename=name, media_type=None, limits=Limits(), ocr=ocr, progress=_silent)
         mapped = map_by_rules(document, doc_type=paper.doc_type, catalogue=catalogue)
         found += judge(paper, mapped.suggestions, catalogue)
     return found
@@ -67,22 +68,25 @@ def grouped(found: Sequence[Verdict], key: Callable[[Verdict], str]) -> dict[str
 def calibration(found: Sequence[Verdict]) -> dict[str, dict[str, Any]]:
     """By confidence: how many suggestions there were, and how many of them were right."""
     table = {}
-    for low, high in zip(STEPS, STEPS[1:], strict=False):
+    for low, high in pairwise(STEPS):
         inside = [each for each in found if each.confidence is not None and low <= each.confidence < high]
         if inside:
             right = sum(each.outcome is Outcome.RIGHT for each in inside)
-            said = sum(each.confidence or 0 for each in inside) / len(inside)
-            table[f"{low:.2f} to {min(high, 1.0):.2f}"] = {"suggestions": len(inside), "said": said, "right": right / len(inside)}
+            table[f"{low:.2f} to {min(high, 1.0):.2f}"] = {
+                "suggestions": len(inside),
+                "said": sum(each.confidence or 0 for each in inside) / len(inside),
+                "right": right / len(inside),
+            }
     return table
 
 
-def measured(*, scans: bool) -> dict[str, Any]:
+def measured(*, scans: bool, engine: OcrName = "auto") -> dict[str, Any]:
     """All tables, by part and by how clean the papers are."""
-    ocr = choose("auto") if scans else None
+    ocr = choose(engine) if scans else None
     results: dict[str, Any] = {}
     for seed, name in PARTS.items():
         with tempfile.TemporaryDirectory() as folder:
-            papers = make_papers(Path(folder), seed, **({} if scans else {"scans": 0}))
+            papers = make_papers(Path(folder), seed, scans=SCANS if scans else 0)
             found = verdicts(papers, ocr)
         for scan in (False, True) if scans else (False,):
             of_these = [verdict for verdict in found if verdict.paper.scan is scan]
@@ -104,31 +108,43 @@ def counts_row(name: str, counts: dict[str, Any]) -> str:
     return row(name, *numbers, f"{100 * counts['share']:.1f} %")
 
 
+def counts_table(title: str, rows: Mapping[str, dict[str, Any]]) -> str:
+    head = [row(title, *(outcome.value for outcome in Outcome), "right, of all there are"), row(*["---"] * 6)]
+    return "\n".join([*head, *(counts_row(name, counts) for name, counts in rows.items())])
+
+
+def calibration_table(bins: Mapping[str, dict[str, Any]]) -> str:
+    lines = [row("confidence", "suggestions", "said", "right"), row(*["---"] * 4)]
+    for name, found in bins.items():
+        lines.append(row(name, found["suggestions"], f"{found['said']:.2f}", f"{found['right']:.2f}"))
+    return "\n".join(lines)
+
+
 def written(account: dict[str, Any]) -> str:
-    head = row("", *(outcome.value for outcome in Outcome), "right, of all there are") + "\n" + row(*["---"] * 6)
-    parts = ["\n".join([head, *(counts_row(f"{name} ({each['papers']} papers)", each["all"]) for name, each in account["results"].items())])]
+    results = account["results"]
+    parts = [counts_table("", {f"{name} ({each['papers']} papers)": each["all"] for name, each in results.items()})]
     if account["ocr"]:
         parts.append(f"Scans were read by {account['ocr']}.")
-    for name, each in account["results"].items():
+    for name, each in results.items():
         parts.append(f"### {name[0].upper()}{name[1:]}")
-        for group, table in each["groups"].items():
-            if len(table) > 1:
-                parts.append("\n".join([head.replace("|  |", f"| {group} |", 1), *(counts_row(key, counts) for key, counts in table.items())]))
-        lines = [row("confidence", "suggestions", "said", "right"), row(*["---"] * 4)]
-        lines += [row(key, cell["suggestions"], f"{cell['said']:.2f}", f"{cell['right']:.2f}") for key, cell in each["calibration"].items()]
-        parts.append("\n".join(lines))
+        parts += [counts_table(group, table) for group, table in each["groups"].items() if len(table) > 1]
+        parts.append(calibration_table(each["calibration"]))
     return "\n\n".join(parts)
 
 
 def main(arguments: Sequence[str]) -> int:
-    if unknown := set(arguments) - {"--scans", "--json", "--write"}:
+    engines: dict[str, OcrName] = {f"--ocr={name}": name for name in get_args(OcrName)}
+    if unknown := set(arguments) - {"--scans", "--json", "--write", *engines}:
         print(f"unknown: {', '.join(sorted(unknown))}\n\n{__doc__}", file=sys.stderr)
         return 2
-    account = measured(scans="--scans" in arguments)
+    account = measured(
+        scans="--scans" in arguments, engine=next((engines[each] for each in arguments if each in engines), "auto")
+    )
     print(json.dumps(account, indent=2) if "--json" in arguments else written(account))
     if "--write" in arguments:
         text = PAGE.read_text("utf-8")
-        PAGE.write_text(PART.sub(lambda found: f"{found.group(1)}\n{written(account)}\n\n{found.group(2)}", text), "utf-8")
+        text = PART.sub(lambda found: f"{found.group(1)}\n{written(account)}\n\n{found.group(2)}", text)
+        PAGE.write_text(text, "utf-8")
     return 0
 
 

@@ -9,6 +9,15 @@ from decimal import Decimal
 from demos.papers.world import words
 
 NARROW = "\u00a0"
+DATES = {
+    "CN": ("{y}年{m}月{d}日", "{y}-{m:02d}-{d:02d}"),
+    "US": ("{m:02d}/{d:02d}/{y}", "{name} {d}, {y}", "{short} {d}, {y}"),
+    "GB": ("{d:02d}/{m:02d}/{y}", "{d} {name} {y}", "{d:02d}-{short}-{y}"),
+    "de": ("{d:02d}.{m:02d}.{y}", "{d}. {name} {y}", "{d:02d}.{m:02d}.{yy:02d}"),
+    "es": ("{d:02d}/{m:02d}/{y}", "{d} de {name} de {y}", "{d:02d}-{m:02d}-{y}"),
+    "fr": ("{d:02d}/{m:02d}/{y}", "{d} {name} {y}", "{d:02d}.{m:02d}.{y}"),
+    "it": ("{d:02d}/{m:02d}/{y}", "{d} {name} {y}", "{d:02d}.{m:02d}.{y}"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,38 +66,11 @@ def locale(chance: random.Random, language: str, country: str) -> Locale:
 
 
 def _dates(chance: random.Random, language: str, country: str) -> Callable[[date], str]:
-    name = lambda day: words("months", language)[day.month - 1]  # noqa: E731
-    styles: list[Callable[[date], str]]
-    if country == "CN":
-        styles = [lambda day: f"{day.year}年{day.month}月{day.day}日", lambda day: day.isoformat()]
-    elif country == "US":
-        styles = [
-            lambda day: f"{day:%m/%d/%Y}",
-            lambda day: f"{name(day)} {day.day}, {day.year}",
-            lambda day: f"{name(day)[:3]} {day.day}, {day.year}",
-        ]
-    elif country == "GB":
-        styles = [
-            lambda day: f"{day:%d/%m/%Y}",
-            lambda day: f"{day.day} {name(day)} {day.year}",
-            lambda day: f"{day.day:02d}-{name(day)[:3]}-{day.year}",
-        ]
-    elif language == "de":
-        styles = [
-            lambda day: f"{day:%d.%m.%Y}",
-            lambda day: f"{day.day}. {name(day)} {day.year}",
-            lambda day: f"{day:%d.%m.%y}",
-        ]
-    elif language == "es":
-        styles = [
-            lambda day: f"{day:%d/%m/%Y}",
-            lambda day: f"{day.day} de {name(day)} de {day.year}",
-            lambda day: f"{day:%d-%m-%Y}",
-        ]
-    else:
-        styles = [
-            lambda day: f"{day:%d/%m/%Y}",
-            lambda day: f"{day.day} {name(day)} {day.year}",
-            lambda day: f"{day:%d.%m.%Y}",
-        ]
-    return chance.choice(styles)
+    """One of the ways in which the country writes dates. {name} is the month."""
+    template = chance.choice(DATES.get(country) or DATES[language])
+
+    def written(day: date) -> str:
+        name = words("months", language)[day.month - 1] if language != "zh" else ""
+        return template.format(d=day.day, m=day.month, y=day.year, yy=day.year % 100, name=name, short=name[:3])
+
+    return written

@@ -38,9 +38,8 @@ class Basket:
 
 
 def basket(chance: random.Random, language: str, country: str) -> Basket:
-    names = chance.sample(words("goods", language), chance.randint(2, 5))
-    items = [
-        Item(name, text("details", language) if chance.random() < 0.25 else "", chance.randint(1, 24), Decimal(chance.randint(250, 98000)) / 100)
-        for name in names
-    ]  # fmt: skip
+    items = []
+    for name in chance.sample(words("goods", language), chance.randint(2, 5)):
+        detail = text("details", language) if chance.random() < 0.25 else ""
+        items.append(Item(name, detail, chance.randint(1, 24), Decimal(chance.randint(250, 98000)) / 100))
     return Basket(items, Decimal(text("rates", country)))

@@ -5,17 +5,16 @@ from collections.abc import Callable, Mapping
 
 BANKS = ("MARK", "NOVA", "LUXB", "ALPH", "REGI", "CITI", "HAND", "UNIO")
 
+ACCOUNT_DIGITS = {"DE": 18, "FR": 23, "ES": 20, "IT": 22, "GB": 14, "CH": 17}
+
 
 def some_digits(chance: random.Random, count: int) -> str:
     return str(chance.randint(1, 9)) + "".join(str(chance.randint(0, 9)) for _ in range(count - 1))
 
 
 def iban(chance: random.Random, country: str) -> str:
-    account = {
-        "DE": lambda: some_digits(chance, 18), "FR": lambda: some_digits(chance, 23), "ES": lambda: some_digits(chance, 20),
-        "IT": lambda: chance.choice("ABCXYZ") + some_digits(chance, 22), "GB": lambda: chance.choice(BANKS) + some_digits(chance, 14),
-        "CH": lambda: some_digits(chance, 17), "NL": lambda: chance.choice(BANKS) + some_digits(chance, 10),
-    }[country]()  # fmt: skip
+    letters = {"IT": chance.choice("ABCXYZ"), "GB": chance.choice(BANKS)}.get(country, "")
+    account = letters + some_digits(chance, ACCOUNT_DIGITS[country])
     number = int("".join(str(int(sign, 36)) for sign in f"{account}{country}00"))
     return f"{country}{98 - number % 97:02d}{account}"
 

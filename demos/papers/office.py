@@ -4,10 +4,11 @@ import csv
 import html
 import io
 import random
+from collections.abc import Sequence
 from email.message import EmailMessage
 
 import docx
-import openpyxl
+import openpyxl  # type: ignore[import-untyped]
 
 from demos.papers.paper import Sheet
 
@@ -75,31 +76,34 @@ def as_csv(sheet: Sheet, chance: random.Random) -> bytes:
 
 def as_html(sheet: Sheet, chance: random.Random, *, definitions: bool = False) -> bytes:
     """Facts in a table; in the held-out form, in a list of definitions."""
-    line = lambda texts: "<br>".join(html.escape(text).replace("\n", "<br>") for text in texts)  # noqa: E731
-    row = lambda cells, tag="td": "<tr>" + "".join(f"<{tag}>{line([cell])}</{tag}>" for cell in cells) + "</tr>"  # noqa: E731
     parts = [
-        f"<h2>{line(sheet.sender[:1])}</h2><p>{line([*sheet.sender[1:], *sheet.contact])}</p><h1>{html.escape(sheet.title)}</h1>"
+        f"<h2>{_lines(sheet.sender[:1])}</h2><p>{_lines([*sheet.sender[1:], *sheet.contact])}</p>",
+        f"<h1>{html.escape(sheet.title)}</h1>",
     ]
     for label, lines in [(sheet.recipient_label, sheet.recipient), *sheet.others]:
-        parts.append(f"<p>{line([label + ':'] if label else [])}</p><p>{line(lines)}</p>")
+        parts.append(f"<p>{_lines([label + ':'] if label else [])}</p><p>{_lines(lines)}</p>")
     if definitions:
-        parts.append(
-            "<dl>" + "".join(f"<dt>{html.escape(a)}</dt><dd>{html.escape(b)}</dd>" for a, b in sheet.meta) + "</dl>"
-        )
+        pairs = (f"<dt>{html.escape(label)}</dt><dd>{html.escape(value)}</dd>" for label, value in sheet.meta)
+        parts.append(f"<dl>{''.join(pairs)}</dl>")
     else:
-        parts.append("<table>" + "".join(row(pair) for pair in sheet.meta) + "</table>")
-    parts += [f"<p>{line([text])}</p>" for text in sheet.intro]
+        parts.append(_table(sheet.meta))
+    parts += [f"<p>{_lines([text])}</p>" for text in sheet.intro]
     if sheet.rows:
-        parts.append(
-            "<table>"
-            + row(sheet.columns, "th")
-            + "".join(row([cell.replace("\n", " ") for cell in cells]) for cells in sheet.rows)
-            + "</table>"
-        )
-    parts.append("<table>" + "".join(row(pair) for pair in sheet.totals) + "</table>")
-    parts += [f"<p>{line([text])}</p>" for text in sheet.outro]
-    parts += [f"<p>{line(column)}</p>" for column in sheet.footer[1:]]
-    return f"<!doctype html><html><head><meta charset='utf-8'><title>{html.escape(sheet.title)}</title></head><body>{''.join(parts)}</body></html>".encode()
+        parts.append(_table([sheet.columns, *sheet.rows]))
+    parts.append(_table(sheet.totals))
+    parts += [f"<p>{_lines([text])}</p>" for text in sheet.outro]
+    parts += [f"<p>{_lines(column)}</p>" for column in sheet.footer[1:]]
+    head = f"<head><meta charset='utf-8'><title>{html.escape(sheet.title)}</title></head>"
+    return f"<!doctype html><html>{head}<body>{''.join(parts)}</body></html>".encode()
+
+
+def _lines(texts: Sequence[str]) -> str:
+    return "<br>".join(html.escape(text).replace("\n", "<br>") for text in texts)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    cells = ("".join(f"<td>{html.escape(cell).replace(chr(10), ' ')}</td>" for cell in row) for row in rows)
+    return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
 
 def as_txt(sheet: Sheet, chance: random.Random, *, leaders: bool = False) -> bytes:

@@ -3,7 +3,7 @@
 import io
 import random
 
-import pypdfium2
+import pypdfium2  # type: ignore[import-untyped]
 from PIL import Image, ImageFilter
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
