@@ -9,6 +9,7 @@ from rowmill.systems.intake.fields.catalogue import Field
 from rowmill.systems.intake.fields.layout import Span
 
 LEAST = 0.3
+DOUBT = 0.94
 MOST_VALUES = 20
 MOST_CANDIDATES = 60
 
@@ -64,5 +65,5 @@ def _merged(found: Sequence[Candidate]) -> list[Candidate]:
         best.append(replace(group[0], score=1 - (1 - group[0].score) * 0.8 ** (len(places) - 1)))
     best.sort(key=lambda each: -each.score)
     if len(best) > 1 and not best[0].field.many and best[1].score > 0.93 * best[0].score:
-        best[0] = best[0].times(0.94)
+        return [each.times(DOUBT) for each in best]
     return best

@@ -26,7 +26,7 @@ def _confused(letters: str) -> str:
 # Where a number of a scheme may begin; what follows is read sign by sign, up to its longest length.
 STARTS: Mapping[str, re.Pattern[str]] = {
     "iban": re.compile(r"(?<![^\W_])[A-Z]{2}[\s-]?[0-9OIlSBZQDG]{2}(?=[\s-]?[0-9A-Za-z])"),
-    "vat": re.compile(rf"(?<![^\W_])(?:{'|'.join([*map(_confused, vats.CHECKS), *vats.SHAPES])})(?=[\s.-]?[0-9A-Z])"),
+    "vat": re.compile(rf"(?<![^\W_])(?:{'|'.join([*map(_confused, vats.CHECKS), *vats.SHAPES])})(?=[\s.-]?[0-9A-Zl|])"),
     "lei": re.compile(r"(?<![^\W_])[0-9A-Z]{18}[0-9OIlSBZ]{2}(?![^\W_])"),
     "isin": re.compile(r"(?<![^\W_])[A-Z]{2}[0-9A-Z]{9}[0-9OIlSBZ](?![^\W_])"),
     "creditor": re.compile(r"(?<![^\W_])RF[0-9OIlSBZ]{2}(?=[\s]?[0-9A-Z])"),

@@ -14,7 +14,7 @@ from rowmill.systems.intake.fields.view import View
 ELSEWHERE = {FieldType.PARTY, FieldType.ADDRESS, FieldType.TABLE}
 WORDS = {FieldType.TEXT}
 MOST_READINGS = 3
-MAIL_HEAD = 0.75
+MAIL_HEAD = 0.65
 BESIDE, RIGHT, BELOW = 1.0, 0.99, 0.93
 SENTENCE = re.compile(r"(?<=[.!?。]) +(?=[A-ZÄÖÜÀ-Ý0-9\u3400-\u9fff])")
 
@@ -31,7 +31,7 @@ def labelled(view: View) -> Iterator[Candidate]:
 
 def values_of(view: View, hit: Hit, field: Field) -> Iterator[Candidate]:
     """The values that a label may mean: of the first place that has one."""
-    if field.scheme == "sentence" and not hit.colon and not _alone(hit):
+    if field.scheme == "sentence" and not hit.colon and not hit.alone:
         yield _sentence(view, hit, field)
         return
     for cell, start, end, weight in _places(view, hit, field):
@@ -58,7 +58,9 @@ def strength(hit: Hit, field: Field) -> float:
 
 def _places(view: View, hit: Hit, field: Field) -> Iterator[tuple[Cell, int, int, float]]:
     cell = hit.cell
-    yield cell, hit.end, _end_of_rest(view, hit, field), BESIDE
+    # The name of a register is a part of its numbers: `HRB 12345`.
+    start = hit.start if field.scheme == "register" else hit.end
+    yield cell, start, _end_of_rest(view, hit, field), BESIDE
     if field.type is FieldType.NUMBER and field.scheme == "percent":
         yield cell, cell.start, cell.end, BESIDE
     rest = view.layout.line_text(cell)[hit.end : cell.end]
@@ -69,14 +71,8 @@ def _places(view: View, hit: Hit, field: Field) -> Iterator[tuple[Cell, int, int
             break
         yield other, other.start, other.end, RIGHT
     below = view.layout.below(cell)
-    if below and _alone(hit) and not view.is_label(below):
+    if below and hit.alone and not view.is_label(below):
         yield below, below.start, below.end, BELOW
-
-
-def _alone(hit: Hit) -> bool:
-    """Whether the cell is the label, and nothing but."""
-    rest = hit.cell.text[hit.end - hit.cell.start :]
-    return hit.leading and not any(sign.isalnum() for sign in rest)
 
 
 def _end_of_rest(view: View, hit: Hit, field: Field) -> int:

@@ -46,6 +46,11 @@ class Hit:
     fuzzy: bool
     """OCR may have changed a letter."""
 
+    @property
+    def alone(self) -> bool:
+        """Whether the cell is the label, and nothing but."""
+        return self.leading and not any(sign.isalnum() for sign in self.cell.text[self.end - self.cell.start :])
+
 
 class Labels:
     """All labels of a catalogue, for documents of one type."""

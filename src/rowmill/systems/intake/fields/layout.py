@@ -1,8 +1,9 @@
 """Lines as cells: what stands together, what stands right of it and what stands below it."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from statistics import median
 
 from rowmill.systems.intake.analysis import Evidence
@@ -11,6 +12,9 @@ from rowmill.systems.intake.documents.document import Box, Document, Line
 GAP = re.compile(r"\t+| {2,}|(?<=\S) ?\|(?= |$)")
 LONGEST_LINE = 2_000
 MOST_LINES = 6_000
+MOST_CHARACTERS = 400_000
+# Cells of a row are compared with each other: a hostile line must not have thousands.
+MOST_CELLS = 60
 ROWS_BACK = 40
 LONG = 0.25
 
@@ -55,10 +59,11 @@ class Layout:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.rows: list[list[list[Cell]]] = []
-        left = MOST_LINES
+        lines_left, left = MOST_LINES, MOST_CHARACTERS
         for number, page in enumerate(document.pages):
-            lines = page.lines[:left]
-            left -= len(lines)
+            lines = list(_within(page.lines[:lines_left], left))
+            lines_left -= len(lines)
+            left -= sum(min(len(line.text), LONGEST_LINE) for line in lines)
             cells = [_cells(number, place, line) for place, line in enumerate(lines)]
             self.rows.append(_rows(_straight(cells, _slope(lines)) if page.scanned else cells))
 
@@ -156,6 +161,14 @@ def boxes_of(line: Line, start: int, end: int) -> Iterator[Box]:
             yield box if (left, right) == (box.left, box.right) else Box(left, box.top, right, box.bottom)
 
 
+def _within(lines: Iterable[Line], characters: int) -> Iterator[Line]:
+    for line in lines:
+        characters -= min(len(line.text), LONGEST_LINE)
+        if characters < 0:
+            return
+        yield line
+
+
 def _slope(lines: Sequence[Line]) -> float:
     """How much a scan falls from left to right: what most of its long lines do."""
     slopes = []
@@ -205,7 +218,7 @@ def _beside(row: Sequence[Cell], cells: Sequence[Cell]) -> bool:
 def _cells(page: int, number: int, line: Line) -> list[Cell]:
     text = line.text[:LONGEST_LINE]
     cells, start = [], 0
-    for gap in [*GAP.finditer(text), None]:
+    for gap in [*islice(GAP.finditer(text), MOST_CELLS - 1), None]:
         end = gap.start() if gap else len(text)
         part = text[start:end]
         if part.strip():

@@ -24,11 +24,14 @@ def map_by_rules(document: Document, *, doc_type: str | None, catalogue: Catalog
     chosen = choose(found)
     order = {field.key: place for place, field in enumerate(catalogue.fields)}
     chosen.sort(key=lambda each: (order[each.field.key], -each.score))
-    suggestions = tuple(
-        Suggestion(each.field.key, each.value, confidence(each.score), view.layout.evidence(each.spans))
-        for each in chosen
-    )
+    suggestions = tuple(_suggestion(view, each) for each in chosen)
     return Mapped(suggestions, tuple(unmapped(view, chosen)))
+
+
+def _suggestion(view: View, chosen: Candidate) -> Suggestion:
+    scanned = view.layout.document.pages[chosen.spans[0].page].scanned
+    sure = confidence(chosen.score, scanned=scanned)
+    return Suggestion(chosen.field.key, chosen.value, sure, view.layout.evidence(chosen.spans))
 
 
 def _tables(view: View) -> Iterator[Candidate]:

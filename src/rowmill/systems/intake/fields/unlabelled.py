@@ -64,12 +64,21 @@ def _registers(view: View, field: Field) -> Iterator[Candidate]:
 def _letter_date(view: View, field: Field) -> Iterator[Candidate]:
     """A cell that is a date and no more than the town before it: `Berlin, 31. März 2026`."""
     for cell in _top(view):
+        if _named(view, cell):
+            continue
         readings = read(field, cell.text, view.context)
         if len(readings) == 1:
             before, after = cell.text[: readings[0].start], cell.text[readings[0].end :]
             if PLACE_AND_DATE.fullmatch(before) and not after.strip(" ."):
                 span = Span(cell.page, cell.line, cell.start + readings[0].start, cell.start + readings[0].end)
                 yield Candidate(field, readings[0].value, 0.66 * readings[0].sure, (span,))
+
+
+def _named(view: View, cell: Cell) -> bool:
+    """Whether a label stands left of it or above it, and so says what it is."""
+    before = [other for other in view.layout.rows[cell.page][cell.row] if other.right <= cell.left]
+    above = next(iter(view.layout.column_above(cell, 1)), None)
+    return any(hit.alone for other in [*before[-1:], *([above] if above else [])] for hit in view.hits_in(other))
 
 
 def _subject(view: View, field: Field) -> Iterator[Candidate]:
