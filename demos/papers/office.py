@@ -4,6 +4,8 @@ import csv
 import html
 import io
 import random
+import re
+import zipfile
 from collections.abc import Sequence
 from email.message import EmailMessage
 
@@ -42,6 +44,18 @@ def as_docx(sheet: Sheet, chance: random.Random) -> bytes:
         document.add_paragraph(text)
     buffer = io.BytesIO()
     document.save(buffer)
+    return timeless(buffer)
+
+
+def timeless(office: io.BytesIO) -> bytes:
+    """The same file without the hour at which it was written: the same seed makes the same bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(office) as given, zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as packed:
+        for entry in given.infolist():
+            content = given.read(entry)
+            if entry.filename == "docProps/core.xml":
+                content = re.sub(rb"20\d\d-\d\d-\d\dT[\d:]+Z", b"2026-01-01T00:00:00Z", content)
+            packed.writestr(zipfile.ZipInfo(entry.filename), content)
     return buffer.getvalue()
 
 
@@ -65,7 +79,7 @@ def as_xlsx(sheet: Sheet, chance: random.Random) -> bytes:
         page.append(cells or [""])
     buffer = io.BytesIO()
     book.save(buffer)
-    return buffer.getvalue()
+    return timeless(buffer)
 
 
 def as_csv(sheet: Sheet, chance: random.Random) -> bytes:

@@ -15,7 +15,7 @@ def document(text: str, *, language: str | None = "en", kind: Kind = Kind.TEXT, 
 
 
 def placed(*lines: list[tuple[float, float, str]], language: str = "en", scanned: bool = False) -> Document:
-    """A page of lines; each is words as (left, top, text). A letter is a hundredth of the page wide, tabs between words."""
+    """A page of lines; each is words as (left, top, text), with tabs between. A letter is a hundredth wide."""
     pages = []
     for words in lines:
         boxed = [Word(text, Box(left, top, left + len(text) / 100, top + 0.015)) for left, top, text in words]

@@ -17,7 +17,11 @@ def test_a_day_is_read_in_many_forms(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["31.02.2026", "32/01/2026", "2026-13-01", "29.02.2026", "1.2.3", "10.1.12.26", "030/12/3456", "00.00.0000", "may 2026"]
+    "text",
+    [
+        "31.02.2026", "32/01/2026", "2026-13-01", "29.02.2026", "1.2.3", "10.1.12.26", "030/12/3456", "00.00.0000",
+        "may 2026",
+    ],
 )  # fmt: skip
 def test_what_the_calendar_does_not_have_is_no_date(text: str) -> None:
     assert find_dates(text) == []

@@ -12,7 +12,8 @@ from tests.systems.intake.fields.sheets import document, mapped, placed, surenes
     "text",
     [
         "Invoice no.: RE-2026-17", "INVOICE NUMBER RE-2026-17", "Invoice #RE-2026-17", "Rechnungs-Nr.: RE-2026-17",
-        "Rechnungsnr. RE-2026-17", "N° de facture : RE-2026-17", "Numero de la facture: RE-2026-17", "发票号码：RE-2026-17",
+        "Rechnungsnr. RE-2026-17", "N° de facture : RE-2026-17", "Numero de la facture: RE-2026-17",
+        "发票号码：RE-2026-17",
         "Rechnungsnummer / Invoice number: RE-2026-17", "Invoice no.\tRE-2026-17", "Invoice no.      RE-2026-17",
         "Invoice no.\nRE-2026-17", "Ref 5 | Invoice no.: RE-2026-17 | Page 1", "lnvoice N0.: RE-2026-17",
         "Invoice RE-2026-17 of 31.03.2026",

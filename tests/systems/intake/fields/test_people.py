@@ -80,7 +80,7 @@ def test_a_person_may_be_the_buyer() -> None:
 
 
 def test_the_parties_of_a_contract_are_found_in_its_sentences() -> None:
-    text = "Service Agreement\nThis agreement is made between\nAcme Ltd, 1 High Street, London\n(the “Client”)\nand\nFoo GmbH"
+    text = "This agreement is made between\nAcme Ltd, 1 High Street, London\n(the “Client”)\nand\nFoo GmbH"
     found = [each.value for each in mapped(text, "contract").suggestions if each.field == "parties"]
     assert sorted(found) == ["Acme Ltd", "Foo GmbH"]
 

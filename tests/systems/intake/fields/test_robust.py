@@ -15,9 +15,10 @@ from tests.systems.intake.fields.sheets import mapped
 CATALOGUE = load_catalogue()
 SPOKEN = st.sampled_from(
     [
-        "Invoice no.", "Date", "Total", "VAT", "IBAN", "Bill to", "Description", "Qty", "Price", ":", "\t", "  ", "|", "4711", "RE-1", "31.03.2026",
-        "1.190,00 €", "19 %", "DE89370400440532013000", "Acme Ltd", "GmbH", "1 High Street", "London SW1A 1AA", "a@b.example", "+49 40 123456",
-        "Dear", "发票号码", "有限公司", "(", ")", "-", "Subject", "Payable within 30 days.", "0", "DE136695976", "Effective date",
+        "Invoice no.", "Date", "Total", "VAT", "IBAN", "Bill to", "Description", "Qty", "Price", ":", "\t", "  ", "|",
+        "4711", "RE-1", "31.03.2026", "1.190,00 €", "19 %", "DE89370400440532013000", "Acme Ltd", "GmbH",
+        "1 High Street", "London SW1A 1AA", "a@b.example", "+49 40 123456", "Dear", "发票号码", "有限公司", "(",
+        ")", "-", "Subject", "Payable within 30 days.", "0", "DE136695976", "Effective date",
     ]
 )  # fmt: skip
 LINES = st.lists(st.one_of(st.lists(SPOKEN, max_size=8).map(" ".join), st.text(max_size=40)), max_size=14)
@@ -54,7 +55,8 @@ def check(found: Mapped, page: Page) -> None:
         json.dumps(suggestion.value)
         stands(suggestion.evidence, page)
     for each in found.unmapped:
-        assert each.label and each.value
+        assert each.label
+        assert each.value
         stands(each.evidence, page)
 
 
@@ -69,8 +71,11 @@ def stands(evidence: Evidence, page: Page) -> None:
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     "piece",
-    ["1", "a", "1 ", "1,", "1.", "(", "DE", "DE12 ", "Invoice no. ", "Total: ", "a@", "+49 ", "GmbH ", "A. ", "\t", "  ", "|", "路", "市路", "31.12.",
-     "€ -", "HRB ", "A, ", "Bill to: ", "x:\t", "Description\tQty\tPrice\tTotal\t", "'", "S.", "Jan 1 ", "www.", "é", "\u0301", "(-€-1"],
+    [
+        "1", "a", "1 ", "1,", "1.", "(", "DE", "DE12 ", "Invoice no. ", "Total: ", "a@", "+49 ", "GmbH ", "A. ", "\t",
+        "  ", "|", "路", "市路", "31.12.", "€ -", "HRB ", "A, ", "Bill to: ", "x:\t", "'", "S.", "Jan 1 ", "www.", "é",
+        "Description\tQty\tPrice\tTotal\t", "\u0301", "(-€-1",
+    ],
 )  # fmt: skip
 def test_hostile_lines_and_pages_come_to_an_end(piece: str) -> None:
     long_line = piece * (200_000 // len(piece))
@@ -79,7 +84,7 @@ def test_hostile_lines_and_pages_come_to_an_end(piece: str) -> None:
 
 
 def test_output_is_bounded() -> None:
-    lines = [f"IBAN DE{n:02d} 3704 0044 0532 0130 00\tKey {n}: value {n}\tParty{n} Ltd" for n in range(3_000)]
+    lines = [f"IBAN DE{n:02d} 3704 0044 0532 0130 00\tKey {n}: value {n}\tParty{n} Ltd" for n in range(1_000)]
     found = mapped("\n".join(lines), None)
     assert len(found.unmapped) <= 50
     assert len(found.suggestions) <= 20 * len(CATALOGUE.fields)
