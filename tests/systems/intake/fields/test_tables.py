@@ -67,3 +67,8 @@ def test_rows_that_add_up_are_surer() -> None:
 def test_the_evidence_of_a_table_is_its_rows() -> None:
     (table,) = (each for each in mapped(ITEMS, language="de").suggestions if each.field == "line_items")
     assert table.evidence.quote.split("\n")[0] == "1\tBohrer 8 mm\t10\t50,00\t500,00"
+
+
+def test_a_footer_below_is_not_the_last_description() -> None:
+    found = values("Item\tQty\tPrice\tTotal\nDesk\t2\t10.00\t20.00\nwww.acme.example\nCompany no. 01234567")
+    assert [row["description"] for row in found["line_items"]] == ["Desk"]
