@@ -51,7 +51,7 @@ def make(folder: Path, documents: int) -> None:
 
 
 def paper(chance: random.Random, *, scans: int = 0, table: bool = False, **options: Any) -> bytes:
-    from reportlab.pdfgen.canvas import Canvas  # type: ignore[import-untyped]
+    from reportlab.pdfgen.canvas import Canvas
 
     file = io.BytesIO()
     canvas = Canvas(file, pagesize=(595, 842), invariant=1, **options)
@@ -72,7 +72,7 @@ def paper(chance: random.Random, *, scans: int = 0, table: bool = False, **optio
 
 def scan(chance: random.Random) -> Any:
     from PIL import Image, ImageDraw, ImageFont
-    from reportlab.lib.utils import ImageReader  # type: ignore[import-untyped]
+    from reportlab.lib.utils import ImageReader
 
     image = Image.new("L", (1240, 1754), 250)
     for row in range(6):
@@ -94,7 +94,7 @@ def truncated(chance: random.Random) -> bytes:
 
 
 def encrypted(chance: random.Random) -> bytes:
-    from reportlab.lib.pdfencrypt import StandardEncryption  # type: ignore[import-untyped]
+    from reportlab.lib.pdfencrypt import StandardEncryption
 
     return paper(chance, encrypt=StandardEncryption("secret", ownerPassword="owner", strength=128))
 

@@ -11,8 +11,8 @@ import docx
 import openpyxl  # type: ignore[import-untyped]
 import pptx
 from PIL import Image, ImageDraw, ImageFont
-from reportlab.lib.utils import ImageReader  # type: ignore[import-untyped]
-from reportlab.pdfgen.canvas import Canvas  # type: ignore[import-untyped]
+from reportlab.lib.utils import ImageReader
+from reportlab.pdfgen.canvas import Canvas
 
 from rowmill.systems.intake.documents.document import Document, Line
 from rowmill.systems.intake.documents.limits import Limits

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 from PIL import Image
-from reportlab.lib.pdfencrypt import StandardEncryption  # type: ignore[import-untyped]
-from reportlab.pdfgen.canvas import Canvas  # type: ignore[import-untyped]
+from reportlab.lib.pdfencrypt import StandardEncryption
+from reportlab.pdfgen.canvas import Canvas
 
 from rowmill.systems.intake.documents.document import Box, Kind
 from rowmill.systems.intake.documents.limits import Limits
