@@ -1,13 +1,14 @@
 """docs/requirements.md points at tests that are there, and at all that name an id."""
 
+import ast
 import re
 
 from tests.support.named import REPOSITORY, all_tests, named_in
 
 PAGE = REPOSITORY / "docs" / "requirements.md"
 TESTS = REPOSITORY / "tests" / "systems" / "test_tables.py"
-PARTS = REPOSITORY / "tests" / "outbox"
-"""Tests of a part that a system is built on: some of them prove a requirement."""
+PARTS = ("tests/outbox", "tests/systems/intake")
+"""Tests of a system, and of what one is built on: some of them prove a requirement."""
 ID = re.compile(r"\b[CAFEK]\d+\b")
 
 
@@ -22,12 +23,19 @@ def page() -> dict[str, set[str]]:
 
 
 def proofs() -> dict[str, set[str]]:
-    """Each test of the five tables, and each of a part that names any, with the ids at the start of its docstring."""
-    found = {test: set(ID.findall(about.partition(":")[0])) for test, about in all_tests(TESTS).items()}
-    for file in sorted(PARTS.glob("test_*.py")):
-        about = {test: set(ID.findall(text.partition(":")[0])) for test, text in all_tests(file).items()}
-        found |= {test: identifiers for test, identifiers in about.items() if identifiers}
+    """Each test of the five tables, and each of a part that names any, with the ids at the start of its docstring and
+    of its file's."""
+    found = {test: identifiers_in(about) for test, about in all_tests(TESTS).items()}
+    for file in sorted(path for part in PARTS for path in (REPOSITORY / part).rglob("test_*.py")):
+        of_all = identifiers_in(ast.get_docstring(ast.parse(file.read_text())) or "")
+        about = {test: of_all | identifiers_in(text) for test, text in all_tests(file).items()}
+        found |= {test: found.get(test, set()) | identifiers for test, identifiers in about.items() if identifiers}
     return found
+
+
+def identifiers_in(docstring: str) -> set[str]:
+    """Those before its first colon."""
+    return set(ID.findall(docstring.partition(":")[0]))
 
 
 def test_every_test_that_is_named_is_there_and_proves_it() -> None:

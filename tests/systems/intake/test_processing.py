@@ -78,7 +78,7 @@ async def test_a_permanent_failure_is_final_at_once(database_url: str, tmp_path:
 async def test_a_transient_failure_is_tried_three_times(
     database_url: str, tmp_path: Path, kind: type[Exception]
 ) -> None:
-    """F5, F6: the waits are 30 and 60 seconds; then failed. An unknown error is transient."""
+    """F3, F5, F6: the waits are 30 and 60 seconds; then failed. An unknown error is transient."""
     scribe = Scribe()
     scribe.failure = kind("secret words")
     async with house_on(database_url, tmp_path, scribe) as house:
@@ -147,7 +147,7 @@ async def test_a_claim_is_one_statement_and_clears_the_error(database_url: str) 
 
 
 def test_the_worker_is_set_up_by_the_environment(monkeypatch: pytest.MonkeyPatch, sqlite_url: str) -> None:
-    """F10: where waits begin and end, how long a lease is, and a sweep each minute."""
+    """F4, F10: where waits begin and end, how long a lease is, and a sweep each minute."""
     for name, value in {"POLL_BASE": "0.5", "POLL_MAX": "8", "STALE": "120"}.items():
         monkeypatch.setenv(f"INTAKE_WORKER_{name}_SECONDS", value)
     settings = IntakeSettings()

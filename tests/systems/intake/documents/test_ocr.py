@@ -39,6 +39,7 @@ def test_a_scan_is_read_with_the_places_of_its_words(rapid: RapidOcr) -> None:
 
 
 def test_a_pdf_of_text_and_scans_is_read_as_one(rapid: RapidOcr) -> None:
+    """F11."""
     file = pdf(written((72, 700, "A page of text")), pictured(scan(["Scanned words"], size=(595, 842))))
     document = read(file, ocr=rapid)
     assert texts(document) == [["A page of text"], ["Scanned words"]]

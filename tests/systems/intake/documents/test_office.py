@@ -29,6 +29,7 @@ def a_letter(document: Any) -> None:
 
 
 def test_word_is_read_in_its_order_between_header_and_footer() -> None:
+    """F11."""
     document = read(word(a_letter))
     assert document.kind is Kind.DOCX
     assert texts(document) == [

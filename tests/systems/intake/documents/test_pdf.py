@@ -27,6 +27,7 @@ def test_rows_are_read_from_top_to_bottom_with_tabs_at_wide_gaps() -> None:
 
 
 def test_words_of_a_line_have_places_in_parts_of_the_page() -> None:
+    """F11."""
     [line] = read(pdf(written((72, 700, "Hello world")))).pages[0].lines
     hello, world = line.words
     assert [word.text for word in line.words] == ["Hello", "world"]
@@ -137,6 +138,7 @@ def test_facts_of_a_pdf() -> None:
 
 
 def test_a_pdf_with_a_password_is_encrypted_and_one_with_rights_only_is_read() -> None:
+    """F5."""
     draw = written((72, 700, "Hello world"))
     with pytest.raises(EncryptedFile):
         read(pdf(draw, encrypt=StandardEncryption("secret", ownerPassword="owner", strength=128)))
@@ -147,6 +149,7 @@ def test_a_pdf_with_a_password_is_encrypted_and_one_with_rights_only_is_read() -
 
 @pytest.mark.parametrize("file", [b"%PDF-1.7\nnothing", b"%PDF-", raw_pdf([b"<</Type/Catalog>>"])])
 def test_a_broken_pdf_is_corrupt(file: bytes) -> None:
+    """F5."""
     with pytest.raises(CorruptFile):
         read(file)
 

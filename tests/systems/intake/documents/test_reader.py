@@ -69,6 +69,7 @@ async def test_what_the_process_reads_is_what_the_function_reads(reader: Reader)
 
 
 async def test_errors_come_back_as_they_are_with_their_cause(reader: Reader) -> None:
+    """F5."""
     for file, error in (
         (b"", EmptyFile), (b"%PDF-1.7 nothing", CorruptFile), (b"\0\1\2", UnsupportedFile),
         (b"x" * 51 * MB, FileTooLarge),
@@ -93,6 +94,7 @@ async def test_one_process_reads_all_and_calls_wait_for_each_other(reader: Reade
 
 
 async def test_a_process_that_dies_is_an_error_that_may_be_tried_again_and_the_next_one_reads(reader: Reader) -> None:
+    """F5."""
     asked, process = await begun(reader)
     process.kill()
     with pytest.raises(ReaderDied, match="signal 9"):
@@ -113,6 +115,7 @@ async def test_a_process_that_dies_between_documents_is_not_noticed(reader: Read
 
 @pytest.mark.parametrize("limits", [Limits(seconds=0.5), Limits(page_seconds=0.5)], ids=["in all", "a page"])
 async def test_a_document_that_takes_too_long_is_given_up_with_its_process(limits: Limits) -> None:
+    """F5."""
     async with Reader(limits, ocr="off") as reader:
         with pytest.raises(ReadingTimedOut):
             await ask(reader, SLOW)

@@ -42,6 +42,7 @@ def test_the_held_out_part_has_layouts_and_words_that_the_tuned_part_has_not(tmp
 
 @pytest.mark.parametrize(("seed", "least"), [(1, 0.97), (2, 0.90)])
 def test_the_rules_find_nearly_all_on_clean_papers(tmp_path: Path, seed: int, least: float) -> None:
+    """F11."""
     found = verdicts(make_papers(tmp_path, seed, clean=GUARDED, scans=0, kinds=("pdf",)), None)
     counts = counted(found)
     assert counts["share"] >= least
@@ -57,6 +58,7 @@ def test_confidence_is_not_boastful(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_rules_find_most_on_scans(tmp_path: Path) -> None:
+    """F11."""
     ocr = choose("auto")
     assert ocr is not None
     assert counted(verdicts(make_papers(tmp_path, 1, clean=0, scans=5), ocr))["share"] >= 0.8

@@ -23,6 +23,7 @@ def values(of: Mapped) -> dict[str, Any]:
 
 @pytest.mark.parametrize("schemas", list(Schemas))
 async def test_values_with_their_evidence_from_any_server(server: ChatServer, mapper: Maker, schemas: Schemas) -> None:
+    """F11."""
     server.schemas = schemas
     server.reply = lambda asked, number: answer(RIGHT, [NOTE])
     found = await mapped(mapper)

@@ -15,6 +15,7 @@ FILES = 12
 async def test_no_file_is_lost_and_no_attempt_is_spent_while_the_provider_is_down(
     sqlite_url: str, server: ChatServer, mapper: Maker
 ) -> None:
+    """F5."""
     well: list[bool] = []
     trouble = [Reply(500), Reply(cut_at=0, body=b"{}"), Reply(503), Reply(hangs=True)]
     server.looked = lambda: Reply(502)

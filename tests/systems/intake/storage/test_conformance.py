@@ -17,6 +17,7 @@ from tests.systems.intake.storage.bytes_of import BIG, NOWHERE, keys_in, pattern
 
 @pytest.mark.parametrize("size", [0, 1, 100_000, BIG])
 async def test_what_was_kept_is_given_back(storage: Storage, size: int) -> None:
+    """F12."""
     content = pattern(size)
     stored = await put(storage, content)
     digest = hashlib.sha256(content).hexdigest()
@@ -87,6 +88,7 @@ async def test_an_object_of_more_bytes_than_allowed_is_not_read(storage: Storage
 
 
 async def test_what_is_not_there(storage: Storage) -> None:
+    """F5."""
     await put(storage, b"another")
     assert not await storage.exists(NOWHERE)
     with pytest.raises(MissingObject):
