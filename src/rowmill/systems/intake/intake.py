@@ -37,8 +37,8 @@ class Intake:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Connected, and the readers' processes ended at the end. It may be entered several times, as by a server and the
-        worker beside it: who leaves last closes."""
+        """Connected, and the readers' processes ended at the end. It may be entered several times, as by a server
+        and the worker beside it: who leaves last closes."""
         async with self.mill.opened(), self.readers:
             self._users += 1
             try:

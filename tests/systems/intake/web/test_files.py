@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from rowmill.systems.intake.errors import CorruptFile
 from rowmill.systems.intake.seam import PROGRESS
 from tests.systems.intake.house import Scribe
 from tests.systems.intake.served import FILES, served
@@ -144,6 +145,49 @@ async def test_requeue_reads_again_unless_it_is_being_read(database_url: str, tm
         assert (busy.status_code, busy.json()["code"]) == (409, "processing")
         scribe.go.set()
         await working
+
+
+async def test_files_that_share_an_analysis_are_shown_while_one_of_them_is_read_anew(
+    database_url: str, tmp_path: Path
+) -> None:
+    """And after that failed, too."""
+    scribe = Scribe()
+    async with served(database_url, tmp_path, scribe) as house:
+        first = (await house.upload("total: 1")).headers["location"]
+        await house.drain()
+        second = (await house.upload("total: 1")).headers["location"]
+        await house.drain()
+        assert (await house.client.post(f"{second}/requeue")).status_code == 202
+        scribe.failure = CorruptFile("broken")
+        for status in ("queued", "failed"):
+            assert (await house.get(second))["processing_status"] == status
+            for location, number in ((first, 1), (second, 2)):
+                page = await house.client.get(f"/review/1/1/files/{number}")
+                assert (page.status_code, "total: 1" in page.text) == (200, True)
+                assert [one["text"] for one in await house.get(f"{location}/pages")] == ["total: 1"]
+            await house.drain()
+
+
+async def test_a_requeue_that_a_worker_takes_up_at_once_is_no_conflict(database_url: str, tmp_path: Path) -> None:
+    scribe = Scribe()
+    async with served(database_url, tmp_path, scribe) as house:
+        location = (await house.upload("total: 1")).headers["location"]
+        await house.drain()
+        scribe.go.clear()
+        scribe.reading.clear()
+        requeue, tasks = house.intake.files.requeue, []
+
+        async def requeue_and_claim(*keys: int) -> int:
+            done = await requeue(*keys)
+            tasks.append(asyncio.create_task(house.drain()))
+            await scribe.reading.wait()
+            return done
+
+        vars(house.intake.files)["requeue"] = requeue_and_claim
+        answer = await house.client.post(f"{location}/requeue")
+        assert (answer.status_code, answer.json()["processing_status"]) == (202, "processing")
+        scribe.go.set()
+        await tasks[0]
 
 
 async def test_pages_of_other_sites_can_t_change_anything(database_url: str, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from fastapi.responses import StreamingResponse
 from rowmill.systems.intake import reads
 from rowmill.systems.intake.documents import packing
 from rowmill.systems.intake.documents.document import Kind
+from rowmill.systems.intake.intake import Intake
 from rowmill.systems.intake.upload import Upload, add
 from rowmill.systems.intake.web import schemas
 from rowmill.systems.intake.web.asking import PREFIX, GivenFile, GivenIntake, GivenProject, problems, the_file
@@ -122,9 +123,17 @@ async def content(intake: GivenIntake, file: GivenFile) -> StreamingResponse:
 )
 async def page_texts(intake: GivenIntake, file: GivenFile) -> list[schemas.PageText]:
     """The text of a file that was read, page by page."""
-    found = await intake.mill.run(lambda connection: reads.analysis(connection, file), write=False)
+    found = await texts_of(intake, file)
     if found is None:
         raise HTTPException(409, {"code": "not_read", "message": f"file {file['id']} is {file['processing_status']}"})
+    return found
+
+
+async def texts_of(intake: Intake, file: sa.RowMapping) -> list[schemas.PageText] | None:
+    """None if it was not read yet."""
+    found = await intake.mill.run(lambda connection: reads.analysis(connection, file), write=False)
+    if found is None:
+        return None
     return [schemas.PageText.model_validate(page) for page in packing.from_json(found["document"]).pages]
 
 
@@ -155,10 +164,13 @@ async def requeue(
     intake: GivenIntake, project: GivenProject, file: GivenFile, how: schemas.Requeue | None = None
 ) -> schemas.File:
     """Read a file again, attempts at zero. Suggestions that a person has decided on stay."""
+    busy = HTTPException(409, {"code": "processing", "message": f"file {file['id']} is being processed"})
+    if file["processing_status"] == "processing":
+        raise busy
     if how is None or how.fresh:
-        await intake.mill.run(lambda connection: reads.forget_analysis(connection, file))
-    await intake.files.requeue(file["id"])
+        await intake.mill.run(lambda connection: reads.outdate_analysis(connection, file))
+    changed = await intake.files.requeue(file["id"])
     now = await the_file(intake, project, file["id"])
-    if now["processing_status"] == "processing":
-        raise HTTPException(409, {"code": "processing", "message": f"file {file['id']} is being processed"})
+    if not changed and now["processing_status"] == "processing":  # otherwise it is ours that is processed by now
+        raise busy
     return schemas.File.model_validate(now)
