@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from rowmill.systems.intake.errors import CorruptFile
@@ -199,3 +200,41 @@ async def test_pages_of_other_sites_can_t_change_anything(database_url: str, tmp
         assert rebound.status_code == 400
         own = {"origin": str(house.client.base_url).rstrip("/"), "sec-fetch-site": "same-origin"}
         assert (await house.client.post(FILES, files={"file": ("a", b"total: 1")}, headers=own)).status_code == 201
+
+
+async def test_what_an_uploader_says_has_nothing_that_a_database_refuses(database_url: str, tmp_path: Path) -> None:
+    async with served(database_url, tmp_path, Scribe()) as house:
+        answer = await house.client.post(
+            FILES,
+            content=(
+                b'--B\r\nContent-Disposition: form-data; name="doc_type"\r\n\r\nin\x00voice\r\n'
+                b'--B\r\nContent-Disposition: form-data; name="file"; filename="a\x00.txt"\r\n'
+                b"Content-Type: text/\x00plain\r\n\r\ntotal: 1\r\n--B--\r\n"
+            ),
+            headers={"content-type": "multipart/form-data; boundary=B"},
+        )
+        assert answer.status_code == 201, answer.text
+        file = answer.json()
+        assert (file["filename"], file["doc_type"], file["media_type"]) == ("a.txt", "invoice", "text/plain")
+
+
+async def test_every_refusal_has_a_code_and_words(database_url: str, tmp_path: Path) -> None:
+    async with served(database_url, tmp_path, Scribe()) as house:
+        wrong = {"content-type": "multipart/form-data"}
+        for answer, status in (
+            (await house.client.get(FILES, params={"before": 2**63}), 422),
+            (await house.client.get("/nowhere"), 404),
+            (await house.client.put(FILES), 405),
+            (await house.client.post(FILES, content=b"--", headers=wrong), 400),
+        ):
+            assert answer.status_code == status
+            assert answer.json().keys() == {"code", "message"}
+
+
+async def test_times_say_their_zone(database_url: str, tmp_path: Path) -> None:
+    async with served(database_url, tmp_path, Scribe()) as house:
+        location = (await house.upload("total: 1")).headers["location"]
+        await house.drain()
+        shown = await house.get(location)
+        for name in ("created_at", "processed_at"):
+            assert datetime.fromisoformat(shown[name]).utcoffset() == timedelta(0)

@@ -14,7 +14,15 @@ from rowmill.systems.intake.documents.document import Kind
 from rowmill.systems.intake.intake import Intake
 from rowmill.systems.intake.upload import Upload, add
 from rowmill.systems.intake.web import schemas
-from rowmill.systems.intake.web.asking import PREFIX, GivenFile, GivenIntake, GivenProject, problems, the_file
+from rowmill.systems.intake.web.asking import (
+    LARGEST_FILE_ID,
+    PREFIX,
+    GivenFile,
+    GivenIntake,
+    GivenProject,
+    problems,
+    the_file,
+)
 
 CHUNK = 256 * 1024
 PICTURES = (Kind.PDF, Kind.IMAGE)
@@ -69,7 +77,9 @@ async def list_files(
     intake: GivenIntake,
     project: GivenProject,
     status: schemas.Status | None = None,
-    before: Annotated[int | None, Query(ge=1, description="Files with a smaller id than this one.")] = None,
+    before: Annotated[
+        int | None, Query(ge=1, le=LARGEST_FILE_ID, description="Files with a smaller id than this one.")
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> schemas.Files:
     """The latest first, with how far each is, and how many there are in each state."""
