@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -109,6 +111,49 @@ def test_one_process_can_serve_and_work(shell: Shell, tmp_path: Path) -> None:
     server.send_signal(signal.SIGTERM)
     _, said = server.communicate(timeout=60)
     assert server.returncode == 0, said
+
+
+HALF_AN_UPLOAD = (
+    f"POST {FILES} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: multipart/form-data; boundary=B\r\n"
+    'Content-Length: 1000\r\n\r\n--B\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nhalf'
+)
+
+
+@pytest.mark.parametrize("more", [[], ["--with-worker"]])
+def test_a_client_that_stops_in_the_middle_keeps_no_server_from_ending(
+    sqlite_url: str, tmp_path: Path, more: list[str]
+) -> None:
+    """It has the grace period; and that is what ROWMILL_GRACE says."""
+    shell = Shell(sqlite_url, tmp_path)
+    shell.given["ROWMILL_GRACE"] = "1"
+    server = shell.start("serve", "--port", "0", *more)
+    url = httpx.URL(address(server))
+    try:
+        with socket.create_connection((url.host, url.port or 0)) as client:
+            client.sendall(HALF_AN_UPLOAD.encode())
+            time.sleep(0.3)  # for it to arrive
+            server.send_signal(signal.SIGTERM)
+            _, said = server.communicate(timeout=20)
+        assert server.returncode == 0, said
+    finally:
+        server.kill()
+
+
+def test_told_twice_it_leaves_at_once(sqlite_url: str, tmp_path: Path) -> None:
+    shell = Shell(sqlite_url, tmp_path)
+    server = shell.start("serve", "--port", "0", "--with-worker")
+    url = httpx.URL(address(server))
+    try:
+        with socket.create_connection((url.host, url.port or 0)) as client:
+            client.sendall(HALF_AN_UPLOAD.encode())
+            time.sleep(0.3)
+            server.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
+            server.send_signal(signal.SIGTERM)
+            server.communicate(timeout=5)
+        assert server.returncode == 128 + signal.SIGTERM
+    finally:
+        server.kill()
 
 
 def address(server: "subprocess.Popen[str]") -> str:

@@ -70,6 +70,34 @@ async def test_files_that_were_there_become_available_or_get_started_now(databas
     assert [row[1] for row in (queued, processing, completed, failed)] == list(states.values())
 
 
+OF_BEFORE = """
+CREATE TABLE project_files (
+    id INTEGER PRIMARY KEY, organization_id INTEGER NOT NULL, project_id INTEGER NOT NULL, filename TEXT NOT NULL,
+    size_bytes BIGINT NOT NULL, storage_key TEXT NOT NULL, processing_status TEXT NOT NULL DEFAULT 'queued',
+    created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, processing_attempts INTEGER NOT NULL DEFAULT 0,
+    file_hash TEXT, uploaded_by TEXT
+)
+"""
+
+
+async def test_a_table_of_before_gets_what_it_lacks(database_url: str, tmp_path: Path) -> None:
+    """F13: whoever made it, and whatever else it has."""
+    mill = rm.Mill(database_url)
+    await mill.run(lambda connection: connection.exec_driver_sql(OF_BEFORE).close())
+    table = sa.table("project_files", *map(sa.column, [*old_file(1), "processing_status", "uploaded_by"]))
+    rows = [old_file(1, processing_status="queued", uploaded_by="ann"), old_file(2, processing_status="processing")]
+    rows[1]["uploaded_by"] = None
+    await mill.run(lambda connection: connection.execute(sa.insert(table), rows).close())
+    async with house_on(database_url, tmp_path, Scribe()) as house:
+        queued, processing = await house.file(1), await house.file(2)
+        assert (queued.processing_status, queued.processing_available_at is None) == ("queued", False)
+        assert (processing.processing_status, processing.processing_started_at is None) == ("processing", False)
+        [named] = await house.read(sa.select(sa.column("uploaded_by")).select_from(table).where(table.c.id == 1))
+        assert named.uploaded_by == "ann"
+        await house.drain()
+        assert (await house.file(1)).processing_error.startswith("storage")
+
+
 async def test_a_file_that_was_in_processing_is_recovered_after_a_whole_lease(
     database_url: str, tmp_path: Path
 ) -> None:

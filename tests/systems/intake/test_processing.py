@@ -161,3 +161,13 @@ def test_settings_that_can_t_be_are_refused(monkeypatch: pytest.MonkeyPatch, wro
     monkeypatch.setenv("INTAKE_WORKER_POLL_BASE_SECONDS", wrong)
     with pytest.raises(ValidationError, match="worker_poll_base_seconds"):
         IntakeSettings()
+
+
+async def test_who_leaves_first_closes_nothing_for_the_others(database_url: str, tmp_path: Path) -> None:
+    """A server beside a worker ends before the worker's files are finished."""
+    async with house_on(database_url, tmp_path, Scribe()) as house:
+        number = await house.put("total: 12")
+        async with house.intake.opened():
+            pass
+        await house.drain()
+        assert (await house.file(number)).processing_status == "completed"

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from rowmill.systems.intake.models import SuggestionState
-from rowmill.systems.intake.reads import Project, forget_analysis, one_file
+from rowmill.systems.intake.reads import Project, one_file, outdate_analysis
 from rowmill.systems.intake.suggestions import Decision, NotThere, StateChanged, decide
 from tests.systems.intake.house import House, Scribe, house_on
 
@@ -24,7 +24,7 @@ async def read_again(house: House, number: int) -> None:
     def forget(connection: sa.Connection) -> None:
         row = one_file(connection, Project(1, 1), number)
         assert row is not None
-        forget_analysis(connection, row)
+        outdate_analysis(connection, row)
 
     await house.mill.run(forget)
     assert await house.intake.files.requeue(number) == 1

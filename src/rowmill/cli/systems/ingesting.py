@@ -17,6 +17,7 @@ from rowmill.model.errors import PermanentError
 from rowmill.systems.intake.intake import Intake
 from rowmill.systems.intake.models import FieldSuggestion, ProjectFile
 from rowmill.systems.intake.upload import Upload, add
+from rowmill.work.settings import WorkerSettings
 
 CHUNK = 1024 * 1024
 LOOK_SECONDS = 0.3
@@ -66,7 +67,7 @@ async def put_in(intake: Intake, batch: Batch, paths: list[Path]) -> None:
             told(number)
 
 
-async def read_all(intake: Intake, batch: Batch, told: Told) -> None:
+async def read_all(intake: Intake, batch: Batch, settings: WorkerSettings, told: Told) -> None:
     """Work until every file of the batch is final, or until told to stop."""
     still_open = (
         sa.select(sa.func.count())
@@ -74,7 +75,7 @@ async def read_all(intake: Intake, batch: Batch, told: Told) -> None:
         .where(ProjectFile.id.between(min(batch.files, default=0), max(batch.files, default=0)))
         .where(ProjectFile.organization_id == batch.organization_id, ProjectFile.project_id == batch.project_id)
     )
-    async with intake.mill.worker() as worker:
+    async with intake.mill.worker(settings=settings) as worker:
         told.to(worker)
         running = asyncio.create_task(worker.run())
         with progress("Reading", len(batch.files)) as seen:

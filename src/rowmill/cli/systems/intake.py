@@ -117,13 +117,14 @@ def serve(
       rowmill systems intake serve --port 8080 --storage s3://files/intake
     """
     intake = load(database_url, storage)
+    settings = settings_of(intake.mill, None, None, None)
     start_log(log_level, log_format)
 
     async def run() -> None:
         from rowmill.systems.intake.web.serve import serve_until_told
 
         await prepare(intake)
-        await serve_until_told(intake, host, port, name or [], with_worker, said=say)
+        await serve_until_told(intake, host, port, name or [], settings, with_worker, said=say)
 
     process.run_loop(run())
 
@@ -190,6 +191,7 @@ def ingest(
       rowmill systems intake ingest a.pdf b.docx --project 7 --no-work --json
     """
     intake = load(database_url, storage)
+    settings = settings_of(intake.mill, None, None, None)
     start_log(None, LogFormat.TEXT, "error")
     told = process.Told()
     told.listen()
@@ -202,7 +204,7 @@ def ingest(
             batch = Batch(organization, project, doc_type)
             await put_in(intake, batch, paths)
             if not no_work:
-                await read_all(intake, batch, told)
+                await read_all(intake, batch, settings, told)
             return await report(intake, batch, json, read=not no_work)
 
     code = process.run_loop(told.unless_before(run))

@@ -32,18 +32,26 @@ class Intake:
         self._model = model_mapper(settings, self.mill) if settings.model_url is not None else None
         usual = Analyst(self.readers, self._model or RulesMapper())
         self.analyze = analyze or usual.analyze_project_file_document
+        self._users = 0
         processing.handle(self)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Connected, and the readers' processes ended at the end."""
+        """Connected, and the readers' processes ended at the end. It may be entered several times, as by a server
+        and the worker beside it: who leaves last closes."""
         async with self.mill.opened(), self.readers:
+            self._users += 1
             try:
                 yield
             finally:
-                await self.storage.close()
-                if self._model is not None:
-                    await self._model.close()
+                self._users -= 1
+                if not self._users:
+                    await self._close()
+
+    async def _close(self) -> None:
+        await self.storage.close()
+        if self._model is not None:
+            await self._model.close()
 
     async def migrate(self) -> None:
         """Bring the tables to this version, in one transaction, then the indexes that the queue needs."""

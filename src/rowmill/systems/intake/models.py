@@ -84,6 +84,8 @@ class FileAnalysis(Base):
     file_id: Mapped[int] = mapped_column(Serial)
     analysis: Mapped[dict[str, Any]] = mapped_column(Json)
     analysed_at: Mapped[datetime] = mapped_column(Moment, server_default=sa.func.now())
+    outdated: Mapped[bool] = mapped_column(server_default=sa.false())
+    """Somebody wants the bytes analysed anew. Until that is done, files that share it still have it to show."""
 
 
 class SuggestionState(enum.StrEnum):

@@ -81,13 +81,15 @@ def earlier_analysis(connection: sa.Connection, file: ProjectFile, digest: str) 
             FileAnalysis.organization_id == file.organization_id,
             FileAnalysis.project_id == file.project_id,
             FileAnalysis.file_hash == digest,
+            FileAnalysis.outdated.is_(False),
         )
     ).first()
     return None if found is None else (found.file_id, found.analysis)
 
 
 async def keep(session: AsyncSession, file: ProjectFile, digest: str, analysis: Analysis) -> None:
-    """For the next file with the same bytes. Whoever lost its lease may have kept one already, as good as ours."""
+    """For the next file with the same bytes, in place of one that is outdated. Whoever lost its lease may have kept one
+    already, as good as ours."""
     # The packing of a long document takes a while, and the loop has leases to renew.
     packed = await asyncio.to_thread(stored.to_json, analysis)
     row = {
@@ -98,4 +100,9 @@ async def keep(session: AsyncSession, file: ProjectFile, digest: str, analysis: 
         "analysis": packed,
     }
     insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
-    await session.execute(insert(FileAnalysis).values(row).on_conflict_do_nothing())
+    ours = insert(FileAnalysis).values(row)
+    fresh = {"file_id": file.id, "analysis": ours.excluded.analysis, "analysed_at": sa.func.now(), "outdated": False}
+    key = FileAnalysis.__table__.primary_key
+    await session.execute(
+        ours.on_conflict_do_update(index_elements=key, set_=fresh, where=FileAnalysis.outdated.is_(True))
+    )

@@ -78,14 +78,16 @@ def analysis(connection: sa.Connection, file: sa.RowMapping) -> dict[str, Any] |
     return connection.scalar(wanted)
 
 
-def forget_analysis(connection: sa.Connection, file: sa.RowMapping) -> None:
+def outdate_analysis(connection: sa.Connection, file: sa.RowMapping) -> None:
     """So that the bytes are analysed anew."""
     connection.execute(
-        sa.delete(FileAnalysis).where(
+        sa.update(FileAnalysis)
+        .where(
             FileAnalysis.organization_id == file["organization_id"],
             FileAnalysis.project_id == file["project_id"],
             FileAnalysis.file_hash == file["file_hash"],
         )
+        .values(outdated=True)
     )
 
 

@@ -37,8 +37,8 @@ async def add(intake: Intake, upload: Upload, chunks: AsyncIterator[bytes]) -> i
         "organization_id": upload.organization_id,
         "project_id": upload.project_id,
         "filename": tidy_name(upload.filename),
-        "media_type": upload.media_type,
-        "doc_type": upload.doc_type,
+        "media_type": printable(upload.media_type or "") or None,
+        "doc_type": printable(upload.doc_type or "") or None,
         "size_bytes": stored.size,
         "file_hash": stored.sha256,
         "storage_key": stored.key,
@@ -53,8 +53,13 @@ async def add(intake: Intake, upload: Upload, chunks: AsyncIterator[bytes]) -> i
 def tidy_name(name: str) -> str:
     """The last part of a path, without what would confuse a terminal or a file system."""
     last = PurePosixPath(name.replace("\\", "/")).name
-    shown = "".join(letter for letter in last if unicodedata.category(letter)[0] != "C").strip()
+    shown = printable(last)
     if len(shown) > LONGEST_NAME:
         stem, dot, suffix = shown.rpartition(".")
         shown = f"{stem[: LONGEST_NAME - 20]}{dot}{suffix[:19]}" if dot else shown[:LONGEST_NAME]
     return shown or "unnamed"
+
+
+def printable(text: str) -> str:
+    """Without control characters and halves of characters, which not every database takes."""
+    return "".join(letter for letter in text if unicodedata.category(letter)[0] != "C").strip()

@@ -3,8 +3,10 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
+from rowmill.systems.intake.errors import CorruptFile
 from rowmill.systems.intake.seam import PROGRESS
 from tests.systems.intake.house import Scribe
 from tests.systems.intake.served import FILES, served
@@ -146,6 +148,49 @@ async def test_requeue_reads_again_unless_it_is_being_read(database_url: str, tm
         await working
 
 
+async def test_files_that_share_an_analysis_are_shown_while_one_of_them_is_read_anew(
+    database_url: str, tmp_path: Path
+) -> None:
+    """And after that failed, too."""
+    scribe = Scribe()
+    async with served(database_url, tmp_path, scribe) as house:
+        first = (await house.upload("total: 1")).headers["location"]
+        await house.drain()
+        second = (await house.upload("total: 1")).headers["location"]
+        await house.drain()
+        assert (await house.client.post(f"{second}/requeue")).status_code == 202
+        scribe.failure = CorruptFile("broken")
+        for status in ("queued", "failed"):
+            assert (await house.get(second))["processing_status"] == status
+            for location, number in ((first, 1), (second, 2)):
+                page = await house.client.get(f"/review/1/1/files/{number}")
+                assert (page.status_code, "total: 1" in page.text) == (200, True)
+                assert [one["text"] for one in await house.get(f"{location}/pages")] == ["total: 1"]
+            await house.drain()
+
+
+async def test_a_requeue_that_a_worker_takes_up_at_once_is_no_conflict(database_url: str, tmp_path: Path) -> None:
+    scribe = Scribe()
+    async with served(database_url, tmp_path, scribe) as house:
+        location = (await house.upload("total: 1")).headers["location"]
+        await house.drain()
+        scribe.go.clear()
+        scribe.reading.clear()
+        requeue, tasks = house.intake.files.requeue, []
+
+        async def requeue_and_claim(*keys: int) -> int:
+            done = await requeue(*keys)
+            tasks.append(asyncio.create_task(house.drain()))
+            await scribe.reading.wait()
+            return done
+
+        vars(house.intake.files)["requeue"] = requeue_and_claim
+        answer = await house.client.post(f"{location}/requeue")
+        assert (answer.status_code, answer.json()["processing_status"]) == (202, "processing")
+        scribe.go.set()
+        await tasks[0]
+
+
 async def test_pages_of_other_sites_can_t_change_anything(database_url: str, tmp_path: Path) -> None:
     async with served(database_url, tmp_path, Scribe()) as house:
         for headers in ({"origin": "https://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}):
@@ -155,3 +200,41 @@ async def test_pages_of_other_sites_can_t_change_anything(database_url: str, tmp
         assert rebound.status_code == 400
         own = {"origin": str(house.client.base_url).rstrip("/"), "sec-fetch-site": "same-origin"}
         assert (await house.client.post(FILES, files={"file": ("a", b"total: 1")}, headers=own)).status_code == 201
+
+
+async def test_what_an_uploader_says_has_nothing_that_a_database_refuses(database_url: str, tmp_path: Path) -> None:
+    async with served(database_url, tmp_path, Scribe()) as house:
+        answer = await house.client.post(
+            FILES,
+            content=(
+                b'--B\r\nContent-Disposition: form-data; name="doc_type"\r\n\r\nin\x00voice\r\n'
+                b'--B\r\nContent-Disposition: form-data; name="file"; filename="a\x00.txt"\r\n'
+                b"Content-Type: text/\x00plain\r\n\r\ntotal: 1\r\n--B--\r\n"
+            ),
+            headers={"content-type": "multipart/form-data; boundary=B"},
+        )
+        assert answer.status_code == 201, answer.text
+        file = answer.json()
+        assert (file["filename"], file["doc_type"], file["media_type"]) == ("a.txt", "invoice", "text/plain")
+
+
+async def test_every_refusal_has_a_code_and_words(database_url: str, tmp_path: Path) -> None:
+    async with served(database_url, tmp_path, Scribe()) as house:
+        wrong = {"content-type": "multipart/form-data"}
+        for answer, status in (
+            (await house.client.get(FILES, params={"before": 2**63}), 422),
+            (await house.client.get("/nowhere"), 404),
+            (await house.client.put(FILES), 405),
+            (await house.client.post(FILES, content=b"--", headers=wrong), 400),
+        ):
+            assert answer.status_code == status
+            assert answer.json().keys() == {"code", "message"}
+
+
+async def test_times_say_their_zone(database_url: str, tmp_path: Path) -> None:
+    async with served(database_url, tmp_path, Scribe()) as house:
+        location = (await house.upload("total: 1")).headers["location"]
+        await house.drain()
+        shown = await house.get(location)
+        for name in ("created_at", "processed_at"):
+            assert datetime.fromisoformat(shown[name]).utcoffset() == timedelta(0)

@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.systems.intake.house import Scribe
 from tests.systems.intake.served import Served, served
 
@@ -57,3 +59,28 @@ async def test_what_was_replaced_answers_409_and_another_file_404(database_url: 
         assert (answer.status_code, answer.json()["state"]) == (409, None)
         gone = await house.client.post(f"/organizations/1/projects/1/files/99/suggestions/{total}/apply")
         assert gone.status_code == 404
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        rb'{"by": "a\u0000b"}',
+        rb'{"value": "a\u0000b"}',
+        rb'{"value": {"a\u0000b": 1}}',
+        rb'{"value": ["\ud800"]}',
+        b'{"value": NaN}',
+        b'{"value": 1e999}',
+        b'{"value": ' + b"[" * 900 + b"]" * 900 + b"}",
+    ],
+)
+async def test_values_that_are_no_json_are_refused_and_spoil_nothing(
+    database_url: str, tmp_path: Path, body: bytes
+) -> None:
+    """Some databases refuse them, others keep them, and then no file that has one can be shown."""
+    async with served(database_url, tmp_path, Scribe()) as house:
+        location, [total] = await one_file(house)
+        answer = await house.client.post(
+            f"{location}/suggestions/{total}/apply", content=body, headers={"content-type": "application/json"}
+        )
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+        assert [one["state"] for one in (await house.get(location))["suggestions"]] == ["pending"]

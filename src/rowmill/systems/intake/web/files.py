@@ -11,9 +11,18 @@ from fastapi.responses import StreamingResponse
 from rowmill.systems.intake import reads
 from rowmill.systems.intake.documents import packing
 from rowmill.systems.intake.documents.document import Kind
+from rowmill.systems.intake.intake import Intake
 from rowmill.systems.intake.upload import Upload, add
 from rowmill.systems.intake.web import schemas
-from rowmill.systems.intake.web.asking import PREFIX, GivenFile, GivenIntake, GivenProject, problems, the_file
+from rowmill.systems.intake.web.asking import (
+    LARGEST_FILE_ID,
+    PREFIX,
+    GivenFile,
+    GivenIntake,
+    GivenProject,
+    problems,
+    the_file,
+)
 
 CHUNK = 256 * 1024
 PICTURES = (Kind.PDF, Kind.IMAGE)
@@ -68,7 +77,9 @@ async def list_files(
     intake: GivenIntake,
     project: GivenProject,
     status: schemas.Status | None = None,
-    before: Annotated[int | None, Query(ge=1, description="Files with a smaller id than this one.")] = None,
+    before: Annotated[
+        int | None, Query(ge=1, le=LARGEST_FILE_ID, description="Files with a smaller id than this one.")
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> schemas.Files:
     """The latest first, with how far each is, and how many there are in each state."""
@@ -122,9 +133,17 @@ async def content(intake: GivenIntake, file: GivenFile) -> StreamingResponse:
 )
 async def page_texts(intake: GivenIntake, file: GivenFile) -> list[schemas.PageText]:
     """The text of a file that was read, page by page."""
-    found = await intake.mill.run(lambda connection: reads.analysis(connection, file), write=False)
+    found = await texts_of(intake, file)
     if found is None:
         raise HTTPException(409, {"code": "not_read", "message": f"file {file['id']} is {file['processing_status']}"})
+    return found
+
+
+async def texts_of(intake: Intake, file: sa.RowMapping) -> list[schemas.PageText] | None:
+    """None if it was not read yet."""
+    found = await intake.mill.run(lambda connection: reads.analysis(connection, file), write=False)
+    if found is None:
+        return None
     return [schemas.PageText.model_validate(page) for page in packing.from_json(found["document"]).pages]
 
 
@@ -155,10 +174,13 @@ async def requeue(
     intake: GivenIntake, project: GivenProject, file: GivenFile, how: schemas.Requeue | None = None
 ) -> schemas.File:
     """Read a file again, attempts at zero. Suggestions that a person has decided on stay."""
+    busy = HTTPException(409, {"code": "processing", "message": f"file {file['id']} is being processed"})
+    if file["processing_status"] == "processing":
+        raise busy
     if how is None or how.fresh:
-        await intake.mill.run(lambda connection: reads.forget_analysis(connection, file))
-    await intake.files.requeue(file["id"])
+        await intake.mill.run(lambda connection: reads.outdate_analysis(connection, file))
+    changed = await intake.files.requeue(file["id"])
     now = await the_file(intake, project, file["id"])
-    if now["processing_status"] == "processing":
-        raise HTTPException(409, {"code": "processing", "message": f"file {file['id']} is being processed"})
+    if not changed and now["processing_status"] == "processing":  # otherwise it is ours that is processed by now
+        raise busy
     return schemas.File.model_validate(now)

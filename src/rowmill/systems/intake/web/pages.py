@@ -92,7 +92,7 @@ async def review(
 ) -> HTMLResponse:
     """One file: its pages, with the evidence marked in them, beside what is suggested."""
     shown = await api.one_file(intake, file)
-    texts = await api.page_texts(intake, file) if shown.facts or shown.suggestions else []
+    texts = await api.texts_of(intake, file) if shown.facts or shown.suggestions else None
     evidence: dict[int, list[Any]] = {}
     for suggestion in shown.suggestions:
         evidence.setdefault(suggestion.page, []).append(suggestion)
@@ -101,7 +101,7 @@ async def review(
         request,
         project=project,
         file=shown,
-        texts=texts,
+        texts=texts or [],
         evidence=evidence,
         pictures=shown.kind in api.PICTURES,
     )

@@ -1,11 +1,42 @@
 """What the API takes and answers."""
 
+import math
+import re
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any, Literal
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+UNFIT = re.compile("[\x00\ud800-\udfff]")
+DEEPEST = 20
+
+
+def with_zone(moment: datetime) -> datetime:
+    """SQLite keeps no zones. What it has is UTC."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+
+
+def fit(value: Any, depth: int = 0) -> Any:
+    """The value, if every database keeps it and gives it back as JSON: Python's parser takes more than that."""
+    match value:
+        case str() if UNFIT.search(value):
+            raise ValueError("a text has no NUL and no halves of characters")
+        case float() if not math.isfinite(value):
+            raise ValueError("a number is finite")
+        case list() | dict() if depth == DEEPEST:
+            raise ValueError(f"it nests deeper than {DEEPEST} times")
+        case list():
+            for one in value:
+                fit(one, depth + 1)
+        case dict():
+            for name, one in value.items():
+                fit(name)
+                fit(one, depth + 1)
+    return value
+
+
+Moment = Annotated[datetime, AfterValidator(with_zone)]
 Status = Literal["queued", "processing", "completed", "failed"]
 
 
@@ -33,12 +64,12 @@ class File(Answer):
     language: str | None
     size_bytes: int
     file_hash: str | None
-    created_at: datetime
+    created_at: Moment
     processing_status: Status
     processing_attempts: int
     processing_error: str | None = Field(description="A stable code, then words: `encrypted: …`.")
-    processing_available_at: datetime | None = Field(description="If queued: not before this time.")
-    processed_at: datetime | None
+    processing_available_at: Moment | None = Field(description="If queued: not before this time.")
+    processed_at: Moment | None
     pages_read: int
     page_count: int | None
     reused_from: int | None = Field(description="The file with the same bytes whose analysis it shares.")
@@ -64,7 +95,7 @@ class Suggestion(Answer):
     boxes: list[list[float]] = Field(description="Left, top, right, bottom, in parts of the page.")
     state: Literal["pending", "applied", "rejected"]
     applied_value: Any | None
-    decided_at: datetime | None
+    decided_at: Moment | None
     decided_by: str | None
 
     @classmethod
@@ -99,8 +130,8 @@ class Decision(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    by: str | None = Field(default=None, max_length=200)
-    value: Any | None = None
+    by: Annotated[str | None, AfterValidator(fit)] = Field(default=None, max_length=200)
+    value: Annotated[Any | None, AfterValidator(fit)] = None
 
 
 class Requeue(BaseModel):
@@ -119,7 +150,7 @@ class FieldValue(Answer):
     filename: str
     page: int
     quote: str
-    decided_at: datetime
+    decided_at: Moment
     decided_by: str | None
 
 

@@ -1,17 +1,20 @@
-"""Files of projects, with a status that a script of the team's went by."""
+"""Files of projects, with a status that a script of the team's went by. A table that is there gets what it lacks."""
 
 import sqlalchemy as sa
 from alembic import op
+
+from rowmill.systems.intake.migrations.missing import missing_columns, missing_indexes
 
 revision = "intake_1"
 down_revision = None
 branch_labels = ("intake",)
 depends_on = None
 
+INDEXES = {"ix_project_files_project": ["organization_id", "project_id", "id"]}
 
-def upgrade() -> None:
-    op.create_table(
-        "project_files",
+
+def columns() -> "dict[str, sa.Column[object]]":
+    found: list[sa.Column[object]] = [
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), primary_key=True),
         sa.Column("organization_id", sa.Integer, nullable=False),
         sa.Column("project_id", sa.Integer, nullable=False),
@@ -24,9 +27,18 @@ def upgrade() -> None:
         sa.Column("processing_status", sa.String(20), nullable=False, server_default="queued"),
         sa.Column("processing_error", sa.Text),
         sa.Column("processed_at", sa.DateTime(timezone=True)),
-        sqlite_autoincrement=True,
-    )
-    op.create_index("ix_project_files_project", "project_files", ["organization_id", "project_id", "id"])
+    ]
+    return {column.name: column for column in found}
+
+
+def upgrade() -> None:
+    connection = op.get_bind()
+    if not sa.inspect(connection).has_table("project_files"):
+        op.create_table("project_files", *columns().values(), sqlite_autoincrement=True)
+    for name in missing_columns(connection, columns()):
+        op.add_column("project_files", columns()[name])
+    for name in missing_indexes(connection, INDEXES):
+        op.create_index(name, "project_files", INDEXES[name])
 
 
 def downgrade() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
+from rowmill.systems.intake.migrations.missing import missing_columns, missing_indexes
+
 revision = "intake_2"
 down_revision = "intake_1"
 branch_labels = None
@@ -31,11 +33,12 @@ INDEXES = {
 
 
 def upgrade() -> None:
-    for name, (type_, options) in COLUMNS.items():
+    for name in missing_columns(op.get_bind(), COLUMNS):
+        type_, options = COLUMNS[name]
         op.add_column("project_files", sa.Column(name, type_, **options))
     fill()
-    for name, (columns, text) in INDEXES.items():
-        where = sa.text(text)
+    for name in missing_indexes(op.get_bind(), INDEXES):
+        columns, where = INDEXES[name][0], sa.text(INDEXES[name][1])
         op.create_index(name, "project_files", columns, postgresql_where=where, sqlite_where=where)
 
 

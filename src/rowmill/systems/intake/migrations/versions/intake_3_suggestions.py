@@ -6,6 +6,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
+from rowmill.systems.intake.migrations.missing import missing_columns
+
 revision = "intake_3"
 down_revision = "intake_2"
 branch_labels = None
@@ -29,7 +31,8 @@ def of_a_file() -> "sa.Column[int]":
 
 
 def upgrade() -> None:
-    for name, (type_, options) in ADDED.items():
+    for name in missing_columns(op.get_bind(), ADDED):
+        type_, options = ADDED[name]
         op.add_column("project_files", sa.Column(name, type_, **options))
     op.create_table(
         "file_analyses",

@@ -1,0 +1,18 @@
+"""What a table that a team had before does not have yet."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+FILES = "project_files"
+
+
+def missing_columns(connection: sa.Connection, columns: Mapping[str, Any]) -> Iterator[str]:
+    there = {column["name"] for column in sa.inspect(connection).get_columns(FILES)}
+    return (name for name in columns if name not in there)
+
+
+def missing_indexes(connection: sa.Connection, indexes: Mapping[str, Any]) -> Iterator[str]:
+    there = {index["name"] for index in sa.inspect(connection).get_indexes(FILES)}
+    return (name for name in indexes if name not in there)
