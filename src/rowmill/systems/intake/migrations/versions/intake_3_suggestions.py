@@ -42,6 +42,7 @@ def upgrade() -> None:
         sa.Column("file_id", SERIAL, nullable=False),
         sa.Column("analysis", JSON, nullable=False),
         sa.Column("analysed_at", MOMENT, nullable=False, server_default=NOW),
+        sa.Column("outdated", sa.Boolean, nullable=False, server_default=sa.false()),
     )
     op.create_table(
         "field_suggestions",
