@@ -61,7 +61,7 @@ def test_the_rules_find_most_on_scans(tmp_path: Path) -> None:
     """F11."""
     ocr = choose("auto")
     assert ocr is not None
-    assert counted(verdicts(make_papers(tmp_path, 1, clean=0, scans=5), ocr))["share"] >= 0.8
+    assert counted(verdicts(make_papers(tmp_path, 1, clean=0, scans=4), ocr))["share"] >= 0.8
 
 
 def paper(**expected: object) -> Paper:
