@@ -14,8 +14,10 @@ from typing import Any
 import httpx
 import pytest
 
+from rowmill.cli.systems import ingesting
 from tests.support.postgres import REPOSITORY
 from tests.support.waiting import until
+from tests.systems.intake.house import Scribe, house_on
 
 FILES = "/organizations/1/projects/1/files"
 
@@ -83,6 +85,46 @@ def test_a_folder_is_put_in_read_and_told_about(shell: Shell, tmp_path: Path) ->
     assert {one["suggestions"] for one in told["files"] if one["processing_status"] == "completed"} != {0}
     shown = shell.run("ingest", str(tmp_path / "papers" / "a.txt"))
     assert "completed" in shown
+
+
+def test_what_is_no_file_is_refused_and_said(sqlite_url: str, tmp_path: Path) -> None:
+    """A pipe that nobody writes to, and a name that is no text."""
+    shell = Shell(sqlite_url, tmp_path)
+    place = tmp_path / "odd"
+    place.mkdir()
+    os.mkfifo(place / "pipe")
+    (place / "link").symlink_to("nowhere")
+    Path(os.fsdecode(os.fsencode(place) + b"/\xff.txt")).write_text("Invoice number: 4711")
+    told = json.loads(shell.run("ingest", str(place), "--no-work", "--json", code=5))
+    assert [Path(one["path"]).name for one in told["files"]] == ["\N{REPLACEMENT CHARACTER}.txt"]
+    assert {Path(one["path"]).name for one in told["refused"]} == {"pipe", "link"}
+
+
+def test_folders_that_can_t_be_looked_into_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    scandir = os.scandir
+
+    def refusing(path: Any) -> Any:
+        if Path(path) == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    refused: dict[Path, str] = {}
+    assert list(ingesting.all_files([tmp_path], refused)) == []
+    assert refused == {closed: "unreadable: Permission denied"}
+
+
+async def test_tens_of_thousands_of_files_can_be_told_about(
+    database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """More than a statement may have parameters."""
+    async with house_on(database_url, tmp_path, Scribe()) as house:
+        number = await house.put("total: 1")
+        batch = ingesting.Batch(1, 1, None, {number + more: tmp_path for more in range(70_000)})
+        assert await ingesting.report(house.intake, batch, json=True, read=False) == 0
+    assert len(json.loads(capsys.readouterr().out)["files"]) == 1
 
 
 def test_files_can_be_left_to_others(shell: Shell, tmp_path: Path) -> None:

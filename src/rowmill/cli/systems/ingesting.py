@@ -1,10 +1,13 @@
 """`rowmill systems intake ingest`: many files from a disk, with progress."""
 
 import asyncio
+import errno
 import mimetypes
 import os
-from collections.abc import AsyncIterator, Iterator
+import stat
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,8 @@ from rowmill.work.settings import WorkerSettings
 CHUNK = 1024 * 1024
 LOOK_SECONDS = 0.3
 OPEN = ("queued", "processing")
+ROWS_AT_ONCE = 10_000
+"""Databases take some ten thousand parameters."""
 
 
 @dataclass
@@ -35,25 +40,36 @@ class Batch:
     refused: dict[Path, str] = field(default_factory=dict)
 
 
-def all_files(paths: list[Path]) -> Iterator[Path]:
-    """Files, and those in folders, in order, without hidden ones."""
+def all_files(paths: list[Path], refused: dict[Path, str]) -> Iterator[Path]:
+    """Files, and those in folders, in order, without hidden ones. Folders that can't be looked into are refused."""
+
+    def note(error: OSError) -> None:
+        refused[Path(error.filename)] = unreadable(error)
+
     for path in paths:
-        if path.is_file():
+        if not path.is_dir():
             yield path
             continue
-        for folder, folders, names in os.walk(path):
+        for folder, folders, names in os.walk(path, onerror=note):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             yield from (Path(folder) / name for name in sorted(names) if not name.startswith("."))
 
 
+def unreadable(error: OSError) -> str:
+    return f"unreadable: {error.strerror}"
+
+
 async def chunks_of(path: Path) -> AsyncIterator[bytes]:
+    # Nobody may write to a pipe that lies among the files, and we would wait for that.
+    if not stat.S_ISREG((await asyncio.to_thread(path.stat)).st_mode):
+        raise OSError(errno.EINVAL, "Not a file")
     with path.open("rb") as file:
         while chunk := await asyncio.to_thread(file.read, CHUNK):
             yield chunk
 
 
 async def put_in(intake: Intake, batch: Batch, paths: list[Path]) -> None:
-    found = list(all_files(paths))
+    found = list(all_files(paths, batch.refused))
     with progress("Putting in", len(found)) as told:
         for number, path in enumerate(found, 1):
             media_type, _ = mimetypes.guess_type(path.name)
@@ -63,7 +79,7 @@ async def put_in(intake: Intake, batch: Batch, paths: list[Path]) -> None:
             except PermanentError as error:
                 batch.refused[path] = error.code
             except OSError as error:
-                batch.refused[path] = f"unreadable: {error.strerror}"
+                batch.refused[path] = unreadable(error)
             told(number)
 
 
@@ -89,6 +105,17 @@ async def read_all(intake: Intake, batch: Batch, settings: WorkerSettings, told:
         await running
 
 
+def shown(path: Path) -> str:
+    """As text, also where the name of a file is none."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def batched(numbers: Iterable[int], most: int) -> Iterator[list[int]]:
+    rest = iter(numbers)
+    while some := list(islice(rest, most)):
+        yield some
+
+
 async def report(intake: Intake, batch: Batch, json: bool, *, read: bool) -> int:
     """Say what became of each file; answers the exit code."""
     found = sa.select(
@@ -100,10 +127,15 @@ async def report(intake: Intake, batch: Batch, json: bool, *, read: bool) -> int
         .where(FieldSuggestion.file_id == ProjectFile.id)
         .scalar_subquery()
         .label("suggestions"),
-    ).where(ProjectFile.id.in_(batch.files))
-    rows = await intake.mill.run(lambda connection: connection.execute(found).mappings().all(), write=False)
-    told: list[dict[str, Any]] = [{**row, "path": str(batch.files[row["id"]])} for row in rows]
-    refused = [{"path": str(path), "refused": code} for path, code in batch.refused.items()]
+    )
+
+    def read_rows(connection: sa.Connection) -> list[sa.RowMapping]:
+        some = (found.where(ProjectFile.id.in_(numbers)) for numbers in batched(batch.files, ROWS_AT_ONCE))
+        return [row for query in some for row in connection.execute(query).mappings()]
+
+    rows = await intake.mill.run(read_rows, write=False)
+    told: list[dict[str, Any]] = [{**row, "path": shown(batch.files[row["id"]])} for row in rows]
+    refused = [{"path": shown(path), "refused": code} for path, code in batch.refused.items()]
 
     def show() -> None:
         lines = [

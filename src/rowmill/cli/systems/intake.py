@@ -24,8 +24,13 @@ StorageOption = Annotated[
     str | None,
     typer.Option("--storage", metavar="PLACE", help="A folder, or s3://bucket/prefix. Otherwise INTAKE_STORAGE."),
 ]
-OrganizationOption = Annotated[int, typer.Option("--organization", metavar="ID", min=1, help="Whose files they are.")]
-ProjectOption = Annotated[int, typer.Option("--project", metavar="ID", min=1, help="The project that they belong to.")]
+LARGEST_ID = 2**31 - 1
+OrganizationOption = Annotated[
+    int, typer.Option("--organization", metavar="ID", min=1, max=LARGEST_ID, help="Whose files they are.")
+]
+ProjectOption = Annotated[
+    int, typer.Option("--project", metavar="ID", min=1, max=LARGEST_ID, help="The project that they belong to.")
+]
 MIGRATE = "rowmill systems intake migrate"
 
 

@@ -29,6 +29,8 @@ class Intake:
         self.catalogue: Catalogue = load_catalogue(settings.catalogue)
         limits = Limits(bytes=settings.max_file_bytes, seconds=settings.reading_seconds)
         self.readers = Readers(settings.readers, limits, settings.ocr)
+        # Its own, so that nobody who looks at a page waits until a worker beside the server has read a file.
+        self.pictures = Readers(1, limits, "off")
         self._model = model_mapper(settings, self.mill) if settings.model_url is not None else None
         usual = Analyst(self.readers, self._model or RulesMapper())
         self.analyze = analyze or usual.analyze_project_file_document
@@ -39,7 +41,7 @@ class Intake:
     async def opened(self) -> AsyncIterator[None]:
         """Connected, and the readers' processes ended at the end. It may be entered several times, as by a server
         and the worker beside it: who leaves last closes."""
-        async with self.mill.opened(), self.readers:
+        async with self.mill.opened(), self.readers, self.pictures:
             self._users += 1
             try:
                 yield

@@ -2,11 +2,17 @@
 
 import asyncio
 import hashlib
+import io
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import sqlalchemy as sa
+from PIL import Image
+
+from rowmill.systems.intake.documents.reader import Reader
 from rowmill.systems.intake.errors import CorruptFile
+from rowmill.systems.intake.models import ProjectFile
 from rowmill.systems.intake.seam import PROGRESS
 from tests.systems.intake.house import Scribe
 from tests.systems.intake.served import FILES, served
@@ -238,3 +244,25 @@ async def test_times_say_their_zone(database_url: str, tmp_path: Path) -> None:
         shown = await house.get(location)
         for name in ("created_at", "processed_at"):
             assert datetime.fromisoformat(shown[name]).utcoffset() == timedelta(0)
+
+
+async def test_who_looks_at_a_page_does_not_wait_for_a_file_that_is_read(database_url: str, tmp_path: Path) -> None:
+    """With a worker beside the server, whose only reader may be busy for minutes."""
+    image = io.BytesIO()
+    Image.new("RGB", (40, 20), "white").save(image, "PNG")
+    async with served(database_url, tmp_path, Scribe()) as house:
+        location = (await house.upload(image.getvalue(), "a.png")).headers["location"]
+        read = sa.update(ProjectFile).values(kind="image", page_count=1)
+        await house.mill.run(lambda connection: connection.execute(read).close())
+        scan = asyncio.Event()
+
+        async def read_slowly(reader: Reader) -> None:
+            async with reader._lock:
+                await scan.wait()
+
+        busy = [asyncio.create_task(read_slowly(reader)) for reader in house.intake.readers._all]
+        async with asyncio.timeout(20):
+            picture = await house.client.get(f"{location}/pages/1.png")
+        assert (picture.status_code, picture.headers["content-type"]) == (200, "image/png")
+        scan.set()
+        await asyncio.gather(*busy)

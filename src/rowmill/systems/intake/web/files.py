@@ -160,7 +160,7 @@ async def page_picture(intake: GivenIntake, file: GivenFile, number: int) -> Res
             404, {"code": "no_picture", "message": f"file {file['id']} has no picture of page {number}"}
         )
     content = await intake.storage.get(file["storage_key"], most=intake.settings.max_file_bytes)
-    picture = await intake.readers.render(content, Kind(file["kind"]), number)
+    picture = await intake.pictures.render(content, Kind(file["kind"]), number)
     return Response(picture, media_type="image/png", headers={"cache-control": "private, max-age=3600"})
 
 
