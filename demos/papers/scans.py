@@ -5,8 +5,8 @@ import random
 
 import pypdfium2  # type: ignore[import-untyped]
 from PIL import Image, ImageFilter
-from reportlab.lib.utils import ImageReader  # type: ignore[import-untyped]
-from reportlab.pdfgen.canvas import Canvas  # type: ignore[import-untyped]
+from reportlab.lib.utils import ImageReader
+from reportlab.pdfgen.canvas import Canvas
 
 
 def scanned(pdf: bytes, chance: random.Random) -> Image.Image:

@@ -55,6 +55,21 @@ def test_csv_with_any_usual_delimiter(delimiter: str) -> None:
     assert texts(document) == [["a\tb\tc", "1\ttwo lines\t3"]]
 
 
+@pytest.mark.parametrize(
+    ("file", "rows"),
+    [
+        # Rows of different lengths, each with the same number of decimal commas.
+        (
+            "Netto;10,00\nMwSt;19 %;1,90\nPos;Text;Preis;5,00\n",
+            ["Netto\t10,00", "MwSt\t19 %\t1,90", "Pos\tText\tPreis\t5,00"],
+        ),
+        ("1,2,3\n4,5,6\n", ["1\t2\t3", "4\t5\t6"]),
+    ],
+)
+def test_decimal_commas_part_no_cells_and_commas_do(file: str, rows: list[str]) -> None:
+    assert texts(read(file.encode(), "a.csv")) == [rows]
+
+
 def test_text_keeps_its_lines_and_tabs_and_form_feeds_part_its_pages() -> None:
     document = read(b"One  two\r\nthree\tfour\n\n\fNext page", "a.txt")
     assert (document.kind, document.media_type) == (Kind.TEXT, "text/plain")

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 from itertools import islice
 
@@ -12,6 +13,7 @@ from rowmill.systems.intake.errors import CorruptFile
 
 DELIMITERS = ",;\t|"
 SAMPLE = 50
+BETWEEN_DIGITS = re.compile(r"(?<=\d),(?=\d)")
 
 
 def read(file_bytes: bytes, reading: Reading) -> Contents:
@@ -24,12 +26,13 @@ def read(file_bytes: bytes, reading: Reading) -> Contents:
 
 
 def delimiter_of(text: str) -> str:
-    """The one that parts most rows into the same number of cells; among equals, the one that makes more cells. The
-    decimal commas of German numbers lose by that to the semicolons between them."""
+    """The one that parts most rows into the same number of cells; among equals, the one that makes more cells. Commas
+    between digits do not count: in half of the world they are decimal ones, and there semicolons part the cells."""
     best, found = (0.0, 0), ","
     for delimiter in DELIMITERS:
         try:
-            widths = [len(row) for row in islice(_rows(text, delimiter), SAMPLE) if row]
+            sample = BETWEEN_DIGITS.sub("", text) if delimiter == "," else text
+            widths = [len(row) for row in islice(_rows(sample, delimiter), SAMPLE) if row]
         except csv.Error:
             continue
         usual = max(set(widths), key=widths.count, default=1)
