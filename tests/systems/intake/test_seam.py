@@ -2,9 +2,11 @@
 
 import inspect
 from pathlib import Path
+from typing import Any
 
 from rowmill.systems.intake import seam
-from rowmill.systems.intake.analysis import Analysis
+from rowmill.systems.intake.analysis import Analysis, Evidence, Mapped, Suggestion, Unmapped
+from rowmill.systems.intake.documents.document import Document, Kind, Line, Page
 from rowmill.systems.intake.fields.loading import load_catalogue
 from tests.systems.intake.house import Scribe, house_on
 
@@ -38,3 +40,23 @@ async def test_another_one_can_take_its_place(sqlite_url: str, tmp_path: Path) -
         await house.drain()
         assert scribe.read == ["mine.txt"]
         assert await house.suggestions(number) == [("total", "1", "pending")]
+
+
+async def test_texts_that_a_database_refuses_are_no_reason_to_fail(database_url: str, tmp_path: Path) -> None:
+    """Whoever reads documents in another way may find NUL and halves of characters in them."""
+
+    async def analyze(**given: Any) -> Analysis:
+        odd, evidence = "a\x00b\ud800", Evidence(1, "quo\x00te")
+        document = Document(Kind.TEXT, "text/plain", (Page(1, (Line(odd),)),), facts={"title": odd})
+        mapped = Mapped((Suggestion("total", {odd: [odd]}, 0.9, evidence),), (Unmapped(odd, odd, evidence),))
+        return Analysis(document, mapped)
+
+    async with house_on(database_url, tmp_path, analyze) as house:
+        first = await house.put("total: 1")
+        await house.drain()
+        second = await house.put("total: 1")
+        await house.drain()
+        for number in (first, second):
+            assert (await house.file(number)).processing_status == "completed"
+            assert await house.suggestions(number) == [("total", {"ab": ["ab"]}, "pending")]
+            assert await house.notes(number) == [("ab", "ab")]

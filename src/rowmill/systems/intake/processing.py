@@ -72,7 +72,7 @@ async def find_or_analyse(intake: "Intake", file: rm.Lease[ProjectFile]) -> tupl
             field_catalog=intake.catalogue,
             media_type=row.media_type,
         )
-    return digest, None, analysis
+    return digest, None, await asyncio.to_thread(stored.cleaned, analysis)
 
 
 def earlier_analysis(connection: sa.Connection, file: ProjectFile, digest: str) -> tuple[int, dict[str, object]] | None:

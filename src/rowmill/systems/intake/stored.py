@@ -2,12 +2,16 @@
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, replace
 from typing import Any
 
 from rowmill.systems.intake.analysis import Analysis, Evidence, Mapped, Suggestion, Unmapped
 from rowmill.systems.intake.documents import packing
 from rowmill.systems.intake.documents.document import Box, Document
+
+UNFIT = re.compile("[\x00\ud800-\udfff]")
+"""Of a text: what not every database keeps."""
 
 
 def to_json(analysis: Analysis) -> dict[str, Any]:
@@ -25,6 +29,23 @@ def from_json(found: dict[str, Any]) -> Analysis:
     )
     unmapped = tuple(Unmapped(**{**given, "evidence": evidence(given["evidence"])}) for given in found["unmapped"])
     return Analysis(packing.from_json(found["document"]), Mapped(suggestions, unmapped))
+
+
+def cleaned(analysis: Analysis) -> Analysis:
+    """As it is kept, without NUL and halves of characters: whoever reads or maps may find them, and not every database
+    takes them."""
+    return from_json(_cleaned(to_json(analysis)))
+
+
+def _cleaned(value: Any) -> Any:
+    match value:
+        case str():
+            return UNFIT.sub("", value)
+        case list() | tuple():
+            return [_cleaned(one) for one in value]
+        case dict():
+            return {_cleaned(name): _cleaned(one) for name, one in value.items()}
+    return value
 
 
 def evidence(given: dict[str, Any]) -> Evidence:

@@ -1,14 +1,14 @@
 """What the API takes and answers."""
 
 import math
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-UNFIT = re.compile("[\x00\ud800-\udfff]")
+from rowmill.systems.intake.stored import UNFIT
+
 DEEPEST = 20
 
 
