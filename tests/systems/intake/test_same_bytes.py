@@ -88,3 +88,22 @@ async def test_files_from_before_there_were_hashes_get_theirs(database_url: str,
         row = await house.file(second)
         assert (row.file_hash, row.reused_from) == ((await house.file(first)).file_hash, first)
         assert scribe.read == ["first"]
+
+
+async def test_files_without_hashes_are_analysed_once_too(database_url: str, tmp_path: Path) -> None:
+    """All of those with the same bytes may come up at the same moment, after a migration."""
+    scribe = Scribe()
+    async with house_on(database_url, tmp_path, scribe, readers=3) as house:
+        numbers = [await house.put("total: 1", str(number)) for number in range(3)]
+        forget = house.intake.files.table.update().values(file_hash=None)
+        await house.mill.run(lambda connection: connection.execute(forget).close())
+        scribe.go.clear()
+        working = asyncio.create_task(house.drain())
+        await scribe.reading.wait()
+        await asyncio.sleep(0.5)  # for others to begin, if they could
+        scribe.go.set()
+        await working
+        await house.settle_all()
+        assert len(scribe.read) == 1
+        assert await attempts(house, numbers) == {1}
+        assert {(await house.file(number)).processing_status for number in numbers} == {"completed"}

@@ -33,11 +33,15 @@ def handle(intake: "Intake") -> None:
     once = intake.mill.limit("intake-bytes", concurrent=1, breaker=None, lease=lease)
 
     @intake.files.handler(concurrency=intake.settings.readers, limits=[once.by(same_bytes)])
-    async def ingest(file: rm.Lease[ProjectFile]) -> None:
-        digest, earlier, analysis = await find_or_analyse(intake, file)
+    async def ingest(file: rm.Lease[ProjectFile]) -> rm.Again | None:
+        digest = file.row.file_hash
+        if digest is None:  # it was there before files had hashes, and could not wait for those with the same bytes
+            content = await intake.content(file.row)
+            digest = await asyncio.to_thread(lambda: hashlib.sha256(content).hexdigest())
+            return rm.Again(after=0, code="hashed", spend=False, values={"file_hash": digest})
+        earlier, analysis = await find_or_analyse(intake, file, digest)
         document = analysis.document
         result = {
-            "file_hash": digest,
             "kind": document.kind,
             "language": document.language,
             "page_count": len(document.pages),
@@ -48,20 +52,16 @@ def handle(intake: "Intake") -> None:
             await replace_pending(session, file.key, analysis.mapped)
             if earlier is None:
                 await keep(session, file.row, digest, analysis)
+        return None
 
 
-async def find_or_analyse(intake: "Intake", file: rm.Lease[ProjectFile]) -> tuple[str, int | None, Analysis]:
-    """The hash of the file's bytes, the file that was analysed before if its bytes are the same, and the analysis."""
-    row, content = file.row, None
-    digest = row.file_hash
-    if digest is None:  # it was there before files had hashes
-        content = await intake.content(row)
-        digest = hashlib.sha256(content).hexdigest()
+async def find_or_analyse(intake: "Intake", file: rm.Lease[ProjectFile], digest: str) -> tuple[int | None, Analysis]:
+    """The file that was analysed before if its bytes are the same, and the analysis."""
+    row = file.row
     found = await intake.mill.run(lambda connection: earlier_analysis(connection, row, digest), write=False)
     if found is not None:
-        return digest, found[0], stored.from_json(found[1])
-    if content is None:
-        content = await intake.content(row)
+        return found[0], stored.from_json(found[1])
+    content = await intake.content(row)
     if not content:
         raise EmptyFile("there is nothing in the file")
     async with told_to_the_row(intake.mill, file):
@@ -72,7 +72,7 @@ async def find_or_analyse(intake: "Intake", file: rm.Lease[ProjectFile]) -> tupl
             field_catalog=intake.catalogue,
             media_type=row.media_type,
         )
-    return digest, None, await asyncio.to_thread(stored.cleaned, analysis)
+    return None, await asyncio.to_thread(stored.cleaned, analysis)
 
 
 def earlier_analysis(connection: sa.Connection, file: ProjectFile, digest: str) -> tuple[int, dict[str, object]] | None:
