@@ -64,6 +64,8 @@ def test_csv_with_any_usual_delimiter(delimiter: str) -> None:
             ["Netto\t10,00", "MwSt\t19 %\t1,90", "Pos\tText\tPreis\t5,00"],
         ),
         ("1,2,3\n4,5,6\n", ["1\t2\t3", "4\t5\t6"]),
+        # More lines without cells than with.
+        ("Fattura\nConti\nMilano\nTotale;12,50\n", ["Fattura", "Conti", "Milano", "Totale\t12,50"]),
     ],
 )
 def test_decimal_commas_part_no_cells_and_commas_do(file: str, rows: list[str]) -> None:

@@ -26,17 +26,18 @@ def read(file_bytes: bytes, reading: Reading) -> Contents:
 
 
 def delimiter_of(text: str) -> str:
-    """The one that parts most rows into the same number of cells; among equals, the one that makes more cells. Commas
-    between digits do not count: in half of the world they are decimal ones, and there semicolons part the cells."""
-    best, found = (0.0, 0), ","
+    """The one that parts most rows; among equals, the one that parts them most evenly, then the one that makes more
+    cells. Commas between digits do not count: in half of the world they are decimal ones, and there semicolons part the
+    cells."""
+    best, found = (0, 0, 0), ","
     for delimiter in DELIMITERS:
         try:
             sample = BETWEEN_DIGITS.sub("", text) if delimiter == "," else text
-            widths = [len(row) for row in islice(_rows(sample, delimiter), SAMPLE) if row]
+            widths = [len(row) for row in islice(_rows(sample, delimiter), SAMPLE) if len(row) > 1]
         except csv.Error:
             continue
-        usual = max(set(widths), key=widths.count, default=1)
-        score = (widths.count(usual) / len(widths), usual) if usual > 1 else (0.0, 0)
+        usual = max(set(widths), key=widths.count, default=0)
+        score = (len(widths), widths.count(usual), usual)
         if score > best:
             best, found = score, delimiter
     return found
