@@ -60,7 +60,7 @@ async def find_or_analyse(intake: "Intake", file: rm.Lease[ProjectFile], digest:
     row = file.row
     found = await intake.mill.run(lambda connection: earlier_analysis(connection, row, digest), write=False)
     if found is not None:
-        return found[0], stored.from_json(found[1])
+        return found[0], await asyncio.to_thread(stored.from_json, found[1])
     content = await intake.content(row)
     if not content:
         raise EmptyFile("there is nothing in the file")
