@@ -12,8 +12,8 @@ from rowmill.cli.exits import UsageError
 
 VARIABLE = "ROWMILL_LOG"
 LEVELS = ("debug", "info", "warning", "error")
-TELL_VALUES = ("aiosqlite", "sqlalchemy")
-"""Loggers that would write statements with their values."""
+QUIETER = ("aiosqlite", "sqlalchemy", "alembic")
+"""Loggers that would write statements with their values, or each step of a migration."""
 
 
 class LogFormat(StrEnum):
@@ -47,7 +47,7 @@ def start_log(level: str | None, style: LogFormat, default: str = "info") -> Non
     if chosen not in LEVELS:
         where = "--log-level" if level else VARIABLE
         raise UsageError(f"{where} is {chosen!r}; it may be {', '.join(LEVELS)}")
-    for name in TELL_VALUES:
+    for name in QUIETER:
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.getLogger("rowmill").setLevel(chosen.upper())
     root = logging.getLogger()

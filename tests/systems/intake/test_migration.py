@@ -137,6 +137,10 @@ async def test_it_can_be_run_again_and_taken_back(database_url: str, tmp_path: P
     async with house_on(database_url, tmp_path, Scribe()) as house:
         await house.intake.migrate()
         assert await house.mill.run(migrations.current, write=False) == migrations.heads()
+        number = await house.put("total: 1")
         await house.mill.run(lambda connection: migrations.downgrade(connection, "intake@base"))
         tables = await house.mill.run(lambda connection: sa.inspect(connection).get_table_names(), write=False)
-        assert "project_files" not in tables
+        assert not {"field_suggestions", "file_analyses"} & set(tables)
+        await house.intake.migrate()
+        await house.drain()
+        assert await house.suggestions(number) == [("total", "1", "pending")], "the files had stayed"

@@ -42,4 +42,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    op.drop_table("project_files")
+    """The files stay: the table may be older than this revision, and what it holds is nobody else's copy."""
+    for name in INDEXES:
+        op.drop_index(name, "project_files")
