@@ -10,7 +10,7 @@ from alembic.migration import MigrationContext
 
 import rowmill as rm
 from rowmill.integrations import alembic as rowmill_alembic
-from rowmill.systems.intake import migrations
+from rowmill.systems.intake.migrations import revisions
 from rowmill.systems.intake.models import Base
 from rowmill.systems.intake.queue import declare
 from tests.systems.intake.house import Scribe, house_on
@@ -48,13 +48,13 @@ async def test_files_that_were_there_become_available_or_get_started_now(databas
     """F13: queued rows become available now, processing rows get started now; nothing else changes."""
     mill = rm.Mill(database_url)
     files = declare(mill, 900)
-    await mill.run(lambda connection: migrations.upgrade(connection, "intake_1"))
+    await mill.run(lambda connection: revisions.upgrade(connection, "intake_1"))
     table = sa.table("project_files", *map(sa.column, old_file(1)), sa.column("processing_status"))
     states = {1: "queued", 2: "processing", 3: "completed", 4: "failed"}
     rows = [old_file(number, processing_status=state) for number, state in states.items()]
     await mill.run(lambda connection: connection.execute(sa.insert(table), rows).close())
 
-    await mill.run(migrations.upgrade)
+    await mill.run(revisions.upgrade)
     await mill.migrate()
 
     def ages(connection: sa.Connection) -> list[tuple[Any, ...]]:
@@ -104,7 +104,7 @@ async def test_a_file_that_was_in_processing_is_recovered_after_a_whole_lease(
     """F2, F13: whoever works on it has the time of a lease from the migration on, and no longer."""
     scribe = Scribe()
     mill = rm.Mill(database_url)
-    await mill.run(lambda connection: migrations.upgrade(connection, "intake_1"))
+    await mill.run(lambda connection: revisions.upgrade(connection, "intake_1"))
     table = sa.table("project_files", *map(sa.column, old_file(1)), sa.column("processing_status"))
     await mill.run(lambda c: c.execute(sa.insert(table), [old_file(100, processing_status="processing")]).close())
     async with house_on(database_url, tmp_path, scribe) as house:
@@ -124,7 +124,7 @@ async def test_the_migration_and_the_models_agree(database_url: str, tmp_path: P
 
         def differences(connection: sa.Connection) -> list[Any]:
             options = {
-                "version_table": migrations.VERSION_TABLE,
+                "version_table": revisions.version_table,
                 "include_name": rowmill_alembic.include_name,
                 "include_object": rowmill_alembic.include_object,
             }
@@ -136,9 +136,9 @@ async def test_the_migration_and_the_models_agree(database_url: str, tmp_path: P
 async def test_it_can_be_run_again_and_taken_back(database_url: str, tmp_path: Path) -> None:
     async with house_on(database_url, tmp_path, Scribe()) as house:
         await house.intake.migrate()
-        assert await house.mill.run(migrations.current, write=False) == migrations.heads()
+        assert await house.mill.run(revisions.current, write=False) == revisions.heads()
         number = await house.put("total: 1")
-        await house.mill.run(lambda connection: migrations.downgrade(connection, "intake@base"))
+        await house.mill.run(lambda connection: revisions.downgrade(connection, "intake@base"))
         tables = await house.mill.run(lambda connection: sa.inspect(connection).get_table_names(), write=False)
         assert not {"field_suggestions", "file_analyses"} & set(tables)
         await house.intake.migrate()

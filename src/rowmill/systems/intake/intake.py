@@ -4,11 +4,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import rowmill as rm
-from rowmill.systems.intake import migrations, processing, queue
+from rowmill.systems.common import system
+from rowmill.systems.intake import processing, queue
 from rowmill.systems.intake.documents.limits import Limits
 from rowmill.systems.intake.fields.catalogue import Catalogue
 from rowmill.systems.intake.fields.loading import load_catalogue
 from rowmill.systems.intake.mapping import model_mapper
+from rowmill.systems.intake.migrations import revisions
 from rowmill.systems.intake.models import ProjectFile
 from rowmill.systems.intake.readers import Readers
 from rowmill.systems.intake.seam import Analyst, AnalyzeProjectFileDocument, RulesMapper
@@ -20,6 +22,8 @@ from rowmill.systems.intake.storage.port import Storage
 class Intake:
     """A database of files, the storage of their bytes, and what reads them. `analyze` takes the place of the usual
     parts behind the seam."""
+
+    revisions = revisions
 
     def __init__(self, settings: IntakeSettings, *, analyze: AnalyzeProjectFileDocument | None = None) -> None:
         self.settings = settings
@@ -56,9 +60,7 @@ class Intake:
             await self._model.close()
 
     async def migrate(self) -> None:
-        """Bring the tables to this version, in one transaction, then the indexes that the queue needs."""
-        await self.mill.run(migrations.upgrade)
-        await self.mill.migrate()
+        await system.migrate(self)
 
     async def content(self, file: ProjectFile) -> bytes:
         return await self.storage.get(file.storage_key, most=self.settings.max_file_bytes)

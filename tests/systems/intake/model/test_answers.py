@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
+from rowmill.systems.common.answers import retry_after
 from rowmill.systems.intake.fields.model.answers import Unreadable, envelope, object_in, said, tokens_used
-from rowmill.systems.intake.fields.model.chat import retry_after
 from tests.support.chat import answer, saying
 
 DEEP = "[" * 200_000

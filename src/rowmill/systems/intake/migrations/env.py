@@ -1,16 +1,6 @@
-"""What Alembic runs: on the connection that it is given."""
+"""What Alembic runs."""
 
-from alembic import context
-
-from rowmill.integrations import alembic as rowmill_alembic
-from rowmill.systems.intake.migrations import VERSION_TABLE
+from rowmill.systems.intake.migrations import revisions
 from rowmill.systems.intake.models import Base
 
-context.configure(
-    connection=context.config.attributes["connection"],
-    target_metadata=Base.metadata,
-    version_table=VERSION_TABLE,
-    include_name=rowmill_alembic.include_name,  # type: ignore[arg-type]
-    include_object=rowmill_alembic.include_object,
-)
-context.run_migrations()
+revisions.run(Base.metadata)

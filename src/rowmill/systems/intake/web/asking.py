@@ -1,6 +1,6 @@
 """What every endpoint needs: the intake, the project in the path, the file in it."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import sqlalchemy as sa
 from fastapi import Depends, HTTPException, Path, Request
@@ -8,7 +8,6 @@ from fastapi import Depends, HTTPException, Path, Request
 from rowmill.systems.intake import reads
 from rowmill.systems.intake.intake import Intake
 from rowmill.systems.intake.reads import Project
-from rowmill.systems.intake.web.schemas import Problem
 
 PREFIX = "/organizations/{organization_id}/projects/{project_id}"
 LARGEST_ID = 2**31 - 1
@@ -39,8 +38,3 @@ async def the_file(intake: GivenIntake, project: GivenProject, file_id: FileId) 
 
 
 GivenFile = Annotated[sa.RowMapping, Depends(the_file)]
-
-
-def problems(**why: str) -> dict[int | str, dict[str, Any]]:
-    """For OpenAPI: `problems(s404="no such file")`."""
-    return {int(name[1:]): {"model": Problem, "description": text} for name, text in why.items()}

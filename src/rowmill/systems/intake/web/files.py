@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from fastapi import APIRouter, Form, HTTPException, Query, Response, UploadFile
 from fastapi.responses import StreamingResponse
 
+from rowmill.systems.common.web.problems import problems
 from rowmill.systems.intake import reads
 from rowmill.systems.intake.documents import packing
 from rowmill.systems.intake.documents.document import Kind
@@ -20,7 +21,6 @@ from rowmill.systems.intake.web.asking import (
     GivenFile,
     GivenIntake,
     GivenProject,
-    problems,
     the_file,
 )
 

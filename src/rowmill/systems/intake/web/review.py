@@ -5,6 +5,7 @@ from typing import Annotated
 import sqlalchemy as sa
 from fastapi import APIRouter, Body, HTTPException, Path
 
+from rowmill.systems.common.web.problems import problems
 from rowmill.systems.intake import reads
 from rowmill.systems.intake import suggestions as deciding
 from rowmill.systems.intake.models import SuggestionState
@@ -15,7 +16,6 @@ from rowmill.systems.intake.web.asking import (
     GivenFile,
     GivenIntake,
     GivenProject,
-    problems,
 )
 
 router = APIRouter(tags=["review"])

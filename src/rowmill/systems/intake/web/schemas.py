@@ -44,13 +44,6 @@ class Answer(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
 
-class Problem(Answer):
-    """What went wrong: a stable code, and words for people."""
-
-    code: str = Field(examples=["too_large"])
-    message: str
-
-
 class File(Answer):
     """A file, and how far its processing is."""
 

@@ -2,26 +2,23 @@
 
 import asyncio
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
 
 import rowmill as rm
+from rowmill.systems.common.answers import TOO_MANY, all_of, retry_after
 from rowmill.systems.intake.errors import ReadingTimedOut
 from rowmill.systems.intake.fields.model.answers import envelope, tokens_used
 from rowmill.systems.intake.fields.model.settings import ModelSettings
 
 MOST_BYTES = 4 * 1024 * 1024
-"""Of an answer. A server that does not stop is not read to the end."""
+"""Of an answer."""
 LOOK_SECONDS = 5.0
 CONNECT_SECONDS = 10.0
-WAIT, LONGEST_WAIT = 60.0, 3600.0
 REFUSED = (301, 302, 303, 307, 308, 401, 402, 403, 404, 405, 410)
 """Our key, our address or our model is wrong: not the file."""
 AWAY = (408, 409, 425)
-TOO_MANY = 429
 
 
 class Rejected(rm.PermanentError):
@@ -64,7 +61,8 @@ class Chat:
         try:
             # httpx counts from byte to byte, and a server may drip.
             async with asyncio.timeout(self._settings.timeout), self._posted(body) as response:
-                return response.status_code, response.headers, await all_of(response)
+                # No answer of a model is that long, and none is empty.
+                return response.status_code, response.headers, await all_of(response, MOST_BYTES) or b""
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             call.cost(0)
             raise rm.ProviderDown(f"the model's server can't be reached: {type(error).__name__}") from error
@@ -98,15 +96,6 @@ class Chat:
         await self._client.aclose()
 
 
-async def all_of(response: httpx.Response) -> bytes:
-    content = bytearray()
-    async for chunk in response.aiter_bytes():
-        content += chunk
-        if len(content) > MOST_BYTES:
-            return b""  # no answer of a model is that long, and none is empty
-    return bytes(content)
-
-
 def refusal(status: int, headers: httpx.Headers) -> rm.WorkError:
     """By status alone: the text may quote the document."""
     if status == TOO_MANY:
@@ -116,19 +105,3 @@ def refusal(status: int, headers: httpx.Headers) -> rm.WorkError:
     if status >= 500 or status in AWAY or status < 400:
         return rm.ProviderDown(f"the model's server answers {status}", retry_after=retry_after(headers))
     return Rejected(f"the model's server answers {status}", status=status)
-
-
-def retry_after(headers: httpx.Headers) -> float:
-    """Seconds, or a date by the server's own clock."""
-    given = headers.get("retry-after", "").strip()
-    seconds = WAIT
-    try:
-        seconds = float(given)
-    except ValueError:
-        try:
-            until = parsedate_to_datetime(given)
-            now = parsedate_to_datetime(headers["date"]) if "date" in headers else datetime.now(UTC)
-            seconds = (until - now).total_seconds()
-        except (ValueError, TypeError):
-            pass
-    return min(max(seconds, 1.0), LONGEST_WAIT) if seconds == seconds else WAIT

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from rowmill.systems.intake.migrations.missing import missing_columns, missing_indexes
+from rowmill.systems.common.missing import missing_columns, missing_indexes
 
 revision = "intake_1"
 down_revision = None
@@ -35,9 +35,9 @@ def upgrade() -> None:
     connection = op.get_bind()
     if not sa.inspect(connection).has_table("project_files"):
         op.create_table("project_files", *columns().values(), sqlite_autoincrement=True)
-    for name in missing_columns(connection, columns()):
+    for name in missing_columns(connection, "project_files", columns()):
         op.add_column("project_files", columns()[name])
-    for name in missing_indexes(connection, INDEXES):
+    for name in missing_indexes(connection, "project_files", INDEXES):
         op.create_index(name, "project_files", INDEXES[name])
 
 

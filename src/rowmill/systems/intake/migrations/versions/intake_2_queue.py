@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from rowmill.systems.intake.migrations.missing import missing_columns, missing_indexes
+from rowmill.systems.common.missing import missing_columns, missing_indexes
 
 revision = "intake_2"
 down_revision = "intake_1"
@@ -33,11 +33,11 @@ INDEXES = {
 
 
 def upgrade() -> None:
-    for name in missing_columns(op.get_bind(), COLUMNS):
+    for name in missing_columns(op.get_bind(), "project_files", COLUMNS):
         type_, options = COLUMNS[name]
         op.add_column("project_files", sa.Column(name, type_, **options))
     fill()
-    for name in missing_indexes(op.get_bind(), INDEXES):
+    for name in missing_indexes(op.get_bind(), "project_files", INDEXES):
         columns, where = INDEXES[name][0], sa.text(INDEXES[name][1])
         op.create_index(name, "project_files", columns, postgresql_where=where, sqlite_where=where)
 

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
-from rowmill.systems.intake.migrations.missing import missing_columns
+from rowmill.systems.common.missing import missing_columns
 
 revision = "intake_3"
 down_revision = "intake_2"
@@ -31,7 +31,7 @@ def of_a_file() -> "sa.Column[int]":
 
 
 def upgrade() -> None:
-    for name in missing_columns(op.get_bind(), ADDED):
+    for name in missing_columns(op.get_bind(), "project_files", ADDED):
         type_, options = ADDED[name]
         op.add_column("project_files", sa.Column(name, type_, **options))
     op.create_table(

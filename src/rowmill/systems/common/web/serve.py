@@ -4,29 +4,29 @@ import asyncio
 import math
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 
 import rowmill as rm
-from rowmill.systems.intake.intake import Intake
-from rowmill.systems.intake.web.app import LOOPBACK, create_app
+from rowmill.systems.common.system import System
 
 
 async def serve_until_told(
-    intake: Intake,
+    system: System,
+    app: FastAPI,
     host: str,
     port: int,
-    names: Sequence[str],
     worker_settings: rm.WorkerSettings,
     with_worker: bool,
     said: Callable[[str], None],
 ) -> None:
-    """Told to stop, requests and files have the grace period to finish, both at the same time."""
+    """Told to stop, requests and rows have the grace period to finish, both at the same time."""
     config = uvicorn.Config(
-        create_app(intake, hosts=[*LOOPBACK, *names]),
+        app,
         host=host,
         port=port,
         log_level="warning",
@@ -40,8 +40,8 @@ async def serve_until_told(
         if not with_worker:
             await server.serve()
             return
-        await stack.enter_async_context(intake.opened())
-        worker = await stack.enter_async_context(intake.mill.worker(settings=worker_settings))
+        await stack.enter_async_context(system.opened())
+        worker = await stack.enter_async_context(system.mill.worker(settings=worker_settings))
         server.stopping = worker.stop
         working = asyncio.create_task(worker.run())
         # Whichever ends first, by a signal or by a fault, takes the other along.

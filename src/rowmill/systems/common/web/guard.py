@@ -17,6 +17,8 @@ HEADERS = {
 }
 ENVELOPE = 64 * 1024
 """What the form around a file may take."""
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "testserver")
+"""Names of this machine, for itself."""
 CHANGING = ("POST", "PUT", "PATCH", "DELETE")
 
 

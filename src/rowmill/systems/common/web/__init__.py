@@ -1,0 +1,1 @@
+"""What stands before and behind the endpoints of every system."""
