@@ -1,0 +1,1 @@
+"""Knowledge bases to ask: one that is embedded, Wikidata, DBpedia, services of the Reconciliation API."""
