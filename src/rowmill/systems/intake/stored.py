@@ -1,17 +1,12 @@
 """An analysis as the database keeps it, for all files with the same bytes."""
 
-import hashlib
-import json
-import re
 from dataclasses import asdict, replace
 from typing import Any
 
+from rowmill.systems.common.values import made_fit
 from rowmill.systems.intake.analysis import Analysis, Evidence, Mapped, Suggestion, Unmapped
 from rowmill.systems.intake.documents import packing
 from rowmill.systems.intake.documents.document import Box, Document
-
-UNFIT = re.compile("[\x00\ud800-\udfff]")
-"""Of a text: what not every database keeps."""
 
 
 def to_json(analysis: Analysis) -> dict[str, Any]:
@@ -34,18 +29,7 @@ def from_json(found: dict[str, Any]) -> Analysis:
 def cleaned(analysis: Analysis) -> Analysis:
     """As it is kept, without NUL and halves of characters: whoever reads or maps may find them, and not every database
     takes them."""
-    return from_json(_cleaned(to_json(analysis)))
-
-
-def _cleaned(value: Any) -> Any:
-    match value:
-        case str():
-            return UNFIT.sub("", value)
-        case list() | tuple():
-            return [_cleaned(one) for one in value]
-        case dict():
-            return {_cleaned(name): _cleaned(one) for name, one in value.items()}
-    return value
+    return from_json(made_fit(to_json(analysis)))
 
 
 def evidence(given: dict[str, Any]) -> Evidence:
@@ -55,8 +39,3 @@ def evidence(given: dict[str, Any]) -> Evidence:
 def without_words(document: Document) -> Document:
     pages = (replace(page, lines=tuple(replace(line, words=()) for line in page.lines)) for page in document.pages)
     return replace(document, pages=tuple(pages))
-
-
-def value_hash(value: Any) -> str:
-    """The same for values that are the same as JSON."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

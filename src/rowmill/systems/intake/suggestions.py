@@ -6,9 +6,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from rowmill.systems.common.values import value_hash
 from rowmill.systems.intake.analysis import Mapped
 from rowmill.systems.intake.models import FieldSuggestion, ProjectFile, SuggestionState, UnmappedNote
-from rowmill.systems.intake.stored import value_hash
 
 PENDING = SuggestionState.PENDING
 

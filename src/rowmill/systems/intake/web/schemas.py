@@ -1,42 +1,12 @@
 """What the API takes and answers."""
 
-import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from rowmill.systems.intake.stored import UNFIT
+from rowmill.systems.common.web.fields import Moment, fit
 
-DEEPEST = 20
-
-
-def with_zone(moment: datetime) -> datetime:
-    """SQLite keeps no zones. What it has is UTC."""
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-
-
-def fit(value: Any, depth: int = 0) -> Any:
-    """The value, if every database keeps it and gives it back as JSON: Python's parser takes more than that."""
-    match value:
-        case str() if UNFIT.search(value):
-            raise ValueError("a text has no NUL and no halves of characters")
-        case float() if not math.isfinite(value):
-            raise ValueError("a number is finite")
-        case list() | dict() if depth == DEEPEST:
-            raise ValueError(f"it nests deeper than {DEEPEST} times")
-        case list():
-            for one in value:
-                fit(one, depth + 1)
-        case dict():
-            for name, one in value.items():
-                fit(name)
-                fit(one, depth + 1)
-    return value
-
-
-Moment = Annotated[datetime, AfterValidator(with_zone)]
 Status = Literal["queued", "processing", "completed", "failed"]
 
 
