@@ -36,7 +36,7 @@ class Entity(Base):
     dataset: Mapped[str | None] = mapped_column(sa.Text)
     external_id: Mapped[str | None] = mapped_column(sa.Text)
     """What whoever put it in calls it, in their dataset: who puts it in twice has it once."""
-    created_at: Mapped[datetime] = mapped_column(Moment, server_default=sa.func.now())
+    created_at: Mapped[datetime | None] = mapped_column(Moment, server_default=sa.func.now())
 
     enrichment_status: Mapped[str] = mapped_column(sa.String(20), server_default="PENDING")
     enrichment_error: Mapped[str | None] = mapped_column(sa.Text)
@@ -62,7 +62,7 @@ class Entity(Base):
     """Local facts and those of the sources, merged: by property, the value and who says so."""
 
     __table_args__ = (
-        sa.UniqueConstraint("dataset", "external_id", name="uq_entities_external"),
+        sa.Index("uq_entities_external", "dataset", "external_id", unique=True),
         sa.Index("ix_entities_status", "enrichment_status", "created_at", "id"),
     )
 

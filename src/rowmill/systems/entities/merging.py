@@ -1,0 +1,100 @@
+"""An entity's facts merged, in a transaction: its merged properties, its conflicts, and what changed."""
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from rowmill.systems.entities.models import ConflictState, Entity, EntityChange, EntityConflict, EntityFact
+from rowmill.systems.entities.properties.merge import Conflict, Merged, merge
+from rowmill.systems.entities.things import Fact
+
+
+def note(connection: sa.Connection, entity_id: uuid.UUID, kind: str, detail: dict[str, Any]) -> None:
+    """For the entity's history."""
+    connection.execute(sa.insert(EntityChange).values(entity_id=entity_id, kind=kind, detail=detail))
+
+
+def replace_facts(connection: sa.Connection, entity_id: uuid.UUID, facts: Sequence[Fact]) -> None:
+    """In place of what sources said before, what they say now. What did not change stays, with its time."""
+    ours = EntityFact.entity_id == entity_id
+    rows = connection.execute(sa.select(EntityFact.__table__).where(ours))
+    before = {(row.source, row.property): (row.values, row.ref) for row in rows}
+    now = {(fact.source, fact.property): (list(fact.values), fact.ref) for fact in facts}
+    gone, changed = before.keys() - now.keys(), [key for key in now if before.get(key) != now[key]]
+    for source, property in sorted(gone | set(changed)):
+        connection.execute(
+            sa.delete(EntityFact).where(ours, EntityFact.source == source, EntityFact.property == property)
+        )
+    for source, property in changed:
+        values, ref = now[source, property]
+        connection.execute(
+            sa.insert(EntityFact).values(
+                entity_id=entity_id, source=source, property=property, values=values, ref=ref
+            )
+        )  # fmt: skip
+    if gone or changed:
+        detail = {"changed": [f"{s}: {p}" for s, p in changed], "gone": [f"{s}: {p}" for s, p in sorted(gone)]}
+        note(connection, entity_id, "facts", detail)
+
+
+def merge_entity(connection: sa.Connection, entity_id: uuid.UUID, believed: Sequence[str]) -> None:
+    """Merge what is known of an entity now. Whoever changes its local facts or decides a conflict meanwhile waits, or
+    is waited for."""
+    wanted = sa.select(Entity.properties, Entity.enriched_properties).where(Entity.id == entity_id)
+    row = connection.execute(wanted.with_for_update(key_share=True)).one()
+    found = connection.execute(sa.select(EntityFact.__table__).where(EntityFact.entity_id == entity_id))
+    facts = [Fact(fact.property, tuple(fact.values), fact.source, fact.ref) for fact in found]
+    merged = merge(row.properties, facts, believed, decisions(connection, entity_id))
+    keep_conflicts(connection, entity_id, merged.conflicts)
+    if (row.enriched_properties or {}) != merged.properties:
+        connection.execute(
+            sa.update(Entity).where(Entity.id == entity_id).values(enriched_properties=merged.properties)
+        )
+        note(connection, entity_id, "merged", {"properties": differing(row.enriched_properties or {}, merged)})
+
+
+def differing(before: dict[str, Any], merged: Merged) -> list[str]:
+    return [key for key in before | merged.properties if before.get(key) != merged.properties.get(key)]
+
+
+def decisions(connection: sa.Connection, entity_id: uuid.UUID) -> dict[tuple[str, str], Any]:
+    """What people chose, by property and hash of the conflict; the latest last."""
+    wanted = (
+        sa.select(EntityConflict.property, EntityConflict.values_hash, EntityConflict.chosen_value)
+        .where(EntityConflict.entity_id == entity_id, EntityConflict.decided_at.is_not(None))
+        .order_by(EntityConflict.decided_at, EntityConflict.id)
+    )
+    return {(row.property, row.values_hash): row.chosen_value for row in connection.execute(wanted)}
+
+
+def keep_conflicts(connection: sa.Connection, entity_id: uuid.UUID, conflicts: Sequence[Conflict]) -> None:
+    """New ones are open, or decided where the same was decided before. Those that are no more are settled; if they
+    come again, they are what they were."""
+    rows = connection.execute(sa.select(EntityConflict.__table__).where(EntityConflict.entity_id == entity_id))
+    before = {(row.property, row.values_hash): row for row in rows}
+    now = {(conflict.property, conflict.hash()): conflict for conflict in conflicts}
+    for key, row in before.items():
+        state = ConflictState.SETTLED
+        if key in now:
+            state = ConflictState.OPEN if row.decided_at is None else ConflictState.DECIDED
+        who = (now[key].current_source, now[key].other_source) if key in now else None
+        if row.state != state or (who and (row.current_source, row.other_source) != who):
+            change = sa.update(EntityConflict).where(EntityConflict.id == row.id).values(state=state)
+            if who:
+                change = change.values(current_source=who[0], other_source=who[1])
+            connection.execute(change)
+    for key, conflict in now.items():
+        if key not in before:
+            connection.execute(
+                sa.insert(EntityConflict).values(
+                    entity_id=entity_id,
+                    property=conflict.property,
+                    current_value=conflict.current_value,
+                    current_source=conflict.current_source,
+                    other_value=conflict.other_value,
+                    other_source=conflict.other_source,
+                    values_hash=conflict.hash(),
+                )
+            )

@@ -1,0 +1,48 @@
+"""Entities with names, types and local facts, as an extraction leaves them. An older table gets what it lacks."""
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects.postgresql import JSONB
+
+from rowmill.systems.common.missing import missing_columns
+
+revision = "entities_1"
+down_revision = None
+branch_labels = ("entities",)
+depends_on = None
+
+MOMENT = sa.DateTime(timezone=True)
+JSON = sa.JSON().with_variant(JSONB(), "postgresql")
+
+
+def columns() -> "dict[str, sa.Column[object]]":
+    found: list[sa.Column[object]] = [
+        sa.Column("id", sa.Uuid, primary_key=True),
+        sa.Column("name", sa.Text, nullable=False),
+        sa.Column("entity_type", sa.Text),
+        sa.Column("context", sa.Text),
+        sa.Column("properties", JSON),
+        sa.Column("dataset", sa.Text),
+        sa.Column("external_id", sa.Text),
+        # SQLite adds no column whose default is a time; rows that were there have none.
+        sa.Column("created_at", MOMENT, nullable=True, server_default=sa.func.now()),
+    ]
+    return {column.name: column for column in found}
+
+
+def upgrade() -> None:
+    connection = op.get_bind()
+    if not sa.inspect(connection).has_table("entities"):
+        op.create_table("entities", *columns().values())
+    for name in missing_columns(connection, "entities", columns()):
+        column = columns()[name]
+        if name == "created_at" and connection.dialect.name == "sqlite":
+            column.server_default = None
+        op.add_column("entities", column)
+    # An index and not a constraint, since SQLite adds none of those to a table that is there.
+    op.create_index("uq_entities_external", "entities", ["dataset", "external_id"], unique=True)
+
+
+def downgrade() -> None:
+    """The entities stay: the table may be older than this revision, and what it holds is nobody else's copy."""
+    op.drop_index("uq_entities_external", "entities")

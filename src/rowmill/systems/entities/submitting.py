@@ -1,0 +1,43 @@
+"""Entities put in by whoever has them: one, or very many."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from rowmill.systems.entities.models import Entity
+
+if TYPE_CHECKING:
+    from rowmill.systems.entities.entities import Entities
+
+ROWS_AT_ONCE = 500
+"""In one statement: databases take some ten thousand parameters."""
+EMPTY: dict[str, Any] = dict.fromkeys(("entity_type", "context", "properties", "dataset", "external_id"))
+
+
+def submit(entities: "Entities", connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> list[uuid.UUID]:
+    """Put entities in, ready to be linked, in the transaction of this connection; answers their ids. Those of a dataset
+    that are there already are left as they are, and answered with the ids that they have."""
+    given = [{**EMPTY, **row, "id": uuid.uuid4()} for row in rows]
+    for start in range(0, len(given), ROWS_AT_ONCE):
+        some = given[start : start + ROWS_AT_ONCE]
+        connection.execute(entities.queue.insert(some, unique=["dataset", "external_id"]))
+    return _ids(connection, given)
+
+
+def _ids(connection: sa.Connection, given: Sequence[Mapping[str, Any]]) -> list[uuid.UUID]:
+    """Of those that have a place in a dataset, as they are in the table."""
+    placed = [(row["dataset"], row["external_id"]) for row in given if _is_placed(row)]
+    there: dict[tuple[str, str], uuid.UUID] = {}
+    for start in range(0, len(placed), ROWS_AT_ONCE):
+        some = placed[start : start + ROWS_AT_ONCE]
+        wanted = sa.select(Entity.dataset, Entity.external_id, Entity.id).where(
+            sa.tuple_(Entity.dataset, Entity.external_id).in_(some)
+        )
+        there |= {(row.dataset, row.external_id): row.id for row in connection.execute(wanted)}
+    return [there[row["dataset"], row["external_id"]] if _is_placed(row) else row["id"] for row in given]
+
+
+def _is_placed(row: Mapping[str, Any]) -> bool:
+    return row["dataset"] is not None and row["external_id"] is not None
