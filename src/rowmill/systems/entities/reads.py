@@ -1,6 +1,7 @@
 """What people ask about entities: plain SQL, since their state is on the row."""
 
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ def stats(connection: sa.Connection) -> dict[str, Any]:
     counted = sa.select(Entity.enrichment_status, sa.func.count()).group_by(Entity.enrichment_status)
     by_status = dict.fromkeys(STATUSES, 0) | dict(connection.execute(counted).all())
     average = sa.select(sa.func.avg(Entity.enrichment_seconds)).where(Entity.enrichment_status == COMPLETE)
+    open_conflicts = sa.select(sa.func.count()).where(EntityConflict.state == ConflictState.OPEN)
     complete, failed = by_status[COMPLETE], by_status[FAILED]
     final = complete + failed
     return {
@@ -29,7 +31,19 @@ def stats(connection: sa.Connection) -> dict[str, Any]:
         "pending": sum(by_status[word] for word in PENDING),
         "in_progress": sum(by_status[word] for word in IN_PROGRESS),
         "average_processing_time_seconds": connection.scalar(average) or 0.0,
+        "open_conflicts": connection.scalar(open_conflicts) or 0,
+        "waiting_for": waiting_for(connection),
     }
+
+
+def waiting_for(connection: sa.Connection) -> dict[str, int]:
+    """Why entities wait that were tried before, by code, the most frequent first."""
+    tried = (Entity.enrichment_status.in_(PENDING), Entity.enrichment_error.is_not(None))
+    counted = sa.select(Entity.enrichment_error, sa.func.count()).where(*tried).group_by(Entity.enrichment_error)
+    found = Counter[str]()
+    for error, number in connection.execute(counted):
+        found[str(error).split(":", 1)[0]] += number
+    return dict(found.most_common())
 
 
 def entities(

@@ -20,10 +20,21 @@ def submit(entities: "Entities", connection: sa.Connection, rows: Sequence[Mappi
     """Put entities in, ready to be linked, in the transaction of this connection; answers their ids. Those of a dataset
     that are there already are left as they are, and answered with the ids that they have."""
     given = [{**EMPTY, **row, "id": uuid.uuid4()} for row in rows]
+    _insert(entities, connection, given)
+    return _ids(connection, given)
+
+
+def submit_counted(entities: "Entities", connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> int:
+    """The same; answers how many of them were not there already."""
+    return _insert(entities, connection, [{**EMPTY, **row, "id": uuid.uuid4()} for row in rows])
+
+
+def _insert(entities: "Entities", connection: sa.Connection, given: Sequence[Mapping[str, Any]]) -> int:
+    new = 0
     for start in range(0, len(given), ROWS_AT_ONCE):
         some = given[start : start + ROWS_AT_ONCE]
-        connection.execute(entities.queue.insert(some, unique=["dataset", "external_id"]))
-    return _ids(connection, given)
+        new += connection.execute(entities.queue.insert(some, unique=["dataset", "external_id"])).rowcount
+    return new
 
 
 def _ids(connection: sa.Connection, given: Sequence[Mapping[str, Any]]) -> list[uuid.UUID]:

@@ -1,0 +1,45 @@
+"""How enrichment stands, and one entity queued again."""
+
+import uuid
+
+from fastapi import APIRouter, HTTPException
+
+import rowmill as rm
+from rowmill.systems.common.web.problems import problems
+from rowmill.systems.entities import reads
+from rowmill.systems.entities.deciding import NotThere, StateChanged, queue_again
+from rowmill.systems.entities.web import schemas
+from rowmill.systems.entities.web.asking import GivenEntities, no_such_entity, the_entity
+
+router = APIRouter(tags=["enrichment"])
+
+
+@router.get("/enrichment/stats")
+async def stats(entities: GivenEntities) -> schemas.Stats:
+    """How many entities are in which state, how long they take, and what those that wait are waiting for."""
+    found = await entities.mill.run(reads.stats, write=False)
+    services = [service_of(name, await limit.state()) for name, limit in entities.services.limits.items()]
+    return schemas.Stats.model_validate({**found, "services": services})
+
+
+def service_of(name: str, state: rm.LimitState) -> schemas.Service:
+    why = state.refuses
+    until = {"parked": state.parked_until, "open": state.open_until}.get(str(why))
+    return schemas.Service(service=name, available=why is None, why=None if why is None else str(why), until=until)
+
+
+@router.post(
+    "/enrichment/queue/{entity_id}",
+    status_code=202,
+    responses=problems(s404="no such entity", s409="somebody is at work on it"),
+)
+async def queue_entity(entities: GivenEntities, entity_id: uuid.UUID) -> schemas.Queued:
+    """Link and enrich an entity again, also one that is complete or has failed, with no retries counted."""
+    try:
+        await queue_again(entities, entity_id)
+    except NotThere:
+        raise no_such_entity() from None
+    except StateChanged as error:
+        raise HTTPException(409, {"code": "in_progress", "message": f"the entity is {error.state}"}) from None
+    row = await the_entity(entities, entity_id)
+    return schemas.Queued(entity_id=entity_id, enrichment_status=row["enrichment_status"])

@@ -1,0 +1,194 @@
+"""What the API takes and answers."""
+
+import uuid
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+from rowmill.systems.common.web.fields import Moment, fit
+
+Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000), AfterValidator(fit)]
+Properties = Annotated[dict[str, Any], AfterValidator(fit)]
+
+
+def text(longest: int) -> Any:
+    return Annotated[str, StringConstraints(max_length=longest), AfterValidator(fit)]
+
+
+class Answer(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+
+class EntityIn(BaseModel):
+    """An entity as an extraction found it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name = Field(examples=["Ada Lovelace"])
+    entity_type: text(100) | None = Field(default=None, examples=["person"])
+    """In your own words: person, ORG, GPE, film…"""
+    context: text(20_000) | None = Field(default=None, examples=["She wrote the first program, for Babbage's engine."])
+    properties: Properties | None = Field(default=None, examples=[{"birth_date": "1815"}])
+    """Facts that you have already. They are never overwritten."""
+    dataset: text(200) | None = None
+    external_id: text(500) | None = None
+    """What you call it, in your dataset. Who puts it in twice has it once."""
+
+
+class EntityEdit(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    properties: Properties
+
+
+class Entity(Answer):
+    """An entity, what it is linked to, and how far its enrichment is."""
+
+    id: uuid.UUID
+    name: str
+    entity_type: str | None
+    dataset: str | None
+    external_id: str | None
+    created_at: Moment | None
+    enrichment_status: str
+    enrichment_error: str | None
+    enrichment_retry_count: int
+    enrichment_available_at: Moment | None
+    enriched_at: Moment | None
+    enrichment_note: str | None
+    wikidata_id: str | None
+    dbpedia_uri: str | None
+    other_ids: dict[str, str] | None
+    link_confidence: float | None
+    link_source: str | None
+    link_label: str | None
+
+
+class Entities(Answer):
+    entities: list[Entity]
+    next: uuid.UUID | None = None
+    """Ask for those after it; None at the end."""
+
+
+class Said(Answer):
+    source: str
+    """`local`, `decision`, or a source."""
+    ref: str | None = None
+    """What the source calls the entity."""
+
+
+class Value(Answer):
+    value: Any
+    sources: list[Said]
+
+
+class Fact(Answer):
+    source: str
+    property: str
+    values: list[Any]
+    ref: str
+    since: Moment
+
+
+class Conflict(Answer):
+    """Two values for a property that has one."""
+
+    id: int
+    entity_id: uuid.UUID
+    name: str
+    property: str
+    current_value: Any
+    current_source: str
+    other_value: Any
+    other_source: str
+    state: Literal["open", "decided", "settled"]
+    chosen_value: Any | None
+    decided_at: Moment | None
+    decided_by: str | None
+    created_at: Moment
+
+
+class Conflicts(Answer):
+    conflicts: list[Conflict]
+    next: int | None = None
+
+
+class Change(Answer):
+    at: Moment
+    kind: str
+    detail: dict[str, Any]
+
+
+class WholeEntity(Entity):
+    """With its facts, who says so, what contradicts, and what happened."""
+
+    context: str | None
+    properties: dict[str, Any] | None
+    enriched_properties: dict[str, list[Value]] | None
+    facts: list[Fact]
+    conflicts: list[Conflict]
+    history: list[Change]
+    """The latest first."""
+
+
+class Decision(BaseModel):
+    """Which value holds: the current one, the other one, or one of yours."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    choice: Literal["current", "other", "value"]
+    value: Annotated[Any, AfterValidator(fit)] = None
+    by: text(200) | None = None
+
+
+class Refused(Answer):
+    line: int
+    message: str
+
+
+class Taken(Answer):
+    """What became of a bulk of entities."""
+
+    accepted: int
+    """Put in now."""
+    there_already: int
+    """Of a dataset: they are left as they are."""
+    refused: list[Refused]
+    """The first hundred of them, by line."""
+    refused_count: int
+
+
+class Service(Answer):
+    """How a service is, for the whole fleet."""
+
+    service: str
+    available: bool
+    why: str | None
+    """off, parked, open (it is taken to be down), rate, slots…"""
+    until: Moment | None
+
+
+class Stats(Answer):
+    """Rates are of the entities that are final."""
+
+    total_entities: int
+    by_status: dict[str, int]
+    success_rate: float
+    failure_rate: float
+    pending: int
+    in_progress: int
+    average_processing_time_seconds: float
+    """At work on a complete entity; without the time that it waited."""
+    open_conflicts: int
+    waiting_for: dict[str, int]
+    """Of those that are pending and were tried: why they wait, by code."""
+    services: list[Service]
+
+
+class Queued(Answer):
+    entity_id: uuid.UUID
+    enrichment_status: str
+
+
+class Health(Answer):
+    status: Literal["ok"] = "ok"
