@@ -1,0 +1,129 @@
+"""A service over HTTP: never asked twice for what it answered, nor by two at once, nor out of turn."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+import rowmill as rm
+from rowmill.systems.entities.asking import faults
+from rowmill.systems.entities.asking.answers import Answers
+from rowmill.systems.entities.asking.calling import call
+from rowmill.systems.entities.asking.faults import Fault
+from rowmill.systems.entities.asking.flights import Flights
+from rowmill.systems.entities.asking.gathering import Gatherer
+from rowmill.systems.entities.asking.question import Question
+from rowmill.systems.entities.asking.refusals import Rejected
+from rowmill.systems.entities.asking.service import Batch, never
+from rowmill.systems.entities.asking.turns import Turns
+from rowmill.systems.entities.settings import EntitiesSettings
+
+
+class HttpService:
+    """A Service. The client is not its own: whoever made it closes it, after this."""
+
+    def __init__(
+        self,
+        name: str,
+        base_url: str,
+        limit: rm.Limit,
+        client: httpx.AsyncClient,
+        answers: Answers,
+        settings: EntitiesSettings,
+        *,
+        fault: Fault = faults.none,
+    ) -> None:
+        self.name, self.base_url = name, base_url.rstrip("/")
+        self._client, self._answers, self._settings, self._fault = client, answers, settings, fault
+        self._turns = Turns(limit, settings.calls_at_once, settings.wait_seconds)
+        self._flights = Flights()
+        self._gatherers: dict[str, Gatherer] = {}
+
+    async def get(self, path: str, parameters: Mapping[str, str], *, nothing: Callable[[Any], bool] = never) -> Any:
+        return await self._answered(Question.of("GET", self._url(path), parameters), nothing)
+
+    async def post(self, path: str, form: Mapping[str, str], *, nothing: Callable[[Any], bool] = never) -> Any:
+        return await self._answered(Question.of("POST", self._url(path), form), nothing)
+
+    async def each(self, batch: Batch, items: Sequence[str]) -> Mapping[str, Any]:
+        if batch.name not in self._gatherers:
+
+            def key(item: str) -> str:
+                return Question.of(batch.method, self._url(batch.path), batch.join([item])).key(batch.name)
+
+            async def known(items: Sequence[str]) -> Mapping[str, Any]:
+                keys = {key(item): item for item in items}
+                found = await self._answers.find(self.name, list(keys))
+                return {keys[each]: answer for each, answer in found.items()}
+
+            async def ask(items: Sequence[str]) -> Mapping[str, Any]:
+                return await self._ask(batch, items, key)
+
+            self._gatherers[batch.name] = Gatherer(known, ask, most=batch.most)
+        return await self._gatherers[batch.name].get(items)
+
+    async def close(self) -> None:
+        await self._flights.close()
+        for gatherer in self._gatherers.values():
+            await gatherer.close()
+
+    def _url(self, path: str) -> str:
+        """A path is added to the address; a whole address has to be of the same host."""
+        if not path.startswith(("http://", "https://")):
+            return self.base_url + path
+        if urlsplit(path)[:2] != urlsplit(self.base_url)[:2]:
+            raise Rejected(f"{self.name} names an address of another host")
+        return path
+
+    async def _answered(self, question: Question, nothing: Callable[[Any], bool]) -> Any:
+        key = question.key()
+
+        async def answer() -> Any:
+            known = await self._answers.find(self.name, [key])
+            if known:
+                return known[key]
+            found = await self._call(question, self._fault)
+            await self._answers.keep(self.name, {key: found}, self._days(nothing(found)))
+            return found
+
+        return await self._flights.join(key, answer)
+
+    async def _call(self, question: Question, fault: Fault) -> Any:
+        async with self._turns.turn():
+            return await call(
+                self._client,
+                question,
+                name=self.name,
+                base=self.base_url,
+                seconds=self._settings.call_seconds,
+                fault=fault,
+            )
+
+    async def _ask(self, batch: Batch, items: Sequence[str], key: Callable[[str], str]) -> dict[str, Any]:
+        """An answer or an exception for each item. One that the service rejects is found by halves: it must not take
+        those of others with it."""
+        asked = Question.of(batch.method, self._url(batch.path), batch.join(items))
+
+        def fault(name: str, answer: Any, headers: httpx.Headers) -> rm.WorkError | None:
+            if (wrong := self._fault(name, answer, headers)) is not None:
+                return wrong
+            return None if batch.split(answer, items) else rm.ProviderDown(f"{name} answers nothing that was asked for")
+
+        try:
+            found = dict(batch.split(await self._call(asked, fault), items))
+        except Rejected as error:
+            if len(items) == 1:
+                return {items[0]: error}
+            half = len(items) // 2
+            return await self._ask(batch, items[:half], key) | await self._ask(batch, items[half:], key)
+        except rm.WorkError as error:
+            return dict.fromkeys(items, error)
+        for nothing in (True, False):
+            kept = {key(item): answer for item, answer in found.items() if batch.nothing(answer) is nothing}
+            await self._answers.keep(self.name, kept, self._days(nothing))
+        left = [item for item in items if item not in found]
+        return found | (await self._ask(batch, left, key) if left else {})
+
+    def _days(self, nothing: bool) -> float:
+        return self._settings.cache_no_match_days if nothing else self._settings.cache_days
