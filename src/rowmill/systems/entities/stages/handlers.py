@@ -29,7 +29,7 @@ def handle(entities: "Entities") -> None:
     another in the whole fleet, and so are those of one thing enriched: nothing is looked up twice."""
     size = entities.settings.batch_size
     linking, enriching = [], []
-    if entities.services.limits:
+    if entities.limits:
         once = entities.mill.limit("entities-once", concurrent=1, breaker=None, lease=ONCE_LEASE)
         linking, enriching = [once.by(same_question)], [once.by(same_thing)]
 

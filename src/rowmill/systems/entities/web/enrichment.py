@@ -18,7 +18,7 @@ router = APIRouter(tags=["enrichment"])
 async def stats(entities: GivenEntities) -> schemas.Stats:
     """How many entities are in which state, how long they take, and what those that wait are waiting for."""
     found = await entities.mill.run(reads.stats, write=False)
-    services = [service_of(name, await limit.state()) for name, limit in entities.services.limits.items()]
+    services = [service_of(name, await limit.state()) for name, limit in entities.limits.items()]
     return schemas.Stats.model_validate({**found, "services": services})
 
 

@@ -1,0 +1,39 @@
+"""The sources that settings name, in the order in which they are believed."""
+
+from collections.abc import Sequence
+
+import rowmill as rm
+from rowmill.systems.entities.asking.desk import Desk
+from rowmill.systems.entities.kb.thing import KnowledgeBase
+from rowmill.systems.entities.settings import EntitiesSettings
+from rowmill.systems.entities.sources.dbpedia import DbpediaSource
+from rowmill.systems.entities.sources.embedded import EmbeddedSource
+from rowmill.systems.entities.sources.port import Source
+from rowmill.systems.entities.sources.reconciliation import ReconciliationSource
+from rowmill.systems.entities.sources.wikidata import WikidataSource
+
+
+def names_of(settings: EntitiesSettings) -> list[str]:
+    names = list(dict.fromkeys(name.strip() for name in settings.sources.split(",") if name.strip()))
+    known = ["embedded", "wikidata", "dbpedia", *settings.reconciliation]
+    problems = [f"there is no source {name}. There are: {', '.join(known)}" for name in names if name not in known]
+    if not names:
+        problems = [f"name at least one source. There are: {', '.join(known)}"]
+    if problems:
+        raise rm.DeclarationError("entities", problems, kind="settings of")
+    return names
+
+
+def open_sources(settings: EntitiesSettings, desk: Desk, knowledge_base: KnowledgeBase) -> Sequence[Source]:
+    def opened(name: str) -> Source:
+        match name:
+            case "embedded":
+                return EmbeddedSource(knowledge_base)
+            case "wikidata":
+                return WikidataSource(desk["wikidata"], settings.language)
+            case "dbpedia":
+                spotlight = desk["dbpedia-spotlight"] if "dbpedia-spotlight" in desk else None
+                return DbpediaSource(desk["dbpedia-lookup"], spotlight, desk["dbpedia-data"])
+        return ReconciliationSource(name, desk[name])
+
+    return [opened(name) for name in names_of(settings)]

@@ -1,0 +1,52 @@
+"""The application."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from fastapi import APIRouter, FastAPI
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+import rowmill as rm
+from rowmill.systems.common.web.guard import LOOPBACK, Guard
+from rowmill.systems.common.web.problems import answer_with_problems
+from rowmill.systems.entities.entities import Entities
+from rowmill.systems.entities.web import bulk, conflicts, enrichment, schemas
+from rowmill.systems.entities.web import entities as one_by_one
+from rowmill.systems.entities.web.asking import GivenEntities
+
+MOST_BYTES = 256 * 1024 * 1024
+"""Of a bulk of entities, which is read as it comes."""
+service = APIRouter(tags=["service"])
+
+
+@service.get("/health")
+async def health(entities: GivenEntities) -> schemas.Health:
+    """Whether the server and its database answer."""
+    await entities.mill.run(lambda connection: connection.exec_driver_sql("SELECT 1").close(), write=False)
+    return schemas.Health()
+
+
+def create_app(entities: Entities, *, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
+    """Entities over HTTP. It answers to these names alone, so that no other site's name can be pointed at it."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with entities.opened():
+            yield
+
+    app = FastAPI(
+        title="Entities",
+        description="Entities are linked to knowledge bases in the background, and enriched by what these know.",
+        version=rm.__version__,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.entities = entities
+    # Before the paths with an entity's id: `bulk` is none.
+    for router in (service, enrichment.router, bulk.router, one_by_one.router, conflicts.router):
+        app.include_router(router)
+    app.add_middleware(Guard, most=MOST_BYTES)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
+    answer_with_problems(app, {})
+    return app
