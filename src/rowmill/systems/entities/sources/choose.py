@@ -32,7 +32,7 @@ def open_sources(settings: EntitiesSettings, desk: Desk, knowledge_base: Knowled
             case "wikidata":
                 return WikidataSource(desk["wikidata"], settings.language)
             case "dbpedia":
-                spotlight = desk["dbpedia-spotlight"] if "dbpedia-spotlight" in desk else None
+                spotlight = desk["dbpedia-spotlight"] if settings.dbpedia_spotlight_url else None
                 return DbpediaSource(desk["dbpedia-lookup"], spotlight, desk["dbpedia-data"])
         return ReconciliationSource(name, desk[name])
 

@@ -1,0 +1,116 @@
+"""Entities on a database of their own, for tests; and a source that knows what it is told, where asking is not the
+point."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import sqlalchemy as sa
+
+from rowmill.systems.entities.entities import Entities
+from rowmill.systems.entities.models import Entity, EntityChange, EntityConflict, EntityFact
+from rowmill.systems.entities.settings import EntitiesSettings
+from rowmill.systems.entities.sources.port import Source
+from rowmill.systems.entities.submitting import submit
+from rowmill.systems.entities.things import Candidate, EntityType, Fact, Mention
+from rowmill.testing import QUICK, Bench
+
+
+class Sage:
+    """A source. Knows things by their exact names, notes what it was asked, and fails as it is told."""
+
+    def __init__(self, name: str = "wikidata") -> None:
+        self.name = name
+        self.things: dict[str, str] = {}
+        self.known: dict[str, dict[str, tuple[Any, ...]]] = {}
+        self.asked: list[str] = []
+        self.failure: Exception | None = None
+        self.failing: str | None = None
+        """`candidates` or `facts`; both without."""
+        self.go = asyncio.Event()
+        self.go.set()
+        self.asking = asyncio.Event()
+
+    def learn(self, name: str, id: str, **facts: Any) -> None:
+        self.things[name] = id
+        self.known[id] = {key: value if isinstance(value, tuple) else (value,) for key, value in facts.items()}
+
+    async def _answer(self, what: str, about: str) -> None:
+        self.asked.append(f"{what} {about}")
+        self.asking.set()
+        await self.go.wait()
+        if self.failure is not None and self.failing in (None, what):
+            raise self.failure
+
+    async def candidates(self, mention: Mention) -> Sequence[Candidate]:
+        await self._answer("candidates", mention.name)
+        id = self.things.get(mention.name)
+        if id is None:
+            return []
+        wikidata = id if self.name == "wikidata" else None
+        dbpedia = id if self.name == "dbpedia" else None
+        types = frozenset({mention.type}) if mention.type else frozenset()
+        return [Candidate(self.name, id, mention.name, types=types, wikidata_id=wikidata, dbpedia_uri=dbpedia)]
+
+    async def facts(self, id: str, type: EntityType | None) -> Sequence[Fact]:
+        await self._answer("facts", id)
+        return [Fact(key, values, self.name, id) for key, values in self.known.get(id, {}).items()]
+
+    async def close(self) -> None:
+        pass
+
+
+class House:
+    """Entities, and what a test asks of them."""
+
+    def __init__(self, entities: Entities) -> None:
+        self.entities, self.mill = entities, entities.mill
+        self.bench = Bench(entities.mill)
+
+    async def put(self, name: str, **more: Any) -> uuid.UUID:
+        [id] = await self.put_all({"name": name, **more})
+        return id
+
+    async def put_all(self, *rows: dict[str, Any]) -> list[uuid.UUID]:
+        return await self.mill.run(lambda connection: submit(self.entities, connection, rows))
+
+    async def drain(self) -> None:
+        await self.mill.drain(settings=QUICK)
+
+    async def read(self, statement: "sa.Select[*tuple[Any, ...]]") -> Sequence[Any]:
+        return await self.mill.run(lambda connection: connection.execute(statement).all(), write=False)
+
+    async def entity(self, id: uuid.UUID) -> Any:
+        [row] = await self.read(sa.select(Entity.__table__).where(Entity.id == id))
+        return row
+
+    async def status(self, id: uuid.UUID) -> str:
+        return str((await self.entity(id)).enrichment_status)
+
+    async def merged(self, id: uuid.UUID) -> dict[str, list[Any]]:
+        """By property, the values."""
+        found = (await self.entity(id)).enriched_properties or {}
+        return {key: [each["value"] for each in values] for key, values in found.items()}
+
+    async def facts(self, id: uuid.UUID) -> Sequence[Any]:
+        return await self.read(sa.select(EntityFact.__table__).where(EntityFact.entity_id == id))
+
+    async def conflicts(self, id: uuid.UUID) -> Sequence[Any]:
+        wanted = sa.select(EntityConflict.__table__).where(EntityConflict.entity_id == id)
+        return await self.read(wanted.order_by(EntityConflict.id))
+
+    async def history(self, id: uuid.UUID) -> list[str]:
+        """What happened, the oldest first."""
+        wanted = sa.select(EntityChange.kind).where(EntityChange.entity_id == id).order_by(EntityChange.id)
+        return [row.kind for row in await self.read(wanted)]
+
+
+@asynccontextmanager
+async def house_on(url: str, *sources: Source, **more: Any) -> AsyncIterator[House]:
+    """With these sources, or those that the settings name."""
+    entities = Entities(EntitiesSettings(**{"database_url": url} | more), sources=sources or None)
+    async with entities.opened():
+        await entities.migrate()
+        yield House(entities)
