@@ -1,7 +1,9 @@
 """A knowledge base in a file, or in memory, that is asked by name."""
 
+import heapq
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -19,10 +21,10 @@ from rowmill.systems.entities.things import EntityType
 SHIPPED = "slice.jsonl"
 _FARTHEST = 0.6
 """What is less close than this to a name is not called so."""
-_COMPARED = 80
-"""Names that share the most with the one in question, of which each is compared with it."""
-_READ = 20_000
-"""Entries of the index that one search reads: of the rarest parts of the name as many as fit."""
+_PARTS = 6
+_COMPARED = 150
+"""Names that have the most parts in common, of which each is compared."""
+_READ = 2000
 
 
 def open_knowledge_base(path: Path | None = None) -> "SqliteKnowledgeBase":
@@ -50,9 +52,10 @@ class SqliteKnowledgeBase:
         for way, text in ((NAME, asked), (KEY, key), (INITIALS, key)):
             found |= dict.fromkeys(self._called(text, way, wanted, most))
         if len(found) < most:
-            alike = self._containing(asked, most * 5)
+            grams = keys.grams(asked)
+            alike = self._containing(grams, most * 5)
             if not found:
-                alike |= self._sharing(asked)
+                alike |= self._sharing(grams)
             found |= dict.fromkeys(self._closest(asked, alike, wanted))
         return self._get(list(found)[:most])
 
@@ -97,26 +100,18 @@ class SqliteKnowledgeBase:
         )  # fmt: skip
         return [number for (number,) in rows]
 
-    def _containing(self, asked: str, most: int) -> set[int]:
-        """Numbers of names that have all of its words, of the best known things."""
-        match = " AND ".join(map(_quoted, keys.grams(asked)))
+    def _containing(self, grams: Sequence[str], most: int) -> set[int]:
+        """Numbers of names that have all of this, of the best known things."""
+        match = " AND ".join(map(_quoted, grams))
         rows = self._rows("SELECT rowid FROM grams WHERE grams MATCH ? ORDER BY rowid LIMIT ?", match, most)
         return {number for (number,) in rows}
 
-    def _sharing(self, asked: str) -> set[int]:
-        """Numbers of names that share the most with it. Rare parts say the most, and are read first."""
-        counts = self._rows(
-            "SELECT term, doc FROM gram_counts WHERE term IN (SELECT value FROM json_each(?)) ORDER BY doc",
-            json.dumps(keys.grams(asked)),
-        )
-        read, weights = 0, dict[int, float]()
-        for gram, names in counts:
-            read += names
-            if read > _READ and weights:
-                break
-            for (number,) in self._rows("SELECT rowid FROM grams WHERE grams MATCH ? LIMIT ?", _quoted(gram), _READ):
-                weights[number] = weights.get(number, 0) + 1
-        return set(sorted(weights, key=lambda number: (-weights[number], number))[:_COMPARED])
+    def _sharing(self, grams: Sequence[str]) -> set[int]:
+        """Numbers of names that have a good part of this: wherever the mistake is, it leaves other parts alone."""
+        size = max(-(-len(grams) // _PARTS), 2)
+        parts = [grams[at : at + size] for at in range(0, len(grams), size)]
+        shared = Counter(number for part in parts for number in self._containing(part, _READ))
+        return set(heapq.nsmallest(_COMPARED, shared, key=lambda number: (-shared[number], number)))
 
     def _closest(self, asked: str, names: set[int], wanted: int) -> list[int]:
         """Numbers of things, the closest first."""

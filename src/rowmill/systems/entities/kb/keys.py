@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from rowmill.systems.entities.linking.names import folded, words
+from rowmill.systems.entities.linking.names import folded
 
 LONGEST = 200
 """Signs of a name that are looked at. Whatever is longer is no name."""
@@ -26,16 +26,17 @@ def cleaned(name: str) -> str:
 
 
 def key(name: str) -> str:
-    """Of `The Boeing Co.` and `Boeing`, of `Tolkien, J. R. R.` and `JRR Tolkien` the same."""
-    kept = [word for word in joined(words(name)) if word not in _FILLERS]
+    """Of a folded name. Of `the boeing co` and `boeing`, of `tolkien j r r` and `jrr tolkien` the same."""
+    parts = name.split()
+    kept = [word for word in joined(parts) if word not in _FILLERS]
     while len(kept) > 1 and kept[-1] in _LEGAL_FORMS:
         kept.pop()
-    return " ".join(sorted(kept or words(name)))
+    return " ".join(sorted(kept or parts))
 
 
 def initials(name: str) -> set[str]:
-    """Keys of the ways in which a person's name is cut: A. Einstein, J. R. R. Tolkien, L. van Beethoven."""
-    parts = words(name)
+    """Of a folded name, keys of the ways in which a person's is cut: a einstein, j r r tolkien, l van beethoven."""
+    parts = name.split()
     given = [word for word in parts[:-1] if word not in _PARTICLES]
     if not given or len(parts[-1]) < 2:
         return set()
