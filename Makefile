@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 LOCK := requirements/dev.txt
 ARGS ?=
 
-.PHONY: help venv demo demo-intake test lint types check format docs bench bench-all bench-claim bench-drain bench-intake bench-limits bench-lock bench-outbox bench-reconcile faults faults-broken faults-long lock clean
+.PHONY: help venv demo demo-entities demo-intake test lint types check format docs bench bench-all bench-claim bench-drain bench-intake bench-limits bench-lock bench-outbox bench-reconcile faults faults-broken faults-long lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ $(STAMP): $(LOCK) pyproject.toml | $(BIN)/python
 
 demo: venv ## run the demo (ARGS="--rows 500 --json" passes options)
 	$(BIN)/rowmill demo $(ARGS)
+
+demo-entities: venv ## link 2,000 entities by services that misbehave (ARGS="--entities 500 --outage 10")
+	$(BIN)/python -m demos.entities $(ARGS)
 
 demo-intake: venv ## run document intake on papers that it makes (under two minutes; ARGS="--scans 8 --json")
 	$(BIN)/python -m demos.intake $(ARGS)

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from demos.intake.crew import crew_in
+from demos.crew import crew_in
 from demos.intake.odd import odd_files
 from demos.papers.judging import Outcome, judge
 from demos.papers.make import make_papers
@@ -20,6 +20,8 @@ from rowmill.systems.intake.fields.loading import load_catalogue
 FILES = "/organizations/1/projects/1/files"
 LONGEST = 600.0
 LOOK_SECONDS = 0.3
+STALE_SECONDS = 4
+"""A demo can't wait a quarter of an hour for what a dead worker left."""
 
 
 @dataclass
@@ -66,7 +68,7 @@ def run(
     begun, result = time.monotonic(), Result()
     papers = make_papers(folder / "papers", 1, clean=clean, scans=scans)
     odd = odd_files(folder / "papers", papers[0].path)
-    with crew_in(folder, database_url) as crew:
+    with crew_in("intake", folder, environment(folder, database_url)) as crew:
         told("starting a server and two workers", 0, 1)
         crew.migrate()
         with httpx.Client(base_url=crew.serve(), trust_env=False, timeout=30) as client:
@@ -85,6 +87,17 @@ def run(
             decide(client, result)
     result.seconds = round(time.monotonic() - begun, 1)
     return result
+
+
+def environment(folder: Path, database_url: str | None) -> dict[str, str]:
+    return {
+        "INTAKE_DATABASE_URL": database_url or f"sqlite:///{folder / 'intake.db'}",
+        "INTAKE_STORAGE": str(folder / "files"),
+        "INTAKE_WORKER_POLL_BASE_SECONDS": "0.1",
+        "INTAKE_WORKER_POLL_MAX_SECONDS": "1",
+        "INTAKE_WORKER_STALE_SECONDS": str(STALE_SECONDS),
+        "ROWMILL_RESCUE_EVERY": "1",
+    }
 
 
 def send(client: httpx.Client, path: Path, doc_type: str | None) -> None:

@@ -1,32 +1,22 @@
-"""A server and workers, as an operator would start them; gone when the block ends."""
+"""A server and workers of a system, as an operator would start them; gone when the block ends."""
 
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-STALE_SECONDS = 4
-"""A demo can't wait a quarter of an hour for what a dead worker left."""
 START_SECONDS = 60.0
 
 
 class Crew:
-    def __init__(self, folder: Path, database_url: str | None) -> None:
-        self._folder = folder
-        self._environment = os.environ | {
-            "INTAKE_DATABASE_URL": database_url or f"sqlite:///{folder / 'intake.db'}",
-            "INTAKE_STORAGE": str(folder / "files"),
-            "INTAKE_WORKER_POLL_BASE_SECONDS": "0.1",
-            "INTAKE_WORKER_POLL_MAX_SECONDS": "1",
-            "INTAKE_WORKER_STALE_SECONDS": str(STALE_SECONDS),
-            "ROWMILL_RESCUE_EVERY": "1",
-            "ROWMILL_LOG": "warning",
-        }
+    def __init__(self, system: str, folder: Path, environment: Mapping[str, str]) -> None:
+        self._system, self._folder = system, folder
+        self._environment = {**os.environ, "ROWMILL_LOG": "warning", **environment}
         self._log: IO[str] = (folder / "log.txt").open("w")
         self._all: list[subprocess.Popen[str]] = []
         self.workers: list[subprocess.Popen[str]] = []
@@ -61,6 +51,14 @@ class Crew:
         self.work()
         return worker.pid
 
+    def stop_a_worker(self) -> int:
+        """The one that started first, by SIGTERM; another takes its place after it. Answers its exit code."""
+        worker = self.workers.pop(0)
+        worker.terminate()
+        code = worker.wait(60)
+        self.work()
+        return code
+
     def _start(self, *words: str, stderr: "int | IO[str]") -> "subprocess.Popen[str]":
         process = subprocess.Popen(
             self._command(*words), env=self._environment, cwd=self._folder, stdout=self._log, stderr=stderr, text=True
@@ -68,9 +66,8 @@ class Crew:
         self._all.append(process)
         return process
 
-    @staticmethod
-    def _command(*words: str) -> list[str]:
-        return [sys.executable, "-m", "rowmill", "systems", "intake", *words]
+    def _command(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "rowmill", "systems", self._system, *words]
 
     def end(self) -> None:
         for process in self._all:
@@ -86,8 +83,8 @@ class Crew:
 
 
 @contextmanager
-def crew_in(folder: Path, database_url: str | None) -> Iterator[Crew]:
-    crew = Crew(folder, database_url)
+def crew_in(system: str, folder: Path, environment: Mapping[str, str]) -> Iterator[Crew]:
+    crew = Crew(system, folder, environment)
     try:
         yield crew
     finally:
