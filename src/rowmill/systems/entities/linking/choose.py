@@ -21,9 +21,9 @@ class Scored:
 
     candidates: tuple[Candidate, ...]
     """The best first."""
-    parts: Parts
-    """Of the best."""
     score: float
+    parts: Parts | None = None
+    """What spoke for the best of them, and what against it."""
 
 
 def choose(
@@ -53,7 +53,7 @@ def _scored(found: list[tuple[Parts, Candidate]], order: Sequence[str]) -> Score
     best = found[0][0]
     several = len({candidate.source for _, candidate in found}) > 1
     doubt = (1 - best.score) * (1 - ANOTHER_SOURCE if several else 1)
-    return Scored(tuple(candidate for _, candidate in found), best, 1 - doubt)
+    return Scored(tuple(candidate for _, candidate in found), 1 - doubt, best)
 
 
 def _things(candidates: Sequence[Candidate]) -> list[list[Candidate]]:

@@ -17,6 +17,8 @@ OTHER_NUMBER, A_NUMBER_MORE, NUMBER_IN_ONE = 0.3, 0.7, 0.6
 OTHER_GENERATION, GENERATION_IN_ONE = 0.3, 0.85
 MIDDLE_NAME = 0.5
 """What a middle name weighs, if the other leaves it out."""
+SECOND_SLIP, FIRST_LETTER = 0.05, 0.1
+"""What these cost more than other slips: Austria is not Australia, and nobody errs in the first letter."""
 _UMLAUTS = (("ae", "a"), ("oe", "o"), ("ue", "u"))
 
 
@@ -96,8 +98,8 @@ def _alike(one: str, other: str, type: EntityType | None) -> float:
     distance = OSA.distance(one, other, score_cutoff=slips)
     if distance > slips:
         return 0.0
-    value = 1 - distance / len(long)
-    return value if one[0] == other[0] else value - 0.1
+    value = 1 - distance / len(long) - SECOND_SLIP * (distance - 1)
+    return value if one[0] == other[0] else value - FIRST_LETTER
 
 
 def _plain(word: str) -> str:
