@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from rowmill.systems.entities.linking.context import rarity, words_of_candidate
-from rowmill.systems.entities.linking.score import Parts, score
+from rowmill.systems.entities.linking.context import rarity, words_of_candidate, words_of_mention
+from rowmill.systems.entities.linking.score import Parts, parts
 from rowmill.systems.entities.things import Candidate, Link, Mention
 
 ANOTHER_SOURCE = 0.1
@@ -42,10 +42,17 @@ def choose(
 def rank(mention: Mention, candidates: Sequence[Candidate], *, order: Sequence[str] = ()) -> list[Scored]:
     """All things that may be meant, the likeliest first, each with what speaks for it."""
     given = sorted(candidates, key=lambda each: _place(each, order))[:MOST]
-    things = _things(given)
-    worth = rarity(frozenset().union(*(words_of_candidate(each) for each in thing)) for thing in things)
-    ranked = [_scored([(score(mention, each, worth), each) for each in thing], order) for thing in things]
+    around, things = words_of_mention(mention), [_with_words(thing) for thing in _things(given)]
+    worth = rarity(frozenset().union(*(words for _, words in thing)) for thing in things)
+    ranked = [
+        _scored([(parts(mention, around, each, words, worth), each) for each, words in thing], order)
+        for thing in things
+    ]
     return sorted(ranked, key=lambda scored: (-scored.score, _place(scored.candidates[0], order)))
+
+
+def _with_words(thing: Sequence[Candidate]) -> list[tuple[Candidate, frozenset[str]]]:
+    return [(candidate, words_of_candidate(candidate)) for candidate in thing]
 
 
 def _scored(found: list[tuple[Parts, Candidate]], order: Sequence[str]) -> Scored:

@@ -1,5 +1,7 @@
 """How much two names are alike, word by word."""
 
+import re
+
 from rapidfuzz.distance import OSA
 
 from rowmill.systems.entities.linking.names import words
@@ -19,6 +21,7 @@ MIDDLE_NAME = 0.5
 """What a middle name weighs, if the other leaves it out."""
 SECOND_SLIP, FIRST_LETTER = 0.05, 0.1
 """What these cost more than other slips: Austria is not Australia, and nobody errs in the first letter."""
+_DIGIT = re.compile(r"\d")
 _UMLAUTS = (("ae", "a"), ("oe", "o"), ("ue", "u"))
 
 
@@ -84,13 +87,11 @@ def _alike(one: str, other: str, type: EntityType | None) -> float:
     """Two words: the same, an initial, one with a slip of the pen; otherwise 0."""
     if one == other:
         return 1.0
-    if any(sign.isdigit() for sign in one + other):
-        return 0.0
     short, long = sorted((one, other), key=len)
     if len(short) == 1:
         fits = type in (None, EntityType.PERSON) and short.isascii() and long.startswith(short)
         return INITIAL_FOR_A_NAME if fits else 0.0
-    if len(short) < 4 or len(long) - len(short) > 2:
+    if len(short) < 4 or len(long) - len(short) > 2 or _DIGIT.search(one) or _DIGIT.search(other):
         return 0.0
     if _plain(one) == _plain(other):
         return 0.98

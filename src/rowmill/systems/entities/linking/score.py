@@ -52,14 +52,24 @@ class Parts:
         return self.name * (1 - doubt) * left
 
 
-def score(mention: Mention, candidate: Candidate, worth: Mapping[str, float] | None = None) -> Parts:
-    """`worth` is that of words among all candidates; without it, all are worth the same."""
-    around, vocabulary = words_of_mention(mention), words_of_candidate(candidate)
+def score(mention: Mention, candidate: Candidate) -> Parts:
+    """By itself. Among others, words that all of them have are worth less: see `rank`."""
+    return parts(mention, words_of_mention(mention), candidate, words_of_candidate(candidate), {})
+
+
+def parts(
+    mention: Mention,
+    around: frozenset[str],
+    candidate: Candidate,
+    vocabulary: frozenset[str],
+    worth: Mapping[str, float],
+) -> Parts:
+    """With the words of both, which are made once for all."""
     type = mention.type or implied_type(mention.name)
     return Parts(
         name=_name(mention, candidate, type, vocabulary),
         type=_type(type, candidate.types),
-        context=_context(around, vocabulary, candidate, worth or {}),
+        context=_context(around, vocabulary, candidate, worth),
         facts=agreement(mention.known, candidate.facts),
         prominence=min(1.0, max(0.0, candidate.prominence)),
     )
