@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rowmill.systems.entities.linking import choose as choosing
 from rowmill.systems.entities.linking.choose import rank
+from rowmill.systems.entities.linking.same import may_be_the_same
 from rowmill.systems.entities.things import Candidate, EntityType, Link, Mention
 from tests.systems.entities.linking.offered import (
     BASKETBALL,
@@ -89,8 +90,24 @@ class TestSameThing:
         assert link.source == "dbpedia+embedded+wikidata"
         assert [link.id_in(source) for source in ("embedded", "wikidata", "dbpedia")] == ["berlin", "Q64", BERLIN]
 
-    def test_without_what_joins_them_they_are_two(self) -> None:
-        assert choose(mention("Berlin"), [self.EMBEDDED, self.WIKIDATA]) is None
+    def test_without_what_joins_them_they_are_two_and_neither_stands_in_the_way_of_the_other(self) -> None:
+        assert len(rank(mention("Berlin"), [self.EMBEDDED, self.WIKIDATA])) == 2
+        link = choose(mention("Berlin"), [self.EMBEDDED, self.WIKIDATA], order=["wikidata"])
+        assert link
+        assert (link.source, link.wikidata_id, link.other_ids) == ("wikidata", "Q64", {})
+
+    def test_what_can_not_be_the_same_stands_in_the_way(self) -> None:
+        def chosen(other: Candidate) -> bool:
+            return choose(mention("Berlin"), [self.EMBEDDED, other]) is not None
+
+        assert chosen(candidate("Berlin", PLACE, "capital city", source="gleif", id="1"))
+        assert not chosen(candidate("Berlin", PLACE, "town in Connecticut", source="gleif", id="1"))
+        assert not chosen(candidate("Berlin", PERSON, "capital city", source="gleif", id="1"))
+        assert not chosen(candidate("Berlin", PLACE, "capital city", id="another of the same source"))
+        assert not chosen(candidate("Berlin", PLACE, source="gleif", id="1", dbpedia_uri=f"{BERLIN}_(Connecticut)"))
+        here = candidate("Berlin", PLACE, facts={"population": (3_700_000,)}, source="a")
+        there = candidate("Berlin", PLACE, facts={"population": (20_000,)}, source="b")
+        assert choose(mention("Berlin"), [here, there]) is None
 
     def test_sources_are_named_in_their_order(self) -> None:
         link = choose(mention("Berlin"), [self.WIKIDATA, self.DBPEDIA], order=["wikidata", "embedded", "dbpedia"])
@@ -160,7 +177,8 @@ def test_any_order_of_candidates_gives_the_same(candidates: list[Candidate], ran
 @given(CANDIDATES)
 def test_who_is_chosen_is_likely_enough_and_far_enough_ahead(candidates: list[Candidate]) -> None:
     ranked, link = rank(Mention("Paris"), candidates), choose(Mention("Paris"), candidates)
-    ahead = ranked[0].score - (ranked[1].score if len(ranked) > 1 else -1) if ranked else 0
+    others = [each for each in ranked[1:] if not may_be_the_same(ranked[0].candidates, each.candidates)]
+    ahead = ranked[0].score - max((each.score for each in others), default=-1) if ranked else 0
     assert (link is not None) == bool(ranked and ranked[0].score >= THRESHOLD and ahead >= GAP)
 
 

@@ -1,10 +1,10 @@
 """Chooses the candidate that is meant, or none: never a guess."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 from rowmill.systems.entities.linking.context import rarity, words_of_candidate, words_of_mention
+from rowmill.systems.entities.linking.same import dbpedia_uri_of, may_be_the_same, things, wikidata_id_of
 from rowmill.systems.entities.linking.score import Parts, parts
 from rowmill.systems.entities.things import Candidate, Link, Mention
 
@@ -34,19 +34,22 @@ def choose(
     ranked = rank(mention, candidates, order=order)
     if not ranked or ranked[0].score < threshold:
         return None
-    if len(ranked) > 1 and ranked[0].score - ranked[1].score < gap:
+    best, *others = ranked
+    if any(
+        best.score - other.score < gap and not may_be_the_same(best.candidates, other.candidates) for other in others
+    ):
         return None
-    return _link(ranked[0], order)
+    return _link(best, order)
 
 
 def rank(mention: Mention, candidates: Sequence[Candidate], *, order: Sequence[str] = ()) -> list[Scored]:
     """All things that may be meant, the likeliest first, each with what speaks for it."""
     given = sorted(candidates, key=lambda each: _place(each, order))[:MOST]
-    around, things = words_of_mention(mention), [_with_words(thing) for thing in _things(given)]
-    worth = rarity(frozenset().union(*(words for _, words in thing)) for thing in things)
+    around, offered = words_of_mention(mention), [_with_words(thing) for thing in things(given)]
+    worth = rarity(frozenset().union(*(words for _, words in thing)) for thing in offered)
     ranked = [
         _scored([(parts(mention, around, each, words, worth), each) for each, words in thing], order)
-        for thing in things
+        for thing in offered
     ]
     return sorted(ranked, key=lambda scored: (-scored.score, _place(scored.candidates[0], order)))
 
@@ -63,26 +66,6 @@ def _scored(found: list[tuple[Parts, Candidate]], order: Sequence[str]) -> Score
     return Scored(tuple(candidate for _, candidate in found), 1 - doubt, best)
 
 
-def _things(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
-    """Candidates that are the same, by any id that two of them have, also by way of a third."""
-    things = list[tuple[set[str], list[Candidate]]]()
-    for candidate in candidates:
-        ids, same = set(_ids(candidate)), [candidate]
-        for other in [each for each in things if each[0] & ids]:
-            things.remove(other)
-            ids, same = ids | other[0], other[1] + same
-        things.append((ids, same))
-    return [same for _, same in things]
-
-
-def _ids(candidate: Candidate) -> Iterable[str]:
-    yield f"{candidate.source} {candidate.id}"
-    if wikidata := _wikidata_id(candidate):
-        yield f"wikidata {wikidata}"
-    if dbpedia := _dbpedia_uri(candidate):
-        yield f"dbpedia {_resource(dbpedia)}"
-
-
 def _link(chosen: Scored, order: Sequence[str]) -> Link:
     best, sources = chosen.candidates[0], {each.source for each in chosen.candidates}
     others = {
@@ -92,23 +75,10 @@ def _link(chosen: Scored, order: Sequence[str]) -> Link:
         confidence=chosen.score,
         source="+".join(sorted(sources, key=lambda source: _rank_of(source, order))),
         label=best.name,
-        wikidata_id=next(filter(None, map(_wikidata_id, chosen.candidates)), None),
-        dbpedia_uri=next(filter(None, map(_dbpedia_uri, chosen.candidates)), None),
+        wikidata_id=next(filter(None, map(wikidata_id_of, chosen.candidates)), None),
+        dbpedia_uri=next(filter(None, map(dbpedia_uri_of, chosen.candidates)), None),
         other_ids=dict(sorted(others.items())),
     )
-
-
-def _wikidata_id(candidate: Candidate) -> str | None:
-    return candidate.id if candidate.source == "wikidata" else candidate.wikidata_id
-
-
-def _dbpedia_uri(candidate: Candidate) -> str | None:
-    return candidate.id if candidate.source == "dbpedia" else candidate.dbpedia_uri
-
-
-def _resource(uri: str) -> str:
-    """However it is written: with https, with %C3%BC, as a page."""
-    return unquote(uri).removeprefix("https:").removeprefix("http:").replace("/page/", "/resource/", 1)
 
 
 def _rank_of(source: str, order: Sequence[str]) -> tuple[int, str]:
