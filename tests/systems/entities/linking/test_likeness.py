@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowmill.systems.entities.linking.likeness import is_acronym
+from rowmill.systems.entities.linking.likeness import acronym
 from rowmill.systems.entities.linking.readings import implied_type, readings
 from rowmill.systems.entities.things import EntityType
 from tests.systems.entities.linking.offered import EVENT, ORGANISATION, PERSON, PLACE, WORK, alike
@@ -122,11 +122,10 @@ def test_a_name_that_is_all_small_words_keeps_them() -> None:
 def test_acronyms() -> None:
     (nations,) = readings("United Nations", ORGANISATION)
     (nasa,) = readings("National Aeronautics and Space Administration", ORGANISATION)
-    assert is_acronym("UN", nations)
-    assert is_acronym("U.N.", nations)
-    assert is_acronym("NASA", nasa)
-    assert not is_acronym("un", nations), "that is a word"
-    assert not is_acronym("US", nations)
+    assert acronym("UN", nations) == acronym("U.N.", nations) == 0.8
+    assert 0.8 < acronym("NASA", nasa) < 1, "four letters are no chance"
+    assert acronym("un", nations) == 0, "that is a word"
+    assert acronym("US", nations) == 0
 
 
 def test_what_a_name_says_of_its_type() -> None:

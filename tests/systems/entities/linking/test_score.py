@@ -59,6 +59,7 @@ class TestName:
         assert score(mention("Paris, Texas"), texas).name > 0.95
         assert score(mention("Paris, Texas"), paris).name < 0.7
         assert score(mention("Paris (in France)"), paris).name > 0.95
+        assert score(mention("Washington, D.C."), candidate("Washington", PLACE, "state of the West")).name < 0.75
 
     def test_an_acronym_is_a_hint(self) -> None:
         nations = candidate("United Nations", ORGANISATION)

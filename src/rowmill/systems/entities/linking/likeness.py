@@ -11,7 +11,7 @@ from rowmill.systems.entities.things import EntityType
 SAME_WITHOUT_SPACES = 0.98
 ANOTHER_ORDER = 0.98
 SURNAME_ALONE = 0.8
-ACRONYM = 0.8
+ACRONYM_OF_TWO, ACRONYM = 0.8, 0.88
 INITIAL_FOR_A_NAME = 0.9
 EACH_HAS_ITS_OWN = 0.7
 """Times this, if each of the two has a word that the other lacks: Manchester United, Manchester City."""
@@ -38,14 +38,16 @@ def likeness(one: Reading, other: Reading, type: EntityType | None) -> float:
     return value
 
 
-def is_acronym(short: str, long: Reading) -> bool:
-    """Whether the first is made of the first letters of the second: UN, of United Nations."""
+def acronym(short: str, long: Reading) -> float:
+    """More than 0 if the first is made of the first letters of the second: UN, of United Nations."""
     letters = "".join(words(short)) if short.isupper() else ""
     if not 2 <= len(letters) <= 6 or len(long.words) < 2 or long.numbers:
-        return False
+        return 0.0
     all_of_them = "".join(word[0] for word in long.words)
     heavy = "".join(word[0] for word, weight in zip(long.words, long.weights, strict=True) if weight >= GENERIC)
-    return letters in (all_of_them, heavy)
+    if letters not in (all_of_them, heavy):
+        return 0.0
+    return ACRONYM_OF_TWO if len(letters) == 2 else ACRONYM
 
 
 def _by_words(one: Reading, other: Reading, type: EntityType | None) -> float:
