@@ -1,0 +1,114 @@
+"""Chooses the candidate that is meant, or none: never a guess."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from rowmill.systems.entities.linking.context import rarity, words_of_candidate
+from rowmill.systems.entities.linking.score import Parts, score
+from rowmill.systems.entities.things import Candidate, Link, Mention
+
+ANOTHER_SOURCE = 0.1
+"""The share of the doubt that it takes away if another source has the same thing. It is small, and the same for two and
+for five: sources copy from each other."""
+MOST = 200
+"""Candidates that are looked at; sources give some ten each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A candidate, or several of different sources that are the same thing, and how likely it is meant."""
+
+    candidates: tuple[Candidate, ...]
+    """The best first."""
+    parts: Parts
+    """Of the best."""
+    score: float
+
+
+def choose(
+    mention: Mention, candidates: Sequence[Candidate], *, threshold: float, gap: float, order: Sequence[str] = ()
+) -> Link | None:
+    """The thing that is meant, if it is likely enough and far enough ahead of the next one. The same for any order of
+    candidates; `order` is that of sources, the one that is believed first in front."""
+    ranked = rank(mention, candidates, order=order)
+    if not ranked or ranked[0].score < threshold:
+        return None
+    if len(ranked) > 1 and ranked[0].score - ranked[1].score < gap:
+        return None
+    return _link(ranked[0], order)
+
+
+def rank(mention: Mention, candidates: Sequence[Candidate], *, order: Sequence[str] = ()) -> list[Scored]:
+    """All things that may be meant, the likeliest first, each with what speaks for it."""
+    given = sorted(candidates, key=lambda each: _place(each, order))[:MOST]
+    things = _things(given)
+    worth = rarity(frozenset().union(*(words_of_candidate(each) for each in thing)) for thing in things)
+    ranked = [_scored([(score(mention, each, worth), each) for each in thing], order) for thing in things]
+    return sorted(ranked, key=lambda scored: (-scored.score, _place(scored.candidates[0], order)))
+
+
+def _scored(found: list[tuple[Parts, Candidate]], order: Sequence[str]) -> Scored:
+    found.sort(key=lambda each: (-each[0].score, _place(each[1], order)))
+    best = found[0][0]
+    several = len({candidate.source for _, candidate in found}) > 1
+    doubt = (1 - best.score) * (1 - ANOTHER_SOURCE if several else 1)
+    return Scored(tuple(candidate for _, candidate in found), best, 1 - doubt)
+
+
+def _things(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
+    """Candidates that are the same, by any id that two of them have, also by way of a third."""
+    things = list[tuple[set[str], list[Candidate]]]()
+    for candidate in candidates:
+        ids, same = set(_ids(candidate)), [candidate]
+        for other in [each for each in things if each[0] & ids]:
+            things.remove(other)
+            ids, same = ids | other[0], other[1] + same
+        things.append((ids, same))
+    return [same for _, same in things]
+
+
+def _ids(candidate: Candidate) -> Iterable[str]:
+    yield f"{candidate.source} {candidate.id}"
+    if wikidata := _wikidata_id(candidate):
+        yield f"wikidata {wikidata}"
+    if dbpedia := _dbpedia_uri(candidate):
+        yield f"dbpedia {_resource(dbpedia)}"
+
+
+def _link(chosen: Scored, order: Sequence[str]) -> Link:
+    best, sources = chosen.candidates[0], {each.source for each in chosen.candidates}
+    others = {
+        each.source: each.id for each in reversed(chosen.candidates) if each.source not in ("wikidata", "dbpedia")
+    }
+    return Link(
+        confidence=chosen.score,
+        source="+".join(sorted(sources, key=lambda source: _rank_of(source, order))),
+        label=best.name,
+        wikidata_id=next(filter(None, map(_wikidata_id, chosen.candidates)), None),
+        dbpedia_uri=next(filter(None, map(_dbpedia_uri, chosen.candidates)), None),
+        other_ids=dict(sorted(others.items())),
+    )
+
+
+def _wikidata_id(candidate: Candidate) -> str | None:
+    return candidate.id if candidate.source == "wikidata" else candidate.wikidata_id
+
+
+def _dbpedia_uri(candidate: Candidate) -> str | None:
+    return candidate.id if candidate.source == "dbpedia" else candidate.dbpedia_uri
+
+
+def _resource(uri: str) -> str:
+    """However it is written: with https, with %C3%BC, as a page."""
+    return unquote(uri).removeprefix("https:").removeprefix("http:").replace("/page/", "/resource/", 1)
+
+
+def _rank_of(source: str, order: Sequence[str]) -> tuple[int, str]:
+    return (order.index(source) if source in order else len(order), source)
+
+
+def _place(candidate: Candidate, order: Sequence[str]) -> tuple[int | str, ...]:
+    """Which of two comes first that are as likely."""
+    ids = (candidate.id, candidate.wikidata_id or "", candidate.dbpedia_uri or "")
+    return (*_rank_of(candidate.source, order), *ids, candidate.name, candidate.description)
