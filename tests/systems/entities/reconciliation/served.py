@@ -13,10 +13,11 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from rowmill.systems.common.web.guard import LOOPBACK, Guard
 from rowmill.systems.common.web.problems import answer_with_problems
+from rowmill.systems.entities.kb.thing import KnowledgeBase
 from rowmill.systems.entities.reconciliation.matching import Service
 from rowmill.systems.entities.reconciliation.router import PREFIX, router
 from tests.systems.entities.reconciliation.shapes import check
-from tests.systems.entities.reconciliation.shelf import Scale, Shelf, service
+from tests.systems.entities.reconciliation.shelf import Shelf
 
 
 class Served:
@@ -57,8 +58,8 @@ def application(asked: Service, changes: list[str]) -> FastAPI:
 
 
 @asynccontextmanager
-async def served(shelf: Shelf | None = None, scale: Scale | None = None) -> AsyncIterator[Served]:
-    asked, changes = service(shelf, scale), list[str]()
+async def served(knowledge_base: KnowledgeBase | None = None) -> AsyncIterator[Served]:
+    asked, changes = Service(knowledge_base or Shelf(), threshold=0.75, gap=0.06), list[str]()
     config = uvicorn.Config(application(asked, changes), host="127.0.0.1", port=0, log_config=None)
     server = uvicorn.Server(config)
     running = asyncio.create_task(server.serve())

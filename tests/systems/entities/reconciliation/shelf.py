@@ -1,13 +1,11 @@
-"""A small knowledge base in memory, and a measure for its candidates, where neither is the point."""
+"""A small knowledge base in memory, with things in it that no file would be taken with."""
 
 import threading
 from collections.abc import Sequence
 from typing import Any
 
 from rowmill.systems.entities.kb.thing import Thing
-from rowmill.systems.entities.linking.linker import Scored
-from rowmill.systems.entities.reconciliation.matching import Service
-from rowmill.systems.entities.things import Candidate, EntityType, Mention
+from rowmill.systems.entities.things import EntityType
 
 PERSON, PLACE, WORK = EntityType.PERSON, EntityType.PLACE, EntityType.WORK
 HOSTILE = "</script><img src=x onerror=alert(1)>\u2028'\"&"
@@ -21,6 +19,7 @@ THINGS = (
         0.9,
         {
             "birth_date": ("1815-12-10",),
+            "citizenship": ({"label": "United Kingdom"},),
             "death_date": ("1852",),
             "birth_place": ({"id": "t2", "label": "Londres"},),
             "occupation": ({"id": "Q170790", "label": "mathematician"}, {"id": "Q36180", "label": "writer"}),
@@ -52,7 +51,7 @@ THINGS = (
         (HOSTILE,),
         HOSTILE,
         0.0,
-        {"website": ("javascript:alert(1)", HOSTILE)},
+        {"website": ("javascript:alert(1)", HOSTILE), "founded": ("-44-03-15",)},
         dbpedia_uri="javascript:alert(2)",
     ),
     Thing("t7", "Alias Day", frozenset(), ("2001-09-11",), "", 0.0, {"revenue": (3_000_000_000,), "employees": (0,)}),
@@ -86,31 +85,3 @@ class Shelf:
         of_type = (each for each in self.things.values() if type is None or not each.types or type in each.types)
         found = (each for each in of_type if any(map(fits, (each.name, *each.aliases))))
         return sorted(found, key=lambda each: -each.prominence)[:most]
-
-
-class Scale:
-    """Half for the name, a quarter for the type, a quarter for what is known. Notes what it was asked."""
-
-    def __init__(self) -> None:
-        self.mentions = list[Mention]()
-
-    def __call__(self, mention: Mention, candidates: Sequence[Candidate]) -> Sequence[Scored]:
-        self.mentions.append(mention)
-        return [Scored((each,), self.score(mention, each)) for each in candidates]
-
-    def score(self, mention: Mention, candidate: Candidate) -> float:
-        names = {name.casefold() for name in (candidate.name, *candidate.aliases)}
-        told = [value in candidate.facts.get(key, ()) for key, value in mention.known.items()]
-        return (
-            (0.5 if mention.name.casefold() in names else 0.2)
-            + (0.25 if mention.type is None or mention.type in candidate.types else 0.0)
-            + (0.25 if all(told) else 0.0)
-        )
-
-
-def type_of(word: str) -> EntityType | None:
-    return {each.value: each for each in EntityType}.get(word.casefold())
-
-
-def service(shelf: Shelf | None = None, scale: Scale | None = None) -> Service:
-    return Service(shelf or Shelf(), scale or Scale(), type_of, threshold=0.75, gap=0.06)

@@ -57,6 +57,10 @@ async def test_a_value_is_what_its_property_is_and_fits_where_it_goes() -> None:
     asked = {"ids": ["t7"], "properties": [{"id": "alias"}, {"id": "revenue"}, {"id": "employees"}]}
     async with served() as house:
         said = check("data-extension-response", (await house.form(extend=asked)).json())
+        old = await house.form(extend={"ids": ["t6"], "properties": [{"id": "founded"}]})
+        there = await house.form(extend={"ids": ["t1"], "properties": [{"id": "citizenship"}]})
+    assert check("data-extension-response", old.json())["rows"]["t6"]["founded"] == [{"date": "-0044-03-15T00:00:00Z"}]
+    assert there.json()["rows"]["t1"]["citizenship"] == [{"str": "United Kingdom"}]
     assert said["rows"]["t7"] == {
         "alias": [{"str": "2001-09-11"}],
         "revenue": [{"float": 3e9}],

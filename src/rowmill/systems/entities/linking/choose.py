@@ -31,12 +31,17 @@ def choose(
 ) -> Link | None:
     """The thing that is meant, if it is likely enough and far enough ahead of the next one. The same for any order of
     candidates; `order` is that of sources, the one that is believed first in front."""
-    ranked = rank(mention, candidates, order=order)
+    chosen = decide(rank(mention, candidates, order=order), threshold=threshold, gap=gap)
+    return None if chosen is None else _link(chosen, order)
+
+
+def decide(ranked: Sequence[Scored], *, threshold: float, gap: float) -> Scored | None:
+    """The first of them, unless it is too unlikely or the next one is too close."""
     if not ranked or ranked[0].score < threshold:
         return None
     if len(ranked) > 1 and ranked[0].score - ranked[1].score < gap:
         return None
-    return _link(ranked[0], order)
+    return ranked[0]
 
 
 def rank(mention: Mention, candidates: Sequence[Candidate], *, order: Sequence[str] = ()) -> list[Scored]:

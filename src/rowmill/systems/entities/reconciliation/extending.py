@@ -8,8 +8,8 @@ from rowmill.systems.entities.properties.catalogue import Kind, catalogue
 from rowmill.systems.entities.reconciliation import vocabulary
 from rowmill.systems.entities.reconciliation.queries import Extension
 
-DAY = re.compile(r"-?([1-9][0-9]*)?[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])")
-"""In the proleptic years that the specification allows. Months and years are no moments, and stay text."""
+DAY = re.compile(r"(-?)(\d{1,6})(-\d\d-\d\d)")
+"""Months and years are no moments, and stay text."""
 LARGEST_INT = 2**31 - 1
 """OpenRefine keeps whole numbers in 32 bits. Larger ones go as fractions, which it keeps in 64."""
 
@@ -47,8 +47,8 @@ def cell(kb: KnowledgeBase, value: Any, kind: Kind) -> dict[str, Any]:
             return {"int": value}
         case int() | float():
             return {"float": float(value)}
-        case str() if kind == "date" and DAY.fullmatch(value):
-            return {"date": f"{value}T00:00:00Z"}
+        case str() if kind == "date" and (day := DAY.fullmatch(value)):
+            return {"date": f"{day[1]}{day[2].zfill(4)}{day[3]}T00:00:00Z"}
         case _:
             return {"str": shown(value)}
 
@@ -56,8 +56,8 @@ def cell(kb: KnowledgeBase, value: Any, kind: Kind) -> dict[str, Any]:
 def shown(value: Any) -> str:
     """A value in one line, for people."""
     match value:
-        case {"id": id, **rest}:
-            return str(rest.get("label") or id)
+        case {"label": str(name)} | {"id": str(name)}:
+            return name
         case {"lat": lat, "lon": lon}:
             return f"{lat},{lon}"
         case {"amount": amount, **rest}:

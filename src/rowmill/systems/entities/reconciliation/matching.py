@@ -1,14 +1,15 @@
-"""Answers a query: candidates of the knowledge base, scored by the linker's own measure."""
+"""Answers a query: candidates of the knowledge base, found and judged as the linker does it."""
 
-import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from rowmill.systems.entities.kb.thing import KnowledgeBase, Thing
-from rowmill.systems.entities.linking.linker import Scored
-from rowmill.systems.entities.properties.catalogue import catalogue
+from rowmill.systems.entities.linking.choose import Scored, decide, rank
+from rowmill.systems.entities.linking.score import Parts
+from rowmill.systems.entities.linking.types import type_of
+from rowmill.systems.entities.properties.catalogue import Kind, catalogue
 from rowmill.systems.entities.reconciliation import vocabulary
 from rowmill.systems.entities.reconciliation.queries import (
     LONGEST_NAME,
@@ -19,86 +20,65 @@ from rowmill.systems.entities.reconciliation.queries import (
     Reference,
     Value,
 )
-from rowmill.systems.entities.things import Candidate, EntityType, Mention
+from rowmill.systems.entities.sources.embedded import MOST, candidate_of, found
+from rowmill.systems.entities.things import EntityType, Mention
 
-SOURCE = "embedded"
-USUAL_CANDIDATES = 10
-
-Weighing = Callable[[Mention, Sequence[Candidate]], Sequence[Scored]]
-"""How likely each candidate is meant, from 0 to 1."""
-TypeOf = Callable[[str], EntityType | None]
-"""Which of our types a word stands for: person, Q5, https://schema.org/Person."""
+PLACE = re.compile(r"\s*(-?\d{1,3}(?:\.\d+)?)\s*,\s*(-?\d{1,3}(?:\.\d+)?)\s*")
+"""52.5,13.4, as this service writes places as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A knowledge base, and how its candidates are judged. As the linker does it: what is a match here would be linked
-    there, and nothing else."""
+    """What is a match here would be linked by a linker that asks this knowledge base alone, and nothing else is."""
 
     knowledge_base: KnowledgeBase
-    weigh: Weighing
-    type_of: TypeOf
     threshold: float
     gap: float
 
     def answer(self, query: Query) -> list[dict[str, Any]]:
-        """The best first."""
-        name = (query.query or "").strip()
-        most = min(int(query.limit), MOST_CANDIDATES) or USUAL_CANDIDATES
-        if not name or len(name) > LONGEST_NAME:
+        """Candidates, the best first."""
+        most = min(int(query.limit), MOST_CANDIDATES) or MOST
+        mentions = mentions_of(query)
+        if not mentions:
             return []
-        wanted = [self.type_of(word) for word in query.types]
-        types = {each for each in wanted if each is not None}
-        called = self.knowledge_base.get(name)
-        things = {each.id: each for each in self._found(name, types, max(most, USUAL_CANDIDATES))}
-        if wanted and query.type_strict == "any":
-            things = {id: thing for id, thing in things.items() if types & thing.types}
-        elif query.type_strict == "all":  # a type that we do not know is one that no thing has
-            things = {id: thing for id, thing in things.items() if set(wanted) <= thing.types}
-        scores = self._scores(Mention(name, known=_known(query.properties)), types, things.values())
-        if called is not None and called.id not in things:  # an id, then, and no name that happens to be one
-            things[called.id], scores[called.id] = called, 1.0
-        ranked = sorted(scores, key=lambda id: (-scores[id], -things[id].prominence, id))
-        linked = self._is_ahead([scores[id] for id in ranked])
-        answers = [_candidate(things[id], scores[id], linked and rank == 0, types) for rank, id in enumerate(ranked)]
-        return answers[:most]
+        ranked = self._ranked(mentions, max(most, MOST), _restriction(query))
+        match = decide(ranked, threshold=self.threshold, gap=self.gap)
+        return [_shown(each, each is match) for each in ranked[:most]]
 
-    def _found(self, name: str, types: Iterable[EntityType], most: int) -> Iterable[Thing]:
-        """Of the wanted types first, so that they are there however many others are called so; then of any: a type is
-        a wish, unless it is said to be more."""
-        for type in sorted(types):
-            yield from self.knowledge_base.search(name, most=most, type=type)
-        yield from self.knowledge_base.search(name, most=most)
-
-    def _scores(self, mention: Mention, types: Iterable[EntityType], things: Iterable[Thing]) -> dict[str, float]:
-        """By id. Of several types that would do, the one that suits a thing best is taken for meant."""
-        candidates, scores = [candidate_of(thing) for thing in things], dict[str, float]()
-        mentions = [replace(mention, type=type) for type in sorted(types)] or [mention]
-        for each in mentions:
-            for scored in self.weigh(each, candidates):
-                id = scored.candidates[0].id
-                scores[id] = max(scores.get(id, 0.0), scored.score)
-        return scores
-
-    def _is_ahead(self, scores: Sequence[float]) -> bool:
-        if not scores or scores[0] < self.threshold:
-            return False
-        return len(scores) == 1 or scores[0] - scores[1] >= self.gap
+    def _ranked(self, mentions: Sequence[Mention], most: int, fits: Callable[[Thing], bool]) -> Sequence[Scored]:
+        """Of several types that would do, the one that suits a thing best is taken for meant."""
+        best: dict[str, Scored] = {}
+        for mention in mentions:
+            things = filter(fits, found(self.knowledge_base, mention, most))
+            for scored in rank(mention, [candidate_of(thing) for thing in things]):
+                known = best.get(scored.candidates[0].id)
+                if known is None or scored.score > known.score:
+                    best[scored.candidates[0].id] = scored
+        called = self.knowledge_base.get(mentions[0].name)
+        if called is not None and called.id not in best:  # an id, then, and no name that happens to be one
+            best[called.id] = Scored((candidate_of(called),), Parts(name=1.0), 1.0)
+        return sorted(best.values(), key=lambda each: (-each.score, each.candidates[0].id))
 
 
-def candidate_of(thing: Thing) -> Candidate:
-    return Candidate(
-        source=SOURCE,
-        id=thing.id,
-        name=thing.name,
-        aliases=thing.aliases,
-        types=thing.types,
-        description=thing.description,
-        prominence=thing.prominence,
-        facts=thing.properties,
-        wikidata_id=thing.wikidata_id,
-        dbpedia_uri=thing.dbpedia_uri,
-    )
+def mentions_of(query: Query) -> Sequence[Mention]:
+    """One for each type that would do. None at all of a query that names nobody: things are found by names alone."""
+    name = (query.query or "").strip()
+    if not name or len(name) > LONGEST_NAME:
+        return []
+    known = _known(query.properties)
+    types = sorted({type for type in map(type_of, query.types) if type is not None})
+    return [Mention(name, type, known=known) for type in types] or [Mention(name, known=known)]
+
+
+def _restriction(query: Query) -> Callable[[Thing], bool]:
+    """Types are wishes, unless they are said to be more. One that we do not know is one that no thing has."""
+    wanted: set[EntityType | None] = set(map(type_of, query.types))
+    match query.type_strict:
+        case "any" if wanted:
+            return lambda thing: not wanted.isdisjoint(thing.types)
+        case "all":
+            return lambda thing: wanted <= thing.types
+    return lambda thing: True
 
 
 def _known(properties: Iterable[Known]) -> Mapping[str, Any]:
@@ -106,46 +86,29 @@ def _known(properties: Iterable[Known]) -> Mapping[str, Any]:
     known: dict[str, list[Any]] = {}
     for each in properties:
         if (property := catalogue().get(each.pid)) is not None:
-            values = (_fact(value, property.kind) for value in each.values)
-            known.setdefault(each.pid, []).extend(value for value in values if value is not None)
+            known.setdefault(each.pid, []).extend(_fact(value, property.kind) for value in each.values if value != "")
     return {key: values[0] if len(values) == 1 else values for key, values in known.items() if values}
 
 
-def _fact(value: Value, kind: str) -> Any:
-    """A cell of a table is text, also where it is a number; and a moment, where it is a day."""
+def _fact(value: Value, kind: Kind) -> Any:
+    """Cells of a table are text, whatever they mean; the linker reads days and numbers in it."""
     match value:
         case Reference():
             return {"id": value.id[:LONGEST_VALUE], "label": value.name[:LONGEST_VALUE]}
-        case str() if not value.strip():
-            return None
-        case str() if kind in ("number", "amount"):
-            return _number(value.strip()[:LONGEST_VALUE])
-        case str() if kind == "date":
-            return value.strip().partition("T")[0][:LONGEST_VALUE]
+        case str() if kind == "place" and (place := PLACE.fullmatch(value[:LONGEST_VALUE])):
+            return {"lat": float(place[1]), "lon": float(place[2])}
         case str():
-            return value.strip()[:LONGEST_VALUE]
+            return value[:LONGEST_VALUE]
     return value
 
 
-def _number(text: str) -> int | float | str:
-    for read in (int, float):
-        with suppress(ValueError):
-            if math.isfinite(number := read(text)):
-                return number
-    return text
-
-
-def _candidate(thing: Thing, score: float, match: bool, types: set[EntityType]) -> dict[str, Any]:
-    features: list[dict[str, Any]] = [{"id": "prominence", "value": round(thing.prominence, 4)}]
-    if types:
-        features.append({"id": "type", "value": not types.isdisjoint(thing.types)})
-    said = {"description": thing.description} if thing.description else {}
+def _shown(scored: Scored, match: bool) -> dict[str, Any]:
+    best, parts = scored.candidates[0], scored.parts
+    features = {"name": parts.name, "type": parts.type, "facts": parts.facts, "prominence": parts.prominence}
     return {
-        "id": thing.id,
-        "name": thing.name,
-        **said,
-        "type": vocabulary.types_of(thing.types),
-        "score": round(100 * min(max(score, 0.0), 1.0), 2),
+        **vocabulary.Word(best.id, best.name, best.description).shown(),
+        "type": vocabulary.types_of(best.types),
+        "score": round(100 * min(max(scored.score, 0.0), 1.0), 2),
         "match": match,
-        "features": features,
+        "features": [{"id": id, "value": round(value, 4)} for id, value in features.items()],
     }

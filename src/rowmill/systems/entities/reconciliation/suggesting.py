@@ -8,6 +8,7 @@ from fastapi import APIRouter, HTTPException, Query, Response
 
 from rowmill.systems.common.web.problems import problems
 from rowmill.systems.entities.kb.thing import Thing
+from rowmill.systems.entities.linking.types import type_of
 from rowmill.systems.entities.reconciliation import pages, vocabulary
 from rowmill.systems.entities.reconciliation.asking import Callback, GivenService, Identifier, TypeWord, answered
 from rowmill.systems.entities.reconciliation.vocabulary import Word
@@ -26,7 +27,7 @@ async def suggest_entity(
     service: GivenService, prefix: Prefix = "", cursor: Cursor = 0, type: TypeWord = None, callback: Callback = None
 ) -> Response:
     """Things with a name that begins so, and the one whose id it is."""
-    kb, wanted = service.knowledge_base, service.type_of(type) if type else None
+    kb, wanted = service.knowledge_base, type_of(type)
 
     def found() -> Sequence[Thing]:
         text = prefix.strip()
@@ -64,13 +65,10 @@ def suggested(prefix: str, found: Sequence[dict[str, Any]], cursor: int, callbac
 
 @router.get("/properties")
 async def propose_properties(
-    service: GivenService,
-    type: TypeWord = None,
-    limit: Annotated[int | None, Query(ge=0)] = None,
-    callback: Callback = None,
+    type: TypeWord = None, limit: Annotated[int | None, Query(ge=0)] = None, callback: Callback = None
 ) -> Response:
     """Properties that things of a type may have; of a type that nobody knows here, all."""
-    words = vocabulary.property_words(service.type_of(type) if type else None)
+    words = vocabulary.property_words(type_of(type))
     said = {name: value for name, value in (("type", type), ("limit", limit)) if value is not None}
     return answered({**said, "properties": [word.shown() for word in words[: limit or None]]}, callback)
 
