@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rowmill.systems.entities.kb.base import open_knowledge_base
-from rowmill.systems.entities.linking.choose import Scored, rank
+from rowmill.systems.entities.linking.choose import Scored, decide, rank
 from rowmill.systems.entities.linking.types import type_of
 from rowmill.systems.entities.settings import EntitiesSettings
 from rowmill.systems.entities.sources.embedded import EmbeddedSource
@@ -46,11 +46,9 @@ class Verdict:
     ranked: Sequence[Scored]
 
     def linked(self, threshold: float, gap: float) -> str | None:
-        """The id of what is chosen, as `choose` does."""
-        if not self.ranked or self.confidence < threshold:
-            return None
-        ahead = self.confidence - self.ranked[1].score if len(self.ranked) > 1 else 1.0
-        return self.ranked[0].candidates[0].id if ahead >= gap else None
+        """The id of what is chosen."""
+        chosen = decide(self.ranked, threshold=threshold, gap=gap)
+        return chosen.candidates[0].id if chosen else None
 
     @property
     def confidence(self) -> float:

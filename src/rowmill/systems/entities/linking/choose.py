@@ -21,9 +21,9 @@ class Scored:
 
     candidates: tuple[Candidate, ...]
     """The best first."""
-    score: float
-    parts: Parts | None = None
+    parts: Parts
     """What spoke for the best of them, and what against it."""
+    score: float
 
 
 def choose(
@@ -31,15 +31,19 @@ def choose(
 ) -> Link | None:
     """The thing that is meant, if it is likely enough and far enough ahead of the next one. The same for any order of
     candidates; `order` is that of sources, the one that is believed first in front."""
-    ranked = rank(mention, candidates, order=order)
+    chosen = decide(rank(mention, candidates, order=order), threshold=threshold, gap=gap)
+    return None if chosen is None else _link(chosen, order)
+
+
+def decide(ranked: Sequence[Scored], *, threshold: float, gap: float) -> Scored | None:
+    """The first of them, unless it is too unlikely or the next one is too close."""
     if not ranked or ranked[0].score < threshold:
         return None
     best, *others = ranked
-    if any(
-        best.score - other.score < gap and not may_be_the_same(best.candidates, other.candidates) for other in others
-    ):
+    near = (other for other in others if best.score - other.score < gap)
+    if not all(may_be_the_same(best.candidates, other.candidates) for other in near):
         return None
-    return _link(best, order)
+    return best
 
 
 def rank(mention: Mention, candidates: Sequence[Candidate], *, order: Sequence[str] = ()) -> list[Scored]:
@@ -63,7 +67,7 @@ def _scored(found: list[tuple[Parts, Candidate]], order: Sequence[str]) -> Score
     best = found[0][0]
     several = len({candidate.source for _, candidate in found}) > 1
     doubt = (1 - best.score) * (1 - ANOTHER_SOURCE if several else 1)
-    return Scored(tuple(candidate for _, candidate in found), 1 - doubt, best)
+    return Scored(tuple(candidate for _, candidate in found), best, 1 - doubt)
 
 
 def _link(chosen: Scored, order: Sequence[str]) -> Link:

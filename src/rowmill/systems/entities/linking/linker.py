@@ -4,11 +4,9 @@ import asyncio
 from collections.abc import Sequence
 
 import rowmill as rm
-from rowmill.systems.entities.linking.choose import Scored, choose
+from rowmill.systems.entities.linking.choose import choose
 from rowmill.systems.entities.sources.port import Source
 from rowmill.systems.entities.things import Candidate, Link, Mention
-
-__all__ = ["Linker", "Scored"]
 
 
 class Linker:
