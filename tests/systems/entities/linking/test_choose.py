@@ -180,6 +180,9 @@ def test_who_is_chosen_is_likely_enough_and_far_enough_ahead(candidates: list[Ca
     assert (link is not None) == bool(ranked and ranked[0].score >= THRESHOLD and ahead >= GAP)
 
 
-def test_a_crowd_of_the_same_name_is_looked_at_up_to_a_point() -> None:
+def test_a_crowd_of_the_same_name_is_looked_at_up_to_a_point_that_is_the_same_in_any_order() -> None:
     crowd = [dataclasses.replace(BASKETBALL, id=str(number), wikidata_id=None) for number in range(1000)]
     assert choose(mention("Michael Jordan"), crowd) is None
+    forwards, backwards = rank(mention("Michael Jordan"), crowd), rank(mention("Michael Jordan"), crowd[::-1])
+    assert forwards == backwards
+    assert len(forwards) < len(crowd)

@@ -81,6 +81,16 @@ def test_names_of_two_things(one: str, other: str, type: EntityType | None) -> N
     assert alike(other, one, type) < 0.75
 
 
+def test_a_word_that_each_has_for_itself_is_worse_than_one_that_is_left_out() -> None:
+    other = alike("Secretary of State of the United States", "Secretary of Defense of the United States", None)
+    assert other < 0.65 < alike("Secretary of State of the United States", "Secretary of the United States", None)
+
+
+def test_another_order_and_an_umlaut_in_two_letters_cost_next_to_nothing() -> None:
+    assert 0.95 < alike("Jinping Xi", "Xi Jinping", PERSON) < 1
+    assert 0.95 < alike("Mueller", "Müller", PERSON) < 1
+
+
 def test_a_slip_costs_something_and_a_middle_name_too() -> None:
     assert alike("Albert Einstien", "Albert Einstein", PERSON) < 1
     assert alike("Michael Jordan", "Michael B. Jordan", PERSON) < 1
