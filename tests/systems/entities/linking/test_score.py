@@ -118,6 +118,9 @@ class TestContext:
         same = in_common(telling("physics"), telling("physics"), {})
         assert 0 < in_common(telling("physicist"), telling("physics"), {}) < same
 
+    def test_words_that_say_the_same(self) -> None:
+        assert telling("a French actress") == telling("an actor of France")
+
     def test_scripts_without_spaces(self) -> None:
         assert in_common(telling("東京大学の教授"), telling("日本の東京大学"), {}) > 0.5
         assert in_common(telling("京都"), telling("日本の東京大学"), {}) == 0

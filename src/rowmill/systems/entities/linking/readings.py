@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import takewhile
+from typing import Any
 
 from rowmill.systems.entities.linking.names import folded, words
 from rowmill.systems.entities.things import EntityType
@@ -161,7 +162,7 @@ def _without_form(part: str) -> str:
 
 
 @cache
-def word_lists() -> dict[str, dict[str, list[str]]]:
+def word_lists() -> dict[str, dict[str, Any]]:
     return tomllib.loads((files(__package__) / "words.toml").read_text("utf-8"))
 
 
