@@ -109,7 +109,7 @@ class TestContext:
 
     def test_a_word_that_all_have_is_worth_less(self) -> None:
         worth = rarity([telling("american player"), telling("american professor")])
-        assert worth["american"] < worth["player"] == 1
+        assert worth["states"] < worth["player"] == 1
         one, other = telling("american"), telling("player")
         both = telling("american player")
         assert in_common(one, both, worth) < in_common(other, both, worth)
