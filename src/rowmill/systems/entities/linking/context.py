@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from rowmill.systems.entities.linking.names import folded, words
+from rowmill.systems.entities.linking.names import folded
 from rowmill.systems.entities.linking.readings import word_lists
 from rowmill.systems.entities.things import Candidate, Mention
 
@@ -21,7 +21,7 @@ STEM = 5
 def words_of_mention(mention: Mention) -> frozenset[str]:
     """Of its context, and of what is known of it. Its own name says nothing: every candidate has that."""
     texts = [mention.context, *(text for value in mention.known.values() for text in texts_in(value))]
-    return telling(" ".join(texts)) - frozenset(words(mention.name))
+    return telling(" ".join(texts)) - telling(mention.name)
 
 
 def words_of_candidate(candidate: Candidate) -> frozenset[str]:
@@ -59,9 +59,9 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def telling(text: str) -> frozenset[str]:
-    """Its words, without those that stand in any text."""
-    found = folded(text[: 4 * MOST_LETTERS]).split()
-    return frozenset(part for word in found for part in _parts(word) if part not in _stop_words())
+    """Its words, without those that stand in any text; one for all that say the same."""
+    found = (part for word in folded(text[: 4 * MOST_LETTERS]).split() for part in _parts(word))
+    return frozenset(_same_words().get(part, part) for part in found if part not in _stop_words())
 
 
 def _parts(word: str) -> Iterator[str]:
@@ -75,3 +75,8 @@ def _parts(word: str) -> Iterator[str]:
 @cache
 def _stop_words() -> frozenset[str]:
     return frozenset(map(folded, word_lists()["context"]["stop"]))
+
+
+@cache
+def _same_words() -> dict[str, str]:
+    return {word: first for first, *others in word_lists()["context"]["same"] for word in others}
