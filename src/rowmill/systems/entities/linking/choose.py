@@ -1,11 +1,11 @@
 """Chooses the candidate that is meant, or none: never a guess."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import unquote
 
-from rowmill.systems.entities.linking.context import rarity, words_of_candidate
-from rowmill.systems.entities.linking.score import Parts, score
+from rowmill.systems.entities.linking.context import rarity, words_of_candidate, words_of_mention
+from rowmill.systems.entities.linking.same import dbpedia_uri_of, may_be_the_same, things, wikidata_id_of
+from rowmill.systems.entities.linking.score import Parts, parts
 from rowmill.systems.entities.things import Candidate, Link, Mention
 
 ANOTHER_SOURCE = 0.1
@@ -22,7 +22,7 @@ class Scored:
     candidates: tuple[Candidate, ...]
     """The best first."""
     parts: Parts
-    """Of the best."""
+    """What spoke for the best of them, and what against it."""
     score: float
 
 
@@ -39,18 +39,27 @@ def decide(ranked: Sequence[Scored], *, threshold: float, gap: float) -> Scored 
     """The first of them, unless it is too unlikely or the next one is too close."""
     if not ranked or ranked[0].score < threshold:
         return None
-    if len(ranked) > 1 and ranked[0].score - ranked[1].score < gap:
+    best, *others = ranked
+    near = (other for other in others if best.score - other.score < gap)
+    if not all(may_be_the_same(best.candidates, other.candidates) for other in near):
         return None
-    return ranked[0]
+    return best
 
 
 def rank(mention: Mention, candidates: Sequence[Candidate], *, order: Sequence[str] = ()) -> list[Scored]:
     """All things that may be meant, the likeliest first, each with what speaks for it."""
     given = sorted(candidates, key=lambda each: _place(each, order))[:MOST]
-    things = _things(given)
-    worth = rarity(frozenset().union(*(words_of_candidate(each) for each in thing)) for thing in things)
-    ranked = [_scored([(score(mention, each, worth), each) for each in thing], order) for thing in things]
+    around, offered = words_of_mention(mention), [_with_words(thing) for thing in things(given)]
+    worth = rarity(frozenset().union(*(words for _, words in thing)) for thing in offered)
+    ranked = [
+        _scored([(parts(mention, around, each, words, worth), each) for each, words in thing], order)
+        for thing in offered
+    ]
     return sorted(ranked, key=lambda scored: (-scored.score, _place(scored.candidates[0], order)))
+
+
+def _with_words(thing: Sequence[Candidate]) -> list[tuple[Candidate, frozenset[str]]]:
+    return [(candidate, words_of_candidate(candidate)) for candidate in thing]
 
 
 def _scored(found: list[tuple[Parts, Candidate]], order: Sequence[str]) -> Scored:
@@ -59,26 +68,6 @@ def _scored(found: list[tuple[Parts, Candidate]], order: Sequence[str]) -> Score
     several = len({candidate.source for _, candidate in found}) > 1
     doubt = (1 - best.score) * (1 - ANOTHER_SOURCE if several else 1)
     return Scored(tuple(candidate for _, candidate in found), best, 1 - doubt)
-
-
-def _things(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
-    """Candidates that are the same, by any id that two of them have, also by way of a third."""
-    things = list[tuple[set[str], list[Candidate]]]()
-    for candidate in candidates:
-        ids, same = set(_ids(candidate)), [candidate]
-        for other in [each for each in things if each[0] & ids]:
-            things.remove(other)
-            ids, same = ids | other[0], other[1] + same
-        things.append((ids, same))
-    return [same for _, same in things]
-
-
-def _ids(candidate: Candidate) -> Iterable[str]:
-    yield f"{candidate.source} {candidate.id}"
-    if wikidata := _wikidata_id(candidate):
-        yield f"wikidata {wikidata}"
-    if dbpedia := _dbpedia_uri(candidate):
-        yield f"dbpedia {_resource(dbpedia)}"
 
 
 def _link(chosen: Scored, order: Sequence[str]) -> Link:
@@ -90,23 +79,10 @@ def _link(chosen: Scored, order: Sequence[str]) -> Link:
         confidence=chosen.score,
         source="+".join(sorted(sources, key=lambda source: _rank_of(source, order))),
         label=best.name,
-        wikidata_id=next(filter(None, map(_wikidata_id, chosen.candidates)), None),
-        dbpedia_uri=next(filter(None, map(_dbpedia_uri, chosen.candidates)), None),
+        wikidata_id=next(filter(None, map(wikidata_id_of, chosen.candidates)), None),
+        dbpedia_uri=next(filter(None, map(dbpedia_uri_of, chosen.candidates)), None),
         other_ids=dict(sorted(others.items())),
     )
-
-
-def _wikidata_id(candidate: Candidate) -> str | None:
-    return candidate.id if candidate.source == "wikidata" else candidate.wikidata_id
-
-
-def _dbpedia_uri(candidate: Candidate) -> str | None:
-    return candidate.id if candidate.source == "dbpedia" else candidate.dbpedia_uri
-
-
-def _resource(uri: str) -> str:
-    """However it is written: with https, with %C3%BC, as a page."""
-    return unquote(uri).removeprefix("https:").removeprefix("http:").replace("/page/", "/resource/", 1)
 
 
 def _rank_of(source: str, order: Sequence[str]) -> tuple[int, str]:

@@ -3,6 +3,7 @@
 import re
 import tomllib
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -58,7 +59,7 @@ def implied_type(name: str) -> EntityType | None:
     parts = words(name[:MOST_LETTERS])
     if len(parts) > 1 and parts[0] in _known("titles_of_people_alone"):
         return EntityType.PERSON
-    if _legal_forms(parts) or any(_glued(part) for part in parts):
+    if _legal_forms(parts) or _form_in_front(parts) or any(_glued(part) for part in parts):
         return EntityType.ORGANISATION
     return None
 
@@ -67,7 +68,8 @@ def _reading(name: str, type: EntityType | None, aside: tuple[str, ...]) -> Read
     parts = list(words(name)[:MOST_WORDS])
     if type in (None, EntityType.ORGANISATION):
         parts = [_without_form(part) for part in parts]
-        parts = parts[: len(parts) - _legal_forms(tuple(parts))]
+        parts = parts[: len(parts) - _legal_forms(parts)]
+        parts = parts[_form_in_front(parts) :]
     generation = ""
     if type in (None, EntityType.PERSON) and len(parts) > 1 and parts[-1] in _known("generations"):
         generation = parts.pop()[0]
@@ -126,7 +128,11 @@ def _spread(name: str) -> str:
     return f"{' '.join(first)} {rest}" if space and is_initials else name
 
 
-def _legal_forms(parts: tuple[str, ...]) -> int:
+def _form_in_front(parts: Sequence[str]) -> int:
+    return int(len(parts) > 1 and parts[0] in _known("legal_forms_in_front"))
+
+
+def _legal_forms(parts: Sequence[str]) -> int:
     """How many words at the end are one: of `acme s p a`, three."""
     known, end = _known("legal_forms"), len(parts)
     while end > 1:

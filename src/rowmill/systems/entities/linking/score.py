@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rowmill.systems.entities.linking.context import in_common, telling, words_of_candidate, words_of_mention
 from rowmill.systems.entities.linking.evidence import agreement
-from rowmill.systems.entities.linking.likeness import ACRONYM, is_acronym, likeness
+from rowmill.systems.entities.linking.likeness import acronym, likeness
 from rowmill.systems.entities.linking.readings import Reading, implied_type, readings
 from rowmill.systems.entities.things import Candidate, EntityType, Mention
 
@@ -52,14 +52,24 @@ class Parts:
         return self.name * (1 - doubt) * left
 
 
-def score(mention: Mention, candidate: Candidate, worth: Mapping[str, float] | None = None) -> Parts:
-    """`worth` is that of words among all candidates; without it, all are worth the same."""
-    around, vocabulary = words_of_mention(mention), words_of_candidate(candidate)
+def score(mention: Mention, candidate: Candidate) -> Parts:
+    """By itself. Among others, words that all of them have are worth less: see `rank`."""
+    return parts(mention, words_of_mention(mention), candidate, words_of_candidate(candidate), {})
+
+
+def parts(
+    mention: Mention,
+    around: frozenset[str],
+    candidate: Candidate,
+    vocabulary: frozenset[str],
+    worth: Mapping[str, float],
+) -> Parts:
+    """With the words of both, which are made once for all."""
     type = mention.type or implied_type(mention.name)
     return Parts(
         name=_name(mention, candidate, type, vocabulary),
         type=_type(type, candidate.types),
-        context=_context(around, vocabulary, candidate, worth or {}),
+        context=_context(around, vocabulary, candidate, worth),
         facts=agreement(mention.known, candidate.facts),
         prominence=min(1.0, max(0.0, candidate.prominence)),
     )
@@ -75,8 +85,7 @@ def _name(mention: Mention, candidate: Candidate, type: EntityType | None, vocab
         most = ALIAS if place else 1.0
         for other in readings(name, type):
             best = max(best, *(most * share * likeness(way, other, type) for way, share in ways), 0.0)
-            if best < ACRONYM and is_acronym(mention.name, other):
-                best = ACRONYM
+            best = max(best, acronym(mention.name, other))
     return best
 
 
@@ -84,7 +93,8 @@ def _aside(way: Reading, vocabulary: frozenset[str]) -> float:
     """What was put in brackets or behind a comma must be true of the candidate."""
     if not way.aside:
         return 1.0
-    fits = all(in_common(frozenset((word,)), vocabulary, {}) for word in telling(" ".join(way.aside)))
+    told = telling(" ".join(way.aside)) or {"".join(way.aside)}
+    fits = all(in_common(frozenset((word,)), vocabulary, {}) for word in told)
     return ASIDE_FITS if fits else ASIDE_DOES_NOT_FIT
 
 
