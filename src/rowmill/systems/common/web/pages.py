@@ -23,8 +23,8 @@ class Pages:
         self._templates = Environment(loader=FileSystemLoader(folders), autoescape=True, undefined=StrictUndefined)
         self._templates.filters |= filters
 
-    def show(self, name: str, request: Request, *, status: int = 200, **values: Any) -> HTMLResponse:
-        return HTMLResponse(self._templates.get_template(name).render(request=request, **values), status)
+    def show(self, name: str, request: Request, *, code: int = 200, **values: Any) -> HTMLResponse:
+        return HTMLResponse(self._templates.get_template(name).render(request=request, **values), code)
 
 
 def serve_static(app: FastAPI, package: str) -> None:
