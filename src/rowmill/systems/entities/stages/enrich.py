@@ -11,7 +11,7 @@ from rowmill.systems.entities.linking.types import type_of
 from rowmill.systems.entities.merging import replace_facts
 from rowmill.systems.entities.models import Entity
 from rowmill.systems.entities.stages.link import link_of
-from rowmill.systems.entities.stages.outage import put_back
+from rowmill.systems.entities.stages.outage import CANT_BE_ASKED, put_back
 from rowmill.systems.entities.things import Fact
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ async def enrich(entities: "Entities", entity: rm.Lease[Entity]) -> rm.Outcome |
     began = time.monotonic()
     try:
         facts = await known(entities, entity.row)
-    except rm.ProviderDown as error:
+    except CANT_BE_ASKED as error:
         return await put_back(entities, entity, error)
     seconds = entity.row.enrichment_seconds + time.monotonic() - began
     async with entity.settling(rm.Done({"enrichment_seconds": seconds, "service_failures": 0})) as session:

@@ -10,7 +10,7 @@ from rowmill.systems.entities.linking.types import type_of
 from rowmill.systems.entities.merging import merge_entity, note, replace_facts
 from rowmill.systems.entities.models import Entity
 from rowmill.systems.entities.settings import NO_LINK
-from rowmill.systems.entities.stages.outage import put_back
+from rowmill.systems.entities.stages.outage import CANT_BE_ASKED, put_back
 from rowmill.systems.entities.things import Link, Mention
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ async def link(entities: "Entities", entity: rm.Lease[Entity]) -> rm.Outcome | N
     began = time.monotonic()
     try:
         found = await entities.linker.link(mention_of(entity.row))
-    except rm.ProviderDown as error:
+    except CANT_BE_ASKED as error:
         return await put_back(entities, entity, error)
     values = columns(found) | {
         "enrichment_note": None if found else NO_LINK,

@@ -1,0 +1,27 @@
+"""One process of a fleet that asks as hard as it can: `python -m … database server number`."""
+
+import asyncio
+import sys
+
+import rowmill as rm
+from demos.entities.server import Server
+from demos.entities.world import World
+from rowmill.systems.entities.asking.desk import open_services
+from tests.systems.entities.asking.test_turns import AT_ONCE, QUESTIONS, RATE
+from tests.systems.entities.services import PERSON, settings_for
+
+
+async def main(database: str, address: str, number: str) -> None:
+    server = Server(World())
+    server.url = address
+    mill = rm.Mill(database)
+    async with mill.opened():
+        given = settings_for(server, database, calls_per_second=RATE, calls_at_once=AT_ONCE, wait_seconds=100.0)
+        desk = open_services(given, mill)
+        asked = [desk["wikidata"].get("", PERSON | {"search": f"{number}-{each}"}) for each in range(QUESTIONS)]
+        await asyncio.gather(*asked)
+        await desk.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

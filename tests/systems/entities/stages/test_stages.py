@@ -1,0 +1,213 @@
+"""Entities on their way: PENDING → LINKING → LINKED → ENRICHING → ENRICHED → COMPLETE."""
+
+import asyncio
+
+import sqlalchemy as sa
+
+import rowmill as rm
+from rowmill.systems.entities.deciding import queue_again
+from rowmill.systems.entities.models import Entity
+from rowmill.testing import QUICK
+from tests.systems.entities.house import Sage, house_on
+
+ADA = {"birth_date": "1815-12-10", "birth_place": {"id": "Q84", "label": "London"}}
+
+
+def sage() -> Sage:
+    found = Sage()
+    found.learn("Ada Lovelace", "Q7259", **ADA)
+    return found
+
+
+async def test_an_entity_is_linked_enriched_and_complete(database_url: str) -> None:
+    """E1, E5."""
+    wise = sage()
+    async with house_on(database_url, wise) as house:
+        id = await house.put("Ada Lovelace", entity_type="person", properties={"occupation": ["poet"]})
+        assert await house.status(id) == "PENDING"
+        await house.drain()
+        row = await house.entity(id)
+        assert (row.enrichment_status, row.enrichment_error) == ("COMPLETE", None)
+        assert row.enriched_at is not None
+        assert (row.wikidata_id, row.link_source, row.link_label) == ("Q7259", "wikidata", "Ada Lovelace")
+        assert row.link_confidence >= house.entities.settings.link_threshold
+        assert row.enrichment_seconds > 0
+        assert await house.merged(id) == {
+            "occupation": ["poet"], "birth_date": ["1815-12-10"], "birth_place": [{"id": "Q84", "label": "London"}],
+        }  # fmt: skip
+        assert row.properties == {"occupation": ["poet"]}, "what is local is not written to"
+        assert await house.history(id) == ["linked", "facts", "merged"]
+
+
+async def test_an_entity_that_somebody_else_inserts_is_queued(database_url: str) -> None:
+    """E1: by an INSERT of a name, and nothing else."""
+    async with house_on(database_url, sage()) as house:
+        id = "0f0e0d0c0b0a09080706050403020100"
+        insert = sa.text("INSERT INTO entities (id, name) VALUES (:id, 'Ada Lovelace')")
+        await house.mill.run(lambda connection: connection.execute(insert, {"id": id}).close())
+        await house.drain()
+        assert await house.bench.states(house.entities.queue) == {"COMPLETE": 1}
+
+
+async def test_without_a_link_it_is_complete_and_says_so(database_url: str) -> None:
+    """E6."""
+    async with house_on(database_url, sage()) as house:
+        id = await house.put("Nobody at All", entity_type="person", properties={"birth_date": "1900"})
+        await house.drain()
+        row = await house.entity(id)
+        assert (row.enrichment_status, row.enrichment_note) == ("COMPLETE", "No external link found")
+        assert (row.wikidata_id, row.link_confidence) == (None, None)
+        assert await house.merged(id) == {"birth_date": ["1900"]}
+
+
+async def test_a_retry_resumes_at_the_stage_that_failed(database_url: str) -> None:
+    """E2: a link that was found is not looked up again. E4: waits of 1, 2 s, then it has failed."""
+    wise = sage()
+    wise.failure, wise.failing = rm.TransientError("odd", code="odd_answer"), "facts"
+    async with house_on(database_url, wise) as house:
+        id = await house.put("Ada Lovelace", entity_type="person")
+        for attempt, wait in ((1, 1), (2, 2)):
+            await house.drain()
+            row = await house.entity(id)
+            assert (row.enrichment_status, row.enrichment_retry_count) == ("ENRICH_FAILED", attempt)
+            assert row.enrichment_error.startswith("odd_answer")
+            await house.bench.advance(wait - 0.9)
+            await house.drain()
+            assert (await house.entity(id)).enrichment_retry_count == attempt, "not before its time"
+            await house.bench.advance(1)
+        await house.drain()
+        assert await house.status(id) == "FAILED"
+        assert wise.asked == ["candidates Ada Lovelace", *["facts Q7259"] * 3]
+
+
+async def test_a_linking_that_fails_waits_as_such_and_is_tried_again(database_url: str) -> None:
+    """E2."""
+    wise = sage()
+    wise.failure = rm.TransientError("odd", code="odd_answer")
+    async with house_on(database_url, wise) as house:
+        id = await house.put("Ada Lovelace", entity_type="person")
+        await house.drain()
+        assert await house.status(id) == "LINK_FAILED"
+        wise.failure = None
+        await house.bench.advance(2)
+        await house.drain()
+        assert await house.status(id) == "COMPLETE"
+
+
+async def test_the_states_are_written_as_it_happens(database_url: str) -> None:
+    """E2, E3: whoever looks sees each entity where it is."""
+    wise = sage()
+    wise.learn("Charles Babbage", "Q46633")
+    async with house_on(database_url, wise) as house:
+        wise.go.clear()
+        ada = await house.put("Ada Lovelace", entity_type="person")
+        async with house.mill.worker(settings=QUICK) as worker:
+            running = asyncio.create_task(worker.run())
+            await wise.asking.wait()
+            assert await house.status(ada) == "LINKING"
+            wise.asking.clear()
+            wise.go.set()
+            while not any(asked.startswith("facts") for asked in wise.asked):
+                await wise.asking.wait()
+                wise.asking.clear()
+                wise.go.clear()
+            assert await house.status(ada) == "ENRICHING"
+            wise.go.set()
+            while await house.status(ada) != "COMPLETE":
+                await asyncio.sleep(0.01)
+            worker.stop()
+            await running
+
+
+async def test_fifty_at_once(database_url: str) -> None:
+    """E3: batches of 50, run concurrently."""
+    wise = sage()
+    wise.go.clear()
+    async with house_on(database_url, wise) as house:
+        await house.put_all(*({"name": f"Name {number}"} for number in range(120)))
+        async with house.mill.worker(settings=QUICK) as worker:
+            running = asyncio.create_task(worker.run())
+            while len(wise.asked) < 50:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.2)  # nothing says that something will not happen
+            assert len(wise.asked) == 50
+            wise.go.set()
+            while (await house.bench.states(house.entities.queue)).get("COMPLETE") != 120:
+                await asyncio.sleep(0.01)
+            worker.stop()
+            await running
+
+
+async def test_a_second_run_changes_nothing(database_url: str) -> None:
+    """E5."""
+    async with house_on(database_url, sage()) as house:
+        id = await house.put("Ada Lovelace", entity_type="person", properties={"birth_date": "1816"})
+        await house.drain()
+        before, facts, conflicts = await house.entity(id), await house.facts(id), await house.conflicts(id)
+        assert len(conflicts) == 1
+        await queue_again(house.entities, id)
+        await house.drain()
+        after = await house.entity(id)
+        moved = {"enriched_at", "enrichment_seconds", "enrichment_available_at"}
+        assert {key: value for key, value in after._mapping.items() if key not in moved} == {
+            key: value for key, value in before._mapping.items() if key not in moved
+        }
+        assert await house.facts(id) == facts
+        assert await house.conflicts(id) == conflicts
+        assert await house.history(id) == ["linked", "facts", "merged", "queued"]
+
+
+async def test_another_link_takes_the_place_of_the_first_with_all_that_was_known(database_url: str) -> None:
+    wise = sage()
+    async with house_on(database_url, wise) as house:
+        id = await house.put("Ada Lovelace", entity_type="person")
+        await house.drain()
+        wise.learn("Ada Lovelace", "Q99", death_date="1852-11-27")
+        await queue_again(house.entities, id)
+        await house.drain()
+        assert (await house.entity(id)).wikidata_id == "Q99"
+        assert await house.merged(id) == {"death_date": ["1852-11-27"]}
+        wise.things.clear()
+        await queue_again(house.entities, id)
+        await house.drain()
+        row = await house.entity(id)
+        assert (row.wikidata_id, row.enrichment_note) == (None, "No external link found")
+        assert await house.merged(id) == {}
+        assert (await house.history(id))[-3:] == ["unlinked", "facts", "merged"]
+
+
+async def test_shutdown_in_the_middle(database_url: str) -> None:
+    """E8: what runs finishes, what was not begun is ready, and nothing that is done is done again."""
+    wise = sage()
+    wise.go.clear()
+    async with house_on(database_url, wise, batch_size=5) as house:
+        await house.put_all(*({"name": f"Name {number}"} for number in range(20)))
+        async with house.mill.worker(settings=QUICK) as worker:
+            running = asyncio.create_task(worker.run())
+            while len(wise.asked) < 5:
+                await asyncio.sleep(0.01)
+            worker.stop()
+            wise.go.set()
+            await running
+        states = await house.bench.states(house.entities.queue)
+        assert states == {"COMPLETE": 5, "PENDING": 15}
+        first = list(wise.asked)
+        await house.drain()
+        assert await house.bench.states(house.entities.queue) == {"COMPLETE": 20}
+        assert sorted(wise.asked) == sorted({*wise.asked}), "nobody was asked twice"
+        assert wise.asked[: len(first)] == first
+
+
+async def test_local_facts_changed_while_it_is_enriched_are_the_ones_that_are_merged(database_url: str) -> None:
+    wise = sage()
+    async with house_on(database_url, wise) as house:
+        id = await house.put("Ada Lovelace", entity_type="person", properties={"birth_date": "1800"})
+        wise.failing, wise.failure = "facts", rm.TransientError()
+        await house.drain()
+        wise.failure = None
+        change = sa.update(Entity).where(Entity.id == id).values(properties={"birth_date": "1815"})
+        await house.mill.run(lambda connection: connection.execute(change).close())
+        await house.bench.advance(2)
+        await house.drain()
+        assert await house.merged(id) == {"birth_date": ["1815"], "birth_place": [ADA["birth_place"]]}
+        assert await house.conflicts(id) == []
