@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from datetime import date, datetime, time, timedelta
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 from rowmill.model import errors
 
@@ -91,18 +91,37 @@ def say(text: str) -> None:
     print(tame(text), file=sys.stderr)
 
 
+class Seen(Protocol):
+    """Hears how many are done, and what the work is waiting for."""
+
+    def __call__(self, done: int, note: str = "") -> None: ...
+
+
 @contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Progress of long work, on stderr: a bar on a terminal, nothing otherwise. Call it with the rows done so far."""
+def progress(what: str, total: int | None = None) -> Iterator[Seen]:
+    """Progress of long work, on stderr: a bar on a terminal; otherwise only what it is waiting for, once each. Call it
+    with the rows done so far."""
     if not sys.stderr.isatty():
-        yield lambda done: None
+        told = set[str]()
+
+        def remark(done: int, note: str = "") -> None:
+            if note and note not in told:
+                told.add(note)
+                say(note)
+
+        yield remark
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
-        yield lambda done: bar.update(task, completed=done)
+
+        def move(done: int, note: str = "") -> None:
+            bar.update(task, completed=done, description=escape(f"{what}, {tame(note)}" if note else what))
+
+        yield move
 
 
 def duration(seconds: float | None) -> str:

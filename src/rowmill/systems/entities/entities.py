@@ -21,11 +21,13 @@ from rowmill.systems.entities.stages.handlers import handle
 
 class Entities:
     """A database of entities, and the knowledge bases that they are linked to. `sources` take the place of those that
-    the settings name."""
+    the settings name. Workers of one that does not `enrich` link, and leave the rest to others."""
 
     revisions = revisions
 
-    def __init__(self, settings: EntitiesSettings, *, sources: Sequence[Source] | None = None) -> None:
+    def __init__(
+        self, settings: EntitiesSettings, *, sources: Sequence[Source] | None = None, enrich: bool = True
+    ) -> None:
         self.settings = settings
         self.mill = rm.Mill(settings.database_url)
         self.queue: rm.Queue[Entity] = queue.declare(self.mill)
@@ -37,7 +39,7 @@ class Entities:
         """While it is opened."""
         self._given, self._users = sources, 0
         self._desk: Desk | None = None
-        handle(self)
+        handle(self, enrich=enrich)
 
         @self.mill.every("entities-forget", rm.hours(1))
         async def forget(tick: rm.Tick) -> None:

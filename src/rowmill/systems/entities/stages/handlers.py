@@ -6,7 +6,8 @@ import rowmill as rm
 from rowmill.systems.common.values import value_hash
 from rowmill.systems.entities.linking.names import folded
 from rowmill.systems.entities.models import Entity
-from rowmill.systems.entities.stages import enrich, link, save
+from rowmill.systems.entities.stages import link, save
+from rowmill.systems.entities.stages.enrich import enrich as enriched
 
 if TYPE_CHECKING:
     from rowmill.systems.entities.entities import Entities
@@ -24,7 +25,7 @@ def same_thing(row: Entity) -> str:
     return f"enrich {value_hash(ids) if ids else row.id}"
 
 
-def handle(entities: "Entities") -> None:
+def handle(entities: "Entities", *, enrich: bool) -> None:
     """Register the handlers. Where services are asked over the network, entities of one name are linked one after
     another in the whole fleet, and so are those of one thing enriched: nothing is looked up twice."""
     size = entities.settings.batch_size
@@ -37,9 +38,12 @@ def handle(entities: "Entities") -> None:
     async def link_entity(entity: rm.Lease[Entity]) -> rm.Outcome | None:
         return await link.link(entities, entity)
 
+    if not enrich:
+        return
+
     @entities.queue.handler(stage="enrich", concurrency=size, limits=enriching)
     async def enrich_entity(entity: rm.Lease[Entity]) -> rm.Outcome | None:
-        return await enrich.enrich(entities, entity)
+        return await enriched(entities, entity)
 
     @entities.queue.handler(stage="save")
     async def save_entity(entity: rm.Lease[Entity]) -> None:

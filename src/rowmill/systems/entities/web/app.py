@@ -8,9 +8,10 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import rowmill as rm
 from rowmill.systems.common.web.guard import LOOPBACK, Guard
+from rowmill.systems.common.web.pages import serve_static
 from rowmill.systems.common.web.problems import answer_with_problems
 from rowmill.systems.entities.entities import Entities
-from rowmill.systems.entities.web import bulk, conflicts, enrichment, schemas
+from rowmill.systems.entities.web import bulk, conflicts, enrichment, forms, pages, schemas
 from rowmill.systems.entities.web import entities as one_by_one
 from rowmill.systems.entities.web.asking import GivenEntities
 
@@ -44,8 +45,10 @@ def create_app(entities: Entities, *, hosts: Sequence[str] = LOOPBACK) -> FastAP
     )
     app.state.entities = entities
     # Before the paths with an entity's id: `bulk` is none.
-    for router in (service, enrichment.router, bulk.router, one_by_one.router, conflicts.router):
+    apis = (service, enrichment.router, bulk.router, one_by_one.router, conflicts.router)
+    for router in (*apis, pages.router, forms.router):
         app.include_router(router)
+    serve_static(app, __package__)
     app.add_middleware(Guard, most=MOST_BYTES)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
     answer_with_problems(app, {})

@@ -2,14 +2,13 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from importlib.resources import files as resources
 
 from fastapi import FastAPI
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.staticfiles import StaticFiles
 
 import rowmill as rm
 from rowmill.systems.common.web.guard import LOOPBACK, Guard
+from rowmill.systems.common.web.pages import serve_static
 from rowmill.systems.common.web.problems import answer_with_problems
 from rowmill.systems.intake.errors import EmptyFile, FileTooLarge, MissingObject
 from rowmill.systems.intake.intake import Intake
@@ -38,7 +37,7 @@ def create_app(intake: Intake, *, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
     app.include_router(files.router)
     app.include_router(review.router)
     app.include_router(pages.router)
-    app.mount("/static", StaticFiles(directory=str(resources(__package__) / "static")), name="static")
+    serve_static(app, __package__)
     app.add_middleware(Guard, most=intake.settings.max_file_bytes)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
     answer_with_problems(app, STATUS)

@@ -1,14 +1,13 @@
 """Pages for people: upload, watch, review. Rendered here; the script only sends and refreshes."""
 
 import json
-from importlib.resources import files as resources
 from typing import Annotated, Any
 
 import sqlalchemy as sa
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from rowmill.systems.common.web.pages import Pages
 from rowmill.systems.intake import reads
 from rowmill.systems.intake.models import ProjectFile
 from rowmill.systems.intake.web import files as api
@@ -17,9 +16,6 @@ from rowmill.systems.intake.web.asking import GivenFile, GivenIntake, GivenProje
 REVIEW = "/review/{organization_id}/{project_id}"
 FILES_ON_A_PAGE = 200
 router = APIRouter(include_in_schema=False)
-templates = Environment(
-    loader=FileSystemLoader(str(resources(__package__) / "templates")), autoescape=True, undefined=StrictUndefined
-)
 
 
 def shown_value(value: Any) -> str:
@@ -43,11 +39,7 @@ def size(number: int) -> str:
     return f"{number} GB"
 
 
-templates.filters |= {"value": shown_value, "size": size}
-
-
-def page(name: str, request: Request, **values: Any) -> HTMLResponse:
-    return HTMLResponse(templates.get_template(name).render(request=request, **values))
+page = Pages(__package__, value=shown_value, size=size).show
 
 
 @router.get("/")

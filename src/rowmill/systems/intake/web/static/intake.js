@@ -1,58 +1,16 @@
 "use strict";
 
-const EVERY = 1500;
-const said = document.getElementById("said");
-const refreshed = document.getElementById("refresh");
-
-function say(text) {
-  said.textContent = text;
-  clearTimeout(say.timer);
-  say.timer = setTimeout(() => { said.textContent = ""; }, 8000);
-}
-
-async function refresh() {
-  if (!refreshed) return;
-  const answer = await fetch(refreshed.dataset.url);
-  if (!answer.ok) return;
-  const before = refreshed.querySelector("[data-state]")?.dataset.state;
-  refreshed.innerHTML = await answer.text();
-  const after = refreshed.querySelector("[data-state]")?.dataset.state;
-  if (before !== after && (after === "completed" || after === "failed")) location.reload();
-}
-
-function isOpen() {
-  return Number(refreshed?.querySelector("[data-open]")?.dataset.open) > 0;
-}
-
-async function watch() {
-  try {
-    if (isOpen() && !document.hidden) await refresh();
-  } catch {
-    say("The server does not answer. Trying again.");
-  }
-  setTimeout(watch, EVERY);
-}
-
-// Decide, requeue.
-async function post(button) {
-  button.disabled = true;
-  const answer = await fetch(button.dataset.post, { method: "POST" });
-  if (!answer.ok) {
-    const problem = await answer.json().catch(() => ({ message: answer.statusText }));
-    say(answer.status === 409 ? `Not done: ${problem.message}.` : problem.message);
-  }
-}
+// A file that was read has pages to show.
+document.addEventListener("state", (event) => {
+  if (event.detail === "completed" || event.detail === "failed") location.reload();
+});
 
 document.addEventListener("click", async (event) => {
-  const button = event.target.closest("button[data-post], #apply-sure");
+  const button = event.target.closest("#apply-sure");
   if (!button) return;
-  if (button.id === "apply-sure") {
-    button.disabled = true;
-    for (const item of document.querySelectorAll("li.pending")) {
-      if (Number(item.dataset.confidence) >= 0.9) await post(item.querySelector("button"));
-    }
-  } else {
-    await post(button);
+  button.disabled = true;
+  for (const item of document.querySelectorAll("li.pending")) {
+    if (Number(item.dataset.confidence) >= 0.9) await post(item.querySelector("button"));
   }
   await refresh();
 });
@@ -134,5 +92,3 @@ if (form) {
     sendAll([...event.dataTransfer.files]);
   });
 }
-
-watch();
