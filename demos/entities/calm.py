@@ -1,3 +1,1 @@
 """What entities would be linked to by services that are always well: what a run through outages is held against."""
-
-

@@ -68,5 +68,7 @@ class EntitiesSettings(BaseSettings):
     """How long answers are kept."""
     cache_no_match_days: float = Field(default=1.0, ge=0)
     """How long it is remembered that a service knows nothing."""
+    open_reconciliation: bool = True
+    """Pages of other sites may ask the knowledge base, at /reconcile. Switch it off where yours is not everybody's."""
     most_bulk_rows: int = Field(default=100_000, ge=1)
     """Entities in one request."""

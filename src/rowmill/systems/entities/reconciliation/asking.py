@@ -3,7 +3,7 @@
 import json
 from typing import Annotated, Any
 
-from fastapi import Depends, Query, Request, Response
+from fastapi import Depends, HTTPException, Query, Request, Response
 
 from rowmill.systems.entities.reconciliation.matching import Service
 
@@ -22,6 +22,12 @@ def the_service(request: Request) -> Service:
 
 
 GivenService = Annotated[Service, Depends(the_service)]
+
+
+def no_scripts(callback: Callback = None) -> None:
+    """For a knowledge base that is not everybody's: a script is what pages of other sites read without asking."""
+    if callback is not None:
+        raise HTTPException(403, {"code": "not_open", "message": "this knowledge base is not open to other sites"})
 
 
 def answered(content: Any, callback: str | None = None) -> Response:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import rowmill as rm
@@ -11,6 +11,9 @@ from rowmill.systems.common.web.guard import LOOPBACK, Guard
 from rowmill.systems.common.web.pages import serve_static
 from rowmill.systems.common.web.problems import answer_with_problems
 from rowmill.systems.entities.entities import Entities
+from rowmill.systems.entities.reconciliation import router as reconciliation
+from rowmill.systems.entities.reconciliation.asking import no_scripts
+from rowmill.systems.entities.reconciliation.matching import Service
 from rowmill.systems.entities.web import bulk, conflicts, enrichment, forms, pages, schemas
 from rowmill.systems.entities.web import entities as one_by_one
 from rowmill.systems.entities.web.asking import GivenEntities
@@ -43,13 +46,18 @@ def create_app(entities: Entities, *, hosts: Sequence[str] = LOOPBACK) -> FastAP
         docs_url=None,
         redoc_url=None,
     )
+    settings = entities.settings
     app.state.entities = entities
+    app.state.reconciliation = Service(entities.knowledge_base, settings.link_threshold, settings.link_gap)
     # Before the paths with an entity's id: `bulk` is none.
     apis = (service, enrichment.router, bulk.router, one_by_one.router, conflicts.router)
     for router in (*apis, pages.router, forms.router):
         app.include_router(router)
+    ours_alone = [] if settings.open_reconciliation else [Depends(no_scripts)]
+    app.include_router(reconciliation.router, dependencies=ours_alone)
     serve_static(app, __package__)
-    app.add_middleware(Guard, most=MOST_BYTES)
+    open_paths = [reconciliation.PREFIX] if settings.open_reconciliation else []
+    app.add_middleware(Guard, most=MOST_BYTES, open_paths=open_paths)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
     answer_with_problems(app, {})
     return app
