@@ -138,6 +138,17 @@ async def test_nothing_is_concluded_from_a_failure(
         await wikidata.candidates(Mention(some(world, EntityType.PERSON).name))
 
 
+@pytest.mark.parametrize("odd", [{"entities": []}, {"query": {}}, {"search": [], "query": []}])
+async def test_an_answer_to_another_question_is_none(
+    wikidata: WikidataSource, server: Server, monkeypatch: pytest.MonkeyPatch, odd: Any
+) -> None:
+    monkeypatch.setattr(server.wikidata, "answer", lambda given: odd)
+    with pytest.raises(rm.ProviderDown):
+        await wikidata.candidates(Mention("Ada"))
+    with pytest.raises(rm.ProviderDown):
+        await wikidata.facts("Q42", None)
+
+
 def test_names_of_pages_as_dbpedia_writes_them() -> None:
     assert resource_of("Ærø (island)") == "http://dbpedia.org/resource/Ærø_(island)"
     assert resource_of('100% "Wool"?') == "http://dbpedia.org/resource/100%25_%22Wool%22%3F"
