@@ -7,8 +7,11 @@ import rowmill as rm
 from demos.entities.server import Server
 from demos.entities.world import World
 from rowmill.systems.entities.asking.desk import open_services
-from tests.systems.entities.asking.test_turns import AT_ONCE, QUESTIONS, RATE
 from tests.systems.entities.services import PERSON, settings_for
+
+QUESTIONS, AT_ONCE = 5, 2
+RATE = rm.Rate(10, per=1.0, margin=2.0)
+"""The machine may be busy: a second may pass between a grant and the call's arrival."""
 
 
 async def main(database: str, address: str, number: str) -> None:
@@ -16,7 +19,8 @@ async def main(database: str, address: str, number: str) -> None:
     server.url = address
     mill = rm.Mill(database)
     async with mill.opened():
-        given = settings_for(server, database, calls_per_second=RATE, calls_at_once=AT_ONCE, wait_seconds=100.0)
+        mill.limit("entities-wikidata", rate=RATE, concurrent=AT_ONCE)
+        given = settings_for(server, database, calls_at_once=AT_ONCE, wait_seconds=100.0)
         desk = open_services(given, mill)
         asked = [desk["wikidata"].get("", PERSON | {"search": f"{number}-{each}"}) for each in range(QUESTIONS)]
         await asyncio.gather(*asked)

@@ -62,7 +62,7 @@ def of_reconciliation(name: str, answer: Any, headers: httpx.Headers) -> rm.Work
         "identifierSpace" in answer
         or isinstance(answer.get("rows"), dict)
         or isinstance(answer.get("properties"), list)
-        or (answer and all(isinstance(one, dict) and isinstance(one.get("result"), list) for one in answer.values()))
+        or any(isinstance(one, dict) and isinstance(one.get("result"), list) for one in answer.values())
     ):
         return None
     return rm.ProviderDown(f"{name} answers with something else than was asked for")

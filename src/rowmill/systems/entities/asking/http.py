@@ -83,7 +83,7 @@ class HttpService:
             known = await self._answers.find(self.name, [key])
             if known:
                 return known[key]
-            found = await self._call(question, self._fault)
+            found = await self._call(question, self._checked(nothing))
             await self._answers.keep(self.name, {key: found}, self._days(nothing(found)))
             return found
 
@@ -100,18 +100,31 @@ class HttpService:
                 fault=fault,
             )
 
+    def _checked(self, empty: Callable[[Any], bool], *, must: bool = False) -> Fault:
+        """Whoever can't find their way in an answer was answered something else; `must`: and an empty one is none."""
+
+        def fault(name: str, answer: Any, headers: httpx.Headers) -> rm.WorkError | None:
+            if (wrong := self._fault(name, answer, headers)) is not None:
+                return wrong
+            try:
+                if not (empty(answer) and must):
+                    return None
+            except (AttributeError, IndexError, KeyError, TypeError):
+                pass  # not a cause: it may quote what was answered
+            return rm.ProviderDown(f"{name} answers with something else than was asked for")
+
+        return fault
+
     async def _ask(self, batch: Batch, items: Sequence[str], key: Callable[[str], str]) -> dict[str, Any]:
         """An answer or an exception for each item. One that the service rejects is found by halves: it must not take
         those of others with it."""
         asked = Question.of(batch.method, self._url(batch.path), batch.join(items))
 
-        def fault(name: str, answer: Any, headers: httpx.Headers) -> rm.WorkError | None:
-            if (wrong := self._fault(name, answer, headers)) is not None:
-                return wrong
-            return None if batch.split(answer, items) else rm.ProviderDown(f"{name} answers nothing that was asked for")
+        def empty(answer: Any) -> bool:
+            return not batch.split(answer, items)
 
         try:
-            found = dict(batch.split(await self._call(asked, fault), items))
+            found = dict(batch.split(await self._call(asked, self._checked(empty, must=True)), items))
         except Rejected as error:
             if len(items) == 1:
                 return {items[0]: error}
