@@ -49,15 +49,12 @@ def main(
 
 
 def show(console: Console, result: Result) -> None:
-    table = Table(
-        "service", "calls", "answered", "asked twice", "misbehaved", "most in a second", box=None, pad_edge=False
-    )
+    heads = ("service", "calls", "answered", "asked again", "ids again", "most in a second", "misbehaved")
+    table = Table(*heads, box=None, pad_edge=False)
     for name, saw in sorted(result.services.items()):
         faults = ", ".join(f"{number} {fault}" for fault, number in sorted(saw["faults"].items()))
-        twice = saw["answered_twice"] + saw["items_twice"]
-        table.add_row(
-            name, str(saw["requests"]), str(saw["answered"]), str(twice), faults, str(saw["most_in_a_second"])
-        )
+        keys = ("requests", "answered", "answered_twice", "items_twice", "most_in_a_second")
+        table.add_row(name, *(str(saw[key]) for key in keys), faults)
     console.print(table)
     states = ", ".join(f"{number} {word}" for word, number in sorted(result.by_status.items()))
     console.print(

@@ -1,1 +1,56 @@
 """What entities would be linked to by services that are always well: what a run through outages is held against."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from demos.entities.mentions import Made
+from demos.entities.server import Server, service_of
+from demos.entities.wire import Request
+from demos.entities.world import World
+from rowmill.systems.entities.asking.service import Batch, never
+from rowmill.systems.entities.linking.linker import Linker
+from rowmill.systems.entities.settings import EntitiesSettings
+from rowmill.systems.entities.sources.dbpedia import DbpediaSource
+from rowmill.systems.entities.sources.wikidata import WikidataSource
+
+AGENT = {"user-agent": "Rowmill/demo (calm)"}
+
+
+class CalmService:
+    """A Service without a network: it is asked and it answers."""
+
+    def __init__(self, name: str, base: str, server: Server) -> None:
+        self.name, self._base, self._server = name, base, server
+
+    async def get(self, path: str, parameters: Mapping[str, str], *, nothing: Callable[[Any], bool] = never) -> Any:
+        request = Request("GET", self._base + path, AGENT, dict(parameters), b"")
+        return json.loads(self._server.right(request, service_of(request.path)).body)
+
+    async def post(self, path: str, form: Mapping[str, str], *, nothing: Callable[[Any], bool] = never) -> Any:
+        return await self.get(path, form)
+
+    async def each(self, batch: Batch, items: Sequence[str]) -> Mapping[str, Any]:
+        found: dict[str, Any] = {}
+        while left := [item for item in items if item not in found]:
+            some = left[: batch.most]
+            found |= batch.split(await self.get(batch.path, batch.join(some)), some)
+        return found
+
+
+async def calm_links(world: World, mentions: Sequence[Made]) -> list[str | None]:
+    """The id of each, or None."""
+    server, settings = Server(world), EntitiesSettings()
+
+    def service(name: str, base: str) -> CalmService:
+        return CalmService(name, base, server)
+
+    wikidata = WikidataSource(service("wikidata", "/w/api.php"), settings.language)
+    dbpedia = DbpediaSource(
+        service("dbpedia-lookup", "/lookup/api/search"),
+        service("dbpedia-spotlight", "/spotlight/en/candidates"),
+        service("dbpedia-data", "/data"),
+    )
+    linker = Linker([wikidata, dbpedia], threshold=settings.link_threshold, gap=settings.link_gap)
+    links = [await linker.link(made.mention) for made in mentions]
+    return [link.wikidata_id if link else None for link in links]

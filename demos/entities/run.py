@@ -160,7 +160,7 @@ def look(client: httpx.Client, mentions: list[Made], wanted: list[str | None], r
             counts[entity["enrichment_status"]] += 1
             found, meant = entity["wikidata_id"], mentions[number].right
             result.otherwise += found != wanted[number] or entity["enrichment_status"] != "COMPLETE"
-            result.linked += found is not None
+            result.linked += entity["link_source"] is not None
             result.without_link += entity["enrichment_note"] == "No external link found"
             result.right += found is not None and found == meant
             result.wrong += found is not None and found != meant
@@ -179,8 +179,8 @@ def judge(result: Result) -> None:
     if result.linked + result.without_link != result.entities:
         say("an entity is complete without a link and without a note that says so")
     for name, saw in result.services.items():
-        if saw["answered_twice"] or saw["items_twice"]:
-            say(f"{name} was asked again for what it had answered: {saw['answered_twice']}, {saw['items_twice']} items")
+        if saw["answered_twice"]:
+            say(f"{name} was asked {saw['answered_twice']} questions again that it had answered")
         if saw["most_in_a_second"] > CALLS_PER_SECOND:
             say(f"{name} had {saw['most_in_a_second']} calls in a second, more than {CALLS_PER_SECOND}")
         if saw["most_at_once"] > CALLS_AT_ONCE:

@@ -85,7 +85,7 @@ class Server:
         fault = Fault.TOO_MANY if waits > 0 else self.plan.fault(service)
         if fault is Fault.MAXLAG and "maxlag" not in request.parameters:
             fault = None
-        reply = self._right(request, service)
+        reply = self.right(request, service)
         if fault is None:
             await send(writer, reply)
             if reply.status == 200:
@@ -125,7 +125,7 @@ class Server:
         if fault in (Fault.TOO_MANY, Fault.UNAVAILABLE, Fault.MAXLAG, Fault.RATELIMITED):
             count.wait_until = max(count.wait_until, time.monotonic() + self.plan.retry_after)
 
-    def _right(self, request: Request, service: str) -> Reply:
+    def right(self, request: Request, service: str) -> Reply:
         """What a service that is well answers."""
         agent, given = request.headers.get("user-agent", ""), request.parameters
         if service == "wikidata" and (not agent or agent.lower().startswith(LIBRARIES)):

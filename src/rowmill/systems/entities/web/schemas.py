@@ -11,8 +11,8 @@ Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max
 Properties = Annotated[dict[str, Any], AfterValidator(fit)]
 
 
-def text(longest: int) -> Any:
-    return Annotated[str, StringConstraints(max_length=longest), AfterValidator(fit)]
+Word = Annotated[str, StringConstraints(max_length=200), AfterValidator(fit)]
+Text = Annotated[str, StringConstraints(max_length=20_000), AfterValidator(fit)]
 
 
 class Answer(BaseModel):
@@ -25,13 +25,13 @@ class EntityIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: Name = Field(examples=["Ada Lovelace"])
-    entity_type: text(100) | None = Field(default=None, examples=["person"])
+    entity_type: Word | None = Field(default=None, examples=["person"])
     """In your own words: person, ORG, GPE, film…"""
-    context: text(20_000) | None = Field(default=None, examples=["She wrote the first program, for Babbage's engine."])
+    context: Text | None = Field(default=None, examples=["She wrote the first program, for Babbage's engine."])
     properties: Properties | None = Field(default=None, examples=[{"birth_date": "1815"}])
     """Facts that you have already. They are never overwritten."""
-    dataset: text(200) | None = None
-    external_id: text(500) | None = None
+    dataset: Word | None = None
+    external_id: Word | None = None
     """What you call it, in your dataset. Who puts it in twice has it once."""
 
 
@@ -138,7 +138,7 @@ class Decision(BaseModel):
 
     choice: Literal["current", "other", "value"]
     value: Annotated[Any, AfterValidator(fit)] = None
-    by: text(200) | None = None
+    by: Word | None = None
 
 
 class Refused(Answer):

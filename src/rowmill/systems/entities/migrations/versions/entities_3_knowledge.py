@@ -15,8 +15,9 @@ JSON = sa.JSON().with_variant(JSONB(), "postgresql")
 NOW = sa.func.now()
 
 
-def of_an_entity(**options: bool) -> "sa.Column[object]":
-    return sa.Column("entity_id", sa.Uuid, sa.ForeignKey("entities.id", ondelete="CASCADE"), nullable=False, **options)
+def of_an_entity(*, primary_key: bool = False) -> "sa.Column[object]":
+    entity = sa.ForeignKey("entities.id", ondelete="CASCADE")
+    return sa.Column("entity_id", sa.Uuid, entity, nullable=False, primary_key=primary_key)
 
 
 def upgrade() -> None:
