@@ -23,17 +23,15 @@ def replace_facts(connection: sa.Connection, entity_id: uuid.UUID, facts: Sequen
     before = {(row.source, row.property): (row.values, row.ref) for row in rows}
     now = {(fact.source, fact.property): (list(fact.values), fact.ref) for fact in facts}
     gone, changed = before.keys() - now.keys(), [key for key in now if before.get(key) != now[key]]
-    for source, property in sorted(gone | set(changed)):
-        connection.execute(
-            sa.delete(EntityFact).where(ours, EntityFact.source == source, EntityFact.property == property)
-        )
-    for source, property in changed:
-        values, ref = now[source, property]
-        connection.execute(
-            sa.insert(EntityFact).values(
-                entity_id=entity_id, source=source, property=property, values=values, ref=ref
-            )
-        )  # fmt: skip
+    if replaced := sorted(gone | (before.keys() & set(changed))):
+        key = sa.tuple_(EntityFact.source, EntityFact.property)
+        connection.execute(sa.delete(EntityFact).where(ours, key.in_(replaced)))
+    if changed:
+        told = [
+            {"entity_id": entity_id, "source": key[0], "property": key[1], "values": now[key][0], "ref": now[key][1]}
+            for key in changed
+        ]
+        connection.execute(sa.insert(EntityFact), told)
     if gone or changed:
         detail = {"changed": [f"{s}: {p}" for s, p in changed], "gone": [f"{s}: {p}" for s, p in sorted(gone)]}
         note(connection, entity_id, "facts", detail)
