@@ -27,6 +27,8 @@ WORK, EVENT, OTHER = EntityType.WORK, EntityType.EVENT, EntityType.OTHER
         ("organization", ORGANISATION),
         ("Software company", ORGANISATION),
         ("Companies", ORGANISATION),
+        ("investment banks", ORGANISATION),
+        ("comic book series", WORK),
         ("http://schema.org/Organization", ORGANISATION),
         ("GPE", PLACE),
         ("LOC", PLACE),

@@ -1,21 +1,45 @@
 """Asks all sources, and chooses."""
 
+import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
+import rowmill as rm
+from rowmill.systems.entities.linking.choose import choose
+from rowmill.systems.entities.sources.port import Source
 from rowmill.systems.entities.things import Candidate, Link, Mention
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """A candidate, or several of different sources that are the same thing, and how likely it is meant."""
+class Linker:
+    def __init__(self, sources: Sequence[Source], *, threshold: float, gap: float) -> None:
+        self._sources = tuple(sources)
+        self._threshold = threshold
+        self._gap = gap
 
-    candidates: tuple[Candidate, ...]
-    """The best first."""
-    score: float
+    async def link(self, mention: Mention) -> Link | None:
+        """Raises if a source could not be asked: who did not answer may have known better, so nothing is concluded."""
+        return choose(
+            mention,
+            await self._candidates(mention),
+            threshold=self._threshold,
+            gap=self._gap,
+            order=[source.name for source in self._sources],
+        )
+
+    async def _candidates(self, mention: Mention) -> list[Candidate]:
+        """Of all, at once. If one fails the others still finish, since their answers are kept for the next attempt."""
+        asked = (source.candidates(mention) for source in self._sources)
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        if failures := [answer for answer in answers if isinstance(answer, BaseException)]:
+            raise max(failures, key=_gravity)
+        return [each for answer in answers if not isinstance(answer, BaseException) for each in answer]
 
 
-class Choosing(Protocol):
-    def __call__(self, mention: Mention, candidates: Sequence[Candidate]) -> Link | None:
-        """The thing that is meant, if it is likely enough and far enough ahead of the next one; never a guess."""
+def _gravity(failure: BaseException) -> tuple[int, float]:
+    """Which of several failures is told. What waiting does not heal comes first; then whoever has to be waited for the
+    longest, since before that nothing is concluded anyway."""
+    match failure:
+        case rm.RateLimited() | rm.ProviderDown() | rm.ProviderRefused() | rm.Limited():
+            return (0, failure.retry_after)
+        case rm.TransientError():
+            return (1, 0.0)
+    return (2, 0.0)

@@ -3,10 +3,10 @@
 import re
 import unicodedata
 
-_LETTERS = str.maketrans({
+_LETTERS = {
     "ø": "o", "đ": "d", "ð": "d", "ł": "l", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ŋ": "n",
     "ك": "ک", "ي": "ی", "ى": "ی", "ة": "ه", "ـ": "",
-})  # fmt: skip
+}  # fmt: skip
 """Letters that Unicode does not take apart, though they are written in two ways."""
 _APOSTROPHES = re.compile(r"(?<=\w)['’‘ʼʻ′`´＇](?=\w)")
 _SIGNS = ((re.compile(r"(?<=[\w+])\+"), " plus "), (re.compile(r"(?<=\w)[#♯]"), " sharp "))
@@ -22,9 +22,8 @@ def folded(name: str) -> str:
     text = _APOSTROPHES.sub("", unicodedata.normalize("NFKC", name))
     for sign, word in _SIGNS:
         text = sign.sub(word, text)
-    parts = unicodedata.normalize("NFKD", text.casefold())
-    kept = "".join(_spaced(letter) for letter in parts if not _is_accent(letter))
-    result = " ".join(unicodedata.normalize("NFC", kept.translate(_LETTERS)).split())
+    parts = unicodedata.normalize("NFKD", text.casefold()).translate(_FOLDED)
+    result = " ".join(unicodedata.normalize("NFC", parts).split())
     return result or " ".join(text.casefold().split())
 
 
@@ -39,10 +38,25 @@ def _is_accent(letter: str) -> bool:
     return mark == 1 or 10 <= mark <= 36 or mark >= 200
 
 
-def _spaced(letter: str) -> str:
+def _fold(letter: str) -> str:
+    if _is_accent(letter):
+        return ""
     match unicodedata.category(letter)[0]:
         case "L" | "N" | "M":
-            return letter
+            return _LETTERS.get(letter, letter)
         case "C" if not letter.isspace():
             return ""  # joiners, soft hyphens: nothing that is seen
     return " "
+
+
+class _Folded(dict[int, str]):
+    """By letter, as `str.translate` asks for it. The alphabets are remembered, signs of Chinese are not: too many."""
+
+    def __missing__(self, code: int) -> str:
+        letter = _fold(chr(code))
+        if code < 0x3000:
+            self[code] = letter
+        return letter
+
+
+_FOLDED = _Folded()

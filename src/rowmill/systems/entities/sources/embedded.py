@@ -21,8 +21,8 @@ class EmbeddedSource:
 
     async def candidates(self, mention: Mention) -> Sequence[Candidate]:
         """Of every type: whoever extracted the name may have been wrong about it."""
-        found = await asyncio.to_thread(self._found, mention)
-        return [_candidate(thing) for thing in found]
+        things = await asyncio.to_thread(found, self._knowledge_base, mention)
+        return [candidate_of(thing) for thing in things]
 
     async def facts(self, id: str, type: EntityType | None) -> Sequence[Fact]:
         thing = await asyncio.to_thread(self._knowledge_base.get, id)
@@ -37,16 +37,18 @@ class EmbeddedSource:
     async def close(self) -> None:
         """Whoever opened the knowledge base closes it: others may ask it too."""
 
-    def _found(self, mention: Mention) -> Sequence[Thing]:
-        anything = self._knowledge_base.search(mention.name, most=MOST)
-        if mention.type is None or len(anything) < MOST:
-            return anything
-        # There are so many of the name that the type has to choose among them.
-        typed = self._knowledge_base.search(mention.name, most=MOST, type=mention.type)
-        return list({thing.id: thing for thing in (*typed, *anything)}.values())[:MOST]
+
+def found(knowledge_base: KnowledgeBase, mention: Mention, most: int = MOST) -> Sequence[Thing]:
+    """Things that may be meant. Takes its time: not for the loop."""
+    anything = knowledge_base.search(mention.name, most=most)
+    if mention.type is None or len(anything) < most:
+        return anything
+    # There are so many of the name that the type has to choose among them.
+    typed = knowledge_base.search(mention.name, most=most, type=mention.type)
+    return list({thing.id: thing for thing in (*typed, *anything)}.values())[:most]
 
 
-def _candidate(thing: Thing) -> Candidate:
+def candidate_of(thing: Thing) -> Candidate:
     return Candidate(
         source=NAME,
         id=thing.id,

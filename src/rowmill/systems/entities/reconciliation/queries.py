@@ -1,0 +1,140 @@
+"""Reads what a client asks, as the Reconciliation API 0.2 writes it: a batch of queries, or properties of things."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+
+MOST_QUERIES = 100
+"""In one batch; the manifest says so."""
+MOST_CANDIDATES = 50
+"""Of one query; whoever wants more gets so many."""
+MOST_PROPERTIES = 100
+MOST_VALUES = 100
+"""Of one property of a query."""
+MOST_IDS = 1000
+"""Things in one request for properties."""
+LONGEST_NAME = 500
+"""No thing has a longer one."""
+LONGEST_VALUE = 2000
+
+Asked = TypeVar("Asked")
+
+
+class Unreadable(ValueError):
+    """It is no JSON, or not of the form that the specification gives it."""
+
+
+class TooMany(ValueError):
+    """More at once than is answered."""
+
+
+class Reference(BaseModel):
+    """A value that is a thing itself, since somebody has reconciled it before."""
+
+    model_config = ConfigDict(strict=True)
+
+    id: str
+    name: str = ""
+
+
+Value = str | bool | int | float | Reference
+
+
+class Known(BaseModel):
+    """What the client knows of the thing: a property, and one value of it or several."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    pid: str
+    v: Value | list[Value]
+
+    @property
+    def values(self) -> Sequence[Value]:
+        return self.v if isinstance(self.v, list) else [self.v]
+
+
+class Query(BaseModel):
+    """The specification closes this object: a misspelt restriction that nobody looks at would pass for one that
+    everything met."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+    query: str | None = None
+    type: str | list[str] = []
+    limit: Annotated[float, Field(ge=0)] = 0
+    """Zero: as many as usual."""
+    properties: list[Known] = []
+    type_strict: Literal["any", "all", "should"] = "should"
+
+    @model_validator(mode="after")
+    def _asks_something(self) -> "Query":
+        if self.query is None and not self.properties:
+            raise ValueError("a query has a text or properties")
+        return self
+
+    @property
+    def types(self) -> Sequence[str]:
+        return [self.type] if isinstance(self.type, str) else self.type
+
+
+class Wanted(BaseModel):
+    """A property to be told, and how."""
+
+    model_config = ConfigDict(strict=True)
+
+    id: str
+    settings: dict[str, Any] = {}
+
+    @property
+    def most(self) -> int | None:
+        """Values of one thing; None: all. Forms send numbers as text, and nothing where nobody wrote."""
+        try:
+            return max(int(self.settings.get("limit") or 0), 0) or None
+        except (ValueError, TypeError, OverflowError):
+            raise Unreadable("the setting `limit` is a number") from None
+
+
+class Extension(BaseModel):
+    """Whose properties are asked for, and which."""
+
+    model_config = ConfigDict(strict=True)
+
+    ids: list[str]
+    properties: list[Wanted]
+
+
+BATCH = TypeAdapter(dict[str, Query])
+EXTENSION = TypeAdapter(Extension)
+
+
+def read_batch(text: str) -> dict[str, Query]:
+    batch = _read(BATCH, text)
+    _bound(len(batch), MOST_QUERIES, "queries in a batch")
+    for query in batch.values():
+        _bound(len(query.types), MOST_PROPERTIES, "types in a query")
+        _bound(len(query.properties), MOST_PROPERTIES, "properties in a query")
+        for known in query.properties:
+            _bound(len(known.values), MOST_VALUES, "values of a property")
+    return batch
+
+
+def read_extension(text: str) -> Extension:
+    asked = _read(EXTENSION, text)
+    _bound(len(asked.ids), MOST_IDS, "ids")
+    _bound(len(asked.properties), MOST_PROPERTIES, "properties")
+    return asked
+
+
+def _read(adapter: TypeAdapter[Asked], text: str) -> Asked:
+    try:
+        return adapter.validate_json(text)
+    except ValidationError as error:
+        # What is wrong and what kind of place it is at; never what stood there.
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        raise Unreadable(f"it is not what the specification calls a query: {first['msg']}") from None
+
+
+def _bound(number: int, most: int, what: str) -> None:
+    if number > most:
+        raise TooMany(f"no more than {most} {what} are answered at once")

@@ -1,0 +1,112 @@
+"""All sources are asked at once; if one cannot be, nothing is concluded."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+import rowmill as rm
+from rowmill.systems.entities.linking.linker import Linker
+from rowmill.systems.entities.things import Candidate, EntityType, Fact, Mention
+from tests.systems.entities.linking.offered import BASKETBALL, PLACE, candidate, mention
+
+BERLIN = "http://dbpedia.org/resource/Berlin"
+
+
+class Asked:
+    """A source that answers what it was given, or fails with it; it waits until so many are under way, if asked to."""
+
+    def __init__(self, name: str, answer: Sequence[Candidate] | Exception, together: asyncio.Barrier | None = None):
+        self.name = name
+        self.answer = answer
+        self.together = together
+        self.finished = 0
+
+    async def candidates(self, mention: Mention) -> Sequence[Candidate]:
+        if self.together:
+            await self.together.wait()
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        await asyncio.sleep(0)
+        self.finished += 1
+        return self.answer
+
+    async def facts(self, id: str, type: EntityType | None) -> Sequence[Fact]:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        raise NotImplementedError
+
+
+def linker(*sources: Asked) -> Linker:
+    return Linker(sources, threshold=0.75, gap=0.15)
+
+
+async def test_what_all_sources_offer_is_chosen_from() -> None:
+    wikidata = Asked("wikidata", [candidate("Berlin", PLACE, source="wikidata", id="Q64")])
+    dbpedia = Asked("dbpedia", [candidate("Berlin", PLACE, source="dbpedia", id=BERLIN, wikidata_id="Q64")])
+    link = await linker(wikidata, dbpedia).link(mention("Berlin"))
+    assert link
+    assert (link.source, link.wikidata_id, link.dbpedia_uri) == ("wikidata+dbpedia", "Q64", BERLIN)
+
+
+async def test_sources_are_asked_at_once() -> None:
+    together = asyncio.Barrier(3)
+    sources = [Asked(str(number), [BASKETBALL], together) for number in range(3)]
+    async with asyncio.timeout(30):
+        assert await linker(*sources).link(mention("Michael Jordan"))
+
+
+async def test_no_source_knows_it() -> None:
+    assert await linker(Asked("one", []), Asked("other", [])).link(mention("Nobody")) is None
+    assert await linker().link(mention("Nobody")) is None
+
+
+async def test_if_one_cannot_be_asked_the_others_finish_and_nothing_is_concluded() -> None:
+    fine = Asked("embedded", [BASKETBALL])
+    down = rm.ProviderDown(retry_after=5)
+    with pytest.raises(rm.ProviderDown) as caught:
+        await linker(Asked("wikidata", down), fine).link(mention("Michael Jordan"))
+    assert caught.value is down
+    assert fine.finished == 1
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("told", "other"),
+    [
+        (rm.ProviderDown(retry_after=60), rm.RateLimited(retry_after=5)),
+        (rm.RateLimited(retry_after=600), rm.ProviderDown(retry_after=60)),
+        (rm.ProviderRefused(retry_after=60), rm.Limited("dbpedia", "", "rate", 0.2)),
+        (rm.Limited("dbpedia", "", "off", 300), rm.RateLimited(retry_after=5)),
+        (rm.PermanentError(code="rejected"), rm.RateLimited(retry_after=600)),
+        (rm.TransientError(), rm.RateLimited(retry_after=600)),
+        (rm.PermanentError(code="rejected"), rm.TransientError()),
+        (KeyError("a mistake of ours"), rm.ProviderDown(retry_after=60)),
+    ],
+)
+async def test_of_several_failures_the_one_that_lasts_longest_is_told(
+    told: Exception, other: Exception, turned: bool
+) -> None:
+    failing = [Asked("one", told), Asked("other", other)]
+    with pytest.raises(type(told)) as caught:
+        await linker(*(reversed(failing) if turned else failing)).link(mention("Berlin"))
+    assert caught.value is told
+
+
+async def test_who_is_cancelled_asks_no_further() -> None:
+    never, started = asyncio.Barrier(2), asyncio.Event()
+
+    class Slow(Asked):
+        async def candidates(self, mention: Mention) -> Sequence[Candidate]:
+            started.set()
+            return await super().candidates(mention)
+
+    slow = Slow("slow", [BASKETBALL], never)
+    task = asyncio.create_task(linker(slow).link(mention("Michael Jordan")))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert never.n_waiting == 0
+    assert slow.finished == 0
