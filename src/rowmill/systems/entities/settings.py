@@ -38,8 +38,8 @@ class EntitiesSettings(BaseSettings):
 
     link_threshold: float = Field(default=0.75, ge=0, le=1)
     """Confidence below which there is no link."""
-    link_gap: float = Field(default=0.06, ge=0, le=1)
-    """By how much the best candidate has to be ahead of the next one."""
+    link_gap: float = Field(default=0.15, ge=0, le=1)
+    """By which share the best candidate has to leave less doubt than the next one."""
 
     wikidata_url: str = "https://www.wikidata.org/w/api.php"
     """The Action API of Wikidata, or of another Wikibase with its properties."""

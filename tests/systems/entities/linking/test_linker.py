@@ -39,7 +39,7 @@ class Asked:
 
 
 def linker(*sources: Asked) -> Linker:
-    return Linker(sources, threshold=0.75, gap=0.05)
+    return Linker(sources, threshold=0.75, gap=0.15)
 
 
 async def test_what_all_sources_offer_is_chosen_from() -> None:

@@ -36,14 +36,20 @@ def choose(
 
 
 def decide(ranked: Sequence[Scored], *, threshold: float, gap: float) -> Scored | None:
-    """The first of them, unless it is too unlikely or the next one is too close."""
+    """The first of them, unless it is too unlikely or another one is too close."""
     if not ranked or ranked[0].score < threshold:
         return None
     best, *others = ranked
-    near = (other for other in others if best.score - other.score < gap)
+    near = (other for other in others if _lead(best, other) < gap)
     if not all(may_be_the_same(best.candidates, other.candidates) for other in near):
         return None
     return best
+
+
+def _lead(best: Scored, other: Scored) -> float:
+    """By which share it leaves less doubt than the other. In the scores themselves, two that both are likely would
+    always be close."""
+    return (best.score - other.score) / (1 - other.score) if other.score < 1 else 0.0
 
 
 def rank(mention: Mention, candidates: Sequence[Candidate], *, order: Sequence[str] = ()) -> list[Scored]:

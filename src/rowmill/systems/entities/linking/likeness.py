@@ -19,8 +19,9 @@ OTHER_NUMBER, A_NUMBER_MORE, NUMBER_IN_ONE = 0.3, 0.7, 0.6
 OTHER_GENERATION, GENERATION_IN_ONE = 0.3, 0.85
 MIDDLE_NAME = 0.5
 """What a middle name weighs, if the other leaves it out."""
-SECOND_SLIP, FIRST_LETTER = 0.05, 0.1
-"""What these cost more than other slips: Austria is not Australia, and nobody errs in the first letter."""
+SLIP, SECOND_SLIP, FIRST_LETTER = 0.8, 0.1, 0.15
+"""What a wrong letter costs, by the length of the word; and what a second one and the first one cost on top: Austria is
+not Australia, and Gambia not Zambia."""
 _DIGIT = re.compile(r"\d")
 _UMLAUTS = (("ae", "a"), ("oe", "o"), ("ue", "u"))
 
@@ -70,11 +71,12 @@ def _by_words(one: Reading, other: Reading, type: EntityType | None) -> float:
 
 def _pairs(ones: tuple[str, ...], others: tuple[str, ...], type: EntityType | None) -> list[tuple[int, int, float]]:
     """Places of words that are the same, each once, the most alike first, the nearest first among these."""
+    alone = len(ones) == 1 or len(others) == 1
     found = (
         (left, right, alike)
         for left, one in enumerate(ones)
         for right, other in enumerate(others)
-        if (alike := _alike(one, other, type))
+        if (alike := _alike(one, other, type, alone))
     )
     taken_left, taken_right, pairs = set[int](), set[int](), list[tuple[int, int, float]]()
     for left, right, alike in sorted(found, key=lambda pair: (-pair[2], abs(pair[0] - pair[1]), pair[0], pair[1])):
@@ -85,7 +87,7 @@ def _pairs(ones: tuple[str, ...], others: tuple[str, ...], type: EntityType | No
     return pairs
 
 
-def _alike(one: str, other: str, type: EntityType | None) -> float:
+def _alike(one: str, other: str, type: EntityType | None, alone: bool) -> float:
     """Two words: the same, an initial, one with a slip of the pen; otherwise 0."""
     if one == other:
         return 1.0
@@ -93,15 +95,23 @@ def _alike(one: str, other: str, type: EntityType | None) -> float:
     if len(short) == 1:
         fits = type in (None, EntityType.PERSON) and short.isascii() and long.startswith(short)
         return INITIAL_FOR_A_NAME if fits else 0.0
-    if len(short) < 4 or len(long) - len(short) > 2 or _DIGIT.search(one) or _DIGIT.search(other):
+    if len(short) < 3 or len(long) - len(short) > 2 or _DIGIT.search(one) or _DIGIT.search(other):
         return 0.0
-    if _plain(one) == _plain(other):
+    if len(short) > 3 and _plain(one) == _plain(other):
         return 0.98
-    slips = 0 if len(long) < 5 else 1 if len(long) < 8 else 2
+    return _with_slips(one, other, len(long), alone)
+
+
+def _with_slips(one: str, other: str, length: int, alone: bool) -> float:
+    """A short word is taken for another only beside words that are right, and if a letter is missing or two are turned
+    round: one letter for another makes June of Jane."""
+    slips = 1 if length < 8 else 2
     distance = OSA.distance(one, other, score_cutoff=slips)
     if distance > slips:
         return 0.0
-    value = 1 - distance / len(long) - SECOND_SLIP * (distance - 1)
+    if length < 5 and (alone or (len(one) == len(other) and sorted(one) != sorted(other))):
+        return 0.0
+    value = 1 - SLIP * distance / length - SECOND_SLIP * (distance - 1)
     return value if one[0] == other[0] else value - FIRST_LETTER
 
 
