@@ -1,5 +1,6 @@
 """What names are looked up by: forms that are the same for everybody who means the same name."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from rowmill.systems.entities.linking.names import folded
@@ -7,6 +8,7 @@ from rowmill.systems.entities.linking.names import folded
 LONGEST = 200
 """Signs of a name that are looked at. Whatever is longer is no name."""
 
+_PLAIN = re.compile("[A-Za-z0-9 ]*")
 _FILLERS = frozenset({"the", "and", "of"})
 _LEGAL_FORMS = frozenset({
     "inc", "incorporated", "corp", "corporation", "co", "company", "ltd", "limited", "plc", "llc", "llp", "lp",
@@ -22,7 +24,10 @@ _PARTICLES = frozenset({
 
 def cleaned(name: str) -> str:
     """Folded, and of a length that does no harm. Half characters, which no database takes, are left out."""
-    return folded(name[:LONGEST].encode("utf-8", "ignore").decode().replace("\0", " "))
+    name = name[:LONGEST]
+    if _PLAIN.fullmatch(name):  # most are, and a million of them are folded in a third of the time
+        return " ".join(name.lower().split())
+    return folded(name.encode("utf-8", "ignore").decode().replace("\0", " "))
 
 
 def key(name: str) -> str:

@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from rowmill.systems.entities.things import EntityType
 
 MOST_BAD_LINES = 20
 TOLD_EVERY = 1000
+PAGE = 500
+MOST_LABELS = 10_000
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _NO_THING = "it has no things. Write one per line, with an id and a name at least."
 
 
@@ -32,7 +36,9 @@ def write(
     """Raises BadKnowledgeBase with all that is wrong in the first lines that are. `told` hears how many things were
     read, now and then and at the end."""
     connection.executescript(SCHEMA)
-    connection.execute("CREATE TEMP TABLE given (id TEXT PRIMARY KEY, line INTEGER, prominence REAL, body TEXT)")
+    connection.execute(
+        "CREATE TEMP TABLE given (id TEXT PRIMARY KEY, line INTEGER, name TEXT, prominence REAL, body TEXT)"
+    )
     things = _read(source, connection, told or (lambda number: None))
     names = _number(connection)
     connection.execute("DROP TABLE given")
@@ -67,9 +73,9 @@ def _read(source: Path, connection: sqlite3.Connection, told: Callable[[int], No
 
 
 def _kept(thing: dict[str, Any], line: int, connection: sqlite3.Connection) -> dict[str, Any] | Wrong:
-    values = thing["id"], line, thing["prominence"], json.dumps(thing, ensure_ascii=False)
+    values = thing["id"], line, thing["name"], thing["prominence"], _json(thing)
     try:
-        connection.execute("INSERT INTO given VALUES (?, ?, ?, ?)", values)
+        connection.execute("INSERT INTO given VALUES (?, ?, ?, ?, ?)", values)
     except sqlite3.IntegrityError:
         (other,) = connection.execute("SELECT line FROM given WHERE id = ?", (thing["id"],)).fetchone()
         return Wrong((f"it has the id of line {other}; give each thing its own",))
@@ -78,35 +84,52 @@ def _kept(thing: dict[str, Any], line: int, connection: sqlite3.Connection) -> d
 
 def _number(connection: sqlite3.Connection) -> int:
     """From what was read to what is asked. The number of names."""
-    names = 0
-    for number, (body,) in enumerate(
-        connection.execute("SELECT body FROM given ORDER BY prominence DESC, line"), start=1
-    ):
-        thing = json.loads(body)
-        types = frozenset(map(EntityType, thing["types"]))
-        mask = bits(types)
-        thing["properties"] = {
-            key: [_with_label(value, connection) for value in values] if catalogue()[key].kind == "thing" else values
-            for key, values in thing["properties"].items()
-        }
-        connection.execute(
-            "INSERT INTO things VALUES (?, ?, ?, ?)", (number, thing["id"], mask, json.dumps(thing, ensure_ascii=False))
-        )
-        folded = list(dict.fromkeys(keys.cleaned(name) for name in (thing["name"], *thing["aliases"])))
-        looked_up = {(name, NAME) for name in folded} | {(keys.key(name), KEY) for name in folded}
-        if EntityType.PERSON in types:
-            looked_up |= {(key, INITIALS) for name in folded for key in keys.initials(name)}
-        connection.executemany("INSERT INTO keys VALUES (?, ?, ?, ?)", [(*each, number, mask) for each in looked_up])
-        for name in folded:
-            names += 1
-            connection.execute("INSERT INTO names VALUES (?, ?, ?)", (names, number, name))
-            connection.execute("INSERT INTO grams (rowid, name) VALUES (?, ?)", (names, f" {name} "))
+    bodies = connection.execute("SELECT body FROM given ORDER BY prominence DESC, line")
+
+    @lru_cache(MOST_LABELS)
+    def label(id: str) -> str | None:
+        found = connection.execute("SELECT name FROM given WHERE id = ?", (id,)).fetchone()
+        return found[0] if found else None
+
+    number = names = 0
+    while page := bodies.fetchmany(PAGE):
+        things, called, looked_up = [], [], []
+        for (body,) in page:
+            number += 1
+            thing = json.loads(body)
+            types = frozenset(map(EntityType, thing["types"]))
+            mask = bits(types)
+            thing["properties"] = _with_labels(thing["properties"], label)
+            things.append((number, thing["id"], mask, _json(thing)))
+            folded = list(dict.fromkeys(keys.cleaned(name) for name in (thing["name"], *thing["aliases"])))
+            called += [(names + place, number, name) for place, name in enumerate(folded, start=1)]
+            names += len(folded)
+            looked_up += [(*each, number, mask) for each in _looked_up(folded, EntityType.PERSON in types)]
+        connection.executemany("INSERT INTO things VALUES (?, ?, ?, ?)", things)
+        connection.executemany("INSERT INTO names VALUES (?, ?, ?)", called)
+        connection.executemany("INSERT INTO keys VALUES (?, ?, ?, ?)", looked_up)
+        padded = [(place, f" {name} ") for place, _, name in called]
+        connection.executemany("INSERT INTO grams (rowid, name) VALUES (?, ?)", padded)
     return names
 
 
-def _with_label(value: Any, connection: sqlite3.Connection) -> dict[str, str]:
+def _looked_up(folded: list[str], is_person: bool) -> set[tuple[str, int]]:
+    found = {(name, NAME) for name in folded} | {(keys.key(name), KEY) for name in folded}
+    if is_person:
+        found |= {(key, INITIALS) for name in folded for key in keys.initials(name)}
+    return found
+
+
+def _with_labels(properties: dict[str, list[Any]], label: Callable[[str], str | None]) -> dict[str, list[Any]]:
+    return {
+        key: [_with_label(value, label) for value in values] if catalogue()[key].kind == "thing" else values
+        for key, values in properties.items()
+    }
+
+
+def _with_label(value: Any, label: Callable[[str], str | None]) -> dict[str, str]:
     """A text is the id of a thing of the file, or else what something is called that is not in it."""
     if not isinstance(value, str):
         return dict(value)
-    found = connection.execute("SELECT json_extract(body, '$.name') FROM given WHERE id = ?", (value,)).fetchone()
-    return {"id": value, "label": found[0]} if found else {"label": value}
+    name = label(value)
+    return {"id": value, "label": name} if name else {"label": value}
