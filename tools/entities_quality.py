@@ -18,7 +18,7 @@ from rowmill.systems.entities.linking.choose import Scored, decide, rank
 from rowmill.systems.entities.linking.types import type_of
 from rowmill.systems.entities.settings import EntitiesSettings
 from rowmill.systems.entities.sources.embedded import EmbeddedSource
-from rowmill.systems.entities.things import Mention
+from rowmill.systems.entities.things import Candidate, Mention
 
 HOME = Path(__file__).parents[1]
 KNOWN = HOME / "tests" / "systems" / "entities" / "quality" / "known.jsonl"
@@ -44,6 +44,8 @@ class Case:
 class Verdict:
     case: Case
     ranked: Sequence[Scored]
+    absent: Sequence[Scored]
+    """The same, if the knowledge base did not have the answer."""
 
     def linked(self, threshold: float, gap: float) -> str | None:
         """The id of what is chosen."""
@@ -67,7 +69,12 @@ def _case(given: Mapping[str, Any]) -> Case:
 
 async def verdicts(known: Iterable[Case]) -> list[Verdict]:
     source = EmbeddedSource(open_knowledge_base())
-    return [Verdict(case, rank(case.mention, await source.candidates(case.mention))) for case in known]
+    return [_verdict(case, await source.candidates(case.mention)) for case in known]
+
+
+def _verdict(case: Case, candidates: Sequence[Candidate]) -> Verdict:
+    others = [each for each in candidates if each.id != case.answer]
+    return Verdict(case, rank(case.mention, candidates), rank(case.mention, others))
 
 
 def counted(found: Sequence[Verdict], threshold: float, gap: float) -> dict[str, Any]:
@@ -83,6 +90,13 @@ def counted(found: Sequence[Verdict], threshold: float, gap: float) -> dict[str,
         "precision": right / links if links else None,
         "recall": right / answers if answers else None,
     }
+
+
+def guessed(found: Sequence[Verdict], threshold: float, gap: float) -> dict[str, int]:
+    """Of the mentions that have an answer, those that would be linked to something else if it were not known."""
+    absent = [each.absent for each in found if each.case.answer is not None]
+    linked = sum(decide(ranked, threshold=threshold, gap=gap) is not None for ranked in absent)
+    return {"mentions": len(absent), "linked": linked}
 
 
 def calibration(found: Sequence[Verdict], threshold: float, gap: float) -> dict[str, dict[str, Any]]:
@@ -114,6 +128,7 @@ def measured(found: Sequence[Verdict], settings: EntitiesSettings) -> dict[str, 
         "types": grouped(lambda case: case.type),
         "thresholds": {f"{each:.2f}": counted(found, each, gap) for each in THRESHOLDS},
         "calibration": calibration(found, threshold, gap),
+        "guessed": guessed(found, threshold, gap),
     }
 
 
@@ -141,6 +156,7 @@ def calibration_table(bins: Mapping[str, dict[str, Any]]) -> str:
 
 
 def written(account: dict[str, Any]) -> str:
+    guesses = account["guessed"]
     parts = [
         f"With the threshold {account['threshold']} and the gap {account['gap']}, which are the defaults:",
         table("", account["all"]),
@@ -150,6 +166,8 @@ def written(account: dict[str, Any]) -> str:
         table("threshold", account["thresholds"]),
         "How honest the confidence is:",
         calibration_table(account["calibration"]),
+        f"If what is meant were not in the knowledge base, {guesses['linked']} of {guesses['mentions']} mentions would be "
+        f"linked to something else.",
     ]
     return "\n\n".join(parts)
 

@@ -67,7 +67,7 @@ class TestName:
         assert score(mention("UN", ORGANISATION), nations).score < score(mention("United Nations"), nations).score
 
     def test_a_surname_is_a_hint_where_the_candidate_is_a_person(self) -> None:
-        assert score(mention("Jordan"), BASKETBALL).name == pytest.approx(0.8, abs=0.02)
+        assert score(mention("Jordan"), BASKETBALL).name == pytest.approx(0.83, abs=0.02)
         assert score(mention("Jordan", PLACE), BASKETBALL).name < 0.7
 
 
@@ -78,7 +78,8 @@ class TestType:
 
         assert said(PERSON, PERSON) == said(PLACE, ORGANISATION, PLACE) == 1
         assert said(PERSON, PLACE) == said(EVENT, PERSON) == -1
-        assert said(ORGANISATION, PLACE) == said(OTHER, PERSON) == said(PERSON, OTHER) == -0.5
+        assert said(PERSON, OTHER) == -0.5
+        assert -0.5 < said(ORGANISATION, PLACE) == said(OTHER, PERSON) < 0, "these are often mixed up"
         assert said(None, PERSON) == said(PERSON) == said(None) == 0
 
     def test_the_name_itself_may_say_it(self) -> None:
@@ -100,7 +101,7 @@ class TestContext:
     def test_a_context_of_many_words_that_has_nothing_in_common_speaks_against_it(self) -> None:
         text = "Violin sonatas echoed through Vienna's oldest concert halls"
         assert score(mention("Michael Jordan", context=text), BASKETBALL).context == -1
-        assert score(mention("Michael Jordan", context="violin"), BASKETBALL).context == 0
+        assert score(mention("Michael Jordan", context="violin"), BASKETBALL).context == 0, "one word is too few"
         assert score(mention("Michael Jordan", context=text), candidate("Michael Jordan")).context == 0
 
     def test_other_facts_of_the_row_are_context_too(self) -> None:

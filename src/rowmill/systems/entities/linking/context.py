@@ -1,6 +1,7 @@
 """How much of what stands around a name speaks for a thing: words that are in both, the rare ones first."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -16,6 +17,7 @@ ONE_WORD = 0.5
 """What one rare word in common says; each further one says as much of what is left."""
 SAME_STEM = 0.5
 STEM = 5
+_POSSESSIVE = re.compile(r"['’]s\b")
 
 
 def words_of_mention(mention: Mention) -> frozenset[str]:
@@ -60,7 +62,8 @@ def texts_in(value: Any) -> Iterator[str]:
 
 def telling(text: str) -> frozenset[str]:
     """Its words, without those that stand in any text; one for all that say the same."""
-    found = (part for word in folded(text[: 4 * MOST_LETTERS]).split() for part in _parts(word))
+    plain = folded(_POSSESSIVE.sub("", text[: 4 * MOST_LETTERS]))
+    found = (part for word in plain.split() for part in _parts(word))
     return frozenset(_same_words().get(part, part) for part in found if part not in _stop_words())
 
 

@@ -22,12 +22,14 @@ SPEAKS_AGAINST = {"type": 0.5, "context": 0.1, "facts": 0.6}
 """The share of the score that each takes away at the most."""
 ALIAS = 0.99
 ASIDE_FITS, ASIDE_DOES_NOT_FIT = 0.98, 0.6
-HALF_A_CONTRADICTION = {
+OFTEN_MIXED_UP = {
     frozenset({EntityType.ORGANISATION, EntityType.PLACE}),
     frozenset({EntityType.ORGANISATION, EntityType.WORK}),
 }
 """Universities are places too, and newspapers works: those who name types do not agree on these."""
-ENOUGH_WORDS = 5
+MIXED_UP, HALF = -0.15, -0.5
+"""What it says if types differ that are often mixed up, or if a candidate is of none of our types."""
+ENOUGH_WORDS = 2
 """From so many on it says something that a context and a description have none in common."""
 MOST_ALIASES = 100
 
@@ -103,10 +105,9 @@ def _type(type: EntityType | None, types: frozenset[EntityType]) -> float:
         return 0.0
     if type in types:
         return 1.0
-    unclear = EntityType.OTHER in types | {type} or any(
-        frozenset((type, each)) in HALF_A_CONTRADICTION for each in types
-    )
-    return -0.5 if unclear else -1.0
+    if type is EntityType.OTHER or any(frozenset((type, each)) in OFTEN_MIXED_UP for each in types):
+        return MIXED_UP
+    return HALF if EntityType.OTHER in types else -1.0
 
 
 def _context(
