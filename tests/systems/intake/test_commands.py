@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,55 +13,30 @@ import httpx
 import pytest
 
 from rowmill.cli.systems import ingesting
-from tests.support.postgres import REPOSITORY
 from tests.support.waiting import until
 from tests.systems.intake.house import Scribe, house_on
+from tests.systems.shell import Shell, address
 
 FILES = "/organizations/1/projects/1/files"
 
 
-class Shell:
-    """Commands in a folder, on a database."""
-
-    def __init__(self, url: str, folder: Path) -> None:
-        self.folder = folder
-        self.given = os.environ | {
-            "INTAKE_DATABASE_URL": url,
-            "INTAKE_STORAGE": str(folder / "files"),
-            "INTAKE_WORKER_POLL_BASE_SECONDS": "0.05",
-            "INTAKE_WORKER_POLL_MAX_SECONDS": "0.2",
-            "PYTHONPATH": str(REPOSITORY),
-        }
-        self.started: list[subprocess.Popen[str]] = []
-
-    def command(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "rowmill", "systems", "intake", *words]
-
-    def run(self, *words: str, code: int = 0) -> str:
-        done = subprocess.run(
-            self.command(*words), env=self.given, cwd=self.folder, capture_output=True, text=True, timeout=100
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout if code in (0, 5) else done.stderr
-
-    def start(self, *words: str) -> "subprocess.Popen[str]":
-        process = subprocess.Popen(
-            self.command(*words), env=self.given, cwd=self.folder, stderr=subprocess.PIPE, text=True
-        )
-        self.started.append(process)
-        return process
+def shell_on(url: str, folder: Path) -> Shell:
+    given = {
+        "INTAKE_DATABASE_URL": url,
+        "INTAKE_STORAGE": str(folder / "files"),
+        "INTAKE_WORKER_POLL_BASE_SECONDS": "0.05",
+        "INTAKE_WORKER_POLL_MAX_SECONDS": "0.2",
+    }
+    return Shell("intake", folder, given)
 
 
 @pytest.fixture
 def shell(database_url: str, tmp_path: Path) -> Iterator[Shell]:
-    found = Shell(database_url, tmp_path)
+    found = shell_on(database_url, tmp_path)
     if database_url.startswith("postgres"):
         found.run("migrate")
     yield found
-    for process in found.started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    found.end()
 
 
 def papers(folder: Path) -> Path:
@@ -89,7 +62,7 @@ def test_a_folder_is_put_in_read_and_told_about(shell: Shell, tmp_path: Path) ->
 
 def test_what_is_no_file_is_refused_and_said(sqlite_url: str, tmp_path: Path) -> None:
     """A pipe that nobody writes to, and a name that is no text."""
-    shell = Shell(sqlite_url, tmp_path)
+    shell = shell_on(sqlite_url, tmp_path)
     place = tmp_path / "odd"
     place.mkdir()
     os.mkfifo(place / "pipe")
@@ -166,7 +139,7 @@ def test_a_client_that_stops_in_the_middle_keeps_no_server_from_ending(
     sqlite_url: str, tmp_path: Path, more: list[str]
 ) -> None:
     """It has the grace period; and that is what ROWMILL_GRACE says."""
-    shell = Shell(sqlite_url, tmp_path)
+    shell = shell_on(sqlite_url, tmp_path)
     shell.given["ROWMILL_GRACE"] = "1"
     server = shell.start("serve", "--port", "0", *more)
     url = httpx.URL(address(server))
@@ -182,7 +155,7 @@ def test_a_client_that_stops_in_the_middle_keeps_no_server_from_ending(
 
 
 def test_told_twice_it_leaves_at_once(sqlite_url: str, tmp_path: Path) -> None:
-    shell = Shell(sqlite_url, tmp_path)
+    shell = shell_on(sqlite_url, tmp_path)
     server = shell.start("serve", "--port", "0", "--with-worker")
     url = httpx.URL(address(server))
     try:
@@ -198,16 +171,8 @@ def test_told_twice_it_leaves_at_once(sqlite_url: str, tmp_path: Path) -> None:
         server.kill()
 
 
-def address(server: "subprocess.Popen[str]") -> str:
-    assert server.stderr is not None
-    for line in server.stderr:
-        if line.startswith("serving on "):
-            return line.split()[-1]
-    raise AssertionError("it did not say where it serves")
-
-
 def test_a_database_without_the_tables_says_what_to_run(pg_url: str, tmp_path: Path) -> None:
-    shell = Shell(pg_url, tmp_path)
+    shell = shell_on(pg_url, tmp_path)
     for command in (("work",), ("serve",), ("ingest", __file__)):
         assert "rowmill systems intake migrate" in shell.run(*command, code=4)
 
@@ -224,6 +189,6 @@ def test_a_database_without_the_tables_says_what_to_run(pg_url: str, tmp_path: P
 def test_wrong_settings_are_said_with_their_names(
     sqlite_url: str, tmp_path: Path, name: str, value: str, said: str
 ) -> None:
-    shell = Shell(sqlite_url, tmp_path)
+    shell = shell_on(sqlite_url, tmp_path)
     shell.given[name] = value
     assert said in shell.run("work", code=2)

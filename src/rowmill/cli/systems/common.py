@@ -1,6 +1,7 @@
 """What the commands of every system share: its settings, its tables, its server and its workers."""
 
 import asyncio
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -39,11 +40,15 @@ LifelineOption = Annotated[bool, typer.Option("--lifeline", hidden=True)]
 def settings_from(kind: type[S], **given: Any) -> S:
     """The settings that options and environment describe."""
     from pydantic import ValidationError
+    from pydantic_settings import SettingsError
 
+    prefix = kind.model_config.get("env_prefix", "")
     try:
         return kind(**{name: value for name, value in given.items() if value})
+    except SettingsError as error:
+        field = re.search(r'field "(\w+)"', str(error))
+        raise UsageError(f"{prefix}{field[1].upper() if field else '…'}: it is not JSON") from None
     except ValidationError as error:
-        prefix = kind.model_config.get("env_prefix", "")
         problems = [f"{prefix}{'_'.join(map(str, one['loc'])).upper()}: {one['msg']}" for one in error.errors()]
         raise UsageError("; ".join(problems)) from None
 

@@ -3,28 +3,48 @@
 import csv
 import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 DELIMITERS = (",", ";", "\t", "|")
 SAID = re.compile(r"sep=([,;\t|:])\r?\n", re.IGNORECASE)
 """A first line that spreadsheets write, and take to heart."""
-ENOUGH = 0.9
 MOST_ROWS = 100
 
 
 def delimiter_of(start: str, *, whole: bool) -> str:
-    """Of the start of a file: the sign that gives the most columns, and to nearly all rows as many as to the first. A
-    file of one column has none, and gets one that its rows do not have. `whole`: it is no start but all of it."""
+    """Of the start of a file: the sign that gives several columns, and to the most rows as many as to the first. A file
+    of one column has none, and gets one that its rows do not have. `whole`: it is no start but all of it."""
     found = {}
     for delimiter in DELIMITERS:
         rows = _rows(start, delimiter, whole)
         if rows:
-            fitting = sum(len(row) == len(rows[0]) for row in rows)
-            found[delimiter] = (len(rows[0]), fitting / len(rows))
-    several = [each for each, (columns, share) in found.items() if columns > 1 and share >= ENOUGH]
+            found[delimiter] = _fit(rows)
+    several = {each: fit for each, fit in found.items() if fit.columns > 1}
     if several:
-        return max(several, key=lambda each: found[each][0])
-    one = [each for each, (columns, share) in found.items() if columns == 1 and share == 1]
+        return max(several, key=lambda each: _goodness(several[each]))
+    one = [each for each, fit in found.items() if fit.columns == 1 and fit.exact == 1]
     return one[0] if one else ","
+
+
+class _Fit(NamedTuple):
+    columns: int
+    """Of the first row."""
+    exact: float
+    """The share of rows that have as many cells."""
+    bearable: float
+    """And of those that have fewer, or more that are empty."""
+
+
+def _fit(rows: list[list[str]]) -> _Fit:
+    columns = len(rows[0])
+    exact = sum(len(row) == columns for row in rows)
+    bearable = sum(not any(row[columns:]) for row in rows)
+    return _Fit(columns, exact / len(rows), bearable / len(rows))
+
+
+def _goodness(fit: _Fit) -> tuple[float, float, int]:
+    """A few rows that are odd say little."""
+    return round(fit.bearable, 1), round(fit.exact, 1), fit.columns
 
 
 def _rows(start: str, delimiter: str, whole: bool) -> list[list[str]]:

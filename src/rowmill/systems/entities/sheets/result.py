@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from rowmill.systems.entities.models import Entity
 from rowmill.systems.entities.properties.catalogue import catalogue
 from rowmill.systems.entities.properties.shown import shown
+from rowmill.systems.entities.words import FAILED
 
 COLUMNS = ("wikidata_id", "dbpedia_uri", "other_ids", "link_label", "link_confidence", "link_source",
            "enrichment_status", "enrichment_note")  # fmt: skip
@@ -59,10 +60,11 @@ def known(entity: sa.RowMapping | None, note: str | None) -> dict[str, Any]:
     """The same with its types, for JSON."""
     if entity is None:
         return dict.fromkeys(("id", *COLUMNS, "properties")) | {"enrichment_note": note}
+    why = entity["enrichment_error"] if entity["enrichment_status"] == FAILED else entity["enrichment_note"]
     return {
         "id": str(entity["id"]),
         **{name: entity[name] for name in COLUMNS},
-        "enrichment_note": entity["enrichment_note"] or entity["enrichment_error"],
+        "enrichment_note": why,
         "properties": entity["enriched_properties"],
     }
 
