@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rowmill.systems.entities.kb.base import SqliteKnowledgeBase, open_knowledge_base
+from rowmill.systems.entities.kb.build import build
 from rowmill.systems.entities.kb.checking import Wrong, checked
 from rowmill.systems.entities.properties.catalogue import catalogue
 from rowmill.systems.entities.things import EntityType
@@ -34,6 +35,15 @@ def test_every_line_is_valid_and_is_there_once() -> None:
     assert [(line["id"], found.problems) for line in LINES if isinstance(found := checked(line), Wrong)] == []
     assert len(BY_ID) == len(LINES) >= 1200
     assert SLICE.stat().st_size < HUMAN_SIZED
+
+
+def test_it_loads_as_it_would_be_built(base: SqliteKnowledgeBase, tmp_path: Path) -> None:
+    build(SLICE, tmp_path / "slice.kb")
+    again = open_knowledge_base(tmp_path / "slice.kb")
+    assert len(again) == len(base) == len(LINES)
+    assert [again.get(id) for id in BY_ID] == [base.get(id) for id in BY_ID]
+    assert [again.complete(letter) for letter in "abcxyz"] == [base.complete(letter) for letter in "abcxyz"]
+    again.close()
 
 
 def test_everything_has_a_type_a_description_and_a_prominence() -> None:

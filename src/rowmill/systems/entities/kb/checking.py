@@ -27,7 +27,6 @@ class Wrong:
 
 
 def checked(entry: Mapping[str, Any]) -> dict[str, Any] | Wrong:
-    """With all keys of a thing, and lists wherever there may be several."""
     given = {key: value for key, value in entry.items() if value is not None}
     types = _listed(given.get("types", []))
     properties = given.get("properties", {})
@@ -37,16 +36,21 @@ def checked(entry: Mapping[str, Any]) -> dict[str, Any] | Wrong:
         *_of_ids(given),
         *(_of_properties(properties, types) if isinstance(properties, dict) else ("properties must be an object",)),
     ]
-    if problems:
-        return Wrong(tuple(problems))
+    return Wrong(tuple(problems)) if problems else filled(given)
+
+
+def filled(given: Mapping[str, Any]) -> dict[str, Any]:
+    """With all keys of a thing, and lists wherever there may be several."""
     return {
         "id": given["id"],
         "name": given["name"].strip(),
-        "types": types,
+        "types": _listed(given.get("types", [])),
         "aliases": list(dict.fromkeys(alias.strip() for alias in given.get("aliases", []))),
         "description": given.get("description", ""),
         "prominence": float(given.get("prominence", 0)),
-        "properties": {key: _listed(value) for key, value in properties.items() if value not in (None, [])},
+        "properties": {
+            key: _listed(value) for key, value in given.get("properties", {}).items() if value not in (None, [])
+        },
         "wikidata_id": given.get("wikidata_id"),
         "dbpedia_uri": given.get("dbpedia_uri"),
     }
