@@ -5,7 +5,7 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
-from importlib.resources import as_file, files
+from importlib.resources import files
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -15,7 +15,7 @@ from rowmill.systems.entities.kb.closeness import closeness
 from rowmill.systems.entities.kb.errors import BadKnowledgeBase
 from rowmill.systems.entities.kb.format import INITIALS, KEY, MAKE_ONE, NAME, bits, check
 from rowmill.systems.entities.kb.thing import Thing
-from rowmill.systems.entities.kb.writing import write
+from rowmill.systems.entities.kb.writing import write_checked
 from rowmill.systems.entities.things import EntityType
 
 SHIPPED = "slice.jsonl"
@@ -51,6 +51,8 @@ class SqliteKnowledgeBase:
         key = keys.key(asked)
         for way, text in ((NAME, asked), (KEY, key), (INITIALS, key)):
             found |= dict.fromkeys(self._called(text, way, wanted, most))
+        if not found and (before := keys.without_addition(name)):
+            found |= dict.fromkeys(self._called(before, NAME, wanted, most))
         if len(found) < most:
             grams = keys.grams(asked)
             alike = self._containing(grams, most * 5)
@@ -151,8 +153,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 def _shipped() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", check_same_thread=False)
-    with as_file(files(__package__) / SHIPPED) as source:
-        write(source, connection, "General knowledge")
+    write_checked((files(__package__) / SHIPPED).read_text("utf-8").splitlines(), connection, "General knowledge")
     return connection
 
 

@@ -16,6 +16,7 @@ from rowmill.systems.entities.things import EntityType
 KNOWN = ("id", "name", "types", "aliases", "description", "prominence", "properties", "wikidata_id", "dbpedia_uri")
 LONGEST_NAME = 500
 MOST_ALIASES = 1000
+_TYPES = frozenset(map(str, EntityType))
 _WIKIDATA = re.compile(r"Q[1-9]\d{0,18}")
 _DBPEDIA = re.compile(r"https?://([a-z-]+\.)?dbpedia\.org/resource/\S+")
 
@@ -26,7 +27,6 @@ class Wrong:
 
 
 def checked(entry: Mapping[str, Any]) -> dict[str, Any] | Wrong:
-    """With all keys of a thing, and lists wherever there may be several."""
     given = {key: value for key, value in entry.items() if value is not None}
     types = _listed(given.get("types", []))
     properties = given.get("properties", {})
@@ -36,16 +36,21 @@ def checked(entry: Mapping[str, Any]) -> dict[str, Any] | Wrong:
         *_of_ids(given),
         *(_of_properties(properties, types) if isinstance(properties, dict) else ("properties must be an object",)),
     ]
-    if problems:
-        return Wrong(tuple(problems))
+    return Wrong(tuple(problems)) if problems else filled(given)
+
+
+def filled(given: Mapping[str, Any]) -> dict[str, Any]:
+    """With all keys of a thing, and lists wherever there may be several."""
     return {
         "id": given["id"],
         "name": given["name"].strip(),
-        "types": types,
+        "types": _listed(given.get("types", [])),
         "aliases": list(dict.fromkeys(alias.strip() for alias in given.get("aliases", []))),
         "description": given.get("description", ""),
         "prominence": float(given.get("prominence", 0)),
-        "properties": {key: _listed(value) for key, value in properties.items() if value not in (None, [])},
+        "properties": {
+            key: _listed(value) for key, value in given.get("properties", {}).items() if value not in (None, [])
+        },
         "wikidata_id": given.get("wikidata_id"),
         "dbpedia_uri": given.get("dbpedia_uri"),
     }
@@ -71,7 +76,7 @@ def _of_names(given: Mapping[str, Any], types: list[Any]) -> Iterator[str]:
         yield f"aliases must be a list of texts of at most {LONGEST_NAME} signs"
     elif len(aliases) > MOST_ALIASES:
         yield f"there may be {MOST_ALIASES} aliases at the most"
-    if any(not isinstance(each, str) or each not in list(EntityType) for each in types):
+    if any(not isinstance(each, str) or each not in _TYPES for each in types):
         yield f"types must be of {', '.join(EntityType)}"
 
 

@@ -2,14 +2,15 @@
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rowmill.systems.entities.kb import keys
-from rowmill.systems.entities.kb.checking import Wrong, checked
+from rowmill.systems.entities.kb.checking import Wrong, checked, filled
 from rowmill.systems.entities.kb.errors import BadKnowledgeBase
 from rowmill.systems.entities.kb.format import INITIALS, KEY, NAME, SCHEMA, bits
 from rowmill.systems.entities.kb.reading import entries
@@ -20,6 +21,10 @@ MOST_BAD_LINES = 20
 TOLD_EVERY = 1000
 PAGE = 500
 MOST_LABELS = 10_000
+
+Label = Callable[[str], str | None]
+"""What the thing with this id is called, if there is one."""
+
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _NO_THING = "it has no things. Write one per line, with an id and a name at least."
 
@@ -40,12 +45,24 @@ def write(
         "CREATE TEMP TABLE given (id TEXT PRIMARY KEY, line INTEGER, name TEXT, prominence REAL, body TEXT)"
     )
     things = _read(source, connection, told or (lambda number: None))
-    names = _number(connection)
+    names = _number(_in_order(connection), _labels(connection), connection)
     connection.execute("DROP TABLE given")
-    connection.execute("INSERT INTO about VALUES (?, ?, ?)", (title, things, names))
+    return _finished(Written(things, names), connection, title)
+
+
+def write_checked(lines: Iterable[str], connection: sqlite3.Connection, title: str) -> Written:
+    """The same for lines that are known to be right and in order, as those that ship: whoever starts waits for them."""
+    connection.executescript(SCHEMA)
+    things = [filled(json.loads(line)) for line in lines]
+    names = _number(things, {thing["id"]: thing["name"] for thing in things}.get, connection)
+    return _finished(Written(len(things), names), connection, title)
+
+
+def _finished(written: Written, connection: sqlite3.Connection, title: str) -> Written:
+    connection.execute("INSERT INTO about VALUES (?, ?, ?)", (title, written.things, written.names))
     connection.execute("INSERT INTO grams (grams) VALUES ('optimize')")
     connection.commit()
-    return Written(things, names)
+    return written
 
 
 def _read(source: Path, connection: sqlite3.Connection, told: Callable[[int], None]) -> int:
@@ -82,21 +99,28 @@ def _kept(thing: dict[str, Any], line: int, connection: sqlite3.Connection) -> d
     return thing
 
 
-def _number(connection: sqlite3.Connection) -> int:
-    """From what was read to what is asked. The number of names."""
-    bodies = connection.execute("SELECT body FROM given ORDER BY prominence DESC, line")
+def _in_order(connection: sqlite3.Connection) -> Iterator[dict[str, Any]]:
+    for (body,) in connection.execute("SELECT body FROM given ORDER BY prominence DESC, line"):
+        yield json.loads(body)
 
+
+def _labels(connection: sqlite3.Connection) -> Label:
     @lru_cache(MOST_LABELS)
     def label(id: str) -> str | None:
         found = connection.execute("SELECT name FROM given WHERE id = ?", (id,)).fetchone()
         return found[0] if found else None
 
+    return label
+
+
+def _number(given: Iterable[dict[str, Any]], label: Label, connection: sqlite3.Connection) -> int:
+    """From what was read to what is asked. The number of names."""
+    left = iter(given)
     number = names = 0
-    while page := bodies.fetchmany(PAGE):
+    while page := list(islice(left, PAGE)):
         things, called, looked_up = [], [], []
-        for (body,) in page:
+        for thing in page:
             number += 1
-            thing = json.loads(body)
             types = frozenset(map(EntityType, thing["types"]))
             mask = bits(types)
             thing["properties"] = _with_labels(thing["properties"], label)
@@ -120,14 +144,14 @@ def _looked_up(folded: list[str], is_person: bool) -> set[tuple[str, int]]:
     return found
 
 
-def _with_labels(properties: dict[str, list[Any]], label: Callable[[str], str | None]) -> dict[str, list[Any]]:
+def _with_labels(properties: dict[str, list[Any]], label: Label) -> dict[str, list[Any]]:
     return {
         key: [_with_label(value, label) for value in values] if catalogue()[key].kind == "thing" else values
         for key, values in properties.items()
     }
 
 
-def _with_label(value: Any, label: Callable[[str], str | None]) -> dict[str, str]:
+def _with_label(value: Any, label: Label) -> dict[str, str]:
     """A text is the id of a thing of the file, or else what something is called that is not in it."""
     if not isinstance(value, str):
         return dict(value)
