@@ -8,7 +8,7 @@ whole score. The name's likeness is the ceiling: nothing makes up for a name tha
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rowmill.systems.entities.linking.context import in_common, telling, words_of_candidate, words_of_mention
+from rowmill.systems.entities.linking.context import Around, in_common, telling, words_of_candidate, words_of_mention
 from rowmill.systems.entities.linking.evidence import agreement
 from rowmill.systems.entities.linking.likeness import acronym, likeness
 from rowmill.systems.entities.linking.readings import Reading, implied_type, readings
@@ -61,7 +61,7 @@ def score(mention: Mention, candidate: Candidate) -> Parts:
 
 def parts(
     mention: Mention,
-    around: frozenset[str],
+    around: Around,
     candidate: Candidate,
     vocabulary: frozenset[str],
     worth: Mapping[str, float],
@@ -110,13 +110,11 @@ def _type(type: EntityType | None, types: frozenset[EntityType]) -> float:
     return HALF if EntityType.OTHER in types else -1.0
 
 
-def _context(
-    around: frozenset[str], vocabulary: frozenset[str], candidate: Candidate, worth: Mapping[str, float]
-) -> float:
+def _context(around: Around, vocabulary: frozenset[str], candidate: Candidate, worth: Mapping[str, float]) -> float:
     """If there is nothing in common it speaks against a candidate, the more the less known it is: of the well known,
     people speak without saying who they are."""
-    shared = in_common(around, vocabulary, worth)
-    could_have = len(around) >= ENOUGH_WORDS and len(vocabulary) >= ENOUGH_WORDS and candidate.description
+    shared = in_common(around.text | around.known, vocabulary, worth)
+    could_have = len(around.text) >= ENOUGH_WORDS and len(vocabulary) >= ENOUGH_WORDS and candidate.description
     return shared if shared or not could_have else _prominence(candidate) - 1
 
 
