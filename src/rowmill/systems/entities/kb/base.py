@@ -51,6 +51,8 @@ class SqliteKnowledgeBase:
         key = keys.key(asked)
         for way, text in ((NAME, asked), (KEY, key), (INITIALS, key)):
             found |= dict.fromkeys(self._called(text, way, wanted, most))
+        if not found and (before := keys.without_addition(name)):
+            found |= dict.fromkeys(self._called(before, NAME, wanted, most))
         if len(found) < most:
             grams = keys.grams(asked)
             alike = self._containing(grams, most * 5)

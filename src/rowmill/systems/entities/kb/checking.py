@@ -16,6 +16,7 @@ from rowmill.systems.entities.things import EntityType
 KNOWN = ("id", "name", "types", "aliases", "description", "prominence", "properties", "wikidata_id", "dbpedia_uri")
 LONGEST_NAME = 500
 MOST_ALIASES = 1000
+_TYPES = frozenset(map(str, EntityType))
 _WIKIDATA = re.compile(r"Q[1-9]\d{0,18}")
 _DBPEDIA = re.compile(r"https?://([a-z-]+\.)?dbpedia\.org/resource/\S+")
 
@@ -71,7 +72,7 @@ def _of_names(given: Mapping[str, Any], types: list[Any]) -> Iterator[str]:
         yield f"aliases must be a list of texts of at most {LONGEST_NAME} signs"
     elif len(aliases) > MOST_ALIASES:
         yield f"there may be {MOST_ALIASES} aliases at the most"
-    if any(not isinstance(each, str) or each not in list(EntityType) for each in types):
+    if any(not isinstance(each, str) or each not in _TYPES for each in types):
         yield f"types must be of {', '.join(EntityType)}"
 
 

@@ -8,7 +8,7 @@ from rowmill.systems.entities.linking.names import folded
 LONGEST = 200
 """Signs of a name that are looked at. Whatever is longer is no name."""
 
-_PLAIN = re.compile("[A-Za-z0-9 ]*")
+_ADDITION = re.compile(r"[,(\[（，、]")
 _FILLERS = frozenset({"the", "and", "of"})
 _LEGAL_FORMS = frozenset({
     "inc", "incorporated", "corp", "corporation", "co", "company", "ltd", "limited", "plc", "llc", "llp", "lp",
@@ -24,10 +24,7 @@ _PARTICLES = frozenset({
 
 def cleaned(name: str) -> str:
     """Folded, and of a length that does no harm. Half characters, which no database takes, are left out."""
-    name = name[:LONGEST]
-    if _PLAIN.fullmatch(name):  # most are, and a million of them are folded in a third of the time
-        return " ".join(name.lower().split())
-    return folded(name.encode("utf-8", "ignore").decode().replace("\0", " "))
+    return folded(name[:LONGEST].encode("utf-8", "ignore").decode().replace("\0", " "))
 
 
 def key(name: str) -> str:
@@ -56,6 +53,12 @@ def grams(text: str) -> list[str]:
     """Every three signs of each word, its ends marked by a space: what is left of a name with a typing mistake."""
     padded = (f" {word} " for word in text.split())
     return list(dict.fromkeys(word[at : at + 3] for word in padded for at in range(len(word) - 2)))
+
+
+def without_addition(name: str) -> str:
+    """Folded, what stands before a comma or a bracket: people say there which one they mean, as in Paris, France."""
+    before, *added = _ADDITION.split(name[:LONGEST], maxsplit=1)
+    return cleaned(before) if added else ""
 
 
 def joined(parts: Iterable[str]) -> Sequence[str]:
