@@ -122,6 +122,7 @@ class TestContext:
 
     def test_words_that_say_the_same(self) -> None:
         assert telling("a French actress") == telling("an actor of France")
+        assert telling("Maine’s lobster") == telling("lobster of Maine")
 
     def test_scripts_without_spaces(self) -> None:
         assert in_common(telling("東京大学の教授"), telling("日本の東京大学"), {}) > 0.5
