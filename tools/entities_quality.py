@@ -166,8 +166,8 @@ def written(account: dict[str, Any]) -> str:
         table("threshold", account["thresholds"]),
         "How honest the confidence is:",
         calibration_table(account["calibration"]),
-        f"If what is meant were not in the knowledge base, {guesses['linked']} of {guesses['mentions']} mentions would be "
-        f"linked to something else.",
+        f"If what is meant were not in the knowledge base, {guesses['linked']} of the {guesses['mentions']} mentions "
+        "with an answer would be linked to a namesake.",
     ]
     return "\n\n".join(parts)
 

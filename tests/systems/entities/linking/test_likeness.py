@@ -76,6 +76,7 @@ def test_names_of_one_thing(one: str, other: str, type: EntityType | None) -> No
         ("Charlotte Brontë", "Emily Brontë", PERSON),
         ("June Smith", "Jane Smith", PERSON),
         ("Slovakia", "Slovenia", PLACE),
+        ("Mal", "Mali", PLACE),
         ("King Crimson", "Crimson", None),
         ("東京", "京都", PLACE),
         ("Ford", "Harrison Ford", ORGANISATION),

@@ -6,6 +6,7 @@ import pytest
 
 from rowmill.systems.entities.kb.base import open_knowledge_base
 from rowmill.systems.entities.linking.linker import Linker
+from rowmill.systems.entities.linking.score import SPEAKS_AGAINST, SPEAKS_FOR
 from rowmill.systems.entities.settings import EntitiesSettings
 from rowmill.systems.entities.sources.embedded import EmbeddedSource
 from tools.entities_quality import BEGIN, END, HALVES, PAGE, Verdict, cases, counted, measured, verdicts, written
@@ -55,3 +56,10 @@ def test_the_page_says_what_is_measured(found: list[Verdict]) -> None:
     _, rest = PAGE.read_text("utf-8").split(BEGIN)
     on_the_page = rest.split(END)[0].strip()
     assert on_the_page == written(measured(found, SETTINGS)).strip(), "run: python -m tools.entities_quality --write"
+
+
+def test_the_page_names_the_shares_that_count() -> None:
+    page = PAGE.read_text("utf-8")
+    for part, share in SPEAKS_FOR.items():
+        against = f"{SPEAKS_AGAINST[part] * 100:.0f} %" if part in SPEAKS_AGAINST else ""
+        assert f"| {part} | {share * 100:.0f} % | {against}" in page

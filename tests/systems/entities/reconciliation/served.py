@@ -59,7 +59,7 @@ def application(asked: Service, changes: list[str]) -> FastAPI:
 
 @asynccontextmanager
 async def served(knowledge_base: KnowledgeBase | None = None) -> AsyncIterator[Served]:
-    asked, changes = Service(knowledge_base or Shelf(), threshold=0.75, gap=0.06), list[str]()
+    asked, changes = Service(knowledge_base or Shelf(), threshold=0.75, gap=0.15), list[str]()
     config = uvicorn.Config(application(asked, changes), host="127.0.0.1", port=0, log_config=None)
     server = uvicorn.Server(config)
     running = asyncio.create_task(server.serve())

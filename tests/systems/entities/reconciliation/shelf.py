@@ -34,7 +34,7 @@ THINGS = (
         frozenset({PLACE}),
         ("Londres",),
         "capital of the United Kingdom",
-        1.0,
+        0.6,
         {
             "population": (8_866_180,),
             "area": ({"amount": 1572.15, "unit": "km²"},),

@@ -51,7 +51,7 @@ def knowledge_base(tmp_path: Path) -> Iterator[SqliteKnowledgeBase]:
 
 
 async def test_a_match_is_what_the_linker_links(knowledge_base: SqliteKnowledgeBase) -> None:
-    linker = Linker([EmbeddedSource(knowledge_base)], threshold=0.75, gap=0.06)
+    linker = Linker([EmbeddedSource(knowledge_base)], threshold=0.75, gap=0.15)
     linked = dict[str, str | None]()
     async with served(knowledge_base) as house:
         answer = await house.form(queries={str(number): query for number, query in enumerate(QUERIES)})

@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -20,10 +21,20 @@ STEM = 5
 _POSSESSIVE = re.compile(r"['’]s\b")
 
 
-def words_of_mention(mention: Mention) -> frozenset[str]:
-    """Of its context, and of what is known of it. Its own name says nothing: every candidate has that."""
-    texts = [mention.context, *(text for value in mention.known.values() for text in texts_in(value))]
-    return telling(" ".join(texts)) - telling(mention.name)
+@dataclass(frozen=True, slots=True)
+class Around:
+    """Words that say who is meant, without the name itself: every candidate has that."""
+
+    text: frozenset[str]
+    """Of the context. It says something too if a candidate has none of them."""
+    known: frozenset[str]
+    """Of local facts. Those that a candidate lacks say nothing: columns of a table can be about anything."""
+
+
+def words_of_mention(mention: Mention) -> Around:
+    known = (text for value in mention.known.values() for text in texts_in(value))
+    name = telling(mention.name)
+    return Around(telling(mention.context) - name, telling(" ".join(known)) - name)
 
 
 def words_of_candidate(candidate: Candidate) -> frozenset[str]:

@@ -8,7 +8,7 @@ whole score. The name's likeness is the ceiling: nothing makes up for a name tha
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rowmill.systems.entities.linking.context import in_common, telling, words_of_candidate, words_of_mention
+from rowmill.systems.entities.linking.context import Around, in_common, telling, words_of_candidate, words_of_mention
 from rowmill.systems.entities.linking.evidence import agreement
 from rowmill.systems.entities.linking.likeness import acronym, likeness
 from rowmill.systems.entities.linking.readings import Reading, implied_type, readings
@@ -18,7 +18,7 @@ DOUBT = 0.25
 """That is left when the name is the same and nothing else is known."""
 SPEAKS_FOR = {"type": 0.35, "context": 0.6, "facts": 0.8, "prominence": 0.35}
 """The share of the doubt that each takes away at the most."""
-SPEAKS_AGAINST = {"type": 0.5, "context": 0.1, "facts": 0.6}
+SPEAKS_AGAINST = {"type": 0.5, "context": 0.5, "facts": 0.6}
 """The share of the score that each takes away at the most."""
 ALIAS = 0.99
 ASIDE_FITS, ASIDE_DOES_NOT_FIT = 0.98, 0.6
@@ -61,7 +61,7 @@ def score(mention: Mention, candidate: Candidate) -> Parts:
 
 def parts(
     mention: Mention,
-    around: frozenset[str],
+    around: Around,
     candidate: Candidate,
     vocabulary: frozenset[str],
     worth: Mapping[str, float],
@@ -73,7 +73,7 @@ def parts(
         type=_type(type, candidate.types),
         context=_context(around, vocabulary, candidate, worth),
         facts=agreement(mention.known, candidate.facts),
-        prominence=min(1.0, max(0.0, candidate.prominence)),
+        prominence=_prominence(candidate),
     )
 
 
@@ -110,9 +110,13 @@ def _type(type: EntityType | None, types: frozenset[EntityType]) -> float:
     return HALF if EntityType.OTHER in types else -1.0
 
 
-def _context(
-    around: frozenset[str], vocabulary: frozenset[str], candidate: Candidate, worth: Mapping[str, float]
-) -> float:
-    shared = in_common(around, vocabulary, worth)
-    nothing = not shared and len(around) >= ENOUGH_WORDS and bool(candidate.description)
-    return -1.0 if nothing and len(vocabulary) >= ENOUGH_WORDS else shared
+def _context(around: Around, vocabulary: frozenset[str], candidate: Candidate, worth: Mapping[str, float]) -> float:
+    """If there is nothing in common it speaks against a candidate, the more the less known it is: of the well known,
+    people speak without saying who they are."""
+    shared = in_common(around.text | around.known, vocabulary, worth)
+    could_have = len(around.text) >= ENOUGH_WORDS and len(vocabulary) >= ENOUGH_WORDS and candidate.description
+    return shared if shared or not could_have else _prominence(candidate) - 1
+
+
+def _prominence(candidate: Candidate) -> float:
+    return min(1.0, max(0.0, candidate.prominence))
