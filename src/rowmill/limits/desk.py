@@ -12,7 +12,7 @@ from rowmill.limits.answers import Answer, End, Grant, Refusal, Terms, must_tell
 from rowmill.limits.clock import DatabaseClock
 from rowmill.model.limits import Span
 from rowmill.observe.events import Events
-from rowmill.store.limiting.asks import Change, Limiter, Outcome, Take, Taken
+from rowmill.store.limiting.asks import Change, Finish, Limiter, Outcome, Take, Taken
 from rowmill.store.port import Disconnected, Store
 
 MOST = 2000
@@ -226,21 +226,24 @@ class Desk:
     async def _end_all(self) -> None:
         while self._ends:
             ends, self._ends = self._ends, []
-            for finish, group in together(ends, time.monotonic()):
-                try:
-                    change: Change | None = await self._surely(lambda ask=finish: self._limiter.finish(ask))
-                    if change is not None:
-                        self._events.limit(change, finish.rules.name, finish.seconds)
-                    if change == "opened" and (opened := group[0][1].opened) is not None:
-                        opened()
-                except Disconnected:
-                    pass  # what they held comes back by its lease
-                finally:
-                    for grant, _ in group:
-                        self._held.pop(grant.ticket, None)
+            groups = together(ends, time.monotonic())
+            await asyncio.gather(*(self._end(finish, group) for finish, group in groups))
             for end in ends:
                 if not end.ended.done():
                     end.ended.set_result(None)
+
+    async def _end(self, finish: Finish, group: list[tuple[Grant, End]]) -> None:
+        try:
+            change: Change | None = await self._surely(lambda: self._limiter.finish(finish))
+            if change is not None:
+                self._events.limit(change, finish.rules.name, finish.seconds)
+            if change == "opened" and (opened := group[0][1].opened) is not None:
+                opened()
+        except Disconnected:
+            pass  # what they held comes back by its lease
+        finally:
+            for grant, _ in group:
+                self._held.pop(grant.ticket, None)
 
     async def close(self) -> None:
         """Let calls that have ended be told, and leave."""

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, event
 from rowmill.model.errors import DatabaseUnreachable, SchemaMismatch
 from rowmill.store.port import Disconnected
 from rowmill.store.sqlite_errors import connection_problem
+from rowmill.store.sqlite_turn import Turns
 
 T = TypeVar("T")
 BUSY_MILLISECONDS = 5000
@@ -27,6 +28,7 @@ class Writer:
         self._uri = uri
         self.connection: sqlite3.Connection | None = None
         self._thread: ThreadPoolExecutor | None = None
+        self.turns = Turns()
 
     @property
     def closed(self) -> bool:
@@ -34,6 +36,7 @@ class Writer:
 
     async def open(self, *, may_create: bool) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rowmill-sqlite")
+        self.turns = Turns()  # they belong to the loop that waits for them
         try:
             await self._on_thread(self._connect, may_create)
         except sqlite3.Error as error:
@@ -84,7 +87,8 @@ class Writer:
             return result
 
         try:
-            return await self._on_thread(transaction)
+            async with self.turns.turn():
+                return await self._on_thread(transaction)
         except sqlite3.OperationalError as error:
             if connection_problem(error):
                 raise Disconnected(str(error)) from error

@@ -1,5 +1,6 @@
 """The same rules as `functions`, on SQLite: one transaction under the lock of the file."""
 
+import asyncio
 import json
 import math
 import sqlite3
@@ -11,6 +12,7 @@ from rowmill.model.limits import PASSING, Reason
 from rowmill.store.limiting.asks import FAR, KEEP_DONE, USUAL_HOLD, Change, Finish, Rules, Take, Taken
 from rowmill.store.limiting.meter import Meter
 from rowmill.store.limiting.sqlite_row import Row, look, read, write
+from rowmill.store.port import Disconnected
 from rowmill.store.sqlite_writer import Writer
 
 NOW = "SELECT (julianday('now') - 2440587.5) * 86400.0"
@@ -21,12 +23,36 @@ class SqliteLimiter:
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
+        self._ends: list[tuple[Finish, asyncio.Future[Change | None]]] = []
 
     async def take(self, asks: Sequence[Take]) -> list[Taken]:
         return await self._writer.write(lambda connection: [take(connection, ask) for ask in asks])
 
     async def finish(self, ask: Finish) -> Change | None:
-        return await self._writer.write(lambda connection: finish(connection, ask))
+        """Those that end at the same time, of whatever limits and keys, are told in one transaction."""
+        told: asyncio.Future[Change | None] = asyncio.get_running_loop().create_future()
+        self._ends.append((ask, told))
+        if len(self._ends) == 1:
+            await asyncio.sleep(0)  # who else ends in this turn of the loop has its say first
+            ends, self._ends = self._ends, []
+            await self._finish(ends)
+        return await told
+
+    async def _finish(self, ends: "Sequence[tuple[Finish, asyncio.Future[Change | None]]]") -> None:
+        try:
+            changes = await self._writer.write(lambda connection: [finish(connection, ask) for ask, _ in ends])
+        except BaseException as error:
+            for _, told in ends:
+                if not told.done():
+                    told.set_exception(
+                        Disconnected("it was given up") if isinstance(error, asyncio.CancelledError) else error
+                    )
+            if not isinstance(error, Exception):
+                raise
+        else:
+            for (_, told), change in zip(ends, changes, strict=True):
+                if not told.done():
+                    told.set_result(change)
 
     async def renew(self, tickets: Sequence[int], seconds: float) -> set[int]:
         def work(connection: sqlite3.Connection) -> set[int]:

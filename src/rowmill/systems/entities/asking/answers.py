@@ -1,6 +1,7 @@
 """Answers of services, kept in the database for the whole fleet. Times are the database's."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -8,43 +9,77 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 import rowmill as rm
+from rowmill.systems.entities.asking.rounds import Rounds
 from rowmill.systems.entities.models import ServiceAnswer
 
 DAY = 86400.0
 BATCH = 500
+KEY = sa.tuple_(ServiceAnswer.service, ServiceAnswer.question)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An answer to be kept, for so many days."""
+
+    service: str
+    question: str
+    answer: Any
+    days: float
 
 
 class Answers:
+    """Many handlers ask at the same moment, and are served together."""
+
     def __init__(self, mill: rm.Mill) -> None:
         self._mill = mill
+        self._finding = Rounds[tuple[str, Sequence[str]], dict[str, Any]](self._find)
+        self._keeping = Rounds[Sequence[Kept], None](self._keep)
 
     async def find(self, service: str, questions: Sequence[str]) -> dict[str, Any]:
         """Those that are there and hold still, by question."""
-        if not questions:
-            return {}
-        wanted = sa.select(ServiceAnswer.question, ServiceAnswer.answer).where(
-            ServiceAnswer.service == service,
-            ServiceAnswer.question.in_(questions),
-            ServiceAnswer.expires_at > sa.func.now(),
-        )
-        rows = await self._mill.run(lambda connection: connection.execute(wanted).all(), write=False)
-        return {row.question: row.answer for row in rows}
+        return await self._finding.ask((service, questions)) if questions else {}
 
     async def keep(self, service: str, answers: Mapping[str, Any], days: float) -> None:
         """By question; an older answer gives way. For no time at all: not at all."""
         if answers and days > 0:
-            await self._mill.run(lambda connection: _keep(connection, service, answers, days))
+            await self._keeping.ask([Kept(service, question, answer, days) for question, answer in answers.items()])
+
+    async def _find(self, asked: Sequence[tuple[str, Sequence[str]]]) -> list[dict[str, Any]]:
+        pairs = sorted({(service, question) for service, questions in asked for question in questions})
+
+        def read(connection: sa.Connection) -> dict[tuple[str, str], Any]:
+            found: dict[tuple[str, str], Any] = {}
+            for start in range(0, len(pairs), BATCH):
+                wanted = sa.select(ServiceAnswer.service, ServiceAnswer.question, ServiceAnswer.answer).where(
+                    KEY.in_(pairs[start : start + BATCH]), ServiceAnswer.expires_at > sa.func.now()
+                )
+                found |= {(row.service, row.question): row.answer for row in connection.execute(wanted)}
+            return found
+
+        there = await self._mill.run(read, write=False)
+        return [
+            {question: there[service, question] for question in questions if (service, question) in there}
+            for service, questions in asked
+        ]
+
+    async def _keep(self, asked: Sequence[Sequence[Kept]]) -> list[None]:
+        # The last of several answers to one question; and in one order for everybody: two that keep the same answers
+        # would wait for each other otherwise.
+        kept = {(each.service, each.question): each for answers in asked for each in answers}
+        await self._mill.run(lambda connection: _keep(connection, [kept[key] for key in sorted(kept)]))
+        return [None] * len(asked)
 
 
-def _keep(connection: sa.Connection, service: str, answers: Mapping[str, Any], days: float) -> None:
+def _keep(connection: sa.Connection, answers: Sequence[Kept]) -> None:
     now = connection.scalar(sa.select(sa.func.now()))
     assert isinstance(now, datetime)
-    until = now + timedelta(days=days)
-    # In one order for everybody: two that keep the same answers would wait for each other otherwise.
     rows = [
-        {"service": service, "question": question, "answer": answers[question], "answered_at": now, "expires_at": until}
-        for question in sorted(answers)
-    ]
+        {
+            "service": each.service, "question": each.question, "answer": each.answer, "answered_at": now,
+            "expires_at": now + timedelta(days=each.days),
+        }
+        for each in answers
+    ]  # fmt: skip
     insert = (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(ServiceAnswer)
     given = {name: insert.excluded[name] for name in ("answer", "answered_at", "expires_at")}
     connection.execute(insert.on_conflict_do_update(index_elements=["service", "question"], set_=given), rows)
@@ -52,14 +87,13 @@ def _keep(connection: sa.Connection, service: str, answers: Mapping[str, Any], d
 
 async def forget_expired(mill: rm.Mill, *, batch: int = BATCH) -> int:
     """Delete answers that hold no longer, a few at a time, each in a transaction of its own. How many there were."""
-    key = sa.tuple_(ServiceAnswer.service, ServiceAnswer.question)
     old = (
         sa.select(ServiceAnswer.service, ServiceAnswer.question)
         .where(ServiceAnswer.expires_at <= sa.func.now())
         .limit(batch)
         .with_for_update(skip_locked=True)
     )
-    statement = sa.delete(ServiceAnswer).where(key.in_(old))
+    statement = sa.delete(ServiceAnswer).where(KEY.in_(old))
     forgotten = 0
     while True:
         gone = await mill.run(lambda connection: connection.execute(statement).rowcount)

@@ -1,0 +1,48 @@
+"""What many ask of the database at the same moment, in one transaction."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+Asked = TypeVar("Asked")
+Answered = TypeVar("Answered")
+
+
+class Rounds(Generic[Asked, Answered]):
+    """While one round is under way the next one gathers, so that nobody waits who would not have waited anyway. If a
+    round fails, each of it is tried alone, so that one that can't be done keeps no other."""
+
+    def __init__(self, work: Callable[[Sequence[Asked]], Awaitable[Sequence[Answered]]]) -> None:
+        """`work` answers in the order of what was asked."""
+        self._work = work
+        self._waiting: list[tuple[Asked, asyncio.Future[Answered]]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    async def ask(self, asked: Asked) -> Answered:
+        future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        self._waiting.append((asked, future))
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="entities rounds")
+        return await future
+
+    async def _run(self) -> None:
+        while self._waiting:
+            some, self._waiting = [each for each in self._waiting if not each[1].done()], []
+            try:
+                await self._round(some)
+            except Exception:
+                for one in some:
+                    await self._alone(one)
+
+    async def _round(self, some: Sequence[tuple[Asked, "asyncio.Future[Answered]"]]) -> None:
+        answers = await self._work([asked for asked, _ in some])
+        for (_, future), answer in zip(some, answers, strict=True):
+            if not future.done():
+                future.set_result(answer)
+
+    async def _alone(self, one: tuple[Asked, "asyncio.Future[Answered]"]) -> None:
+        try:
+            await self._round([one])
+        except Exception as error:
+            if not one[1].done():
+                one[1].set_exception(error)
