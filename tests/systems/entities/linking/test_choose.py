@@ -74,6 +74,13 @@ class TestAmbiguity:
         assert chosen(mention("Paris"), of(1.0), of(0.1)) == "1.0"
         assert chosen(mention("Paris"), of(1.0), of(0.8)) is None
 
+    def test_fame_tells_nobody_apart_if_there_is_a_context_that_says_nothing_of_them(self) -> None:
+        city = candidate("Paris", PLACE, "capital of France", id="city", prominence=1.0)
+        town = candidate("Paris", PLACE, "town in Lamar County", id="town", prominence=0.1)
+        assert chosen(mention("Paris", PLACE), city, town) == "city"
+        assert chosen(mention("Paris", PLACE, "tractors lined the courthouse square"), city, town) is None
+        assert chosen(mention("Paris", PLACE, "tractors lined the courthouse square"), city) == "city"
+
     def test_the_wrong_type_is_no_link(self) -> None:
         assert chosen(mention("Michael Jordan", PLACE), BASKETBALL) is None
 

@@ -77,6 +77,7 @@ def test_names_of_one_thing(one: str, other: str, type: EntityType | None) -> No
         ("June Smith", "Jane Smith", PERSON),
         ("Slovakia", "Slovenia", PLACE),
         ("Mal", "Mali", PLACE),
+        ("A. Newton", "Isaac Newton", PERSON),
         ("King Crimson", "Crimson", None),
         ("東京", "京都", PLACE),
         ("Ford", "Harrison Ford", ORGANISATION),
@@ -107,6 +108,11 @@ def test_a_surname_alone_is_a_hint_for_people_only() -> None:
     assert alike("Einstein", "Albert Einstein", PERSON) == alike("Mr. Einstein", "Albert Einstein", PERSON) == 0.83
     assert alike("Albert", "Albert Einstein", PERSON) < 0.7
     assert alike("Hilton", "Paris Hilton", PLACE) < 0.7
+
+
+def test_an_initial_is_no_article() -> None:
+    assert alike("A. Newton", "Newton", PERSON) < 0.8
+    assert alike("A Study in Scarlet", "Study in Scarlet", WORK) > 0.9
 
 
 def test_an_initial_is_no_numeral_and_a_numeral_no_initial() -> None:

@@ -58,6 +58,8 @@ class TestName:
         assert score(mention("Paris, France"), paris).name > 0.95
         assert score(mention("Paris, Texas"), texas).name > 0.95
         assert score(mention("Paris, Texas"), paris).name < 0.7
+        assert score(mention("Paris, TX"), texas).name > 0.95
+        assert score(mention("Paris, TX"), paris).name < 0.7
         assert score(mention("Paris (in France)"), paris).name > 0.95
         assert score(mention("Washington, D.C."), candidate("Washington", PLACE, "state of the West")).name < 0.75
 

@@ -48,8 +48,11 @@ def decide(ranked: Sequence[Scored], *, threshold: float, gap: float) -> Scored 
 
 def _lead(best: Scored, other: Scored) -> float:
     """By which share it leaves less doubt than the other. In the scores themselves, two that both are likely would
-    always be close."""
-    return (best.score - other.score) / (1 - other.score) if other.score < 1 else 0.0
+    always be close. If the context says nothing of the best, fame puts nobody ahead: who is meant is told in words that
+    we do not have."""
+    silent = best.parts.context < 0
+    first, second = (each.parts.without_fame.score if silent else each.score for each in (best, other))
+    return (first - second) / (1 - second) if second < 1 else 0.0
 
 
 def rank(mention: Mention, candidates: Sequence[Candidate], *, order: Sequence[str] = ()) -> list[Scored]:

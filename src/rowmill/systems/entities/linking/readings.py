@@ -65,6 +65,12 @@ def implied_type(name: str) -> EntityType | None:
     return None
 
 
+def state_of(word: str) -> str:
+    """Of the two letters that stand behind a city of the United States, the state."""
+    states: dict[str, str] = word_lists()["states"]
+    return states.get(word, word)
+
+
 def _reading(name: str, type: EntityType | None, aside: tuple[str, ...]) -> Reading:
     parts = list(words(name)[:MOST_WORDS])
     if type in (None, EntityType.ORGANISATION):
@@ -87,11 +93,14 @@ def _reading(name: str, type: EntityType | None, aside: tuple[str, ...]) -> Read
 
 
 def _weight(part: str, place: int, type: EntityType | None) -> float:
+    initial = len(part) == 1 and part.isascii() and part.isalpha()
+    if initial and type is EntityType.PERSON:
+        return INITIAL  # also of A. Newton
     if part in _known("minor"):
         return MINOR
     if place == 0 and part in _known("titles" if type is EntityType.PERSON else "titles_of_people_alone"):
         return TITLE
-    if len(part) == 1 and part.isascii() and part.isalpha():
+    if initial:
         return INITIAL
     return GENERIC if part in _known("generic") else 1.0
 

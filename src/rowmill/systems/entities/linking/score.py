@@ -6,12 +6,12 @@ whole score. The name's likeness is the ceiling: nothing makes up for a name tha
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rowmill.systems.entities.linking.context import Around, in_common, telling, words_of_candidate, words_of_mention
 from rowmill.systems.entities.linking.evidence import agreement
 from rowmill.systems.entities.linking.likeness import acronym, likeness
-from rowmill.systems.entities.linking.readings import Reading, implied_type, readings
+from rowmill.systems.entities.linking.readings import Reading, implied_type, readings, state_of
 from rowmill.systems.entities.things import Candidate, EntityType, Mention
 
 DOUBT = 0.25
@@ -31,6 +31,8 @@ MIXED_UP, HALF = -0.15, -0.5
 """What it says if types differ that are often mixed up, or if a candidate is of none of our types."""
 ENOUGH_WORDS = 2
 """From so many on it says something that a context and a description have none in common."""
+AT_LEAST = -0.05
+"""What that says of the best known."""
 MOST_ALIASES = 100
 
 
@@ -52,6 +54,10 @@ class Parts:
         for part, share in SPEAKS_AGAINST.items():
             left *= 1 + share * min(0.0, getattr(self, part))
         return self.name * (1 - doubt) * left
+
+    @property
+    def without_fame(self) -> "Parts":
+        return replace(self, prominence=0.0, context=max(0.0, self.context))
 
 
 def score(mention: Mention, candidate: Candidate) -> Parts:
@@ -95,7 +101,8 @@ def _aside(way: Reading, vocabulary: frozenset[str]) -> float:
     """What was put in brackets or behind a comma must be true of the candidate."""
     if not way.aside:
         return 1.0
-    told = telling(" ".join(way.aside)) or {"".join(way.aside)}
+    aside = " ".join(way.aside)
+    told = telling(state_of(aside)) or {"".join(way.aside)}
     fits = all(in_common(frozenset((word,)), vocabulary, {}) for word in told)
     return ASIDE_FITS if fits else ASIDE_DOES_NOT_FIT
 
@@ -115,7 +122,7 @@ def _context(around: Around, vocabulary: frozenset[str], candidate: Candidate, w
     people speak without saying who they are."""
     shared = in_common(around.text | around.known, vocabulary, worth)
     could_have = len(around.text) >= ENOUGH_WORDS and len(vocabulary) >= ENOUGH_WORDS and candidate.description
-    return shared if shared or not could_have else _prominence(candidate) - 1
+    return shared if shared or not could_have else min(_prominence(candidate) - 1, AT_LEAST)
 
 
 def _prominence(candidate: Candidate) -> float:
