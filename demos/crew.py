@@ -85,7 +85,9 @@ class Crew:
 @contextmanager
 def crew_in(system: str, folder: Path, environment: Mapping[str, str]) -> Iterator[Crew]:
     crew = Crew(system, folder, environment)
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that nobody is left behind
     try:
         yield crew
     finally:
         crew.end()
+        signal.signal(signal.SIGTERM, before)

@@ -1,6 +1,7 @@
 """What the worker asks of a database. One conformance suite holds both stores to it."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -103,6 +104,9 @@ class Store(Protocol):
     async def run(self, work: Callable[[Connection], T], *, write: bool = True, whole: bool = True) -> T:
         """Run a function on a connection in a transaction of its own. If it need not be `whole`, each statement is
         committed as it ends, where the database can do that: a process that is frozen in between holds no lock."""
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        """To be held during a transaction of the user's that writes, where only one may write at a time."""
 
     def settle_within(self, connection: Connection, verdict: Verdict) -> Settled:
         """Write one verdict inside a transaction of the user's."""

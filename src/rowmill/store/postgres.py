@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import cached_property
 from itertools import count
 from typing import Any, TypeVar
@@ -284,6 +284,9 @@ class PostgresStore:
             else:
                 settled.lost.append(verdict)
         return settled
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     async def run(self, work: Callable[[Connection], T], *, write: bool = True, whole: bool = True) -> T:
         engine = self.upkeep if whole else self.upkeep.execution_options(isolation_level="AUTOCOMMIT")

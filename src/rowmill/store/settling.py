@@ -1,6 +1,7 @@
 """A transaction of the user's that ends with the fenced outcome of a row."""
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from types import TracebackType
 from typing import Any
 
@@ -25,8 +26,11 @@ class Settling:
         self._written = written
         self._async: AsyncSession | None = None
         self._sync: Session | None = None
+        self._turn: AbstractAsyncContextManager[None] = nullcontext()
 
     async def __aenter__(self) -> AsyncSession:
+        self._turn = self._store.turn()
+        await self._turn.__aenter__()
         self._async = AsyncSession(self._store.engine, expire_on_commit=False)
         return await self._async.__aenter__()
 
@@ -44,7 +48,10 @@ class Settling:
                 await session.commit()
                 self._written(verdict)
         finally:
-            await session.__aexit__(kind, error, trace)
+            try:
+                await session.__aexit__(kind, error, trace)
+            finally:
+                await self._turn.__aexit__(kind, error, trace)
 
     def __enter__(self) -> Session:
         self._sync = Session(self._store.sync_engine, expire_on_commit=False)

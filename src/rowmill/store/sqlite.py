@@ -2,7 +2,8 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import count
@@ -32,7 +33,7 @@ from rowmill.store.sqlite_errors import RolledBack, connection_problem, refused_
 from rowmill.store.sqlite_known import SqliteKnown
 from rowmill.store.sqlite_settles import Executes, settle_flush
 from rowmill.store.sqlite_sql import SqliteTerms
-from rowmill.store.sqlite_writer import Writer, take_over_transactions
+from rowmill.store.sqlite_writer import BUSY_MILLISECONDS, Writer, take_over_transactions
 
 T = TypeVar("T")
 
@@ -56,6 +57,7 @@ class SqliteStore:
         self._claim_numbers = count(leases_of.first_claim())
         self._flush_number = leases_of.first_claim()  # its receipts bear the worker's number too
         self._known: dict[str, SqliteKnown] = {}
+        self._turn = asyncio.Lock()
         self.on_condemned: Condemned = lambda *_: None
         self.on_refused: Heard = lambda *_: None
 
@@ -73,7 +75,8 @@ class SqliteStore:
             self.engine = self.engine.execution_options(schema_translate_map=dict(self._schemas))
 
     async def open(self) -> None:
-        self.data_version = DataVersion(self.path, uri=self._uri)  # a new one: it belongs to the loop that waits for it
+        # New ones: they belong to the loop that waits for them.
+        self.data_version, self._turn = DataVersion(self.path, uri=self._uri), asyncio.Lock()
         await self.writer.open(may_create=self.may_create)
 
     async def close(self) -> None:
@@ -211,7 +214,29 @@ class SqliteStore:
             settle_flush(Executes(connection), self.known(flush.queue), flush, self.worker, settled)
         return settled
 
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """One writing transaction after another. SQLite would let all of them wait as well, by looking again and again:
+        of fifty that wait, none gets far. Whoever waits in vain goes on and hears from SQLite."""
+        ours = False
+        try:
+            async with asyncio.timeout(BUSY_MILLISECONDS / 1000):
+                ours = await self._turn.acquire()
+        except TimeoutError:
+            pass
+        try:
+            yield
+        finally:
+            if ours:
+                self._turn.release()
+
     async def run(self, work: Callable[[Connection], T], *, write: bool = True, whole: bool = True) -> T:
+        if not write:
+            return await self._run(work, write=False)
+        async with self.turn():
+            return await self._run(work, write=True)
+
+    async def _run(self, work: Callable[[Connection], T], *, write: bool) -> T:
         try:
             async with self.engine.connect() as connection:
                 connection = await connection.execution_options(rowmill_reads=not write)
