@@ -8,14 +8,17 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import typer
+from pydantic_settings import BaseSettings
 from typer.testing import CliRunner
 
 from rowmill.cli.main import app
 from rowmill.model.lifecycle import MOVES, Attempts, Error, Kind, Move
+from rowmill.systems.entities.settings import EntitiesSettings
 from rowmill.systems.intake.settings import IntakeSettings
 from rowmill.work.settings import WorkerSettings
 
@@ -62,13 +65,14 @@ def settings() -> str:
     return "\n".join(rows)
 
 
-def intake_settings() -> str:
-    """Every setting of document intake."""
+def system_settings(kind: type[BaseSettings]) -> str:
+    """Every setting of a system."""
     rows = ["| environment | default | meaning |", "| --- | --- | --- |"]
-    for name, field in IntakeSettings.model_fields.items():
-        default = "" if field.default is None else field.default
+    for name, field in kind.model_fields.items():
+        default = field.get_default(call_default_factory=True, validated_data={})
+        shown = "" if default in (None, {}) else default
         meaning = " ".join((field.description or "").split())
-        rows.append(f"| `INTAKE_{name.upper()}` | {default} | {meaning} |")
+        rows.append(f"| `{kind.model_config['env_prefix']}{name.upper()}` | {shown} | {meaning} |")
     return "\n".join(rows)
 
 
@@ -100,7 +104,8 @@ GENERATED: dict[str, Callable[[], str]] = {
     "moves": moves,
     "settings": settings,
     "commands": commands,
-    "intake_settings": intake_settings,
+    "intake_settings": partial(system_settings, IntakeSettings),
+    "entities_settings": partial(system_settings, EntitiesSettings),
 }
 
 

@@ -36,6 +36,8 @@ THINGS = [
      "properties": {"industry": ["=cmd|' /C calc'!A0", "+1+cmd"]}},
     {"id": "caesar", "name": "Julius Caesar", "types": ["person"], "prominence": 0.9,
      "properties": {"birth_date": ["-0100-07-12"]}},
+    {"id": "john-1", "name": "John Smith", "types": ["person"], "prominence": 0.5, "description": "a painter"},
+    {"id": "john-2", "name": "John Smith", "types": ["person"], "prominence": 0.5, "description": "a sailor"},
 ]  # fmt: skip
 
 
@@ -323,10 +325,11 @@ async def test_it_says_which_services_are_waited_for(sqlite_url: str) -> None:
 
 def test_a_knowledge_base_is_made_and_asked(shell: Shell) -> None:
     told = json.loads(shell.run("kb", "build", "things.jsonl", "more.kb", "--json"))
-    assert (told["things"], told["bytes"]) == (4, (shell.folder / "more.kb").stat().st_size)
+    assert (told["things"], told["bytes"]) == (6, (shell.folder / "more.kb").stat().st_size)
     found = json.loads(shell.run("kb", "search", "ada lovelace", "--type", "PER", "--kb", "more.kb", "--json"))
     assert found["candidates"][0]["wikidata_id"] == found["link"]["wikidata_id"] == "Q7259"
     assert "would be linked to Ada Lovelace" in shell.run("kb", "search", "Ada Lovelace", "--type", "person")
+    assert "another one is too close to the best" in shell.run("kb", "search", "John Smith")
     assert "nothing is called so" in shell.run("kb", "search", "Xyzzy Qwert")
     assert "and 0.75 is needed" in shell.run("kb", "search", "Evil Corp", "--type", "person")
 

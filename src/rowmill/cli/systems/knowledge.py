@@ -125,8 +125,7 @@ def verdict(ranked: "list[Scored]", link: "Link | None", settings: "EntitiesSett
     best = ranked[0].score
     if best < settings.link_threshold:
         return f"would not be linked: the best has {best:.2f}, and {settings.link_threshold:.2f} is needed"
-    ahead = best - ranked[1].score
-    return f"would not be linked: the best is {ahead:.2f} ahead of the next, and {settings.link_gap:.2f} is needed"
+    return f"would not be linked: another one is too close to the best ({best:.2f} and {ranked[1].score:.2f})"
 
 
 def _told(scored: "Scored") -> dict[str, Any]:

@@ -1,0 +1,68 @@
+"""Entities as installed from the wheel: they serve their pages, take an entity in, link it with the knowledge base that
+is embedded, and do the same for a file."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+import time
+import urllib.request
+from typing import Any
+
+SECONDS = 60.0
+BERLIN = {"name": "Berlin", "entity_type": "place"}
+
+
+def get(url: str) -> tuple[str, bytes]:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return answer.headers.get_content_type(), answer.read()
+
+
+def check(url: str) -> None:
+    for path, kind in (("/", "text/html"), ("/browse", "text/html"), ("/static/common/pages.js", "text/javascript")):
+        assert get(url + path)[0] == kind, path
+    assert get(url + "/static/entities.css")[1]
+    assert "paths" in json.loads(get(url + "/openapi.json")[1])
+    sent = urllib.request.Request(url + "/entities", json.dumps(BERLIN).encode(), {"content-type": "application/json"})
+    with urllib.request.urlopen(sent, timeout=30) as answer:
+        place = answer.headers["location"]
+    deadline = time.monotonic() + SECONDS
+    entity: dict[str, Any] = {}
+    while entity.get("enrichment_status") not in ("COMPLETE", "FAILED"):
+        assert time.monotonic() < deadline, entity
+        time.sleep(0.2)
+        entity = json.loads(get(url + place)[1])
+    assert (entity["wikidata_id"], entity["link_source"]) == ("Q64", "embedded"), entity
+    assert entity["enriched_properties"], entity
+    assert "https://www.wikidata.org/wiki/Q64" in get(f"{url}/browse/{entity['id']}")[1].decode()
+
+
+def check_file(command: str) -> None:
+    done = subprocess.run(
+        [command, "systems", "entities", "link", "-", "--column", "city", "--type", "place"],
+        input="city;note\nBerlin;capital\n", capture_output=True, text=True, timeout=SECONDS,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    [row] = csv.DictReader(io.StringIO(done.stdout), delimiter=";")
+    assert (row["note"], row["wikidata_id"]) == ("capital", "Q64"), done.stdout
+
+
+def main(command: str) -> None:
+    server = subprocess.Popen(
+        [command, "systems", "entities", "serve", "--port", "0", "--with-worker"], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert server.stderr is not None
+        line = next(line for line in server.stderr if line.startswith("serving on "))
+        check(line.split()[-1])
+        server.terminate()
+        assert server.wait(60) == 0
+    finally:
+        server.kill()
+    check_file(command)
+    print("entities serve from the wheel, and are linked")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
