@@ -46,7 +46,7 @@ class Count:
     def to_json(self) -> dict[str, Any]:
         return {
             "requests": len(self.arrivals), "questions": len(self.questions), "answered": self.answered.total(),
-            "answered_twice": sum(times > 1 for times in self.answered.values()),
+            "answered_twice": sum(times > 1 for question, times in self.answered.items() if '"ids"' not in question),
             "items_twice": sum(times > 1 for times in self.items.values()),
             "faults": dict(self.faults), "most_in_a_second": self.most_within(1.0), "most_at_once": self.most_at_once,
             "out_of_turn": self.out_of_turn,

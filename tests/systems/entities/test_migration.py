@@ -69,7 +69,8 @@ async def test_a_table_of_before_gets_what_it_lacks(database_url: str) -> None:
         await house.drain()
         assert await house.bench.states(house.entities.queue) == {"COMPLETE": 3}
         assert wise.asked.count("candidates Ada Lovelace") == 2
-        pages = sa.select(sa.column("found_in")).select_from(sa.table("entities")).order_by("found_in")
+        found_in = sa.column("found_in", sa.Text)
+        pages = sa.select(found_in).select_from(sa.table("entities")).order_by(found_in)
         assert [row.found_in for row in await house.read(pages)] == ["page 1", "page 2", "page 3"]
 
 

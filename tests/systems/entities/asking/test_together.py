@@ -1,6 +1,7 @@
 """Questions that are asked at the same time: once, and together where a service takes several."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import rowmill as rm
 from demos.entities.plan import Fault
 from demos.entities.server import Server
 from demos.entities.world import World
+from rowmill.systems.entities.asking.gathering import Gatherer
 from rowmill.systems.entities.asking.service import Batch
 from tests.systems.entities.services import PERSON, desk_on, kept
 
@@ -142,3 +144,27 @@ async def test_an_answer_that_is_too_long_is_asked_for_in_parts(
     async with desk_on(server, sqlite_url) as (desk, _):
         assert len(await desk["wikidata"].each(LABELS, ids)) == 50
         assert len(server.counts["wikidata"].arrivals) > 2
+
+
+async def test_what_is_wanted_again_before_the_rest_is_answered_is_answered_again() -> None:
+    """An item that was known is told at once, while those beside it are still asked for."""
+    asked, go = list[list[str]](), asyncio.Event()
+
+    async def known(items: Sequence[str]) -> dict[str, str]:
+        return {item: "kept" for item in items if item == "Q5"}
+
+    async def ask(items: Sequence[str]) -> dict[str, str]:
+        asked.append(list(items))
+        await go.wait()
+        return dict.fromkeys(items, "asked")
+
+    gatherer = Gatherer(known, ask, most=50, pause=0)
+    first = asyncio.create_task(gatherer.get(["Q5", "Q6"]))
+    while not asked:
+        await asyncio.sleep(0)
+    second = asyncio.create_task(gatherer.get(["Q5"]))
+    await asyncio.sleep(0)
+    go.set()
+    assert await first == {"Q5": "kept", "Q6": "asked"}
+    assert await second == {"Q5": "kept"}
+    await gatherer.close()

@@ -25,7 +25,9 @@ class Gatherer:
         """`ask` answers for every item, with an exception for those that it has no answer for."""
         self._known, self._ask, self._most, self._pause = known, ask, most, pause
         self._wanted: dict[str, asyncio.Future[Any]] = {}
-        self._gathered: list[str] = []
+        """All that are not answered yet."""
+        self._gathered: dict[str, asyncio.Future[Any]] = {}
+        """Those of them that wait for the next call."""
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -41,7 +43,7 @@ class Gatherer:
         loop = asyncio.get_running_loop()
         future = self._wanted[item] = loop.create_future()
         future.add_done_callback(seen)
-        self._gathered.append(item)
+        self._gathered[item] = future
         if len(self._gathered) >= self._most:
             self._go()
         elif self._timer is None:
@@ -51,31 +53,37 @@ class Gatherer:
     def _go(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        items, self._gathered, self._timer = self._gathered, [], None
-        task = asyncio.create_task(self._answer(items), name="entities batch")
+        some, self._gathered, self._timer = self._gathered, {}, None
+        task = asyncio.create_task(self._answer(some), name="entities batch")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, items: Sequence[str]) -> None:
+    async def _answer(self, some: "Mapping[str, asyncio.Future[Any]]") -> None:
+        """These and no others: what is told is wanted anew by the next one, perhaps before the rest is answered."""
         try:
-            known = await self._known(items)
-            self._tell(known)
-            left = [item for item in items if item not in known]
-            self._tell(await self._ask(left) if left else {})
+            known = await self._known(list(some))
+            self._tell(some, known)
+            left = [item for item in some if item not in known]
+            self._tell(some, await self._ask(left) if left else {})
         except Exception as error:
-            self._tell({item: error for item in items if item in self._wanted})
+            self._tell(some, {item: error for item, future in some.items() if not future.done()})
         finally:
-            for item in items:
-                if (future := self._wanted.pop(item, None)) is not None:
-                    future.cancel()
+            for item, future in some.items():
+                future.cancel()
+                self._answered(item, future)
 
-    def _tell(self, answers: Mapping[str, Any]) -> None:
+    def _tell(self, some: "Mapping[str, asyncio.Future[Any]]", answers: Mapping[str, Any]) -> None:
         for item, answer in answers.items():
-            future = self._wanted.pop(item)
+            future = some[item]
+            self._answered(item, future)
             if isinstance(answer, Exception):
                 future.set_exception(answer)
             else:
                 future.set_result(answer)
+
+    def _answered(self, item: str, future: "asyncio.Future[Any]") -> None:
+        if self._wanted.get(item) is future:
+            del self._wanted[item]
 
     async def close(self) -> None:
         if self._timer is not None:

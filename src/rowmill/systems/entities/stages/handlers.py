@@ -21,7 +21,7 @@ def same_question(row: Entity) -> str:
 
 
 def same_thing(row: Entity) -> str:
-    ids = row.wikidata_id or row.dbpedia_uri or ""
+    ids = row.dbpedia_uri or row.wikidata_id or ""
     return f"enrich {value_hash(ids) if ids else row.id}"
 
 
