@@ -243,3 +243,31 @@ def test_a_limit_is_declared_once_and_used_where_it_is_declared() -> None:
         other.queue(job_table()).handler(limits=[eqc])(lambda job: None)
     with pytest.raises(rm.DeclarationError, match="twice"):
         mill.queue(job_table()).handler(limits=[eqc, eqc.by("title")])(lambda job: None)
+
+
+async def test_calls_that_end_at_the_same_time_are_told_in_one_transaction(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of whatever keys: each for itself would wait for all the others."""
+    async with shop_on(sqlite_url) as shop:
+        eqc = shop.mill.limit("eqc", concurrent=1)
+        writer, written = shop.mill.store.limiter._writer, 0  # type: ignore[attr-defined]
+        write, go = writer.write, asyncio.Event()
+
+        async def counted(work: Any) -> Any:
+            nonlocal written
+            written += 1
+            return await write(work)
+
+        async def one(key: int) -> None:
+            async with eqc.call(key):
+                await go.wait()
+
+        calls = [asyncio.create_task(one(key)) for key in range(20)]
+        while not all([(await eqc.state(key)).slots for key in range(20)]):
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(writer, "write", counted)
+        go.set()
+        await asyncio.gather(*calls)
+        assert not any([(await eqc.state(key)).slots for key in range(20)])
+    assert written <= 4
