@@ -148,3 +148,22 @@ async def test_every_operation_says_what_it_does(sqlite_url: str) -> None:
             for verb, operation in verbs.items():
                 assert operation.get("description"), (verb, path)
                 assert operation.get("tags"), (verb, path)
+
+
+async def test_the_knowledge_base_is_everybodys_or_not(sqlite_url: str) -> None:
+    """At /reconcile: pages of other sites may ask it, unless that is switched off."""
+    elsewhere = {"origin": "https://elsewhere.example", "sec-fetch-site": "cross-site"}
+    asked = {"queries": json.dumps({"q0": {"query": "Berlin"}})}
+    async with served(sqlite_url, sage()) as house:
+        answer = await house.client.post("/reconcile", data=asked, headers=elsewhere)
+        assert answer.headers["access-control-allow-origin"] == "*"
+        assert answer.json()["q0"]["result"][0]["name"] == "Berlin"
+        assert (await house.client.get("/reconcile", params={"callback": "f"})).text.startswith("/**/f(")
+    async with served(sqlite_url, sage(), open_reconciliation=False) as house:
+        refused = await house.client.post("/reconcile", data=asked, headers=elsewhere)
+        assert refused.status_code == 403
+        script = await house.client.get("/reconcile", params={"callback": "f"})
+        assert (script.status_code, script.json()["code"]) == (403, "not_open")
+        ours = await house.client.post("/reconcile", data=asked)
+        assert ours.json()["q0"]["result"][0]["name"] == "Berlin"
+        assert "access-control-allow-origin" not in ours.headers
