@@ -10,13 +10,10 @@ import time
 import urllib.request
 from typing import Any
 
+from served import check_served, get
+
 SECONDS = 60.0
 BERLIN = {"name": "Berlin", "entity_type": "place"}
-
-
-def get(url: str) -> tuple[str, bytes]:
-    with urllib.request.urlopen(url, timeout=30) as answer:
-        return answer.headers.get_content_type(), answer.read()
 
 
 def check(url: str) -> None:
@@ -49,17 +46,7 @@ def check_file(command: str) -> None:
 
 
 def main(command: str) -> None:
-    server = subprocess.Popen(
-        [command, "systems", "entities", "serve", "--port", "0", "--with-worker"], stderr=subprocess.PIPE, text=True
-    )
-    try:
-        assert server.stderr is not None
-        line = next(line for line in server.stderr if line.startswith("serving on "))
-        check(line.split()[-1])
-        server.terminate()
-        assert server.wait(60) == 0
-    finally:
-        server.kill()
+    check_served(command, "entities", check)
     check_file(command)
     print("entities serve from the wheel, and are linked")
 

@@ -1,11 +1,12 @@
 """Intake as installed from the wheel: it serves its pages, takes a file in, reads it, and says what it found."""
 
 import json
-import subprocess
 import sys
 import time
 import urllib.request
 from typing import Any
+
+from served import check_served, get
 
 FILES = "/organizations/1/projects/1/files"
 FORM = (
@@ -13,11 +14,6 @@ FORM = (
     b"Invoice number: 4711\nInvoice date: 2026-03-31\n\r\n--b--\r\n"
 )
 SECONDS = 60.0
-
-
-def get(url: str) -> tuple[str, bytes]:
-    with urllib.request.urlopen(url, timeout=30) as answer:
-        return answer.headers.get_content_type(), answer.read()
 
 
 def check(url: str) -> None:
@@ -41,17 +37,7 @@ def check(url: str) -> None:
 
 
 def main(command: str) -> None:
-    server = subprocess.Popen(
-        [command, "systems", "intake", "serve", "--port", "0", "--with-worker"], stderr=subprocess.PIPE, text=True
-    )
-    try:
-        assert server.stderr is not None
-        line = next(line for line in server.stderr if line.startswith("serving on "))
-        check(line.split()[-1])
-        server.terminate()
-        assert server.wait(60) == 0
-    finally:
-        server.kill()
+    check_served(command, "intake", check)
     print("intake serves from the wheel, and reads")
 
 

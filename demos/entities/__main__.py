@@ -1,51 +1,29 @@
 """`python -m demos.entities`: see entities linked through outages. Exits with 0 only if everything came out right."""
 
-import json
-import shutil
-import sys
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
 from demos.entities.run import Result, run
+from demos.performing import JsonOption, KeepOption, Told, UrlOption, perform
 
 
 def main(
     entities: Annotated[int, typer.Option(min=50, max=100_000, help="Entities to link.")] = 2000,
     outage: Annotated[float, typer.Option(min=0, max=3600, help="Seconds for which Wikidata is away.")] = 60.0,
-    database_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="An empty PostgreSQL database; SQLite by default.")
-    ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the database and the log, and say where.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    database_url: UrlOption = None,
+    keep: KeepOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Link and enrich entities by services that misbehave, with workers that are told to stop meanwhile."""
-    console = Console(stderr=as_json)
-    if not console.is_terminal:
-        console = Console(stderr=as_json, width=120)
-    folder = Path(tempfile.mkdtemp(prefix="rowmill-entities-"))
-    try:
-        with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-            task = bar.add_task("")
 
-            def told(what: str, done: int, of: int) -> None:
-                bar.update(task, description=what, completed=done, total=of)
+    def all_of_it(folder: Path, told: Told) -> Result:
+        return run(folder, entities=entities, outage=outage, database_url=database_url, told=told)
 
-            result = run(folder, entities=entities, outage=outage, database_url=database_url, told=told)
-    finally:
-        if keep:
-            console.print(f"kept in {folder}", soft_wrap=True)
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-    show(console, result)
-    if as_json:
-        print(json.dumps(result.as_dict()))
-    sys.exit(0 if result.holds else 1)
+    perform("entities", all_of_it, show, keep=keep, as_json=as_json)
 
 
 def show(console: Console, result: Result) -> None:
@@ -66,9 +44,6 @@ def show(console: Console, result: Result) -> None:
     console.print(
         f"entities waited for: {', '.join(result.waited_for) or 'nobody'}; workers told to stop: {result.stopped}"
     )
-    for problem in result.problems:
-        console.print(f"[bold]wrong:[/bold] {problem}")
-    console.print(f"{'It holds.' if result.holds else 'It does not hold.'} ({result.seconds} s)")
 
 
 if __name__ == "__main__":
