@@ -46,7 +46,7 @@ CREATE TABLE entities (
 
 
 async def test_a_table_of_before_gets_what_it_lacks(database_url: str) -> None:
-    """Whoever made it, and whatever else it has. Who was at work on an entity has the time of a lease from then on."""
+    """E1: whoever made it. Who was at work on an entity has the time of a lease from then on."""
     mill = rm.Mill(database_url)
     kind = "UUID" if mill.url.get_backend_name() == "postgresql" else "CHAR(32)"
     ids = {number: f"{number:032}" for number in (1, 2, 3)}

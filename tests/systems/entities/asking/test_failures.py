@@ -34,6 +34,7 @@ async def failed(desk: Desk, service: str = "wikidata", path: str = "", question
 async def test_a_failure_is_told_to_the_fleet_and_never_kept(
     server: Server, database_url: str, fault: Fault, kind: type[rm.WorkError], code: str
 ) -> None:
+    """E9."""
     server.plan.next["wikidata"] = [fault]
     server.plan.retry_after = 7
     async with desk_on(server, database_url) as (desk, mill):
@@ -112,6 +113,7 @@ async def test_one_who_does_not_say_who_calls_is_told_what_to_set(server: Server
 
 
 async def test_it_says_who_calls(server: Server, sqlite_url: str) -> None:
+    """E9."""
     async with desk_on(server, sqlite_url) as (desk, _):
         await desk["wikidata"].get("", QUESTION)
     [agent] = server.user_agents

@@ -35,6 +35,7 @@ async def age(mill: rm.Mill, days: float) -> None:
 
 
 async def test_an_answer_is_kept_for_the_fleet(server: Server, database_url: str, world: World) -> None:
+    """E9."""
     question = PERSON | {"search": next(iter(world.things.values())).name}
     async with desk_on(server, database_url) as (desk, mill):
         first = await desk["wikidata"].get("", question, nothing=no_match)
@@ -53,6 +54,7 @@ async def test_an_answer_is_kept_for_the_fleet(server: Server, database_url: str
 
 
 async def test_no_match_is_kept_shortly(server: Server, database_url: str) -> None:
+    """E9."""
     async with desk_on(server, database_url) as (desk, mill):
         await desk["wikidata"].get("", PERSON | {"search": "Nobody at all"}, nothing=no_match)
         assert [days for _, days in await kept(mill)] == [1.0]

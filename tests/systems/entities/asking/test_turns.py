@@ -39,6 +39,7 @@ def test_calls_per_second(given: float, calls: int, per: float) -> None:
 
 
 async def test_one_retry_after_holds_the_whole_fleet(server: Server, database_url: str) -> None:
+    """E9."""
     server.plan = Plan(next={"wikidata": [Fault.TOO_MANY]}, retry_after=300)
     async with desk_on(server, database_url) as (one, _), mill_on(database_url) as mill:
         other = open_services(settings_for(server, database_url, wait_seconds=0.1), mill)
@@ -82,7 +83,7 @@ async def test_a_breaker_opens_for_the_fleet(server: Server, sqlite_url: str) ->
 
 
 async def test_rate_and_concurrency_hold_across_processes(server: Server, database_url: str) -> None:
-    """Four processes, each with handlers that ask as hard as they can."""
+    """E3: four processes, each with handlers that ask as hard as they can."""
     server.plan.latency = 0.01
     async with mill_on(database_url):
         environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}

@@ -53,6 +53,7 @@ def test_of_two_sources_that_agree_the_one_that_says_more_is_quoted() -> None:
 
 
 def test_a_contradiction_is_reported_and_the_local_fact_holds() -> None:
+    """E5."""
     facts = [wikidata("birth_date", "1815-12-10"), dbpedia("birth_date", "1815-12-10")]
     merged = merge({"birth_date": "1816-12-10"}, facts, BELIEVED, {})
     assert values(merged, "birth_date") == ["1816-12-10"]
@@ -137,6 +138,7 @@ FACTS = st.lists(
 
 @given(st.dictionaries(PROPERTIES, VALUES), FACTS)
 def test_local_facts_are_never_overwritten(local: dict[str, Any], facts: list[Fact]) -> None:
+    """E5."""
     merged = merge(local, facts, BELIEVED, {})
     for key, value in local.items():
         if value is not None:

@@ -21,6 +21,7 @@ def found() -> list[Verdict]:
 
 
 def test_links_are_right_and_enough_of_them_are_made(found: list[Verdict]) -> None:
+    """E5."""
     counts = counted(found, THRESHOLD, GAP)
     assert counts["precision"] >= 0.95
     assert counts["recall"] >= 0.80

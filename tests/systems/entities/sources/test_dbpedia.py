@@ -27,6 +27,7 @@ async def dbpedia(server: Server, sqlite_url: str) -> AsyncIterator[DbpediaSourc
 
 @pytest.mark.parametrize("type", [*EntityType][:5])
 async def test_a_candidate(dbpedia: DbpediaSource, world: World, type: EntityType) -> None:
+    """E9."""
     for thing in world.of_type(type)[:4]:
         found = {each.id: each for each in await dbpedia.candidates(Mention(thing.name))}
         candidate = found[thing.dbpedia_uri or ""]
@@ -71,6 +72,7 @@ async def test_without_spotlight(server: Server, sqlite_url: str, world: World) 
 
 @pytest.mark.parametrize("type", [*EntityType][:5])
 async def test_facts(dbpedia: DbpediaSource, world: World, type: EntityType) -> None:
+    """E9."""
     named = {key for key, each in catalogue().items() if each.dbpedia or key == "coordinates"}
 
     def told(value: Any) -> Any:

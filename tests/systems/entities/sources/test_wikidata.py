@@ -34,6 +34,7 @@ def asked(server: Server) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("type", [*EntityType][:5])
 async def test_a_candidate(wikidata: WikidataSource, world: World, type: EntityType) -> None:
+    """E9."""
     for thing in world.of_type(type)[:4]:
         found = {each.id: each for each in await wikidata.candidates(Mention(thing.name))}
         candidate = found[thing.id]
@@ -73,7 +74,7 @@ async def test_names_of_other_things_are_asked_for_where_there_is_something_to_c
 
 @pytest.mark.parametrize("type", [*EntityType][:5])
 async def test_facts(wikidata: WikidataSource, world: World, type: EntityType) -> None:
-    """With deprecated claims among them, claims without a value, such that have ended, and older ones."""
+    """E9: with deprecated claims among them, claims without a value, such that have ended, and older ones."""
     for thing in world.of_type(type)[:12]:
         facts = await wikidata.facts(thing.id, type)
         assert {fact.property: fact.values for fact in facts} == dict(thing.properties)
@@ -133,6 +134,7 @@ async def test_many_at_once_share_their_calls(wikidata: WikidataSource, server: 
 async def test_nothing_is_concluded_from_a_failure(
     wikidata: WikidataSource, server: Server, world: World, calls: int
 ) -> None:
+    """E9."""
     server.plan.next["wikidata"] = [*[""] * calls, Fault.BROKEN]
     with pytest.raises(rm.ProviderDown):
         await wikidata.candidates(Mention(some(world, EntityType.PERSON).name))

@@ -46,7 +46,7 @@ async def test_an_entity_waits_and_spends_no_attempt(database_url: str, failure:
 
 
 async def test_one_source_that_is_away_keeps_all_from_concluding(database_url: str) -> None:
-    """Also where the other one has found somebody: who did not answer may have known better."""
+    """E6: also where the other one has found somebody: who did not answer may have known better."""
     wise, other = sage(), Sage("dbpedia")
     other.failure = rm.ProviderDown("away")
     async with house_on(database_url, wise, other, **AWAY) as house:
@@ -62,7 +62,7 @@ async def test_one_source_that_is_away_keeps_all_from_concluding(database_url: s
 
 
 async def test_a_question_at_which_a_well_service_fails_again_and_again_ends(database_url: str) -> None:
-    """While others get their answers it is not an outage."""
+    """E4: while others get their answers it is not an outage."""
     wise = sage()
     wise.failure = rm.ProviderDown("status 500")
     async with house_on(database_url, wise, **AWAY) as house:

@@ -61,7 +61,7 @@ async def test_without_a_link_it_is_complete_and_says_so(database_url: str) -> N
 
 
 async def test_a_retry_resumes_at_the_stage_that_failed(database_url: str) -> None:
-    """E2: a link that was found is not looked up again. E4: waits of 1, 2 s, then it has failed."""
+    """E2, E4: a link that was found is not looked up again; waits of 1, 2 s, then it has failed."""
     wise = sage()
     wise.failure, wise.failing = rm.TransientError("odd", code="odd_answer"), "facts"
     async with house_on(database_url, wise) as house:

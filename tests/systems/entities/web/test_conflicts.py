@@ -23,6 +23,7 @@ async def one_conflict(house: Served) -> tuple[uuid.UUID, str]:
 
 
 async def test_the_other_value_is_taken_and_stays(database_url: str) -> None:
+    """E5."""
     async with served(database_url, sage()) as house:
         id, decide = await one_conflict(house)
         answer = await house.client.post(decide, json={"choice": "other", "by": "ann"})
