@@ -243,3 +243,16 @@ def test_a_limit_is_declared_once_and_used_where_it_is_declared() -> None:
         other.queue(job_table()).handler(limits=[eqc])(lambda job: None)
     with pytest.raises(rm.DeclarationError, match="twice"):
         mill.queue(job_table()).handler(limits=[eqc, eqc.by("title")])(lambda job: None)
+
+
+async def test_a_call_whose_end_the_database_refuses_says_so_and_keeps_nobody_waiting(sqlite_url: str) -> None:
+    async with shop_on(sqlite_url) as shop:
+        eqc = shop.mill.limit("eqc", concurrent=1)
+        async with asyncio.timeout(60):
+            with pytest.raises(Exception, match="rowmill_ticket"):
+                async with eqc.call():
+                    await shop.sql("ALTER TABLE rowmill_ticket RENAME TO elsewhere")
+            await shop.sql("ALTER TABLE elsewhere RENAME TO rowmill_ticket")
+            other = shop.mill.limit("other", concurrent=1)
+            async with other.call():
+                pass
