@@ -148,3 +148,26 @@ async def test_every_operation_says_what_it_does(sqlite_url: str) -> None:
             for verb, operation in verbs.items():
                 assert operation.get("description"), (verb, path)
                 assert operation.get("tags"), (verb, path)
+
+
+NUMBER = 10**400
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"birth_date": [None]},
+        {"population": NUMBER},
+        {"population": {"amount": NUMBER, "unit": "people"}},
+        {"coordinates": {"lat": NUMBER, "lon": 1}},
+    ],
+)
+async def test_odd_local_facts_keep_no_entity_from_being_merged(database_url: str, given: dict[str, Any]) -> None:
+    source = Sage()
+    source.learn("Ulm", "Q3012", birth_date="0850", population=126_000, coordinates={"lat": 48.4, "lon": 10.0})
+    async with served(database_url, source) as house:
+        first, second = await house.put_all({"name": "Ulm", "properties": given}, {"name": "Ulm"})
+        await house.drain()
+        assert await house.status(first) == "COMPLETE"
+        answer = await house.client.patch(f"/entities/{second}", json={"properties": given})
+        assert answer.status_code == 200
