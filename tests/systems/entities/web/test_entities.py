@@ -171,3 +171,11 @@ async def test_odd_local_facts_keep_no_entity_from_being_merged(database_url: st
         assert await house.status(first) == "COMPLETE"
         answer = await house.client.patch(f"/entities/{second}", json={"properties": given})
         assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/entities?status=%00", "/entities?dataset=a%00", "/browse?status=%00", "/browse?dataset=%00"]
+)
+async def test_text_that_no_database_keeps_is_refused_as_a_filter(database_url: str, path: str) -> None:
+    async with served(database_url, sage()) as house:
+        assert (await house.client.get(path)).status_code == 422

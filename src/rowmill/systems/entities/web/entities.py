@@ -28,8 +28,8 @@ async def put_in(entities: GivenEntities, entity: schemas.EntityIn, response: Re
 @router.get("/entities")
 async def list_entities(
     entities: GivenEntities,
-    status: Annotated[str | None, Query(max_length=20)] = None,
-    dataset: Annotated[str | None, Query(max_length=200)] = None,
+    status: Annotated[schemas.Plain | None, Query(max_length=20)] = None,
+    dataset: Annotated[schemas.Plain | None, Query(max_length=200)] = None,
     after: Annotated[uuid.UUID | None, Query(description="The last one of the page before.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> schemas.Entities:
