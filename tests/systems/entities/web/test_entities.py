@@ -5,7 +5,9 @@ import uuid
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from rowmill.systems.entities.models import Entity
 from rowmill.systems.entities.web import bulk
 from tests.systems.entities.house import Sage
 from tests.systems.entities.served import Served, served
@@ -179,3 +181,18 @@ async def test_odd_local_facts_keep_no_entity_from_being_merged(database_url: st
 async def test_text_that_no_database_keeps_is_refused_as_a_filter(database_url: str, path: str) -> None:
     async with served(database_url, sage()) as house:
         assert (await house.client.get(path)).status_code == 422
+
+
+@pytest.mark.parametrize("given", [["1816"], "1816", []])
+async def test_local_facts_that_are_no_object_say_nothing(database_url: str, given: Any) -> None:
+    """Rows are written by SQL, too."""
+    async with served(database_url, sage()) as house:
+        id = await house.put("Ada Lovelace", entity_type="person")
+        odd = sa.update(Entity).values(properties=given)
+        await house.mill.run(lambda connection: connection.execute(odd).close())
+        await house.drain()
+        assert (await house.merged(id))["birth_date"] == ["1815-12-10"]
+        assert (await house.get(f"/entities/{id}"))["enrichment_status"] == "COMPLETE"
+        assert (await house.client.get(f"/browse/{id}")).status_code == 200
+        answer = await house.client.patch(f"/entities/{id}", json={"properties": {"birth_date": "1815"}})
+        assert answer.json()["properties"] == {"birth_date": "1815"}
