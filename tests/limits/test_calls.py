@@ -271,3 +271,16 @@ async def test_calls_that_end_at_the_same_time_are_told_in_one_transaction(
         await asyncio.gather(*calls)
         assert not any([(await eqc.state(key)).slots for key in range(20)])
     assert written <= 4
+
+
+async def test_a_call_whose_end_the_database_refuses_says_so_and_keeps_nobody_waiting(sqlite_url: str) -> None:
+    async with shop_on(sqlite_url) as shop:
+        eqc = shop.mill.limit("eqc", concurrent=1)
+        async with asyncio.timeout(60):
+            with pytest.raises(Exception, match="rowmill_ticket"):
+                async with eqc.call():
+                    await shop.sql("ALTER TABLE rowmill_ticket RENAME TO elsewhere")
+            await shop.sql("ALTER TABLE elsewhere RENAME TO rowmill_ticket")
+            other = shop.mill.limit("other", concurrent=1)
+            async with other.call():
+                pass

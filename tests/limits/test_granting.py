@@ -280,3 +280,17 @@ async def test_many_who_ask_at_once_get_no_more_than_there_is(database_url: str,
             return sum([(await asker.take(NOON, 1))[0].granted for _ in range(15)])
 
         assert sum(await asyncio.gather(*map(pull, askers))) == 30
+
+
+async def test_who_is_cancelled_while_a_call_ends_keeps_no_other_from_ending(database_url: str) -> None:
+    async with limiter_on(database_url) as limiter:
+        eqc = Asker(limiter, rules(slots=1))
+        _, tickets = await eqc.take(NOON)
+        first = asyncio.create_task(eqc.finish(NOON + 1))
+        await asyncio.sleep(0)  # it has begun, and gathers who else ends
+        first.cancel()
+        await asyncio.wait([first])
+        async with asyncio.timeout(60):
+            await eqc.finish(NOON + 1, "ok", tickets)
+        taken, _ = await eqc.take(NOON + 2)
+        assert taken.granted == 1

@@ -227,10 +227,15 @@ class Desk:
         while self._ends:
             ends, self._ends = self._ends, []
             groups = together(ends, time.monotonic())
-            await asyncio.gather(*(self._end(finish, group) for finish, group in groups))
+            told = await asyncio.gather(*(self._end(finish, group) for finish, group in groups), return_exceptions=True)
+            error = next((one for one in told if one is not None), None)
             for end in ends:
-                if not end.ended.done():
+                if end.ended.done():
+                    continue
+                if error is None:
                     end.ended.set_result(None)
+                else:  # whoever waits for it must hear of it
+                    end.ended.set_exception(error)
 
     async def _end(self, finish: Finish, group: list[tuple[Grant, End]]) -> None:
         try:

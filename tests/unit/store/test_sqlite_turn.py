@@ -1,6 +1,7 @@
 """Writing transactions on a SQLite file go one after another, in one process."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 
 import pytest
 
@@ -63,3 +64,53 @@ async def test_who_waits_in_vain_goes_on(monkeypatch: pytest.MonkeyPatch) -> Non
     await asyncio.gather(first, second)
     async with asyncio.timeout(1), hall.turns.turn():
         pass
+
+
+async def is_free(turns: Turns) -> bool:
+    """Does somebody else get the turn at once?"""
+
+    async def take() -> None:
+        async with turns.turn():
+            pass
+
+    other = asyncio.create_task(take())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    free = other.done()
+    other.cancel()
+    await asyncio.wait([other])
+    return free
+
+
+async def test_a_turn_in_a_generator_that_is_closed_elsewhere_comes_back() -> None:
+    turns = Turns()
+
+    async def reading() -> AsyncGenerator[int, None]:
+        async with turns.turn():
+            yield 1
+
+    generator = reading()
+    assert await anext(generator) == 1
+    await asyncio.create_task(generator.aclose())  # as the loop does with one that nobody reads to its end
+    assert await is_free(turns)
+
+
+async def test_a_task_that_was_started_in_a_turn_waits_for_its_own_afterwards() -> None:
+    turns, over, has_it, go = Turns(), asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def later() -> None:
+        async with turns.turn():
+            pass  # it is its parent's still
+        await over.wait()
+        async with turns.turn():
+            has_it.set()
+            await go.wait()
+
+    async with turns.turn():
+        started = asyncio.create_task(later())
+        await asyncio.sleep(0)
+    over.set()
+    await has_it.wait()
+    assert not await is_free(turns)
+    go.set()
+    await started

@@ -33,13 +33,15 @@ class SqliteLimiter:
         told: asyncio.Future[Change | None] = asyncio.get_running_loop().create_future()
         self._ends.append((ask, told))
         if len(self._ends) == 1:
-            await asyncio.sleep(0)  # who else ends in this turn of the loop has its say first
-            ends, self._ends = self._ends, []
-            await self._finish(ends)
+            await self._finish(self._ends)
         return await told
 
     async def _finish(self, ends: "Sequence[tuple[Finish, asyncio.Future[Change | None]]]") -> None:
         try:
+            try:
+                await asyncio.sleep(0)  # who else ends in this turn of the loop has its say first
+            finally:
+                self._ends = []  # also if we are cancelled: the next one must not wait for us
             changes = await self._writer.write(lambda connection: [finish(connection, ask) for ask, _ in ends])
         except BaseException as error:
             for _, told in ends:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from rowmill.systems.entities.merging import merge_entity, note
 from rowmill.systems.entities.models import ConflictState, Entity, EntityConflict
+from rowmill.systems.entities.things import local_facts
 
 if TYPE_CHECKING:
     from rowmill.systems.entities.entities import Entities
@@ -72,7 +73,7 @@ def edit(connection: sa.Connection, entity_id: uuid.UUID, properties: dict[str, 
     row = connection.execute(held).first()
     if row is None:
         raise NotThere
-    before = row.properties or {}
+    before = local_facts(row.properties)
     if before == properties:
         return
     connection.execute(sa.update(Entity).where(Entity.id == entity_id).values(properties=properties))

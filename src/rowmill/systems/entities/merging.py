@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from rowmill.systems.entities.models import ConflictState, Entity, EntityChange, EntityConflict, EntityFact
 from rowmill.systems.entities.properties.merge import Conflict, Merged, merge
-from rowmill.systems.entities.things import Fact
+from rowmill.systems.entities.things import Fact, local_facts
 
 
 def note(connection: sa.Connection, entity_id: uuid.UUID, kind: str, detail: dict[str, Any]) -> None:
@@ -44,7 +44,7 @@ def merge_entity(connection: sa.Connection, entity_id: uuid.UUID, believed: Sequ
     row = connection.execute(wanted.with_for_update(key_share=True)).one()
     found = connection.execute(sa.select(EntityFact.__table__).where(EntityFact.entity_id == entity_id))
     facts = [Fact(fact.property, tuple(fact.values), fact.source, fact.ref) for fact in found]
-    merged = merge(row.properties, facts, believed, decisions(connection, entity_id))
+    merged = merge(local_facts(row.properties), facts, believed, decisions(connection, entity_id))
     keep_conflicts(connection, entity_id, merged.conflicts)
     if (row.enriched_properties or {}) != merged.properties:
         connection.execute(

@@ -98,10 +98,10 @@ class EntityConflict(Base):
     entity_id: Mapped[uuid.UUID] = mapped_column(sa.ForeignKey("entities.id", ondelete="CASCADE"))
     property: Mapped[str] = mapped_column(sa.String(100))
     current_value: Mapped[Any] = mapped_column(Json)
-    current_source: Mapped[str] = mapped_column(sa.String(100))
-    """`local`, or a source."""
+    current_source: Mapped[str] = mapped_column(sa.Text)
+    """`local`, or a source; all who say so, joined by `+`."""
     other_value: Mapped[Any] = mapped_column(Json)
-    other_source: Mapped[str] = mapped_column(sa.String(100))
+    other_source: Mapped[str] = mapped_column(sa.Text)
     values_hash: Mapped[str] = mapped_column(sa.String(64))
     """Of both values: the same contradiction is there once, also after it was decided."""
     state: Mapped[str] = mapped_column(sa.String(20), server_default=ConflictState.OPEN)

@@ -29,6 +29,11 @@ class Mention:
     """Local facts by property, as on the entity's row."""
 
 
+def local_facts(given: Any) -> dict[str, Any]:
+    """Of an entity's row. Whoever writes rows by SQL may put any JSON there: what is no object says nothing."""
+    return given if isinstance(given, dict) else {}
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A thing of a knowledge base that may be meant."""

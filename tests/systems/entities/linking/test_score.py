@@ -218,3 +218,8 @@ def test_any_text_and_any_facts_give_a_score(
 def test_a_name_of_a_million_letters_is_read_up_to_a_point() -> None:
     long = candidate("a b " * 250_000, description="x " * 500_000, aliases=("c d " * 100_000,) * 1000)
     assert 0 <= score(mention("a b " * 250_000, context="x " * 500_000), long).score <= 1
+
+
+def test_places_that_are_on_no_globe_say_nothing() -> None:
+    for odd in ({"lat": 10**400, "lon": 1}, {"lat": 1e308, "lon": -1e308}):
+        assert agreement({"coordinates": odd}, {"coordinates": ({"lat": 1.0, "lon": 1e308},)}) == 0.0

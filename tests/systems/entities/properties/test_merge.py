@@ -149,3 +149,11 @@ def test_local_facts_are_never_overwritten(local: dict[str, Any], facts: list[Fa
 @given(st.dictionaries(PROPERTIES, VALUES), FACTS)
 def test_the_order_in_which_sources_answer_does_not_matter(local: dict[str, Any], facts: list[Fact]) -> None:
     assert merge(local, facts, BELIEVED, {}) == merge(local, facts[::-1], BELIEVED, {})
+
+
+def test_null_in_a_list_says_nothing_and_contradicts_nobody() -> None:
+    merged = merge({"birth_date": [None, "1816"], "death_date": [None]}, [wikidata("birth_date", None, "1815")],
+                   BELIEVED, {})  # fmt: skip
+    assert values(merged, "birth_date") == ["1816"]
+    assert "death_date" not in merged.properties
+    assert [(one.current_value, one.other_value) for one in merged.conflicts] == [("1816", "1815")]

@@ -211,3 +211,17 @@ async def test_local_facts_changed_while_it_is_enriched_are_the_ones_that_are_me
         await house.drain()
         assert await house.merged(id) == {"birth_date": ["1815"], "birth_place": [ADA["birth_place"]]}
         assert await house.conflicts(id) == []
+
+
+async def test_a_conflict_names_all_who_say_so_however_long_their_names_are(database_url: str) -> None:
+    sages = [Sage(letter * 60) for letter in "abc"]
+    for sage, year in zip(sages, ("1815", "1816", "1816"), strict=True):
+        sage.learn("Ada Lovelace", "1", birth_date=year)
+    async with house_on(database_url, *sages) as house:
+        id = await house.put("Ada Lovelace", entity_type="person")
+        linked = {"enrichment_status": "LINKED", "other_ids": {sage.name: "1" for sage in sages}}
+        await house.mill.run(lambda connection: connection.execute(sa.update(Entity).values(linked)).close())
+        await house.drain()
+        assert await house.status(id) == "COMPLETE"
+        [conflict] = await house.conflicts(id)
+        assert conflict.other_source == "+".join(["b" * 60, "c" * 60])

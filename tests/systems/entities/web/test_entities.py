@@ -5,7 +5,9 @@ import uuid
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from rowmill.systems.entities.models import Entity
 from rowmill.systems.entities.web import bulk
 from tests.systems.entities.house import Sage
 from tests.systems.entities.served import Served, served
@@ -167,3 +169,49 @@ async def test_the_knowledge_base_is_everybodys_or_not(sqlite_url: str) -> None:
         ours = await house.client.post("/reconcile", data=asked)
         assert ours.json()["q0"]["result"][0]["name"] == "Berlin"
         assert "access-control-allow-origin" not in ours.headers
+
+
+NUMBER = 10**400
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"birth_date": [None]},
+        {"population": NUMBER},
+        {"population": {"amount": NUMBER, "unit": "people"}},
+        {"coordinates": {"lat": NUMBER, "lon": 1}},
+    ],
+)
+async def test_odd_local_facts_keep_no_entity_from_being_merged(database_url: str, given: dict[str, Any]) -> None:
+    source = Sage()
+    source.learn("Ulm", "Q3012", birth_date="0850", population=126_000, coordinates={"lat": 48.4, "lon": 10.0})
+    async with served(database_url, source) as house:
+        first, second = await house.put_all({"name": "Ulm", "properties": given}, {"name": "Ulm"})
+        await house.drain()
+        assert await house.status(first) == "COMPLETE"
+        answer = await house.client.patch(f"/entities/{second}", json={"properties": given})
+        assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/entities?status=%00", "/entities?dataset=a%00", "/browse?status=%00", "/browse?dataset=%00"]
+)
+async def test_text_that_no_database_keeps_is_refused_as_a_filter(database_url: str, path: str) -> None:
+    async with served(database_url, sage()) as house:
+        assert (await house.client.get(path)).status_code == 422
+
+
+@pytest.mark.parametrize("given", [["1816"], "1816", []])
+async def test_local_facts_that_are_no_object_say_nothing(database_url: str, given: Any) -> None:
+    """Rows are written by SQL, too."""
+    async with served(database_url, sage()) as house:
+        id = await house.put("Ada Lovelace", entity_type="person")
+        odd = sa.update(Entity).values(properties=given)
+        await house.mill.run(lambda connection: connection.execute(odd).close())
+        await house.drain()
+        assert (await house.merged(id))["birth_date"] == ["1815-12-10"]
+        assert (await house.get(f"/entities/{id}"))["enrichment_status"] == "COMPLETE"
+        assert (await house.client.get(f"/browse/{id}")).status_code == 200
+        answer = await house.client.patch(f"/entities/{id}", json={"properties": {"birth_date": "1815"}})
+        assert answer.json()["properties"] == {"birth_date": "1815"}

@@ -79,7 +79,10 @@ def _numbers(one: float | None, other: float | None, drifts: float) -> float:
 def _places(one: Any, other: Any) -> float:
     match one, other:
         case {"lat": int() | float(), "lon": int() | float()}, {"lat": int() | float(), "lon": int() | float()}:
-            away = _kilometres(one, other)
+            try:
+                away = _kilometres(one, other)
+            except (ValueError, OverflowError):  # numbers of JSON that are on no globe
+                return 0.0
             return 0.8 if away <= NEAR_KM else -1.0 if away > FAR_KM else 0.0
     return 0.0
 

@@ -91,12 +91,10 @@ def _amount(value: Any) -> tuple[float | None, str]:
             return _amount(amount)[0], str(value.get("unit") or "")
         case bool():
             return None, ""
-        case int() | float():
-            return float(value), ""
-        case str():
+        case int() | float() | str():
             try:
-                return float(value.replace(",", "").replace(" ", "")), ""
-            except ValueError:
+                return float(value.replace(",", "").replace(" ", "") if isinstance(value, str) else value), ""
+            except (ValueError, OverflowError):  # whole numbers of JSON may be of any length
                 return None, ""
     return None, ""
 
@@ -119,6 +117,6 @@ def _places_agree(one: Any, other: Any) -> bool:
             try:
                 away = abs(float(lon) - float(other_lon)) % 360
                 return abs(float(lat) - float(other_lat)) <= NEAR_DEGREES and min(away, 360 - away) <= NEAR_DEGREES
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 return False
     return False

@@ -76,14 +76,16 @@ def merge(
 
 
 def _told(key: str, local: Mapping[str, Any], facts: Sequence[Fact]) -> Iterator[tuple[Any, dict[str, str]]]:
-    """Every value, and who says so: what is local comes first."""
+    """Every value, and who says so: what is local comes first. Null says nothing, and no conflict can be kept of it."""
     if (value := local.get(key)) is not None:
         for one in value if isinstance(value, list) else [value]:
-            yield one, {"source": LOCAL}
+            if one is not None:
+                yield one, {"source": LOCAL}
     for fact in facts:
         if fact.property == key:
             for one in fact.values:
-                yield one, {"source": fact.source, "ref": fact.ref}
+                if one is not None:
+                    yield one, {"source": fact.source, "ref": fact.ref}
 
 
 def _united(property: Property, told: Sequence[tuple[Any, dict[str, str]]]) -> list[Claim]:

@@ -11,7 +11,7 @@ from rowmill.systems.entities.merging import merge_entity, note, replace_facts
 from rowmill.systems.entities.models import Entity
 from rowmill.systems.entities.settings import NO_LINK
 from rowmill.systems.entities.stages.outage import CANT_BE_ASKED, put_back
-from rowmill.systems.entities.things import Link, Mention
+from rowmill.systems.entities.things import Link, Mention, local_facts
 
 if TYPE_CHECKING:
     from rowmill.systems.entities.entities import Entities
@@ -22,7 +22,7 @@ SAME = ("wikidata_id", "dbpedia_uri", "other_ids")
 
 
 def mention_of(row: Entity) -> Mention:
-    return Mention(row.name, type_of(row.entity_type), row.context or "", row.properties or {})
+    return Mention(row.name, type_of(row.entity_type), row.context or "", local_facts(row.properties))
 
 
 async def link(entities: "Entities", entity: rm.Lease[Entity]) -> rm.Outcome | None:

@@ -29,4 +29,6 @@ async def put_back(
     waits.after = min(2.0 ** (failures - 1), LONGEST_WAIT)
     if failures > MOST_FAILURES:
         waits.after, waits.spend = None, True
+        if entity.last_attempt:  # whoever puts it back wants it tried anew
+            waits.values = {"service_failures": 0}
     return waits

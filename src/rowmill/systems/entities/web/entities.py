@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Response
 from rowmill.systems.common.web.problems import problems
 from rowmill.systems.entities import deciding, reads
 from rowmill.systems.entities.submitting import submit
+from rowmill.systems.entities.things import local_facts
 from rowmill.systems.entities.web import schemas
 from rowmill.systems.entities.web.asking import GivenEntities, GivenEntity, no_such_entity, the_entity
 
@@ -28,8 +29,8 @@ async def put_in(entities: GivenEntities, entity: schemas.EntityIn, response: Re
 @router.get("/entities")
 async def list_entities(
     entities: GivenEntities,
-    status: Annotated[str | None, Query(max_length=20)] = None,
-    dataset: Annotated[str | None, Query(max_length=200)] = None,
+    status: Annotated[schemas.Plain | None, Query(max_length=20)] = None,
+    dataset: Annotated[schemas.Plain | None, Query(max_length=200)] = None,
     after: Annotated[uuid.UUID | None, Query(description="The last one of the page before.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> schemas.Entities:
@@ -51,6 +52,7 @@ async def one_entity(entities: GivenEntities, entity: GivenEntity) -> schemas.Wh
         return schemas.WholeEntity.model_validate(
             {
                 **entity,
+                "properties": None if entity["properties"] is None else local_facts(entity["properties"]),
                 "facts": reads.facts(connection, entity["id"]),
                 "conflicts": reads.conflicts(connection, entity_id=entity["id"], state=None, most=1000),
                 "history": reads.changes(connection, entity["id"]),

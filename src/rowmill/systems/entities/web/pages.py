@@ -8,7 +8,7 @@ from fastapi.responses import HTMLResponse
 
 from rowmill.systems.entities.entities import Entities
 from rowmill.systems.entities.web import conflicts as conflicts_api
-from rowmill.systems.entities.web import enrichment
+from rowmill.systems.entities.web import enrichment, schemas
 from rowmill.systems.entities.web import entities as api
 from rowmill.systems.entities.web.asking import GivenEntities, the_entity
 from rowmill.systems.entities.web.shown import pages, with_query
@@ -37,8 +37,8 @@ async def pipeline(entities: GivenEntities, request: Request, part: Part = False
 async def browse(
     entities: GivenEntities,
     request: Request,
-    status: str = "",
-    dataset: str = "",
+    status: schemas.Plain = "",
+    dataset: schemas.Plain = "",
     after: str = "",
     part: Part = False,
 ) -> HTMLResponse:

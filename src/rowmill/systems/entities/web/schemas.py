@@ -9,8 +9,7 @@ from rowmill.systems.common.web.fields import Moment, fit
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000), AfterValidator(fit)]
 Properties = Annotated[dict[str, Any], AfterValidator(fit)]
-
-
+Plain = Annotated[str, AfterValidator(fit)]
 Word = Annotated[str, StringConstraints(max_length=200), AfterValidator(fit)]
 Text = Annotated[str, StringConstraints(max_length=20_000), AfterValidator(fit)]
 
