@@ -144,3 +144,8 @@ def test_empty_parts_may_come_as_lists() -> None:
 )  # fmt: skip
 def test_dates_as_others_write_them(text: str, date: str | None) -> None:
     assert read_date(text) == date
+
+
+@pytest.mark.parametrize("amount", ["NaN", "Infinity", "1E+400", "-1E+400"])
+def test_amounts_that_no_database_keeps(amount: str) -> None:
+    assert read("population", said("quantity", {"amount": amount, "unit": "1"})) == ()

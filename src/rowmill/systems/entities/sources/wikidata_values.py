@@ -15,6 +15,8 @@ YEAR, MONTH, DAY = 9, 10, 11
 """Precisions of a time. What is less precise, a decade or a century, is no date."""
 JULIAN = "Q1985786"
 EARTH = "Q2"
+MOST_DIGITS = 300
+"""Of an amount. A few letters, 1E9999999, can stand for one that takes minutes to write down."""
 FILES = "https://commons.wikimedia.org/wiki/Special:FilePath/"
 
 
@@ -87,6 +89,8 @@ def _unit(value: Any) -> str:
 def _amount(value: Any) -> int | float | None:
     try:
         amount = Decimal(str(value["amount"]))
+        if not amount.is_finite() or amount.adjusted() > MOST_DIGITS:
+            return None
         return int(amount) if amount == amount.to_integral_value() else float(amount)
     except (InvalidOperation, KeyError, TypeError, OverflowError, ValueError):
         return None
