@@ -149,3 +149,10 @@ def test_dates_as_others_write_them(text: str, date: str | None) -> None:
 @pytest.mark.parametrize("amount", ["NaN", "Infinity", "1E+400", "-1E+400"])
 def test_amounts_that_no_database_keeps(amount: str) -> None:
     assert read("population", said("quantity", {"amount": amount, "unit": "1"})) == ()
+
+
+def test_odd_times_and_places_are_no_values() -> None:
+    assert read("birth_date", time("+" + "9" * 5000 + "-01-01T00:00:00Z", 9)) == ()
+    assert read("birth_date", said("time", {"time": "+1815-12-10T00:00:00Z", "precision": [11]})) == ()
+    far = {"latitude": 10**400, "longitude": 0, "globe": ENTITY + "Q2"}
+    assert read("coordinates", said("globecoordinate", far, "globe-coordinate")) == ()

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+import rowmill as rm
 
 Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
@@ -10,7 +12,8 @@ Answered = TypeVar("Answered")
 
 class Rounds(Generic[Asked, Answered]):
     """While one round is under way the next one gathers, so that nobody waits who would not have waited anyway. If a
-    round fails, each of it is tried alone, so that one that can't be done keeps no other."""
+    round fails, each of it is tried alone, so that one that can't be done keeps no other; unless the database is away,
+    which is so for all of them."""
 
     def __init__(self, work: Callable[[Sequence[Asked]], Awaitable[Sequence[Answered]]]) -> None:
         """`work` answers in the order of what was asked."""
@@ -30,11 +33,19 @@ class Rounds(Generic[Asked, Answered]):
             some, self._waiting = [each for each in self._waiting if not each[1].done()], []
             try:
                 await self._round(some)
+            except rm.DatabaseUnreachable as error:
+                fail(some, error)
             except Exception:
                 for one in some:
                     await self._alone(one)
+            except BaseException:
+                for _, future in (*some, *self._waiting):
+                    future.cancel()
+                raise
 
     async def _round(self, some: Sequence[tuple[Asked, "asyncio.Future[Answered]"]]) -> None:
+        if not some:  # nobody waits any more
+            return
         answers = await self._work([asked for asked, _ in some])
         for (_, future), answer in zip(some, answers, strict=True):
             if not future.done():
@@ -44,5 +55,10 @@ class Rounds(Generic[Asked, Answered]):
         try:
             await self._round([one])
         except Exception as error:
-            if not one[1].done():
-                one[1].set_exception(error)
+            fail([one], error)
+
+
+def fail(some: Sequence[tuple[Any, "asyncio.Future[Any]"]], error: Exception) -> None:
+    for _, future in some:
+        if not future.done():
+            future.set_exception(error)

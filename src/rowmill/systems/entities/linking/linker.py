@@ -17,9 +17,12 @@ class Linker:
 
     async def link(self, mention: Mention) -> Link | None:
         """Raises if a source could not be asked: who did not answer may have known better, so nothing is concluded."""
-        return choose(
+        candidates = await self._candidates(mention)
+        # Beside the loop: with many aliases it takes a while, and the loop has leases to renew.
+        return await asyncio.to_thread(
+            choose,
             mention,
-            await self._candidates(mention),
+            candidates,
             threshold=self._threshold,
             gap=self._gap,
             order=[source.name for source in self._sources],

@@ -47,7 +47,10 @@ class Reader:
     def values(self, property: Property, claims: Sequence[Claim]) -> tuple[Any, ...]:
         found: list[Any] = []
         for claim in holding(property, claims):
-            value = self._value(property.kind, claim)
+            try:
+                value = self._value(property.kind, claim)
+            except (ArithmeticError, TypeError, ValueError):  # whoever wrote it wrote something odd: it says nothing
+                continue
             if value is not None and value not in found:
                 found.append(value)
         return tuple(found)

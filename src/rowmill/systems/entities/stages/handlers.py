@@ -17,7 +17,7 @@ ONCE_LEASE = 30.0
 
 def same_question(row: Entity) -> str:
     """What of two entities must not be looked up at the same time: whoever comes second finds the answer kept."""
-    return f"link {value_hash(folded(row.name))}"
+    return f"link {value_hash(folded(row.name[: link.LONGEST_NAME]))}"
 
 
 def same_thing(row: Entity) -> str:

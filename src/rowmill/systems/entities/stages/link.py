@@ -21,8 +21,13 @@ SAME = ("wikidata_id", "dbpedia_uri", "other_ids")
 """What makes it the same link, however sure we are of it today."""
 
 
+LONGEST_NAME, LONGEST_CONTEXT = 500, 20_000
+"""What is longer is no name, and whoever inserts rows may insert anything."""
+
+
 def mention_of(row: Entity) -> Mention:
-    return Mention(row.name, type_of(row.entity_type), row.context or "", local_facts(row.properties))
+    context = (row.context or "")[:LONGEST_CONTEXT]
+    return Mention(row.name[:LONGEST_NAME], type_of(row.entity_type), context, local_facts(row.properties))
 
 
 async def link(entities: "Entities", entity: rm.Lease[Entity]) -> rm.Outcome | None:
