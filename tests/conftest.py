@@ -1,5 +1,6 @@
 """Fixtures for both stores. One PostgreSQL server serves the whole run; each test gets its own database."""
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,16 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if SERVER in config.stash:
         config.stash[SERVER].stop()
+
+
+@pytest.fixture(autouse=True)
+def _same_log_levels() -> Iterator[None]:
+    """A command that runs in this process sets the levels of its log, and later tests look for records below them."""
+    loggers = [logging.getLogger(name) for name in (None, "rowmill", "aiosqlite", "sqlalchemy", "alembic")]
+    before = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, before, strict=True):
+        logger.setLevel(level)
 
 
 @pytest.fixture
