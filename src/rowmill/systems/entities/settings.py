@@ -32,7 +32,7 @@ class EntitiesSettings(BaseSettings):
     """Who is asked, by names with commas: embedded, wikidata, dbpedia, and those of ENTITIES_RECONCILIATION. Where two
     of them contradict each other, the first is believed."""
     knowledge_base: Path | None = None
-    """The embedded knowledge base, a file made by `rowmill systems entities kb`; otherwise the one that ships."""
+    """The embedded knowledge base, a file made by `rowmill systems entities kb build`; otherwise the one that ships."""
     batch_size: int = Field(default=BATCH_SIZE, ge=1)
     """Entities that one worker process has under way at once."""
 

@@ -55,4 +55,4 @@ def check(connection: sqlite3.Connection, name: str) -> None:
         )
 
 
-MAKE_ONE = "Make one of a JSON Lines or CSV file with: rowmill systems entities kb SOURCE TARGET"
+MAKE_ONE = "Make one of a JSON Lines or CSV file with: rowmill systems entities kb build SOURCE TARGET"
