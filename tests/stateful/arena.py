@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, MetaData, Table
 
 from rowmill import InOrder, Mill, Order, Queue, Retry, Stage, States
-from rowmill.store import fleet
+from rowmill.store import fleet, watermark
 from rowmill.store.open import open_store
 from rowmill.store.port import Store
 from rowmill.store.postgres import PostgresStore
@@ -123,6 +123,10 @@ class Arena:
             store.forget(self.queue)
             if isinstance(store, PostgresStore):
                 store._unanswered.clear()
+
+    def time_to_look(self, come: bool) -> None:
+        """For the oldest row of a queue in order, which workers do by the clock."""
+        watermark.OLDEST_EVERY = 0.0 if come else float("inf")
 
     def insert(self, rows: list[dict[str, Any]], *, shift: float) -> None:
         """As an application would, available so many seconds from now."""
