@@ -50,6 +50,50 @@ async def test_what_all_sources_offer_is_chosen_from() -> None:
     assert (link.source, link.wikidata_id, link.dbpedia_uri) == ("wikidata+dbpedia", "Q64", BERLIN)
 
 
+class Knowing(Asked):
+    """A source whose data name Wikidata's id."""
+
+    def __init__(self, name: str, answer: Sequence[Candidate] | Exception, wikidata: str | Exception | None) -> None:
+        super().__init__(name, answer)
+        self.wikidata = wikidata
+        self.told: list[str] = []
+
+    async def wikidata_id(self, id: str) -> str | None:
+        self.told.append(id)
+        if isinstance(self.wikidata, Exception):
+            raise self.wikidata
+        return self.wikidata
+
+
+@pytest.mark.parametrize("known", ["Q64", None])
+async def test_whom_only_dbpedia_offers_gets_the_id_of_wikidata_from_its_data(known: str | None) -> None:
+    dbpedia = Knowing("dbpedia", [candidate("Berlin", PLACE, source="dbpedia", id=BERLIN)], known)
+    link = await linker(Asked("wikidata", []), dbpedia).link(mention("Berlin"))
+    assert link
+    assert (link.source, link.wikidata_id, link.dbpedia_uri) == ("dbpedia", known, BERLIN)
+    assert dbpedia.told == [BERLIN]
+
+
+async def test_nobody_is_asked_for_an_id_that_is_known_or_of_a_thing_that_it_does_not_have() -> None:
+    dbpedia = Knowing("dbpedia", [candidate("Berlin", PLACE, source="dbpedia", id=BERLIN, wikidata_id="Q64")], "Q1")
+    link = await linker(dbpedia).link(mention("Berlin"))
+    assert link
+    assert link.wikidata_id == "Q64"
+    other = Knowing("dbpedia", [], "Q1")
+    found = await linker(other, Asked("own", [candidate("Berlin", PLACE, source="own")])).link(mention("Berlin"))
+    assert found
+    assert found.wikidata_id is None
+    assert dbpedia.told == other.told == []
+
+
+async def test_without_the_data_of_whom_only_dbpedia_offers_nothing_is_concluded() -> None:
+    down = rm.ProviderDown(retry_after=5)
+    with pytest.raises(rm.ProviderDown):
+        await linker(Knowing("dbpedia", [candidate("Berlin", PLACE, source="dbpedia", id=BERLIN)], down)).link(
+            mention("Berlin")
+        )
+
+
 async def test_sources_are_asked_at_once() -> None:
     together = asyncio.Barrier(3)
     sources = [Asked(str(number), [BASKETBALL], together) for number in range(3)]

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import rowmill as rm
 from rowmill.systems.entities.linking.choose import choose
-from rowmill.systems.entities.sources.port import Source
+from rowmill.systems.entities.sources.port import KnowsWikidata, Source
 from rowmill.systems.entities.things import Candidate, Link, Mention
 
 
@@ -19,7 +20,7 @@ class Linker:
         """Raises if a source could not be asked: who did not answer may have known better, so nothing is concluded."""
         candidates = await self._candidates(mention)
         # Beside the loop: with many aliases it takes a while, and the loop has leases to renew.
-        return await asyncio.to_thread(
+        link = await asyncio.to_thread(
             choose,
             mention,
             candidates,
@@ -27,6 +28,14 @@ class Linker:
             gap=self._gap,
             order=[source.name for source in self._sources],
         )
+        return link if link is None or link.wikidata_id else await self._known_to_wikidata(link)
+
+    async def _known_to_wikidata(self, link: Link) -> Link:
+        """The same, with Wikidata's id where one of the sources that have the thing can tell."""
+        for source in self._sources:
+            if isinstance(source, KnowsWikidata) and (id := link.id_in(source.name)):
+                link = replace(link, wikidata_id=link.wikidata_id or await source.wikidata_id(id))
+        return link
 
     async def _candidates(self, mention: Mention) -> list[Candidate]:
         """Of all, at once. If one fails the others still finish, since their answers are kept for the next attempt."""

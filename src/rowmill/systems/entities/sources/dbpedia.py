@@ -52,9 +52,8 @@ class DbpediaSource:
         said = ((each.key, resource.values(each)) for each in properties_of(type))
         return [Fact(key, values, self.name, resource.uri) for key, values in said if values]
 
-    async def wikidata_id(self, uri: str) -> str | None:
-        """Of the same thing."""
-        resource = await self._resource(uri)
+    async def wikidata_id(self, id: str) -> str | None:
+        resource = await self._resource(id)
         return resource.wikidata_id if resource else None
 
     async def close(self) -> None:
@@ -161,5 +160,5 @@ def _plain(text: str) -> str:
 
 
 def _prominence(links: str) -> float:
-    count = int(links) if links.isdecimal() else 0
+    count = int(links[:12]) if links.isdecimal() else 0  # nobody has more digits, and a service may answer anything
     return min(1.0, math.log1p(count) / math.log1p(WELL_KNOWN))

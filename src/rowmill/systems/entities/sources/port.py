@@ -1,7 +1,7 @@
 """What is asked of a knowledge base, whichever it is."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rowmill.systems.entities.things import Candidate, EntityType, Fact, Mention
 
@@ -20,3 +20,13 @@ class Source(Protocol):
         if it does not know the thing any more."""
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class KnowsWikidata(Protocol):
+    """A source whose data say what Wikidata calls a thing, though its candidates do not."""
+
+    name: str
+
+    async def wikidata_id(self, id: str) -> str | None:
+        """Of the same thing, if it is known. Raises as a source does."""
