@@ -72,7 +72,11 @@ class HttpService:
         """A path is added to the address; a whole address has to be of the same host."""
         if not path.startswith(("http://", "https://")):
             return self.base_url + path
-        if urlsplit(path)[:2] != urlsplit(self.base_url)[:2]:
+        try:
+            same = urlsplit(path)[:2] == urlsplit(self.base_url)[:2]
+        except ValueError:
+            same = False
+        if not same:
             raise Rejected(f"{self.name} names an address of another host")
         return path
 

@@ -112,7 +112,7 @@ def _amount(property: Property, given: Mapping[str, Any]) -> dict[str, Any] | No
 def _number(value: Any) -> int | float | None:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     if not math.isfinite(number):
         return None

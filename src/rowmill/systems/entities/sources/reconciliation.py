@@ -87,7 +87,7 @@ class ReconciliationSource:
             return {}
         address = f"{proposals.get('service_url', '')}{proposals.get('service_path', '')}"
         answer = await self._service.get(address, {"type": type_in(manifest, type), "limit": "100"})
-        given = [each for each in answer.get("properties", ()) if isinstance(each, dict) and each.get("id")]
+        given = _named(answer.get("properties"))
         return {each.key: name for each in ours if (name := called(each, given))}
 
 
@@ -146,9 +146,18 @@ def types_in(given: Any) -> frozenset[EntityType]:
 
 def type_in(manifest: Mapping[str, Any], type: EntityType | None) -> str:
     """The id of the service's type that is ours, or its first: a proposal has to be for one."""
-    given = [each for each in manifest.get("defaultTypes") or () if isinstance(each, dict) and each.get("id")]
+    given = _named(manifest.get("defaultTypes"))
     fitting = [each for each in given if type and type in types_in([each])]
     return str((fitting or given or [{"id": ""}])[0]["id"])
+
+
+def _named(given: Any) -> list[Mapping[str, Any]]:
+    """Those of a list that have an id."""
+    return [
+        each
+        for each in (given if isinstance(given, list) else [])
+        if isinstance(each, dict) and isinstance(each.get("id"), str) and each["id"]
+    ]
 
 
 def called(property: Property, given: Sequence[Mapping[str, Any]]) -> str | None:

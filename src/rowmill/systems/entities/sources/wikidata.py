@@ -56,13 +56,13 @@ class WikidataSource:
                 "action": "wbsearchentities", "search": mention.name.strip()[:LONGEST_SEARCH], "type": "item",
                 "language": self.languages[0], "uselang": self.languages[0], "limit": str(MOST_FOUND),
             },
-            lambda answer: not answer["search"],
+            lambda answer: not _hits(answer),
         )  # fmt: skip
         worded = await self._asked(
             {"action": "query", "list": "search", "srsearch": words, "srnamespace": "0", "srlimit": str(MOST_FOUND)},
-            lambda answer: not answer["query"]["search"],
+            lambda answer: not _hits(answer["query"]),
         )
-        found = [[hit.get("id") for hit in begins["search"]], [hit.get("title") for hit in worded["query"]["search"]]]
+        found = [[hit.get("id") for hit in _hits(begins)], [hit.get("title") for hit in _hits(worded["query"])]]
         ids = [id for id in chain(*zip_longest(*found)) if isinstance(id, str) and is_item(id)]
         items = await self._service.each(self._items, list(dict.fromkeys(ids))[:MOST_CANDIDATES])
         there = {item["id"]: item for item in items.values() if item.get("id") and not is_page(item)}
@@ -131,6 +131,14 @@ class WikidataSource:
 
 
 USUAL = {"format": "json", "formatversion": "2", "maxlag": LAG}
+
+
+def _hits(answer: Any) -> list[Mapping[str, Any]]:
+    """Raises TypeError if there is no list of them."""
+    found = answer["search"]
+    if not isinstance(found, list):
+        raise TypeError("no list")
+    return [hit for hit in found if isinstance(hit, dict)]
 
 
 def is_item(id: str) -> bool:

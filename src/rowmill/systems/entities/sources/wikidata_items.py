@@ -20,6 +20,7 @@ def item_of(entity: Mapping[str, Any], languages: Sequence[str]) -> Item:
     if "missing" in entity or not isinstance(entity.get("id"), str):
         return MISSING
     sites = _objects(entity, "sitelinks")
+    page = _objects(sites, "enwiki").get("title")
     return {
         "id": entity["id"],
         "labels": _texts(_objects(entity, "labels"), languages),
@@ -31,7 +32,7 @@ def item_of(entity: Mapping[str, Any], languages: Sequence[str]) -> Item:
         },
         "claims": _claims(_objects(entity, "claims")),
         "sites": len(sites),
-        "page": (sites.get("enwiki") or {}).get("title"),
+        "page": page if isinstance(page, str) else None,
     }
 
 
@@ -53,11 +54,11 @@ def _claims(given: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def _claim(statement: Mapping[str, Any]) -> dict[str, Any] | None:
-    snak = statement.get("mainsnak") or {}
+    snak = _objects(statement, "mainsnak")
     value = snak.get("datavalue")
     if statement.get("rank") == "deprecated" or snak.get("snaktype") != "value" or not isinstance(value, dict):
         return None
-    qualifiers = statement.get("qualifiers") or {}
+    qualifiers = _objects(statement, "qualifiers")
     return {
         "preferred": statement.get("rank") == "preferred",
         "type": snak.get("datatype") or value.get("type"),
@@ -70,7 +71,7 @@ def _claim(statement: Mapping[str, Any]) -> dict[str, Any] | None:
 def _moment(snaks: Any) -> str:
     """Fit for comparing, for years after Christ. Empty: it does not say."""
     for snak in snaks if isinstance(snaks, list) else ():
-        value = (snak.get("datavalue") or {}).get("value") or {}
+        value = _objects(_objects(snak, "datavalue"), "value") if isinstance(snak, dict) else {}
         if str(value.get("time", "")).startswith("+"):
             return str(value["time"])[1:].rjust(25, "0")
     return ""
