@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from tests.support.databases import fresh_database, given_server
-from tests.support.postgres import TemporaryPostgres
+from tests.support.postgres import TemporaryPostgres, in_memory
 
 SERVER = pytest.StashKey[TemporaryPostgres]()
+SMALL = {"shared_buffers": "64MB"}
+"""To drop a database is to look through all buffers for it."""
 
 
 def _server_url(config: pytest.Config) -> str:
@@ -19,7 +21,7 @@ def _server_url(config: pytest.Config) -> str:
         return given
     if hasattr(config, "workerinput"):
         return str(config.workerinput["postgres"])
-    server = config.stash.setdefault(SERVER, TemporaryPostgres())
+    server = config.stash.setdefault(SERVER, TemporaryPostgres(SMALL, root=in_memory()))
     return server.start().url
 
 

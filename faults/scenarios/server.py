@@ -54,12 +54,12 @@ class Restarts(Scenario):
     name = "server restarted at once"
     stores = ("postgresql",)
     needed = ("restarts",)
-    most = 20
+    enough = 20
 
     def torment(self, fleet: Fleet, site: Site) -> None:
         assert site.server is not None
-        for _ in self.ticks(0.6):
-            if self.dose["restarts"] >= self.most:
+        for _ in self.ticks(0.6, lambda: self.dose["restarts"] >= self.enough):
+            if self.dose["restarts"] >= self.enough:
                 return
             site.server.down()
             site.server.up()
