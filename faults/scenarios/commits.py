@@ -35,7 +35,7 @@ class CommitKills(Scenario):
     stores = ("sqlite",)
     workers = 1
     needed = ("kills",)
-    enough = 1000
+    enough = 2000
 
     def torment(self, fleet: Fleet, site: Site) -> None:
         made = world(site.url)
