@@ -1,6 +1,6 @@
 """Put a fleet through faults, and judge what it did.
 
-    python -m faults [--seconds 8] [--seed 1] [--only NAME,NAME] [--store sqlite] [--json]
+    python -m faults [--seconds 7] [--seed 1] [--only NAME,NAME] [--store sqlite] [--json]
     python -m faults --broken all --only frozen    # with each guard of the engine taken out: the lab must notice
 
 Every scenario runs on a database of its own. The table is written to docs/reliability.md and
@@ -27,7 +27,7 @@ SHOWN = 10
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=8.0, help="of faults, in each scenario")
+    parser.add_argument("--seconds", type=float, default=7.0, help="of faults, in each scenario")
     parser.add_argument("--minutes", type=float, help="go through all scenarios again and again, with other seeds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", help="parts of scenarios' names, separated by commas")

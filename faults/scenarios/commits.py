@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from faults.fleet import Fleet
 from faults.ledger import Ledger
 from faults.recorder import Recorder
@@ -22,6 +24,7 @@ from rowmill.model.judge import judge
 from rowmill.store import fleet as members
 
 AT_ONCE = 3
+ENLISTED = 200
 ENDS = (signal.SIGINT, signal.SIGTERM)
 LONGEST = 0.03
 """Seconds that a process may live from its first claim on."""
@@ -39,7 +42,6 @@ class CommitKills(Scenario):
 
     def torment(self, fleet: Fleet, site: Site) -> None:
         made = world(site.url)
-        asyncio.run(rehearse(made))
         churns: list[Churn] = []
         try:
             self._churn(fleet, site, made, churns)
@@ -49,12 +51,13 @@ class CommitKills(Scenario):
                     churn.kill()
 
     def _churn(self, fleet: Fleet, site: Site, made: World, churns: "list[Churn]") -> None:
-        launched = count(1)
+        launched, numbers = count(1), list[int]()
         for _ in self.ticks(0.0, lambda: self.dose["kills"] >= self.enough):
             with undisturbed():
-                while len(churns) < AT_ONCE:
+                numbers = numbers or asyncio.run(enlist(made))
+                while len(churns) < AT_ONCE and numbers:
                     ledger = site.folder / f"churn-{next(launched)}.ledger"
-                    churns.append(launch(made, ledger, fleet.chance.random() * LONGEST))
+                    churns.append(launch(made, numbers.pop(), ledger, fleet.chance.random() * LONGEST))
                 for churn in [one for one in churns if one.due()]:
                     churn.kill()
                     churns.remove(churn)
@@ -97,14 +100,14 @@ class Churn:
         os.waitpid(self.pid, 0)
 
 
-def launch(made: World, ledger: Path, seconds: float) -> Churn:
+def launch(made: World, worker: int, ledger: Path, seconds: float) -> Churn:
     """A fork: to start a Python would take longer than it may live."""
     heard, says = os.pipe()
     parent, pid = os.getpid(), os.fork()
     if pid == 0:
         try:
             die_with(parent)
-            asyncio.run(churn(made, Ledger(ledger), says))
+            asyncio.run(churn(made, worker, Ledger(ledger), says))
         finally:
             os._exit(1)
     os.close(says)
@@ -118,22 +121,25 @@ def die_with(parent: int) -> None:
         os._exit(1)
 
 
-async def rehearse(made: World) -> None:
-    """Once before the forks, so that none of them has to prepare its statements."""
+async def enlist(made: World) -> list[int]:
+    """Numbers for the next workers, which live too short to get one each by themselves."""
+
+    def register(connection: sa.Connection) -> list[int]:
+        return [members.register(connection, [made.lots, made.papers]) for _ in range(ENLISTED)]
+
     async with made.mill.opened():
-        await made.mill.run(lambda connection: members.register(connection, [made.lots]))
+        return await made.mill.run(register)
 
 
-async def churn(made: World, ledger: Ledger, says: int) -> None:
+async def churn(made: World, worker: int, ledger: Ledger, says: int) -> None:
     """Claim and settle until killed."""
     store = made.mill.store
     Recorder(store, ledger)
     async with made.mill.opened():
-        queues = (made.lots, made.papers)
-        store.worker = await made.mill.run(lambda connection: members.register(connection, list(queues)))
+        store.worker = worker
         os.write(says, b"!")
         while True:
-            for queue in queues:
+            for queue in (made.lots, made.papers):
                 for step in queue.steps:
                     leases = await store.claim(queue, step, 20)
                     if leases:
