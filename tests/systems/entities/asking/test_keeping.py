@@ -14,6 +14,8 @@ from demos.entities.world import World
 from rowmill.systems.entities.asking.answers import forget_expired
 from rowmill.systems.entities.asking.desk import open_services
 from rowmill.systems.entities.models import ServiceAnswer
+from rowmill.systems.entities.sources.wikidata import WikidataSource
+from rowmill.systems.entities.things import EntityType
 from tests.systems.entities.services import PERSON, desk_on, kept, mill_on, settings_for
 
 HOSTILE = "a\x00b\ud800c"
@@ -51,6 +53,22 @@ async def test_an_answer_is_kept_for_the_fleet(server: Server, database_url: str
         await desk["wikidata"].get("", question, nothing=no_match)
         assert len(server.counts["wikidata"].arrivals) == 2, "it holds no longer"
         assert len(await kept(mill)) == 1
+
+
+async def test_an_answer_that_cannot_be_kept_is_an_answer(
+    server: Server, sqlite_url: str, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    thing = world.of_type(EntityType.PERSON)[0]
+    full = "CREATE TRIGGER full BEFORE INSERT ON entity_service_answers BEGIN SELECT RAISE(ABORT, 'full'); END"
+    async with desk_on(server, sqlite_url) as (desk, mill):
+        await mill.run(lambda connection: connection.execute(sa.text(full)))
+        found = await desk["wikidata"].get("", PERSON | {"search": thing.name}, nothing=no_match)
+        items = await WikidataSource(desk["wikidata"]).facts(thing.id, EntityType.PERSON)
+        assert found["search"]
+        assert items
+        assert await kept(mill) == []
+    assert "1 answers of wikidata could not be kept" in caplog.text
+    assert thing.name not in caplog.text
 
 
 async def test_no_match_is_kept_shortly(server: Server, database_url: str) -> None:

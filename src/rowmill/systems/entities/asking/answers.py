@@ -1,5 +1,6 @@
 """Answers of services, kept in the database for the whole fleet. Times are the database's."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,7 +13,7 @@ import rowmill as rm
 from rowmill.systems.entities.asking.rounds import Rounds
 from rowmill.systems.entities.models import ServiceAnswer
 
-DAY = 86400.0
+log = logging.getLogger("rowmill")
 BATCH = 500
 KEY = sa.tuple_(ServiceAnswer.service, ServiceAnswer.question)
 
@@ -40,9 +41,14 @@ class Answers:
         return await self._finding.ask((service, questions)) if questions else {}
 
     async def keep(self, service: str, answers: Mapping[str, Any], days: float) -> None:
-        """By question; an older answer gives way. For no time at all: not at all."""
-        if answers and days > 0:
+        """By question; an older answer gives way. For no time at all: not at all. One that can't be kept is an answer
+        all the same: whoever asked has it, and to lose it would be to ask again."""
+        if not answers or days <= 0:
+            return
+        try:
             await self._keeping.ask([Kept(service, question, answer, days) for question, answer in answers.items()])
+        except Exception as error:
+            log.warning("%d answers of %s could not be kept: %s", len(answers), service, type(error).__name__)
 
     async def _find(self, asked: Sequence[tuple[str, Sequence[str]]]) -> list[dict[str, Any]]:
         pairs = sorted({(service, question) for service, questions in asked for question in questions})
