@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from demos.entities.mentions import Made
 from demos.entities.server import Server, service_of
@@ -24,7 +25,7 @@ class CalmService:
         self.name, self._base, self._server = name, base, server
 
     async def get(self, path: str, parameters: Mapping[str, str], *, nothing: Callable[[Any], bool] = never) -> Any:
-        request = Request("GET", self._base + path, AGENT, dict(parameters), b"")
+        request = Request("GET", self._base + unquote(path), AGENT, dict(parameters), b"")
         return json.loads(self._server.right(request, service_of(request.path)).body)
 
     async def post(self, path: str, form: Mapping[str, str], *, nothing: Callable[[Any], bool] = never) -> Any:
