@@ -7,6 +7,7 @@ from typing import Any
 
 import asyncpg
 from sqlalchemy import Table
+from sqlalchemy.exc import DBAPIError
 
 from rowmill.store.port import Disconnected
 from rowmill.store.postgres_session import SESSION
@@ -14,7 +15,7 @@ from rowmill.store.postgres_session import SESSION
 CONNECT_SECONDS = 10.0
 STATEMENT_SECONDS = 60.0
 
-BROKEN = (
+UNREACHABLE = (
     OSError,
     TimeoutError,
     asyncpg.PostgresConnectionError,
@@ -23,6 +24,10 @@ BROKEN = (
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.InvalidAuthorizationSpecificationError,
+)
+"""What a server that is away, full or closed to us answers to one who wants to connect."""
+BROKEN = (
+    *UNREACHABLE,
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.TransactionRollbackError,
     asyncpg.LockNotAvailableError,
@@ -101,6 +106,17 @@ class Line:
                 await connection.close(timeout=2.0)
             except (TimeoutError, *BROKEN):
                 connection.terminate()
+
+
+def is_away(error: DBAPIError) -> bool:
+    """Can the database not be written to just now? Of what happens before there is a connection, SQLAlchemy makes an
+    error like any other: only its cause says what it was."""
+    cause = error.orig.__cause__ if error.orig else None
+    return (
+        error.connection_invalidated
+        or isinstance(cause, asyncpg.ReadOnlySQLTransactionError)
+        or (error.statement is None and isinstance(cause, UNREACHABLE))
+    )
 
 
 def reason(error: BaseException) -> str:

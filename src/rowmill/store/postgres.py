@@ -27,7 +27,7 @@ from rowmill.store.flush import Flush, flushes
 from rowmill.store.history import crashed_keys
 from rowmill.store.known import Known
 from rowmill.store.limiting.postgres import PostgresLimiter
-from rowmill.store.line import BROKEN, Line, reason, refused_values
+from rowmill.store.line import BROKEN, Line, is_away, reason, refused_values
 from rowmill.store.listener import Listener
 from rowmill.store.loading import Run
 from rowmill.store.port import CONNECTIONS, Condemned, Disconnected, Heard, Settled
@@ -296,7 +296,6 @@ class PostgresStore:
         except AWAY as error:
             raise Disconnected(reason(error)) from error
         except sa.exc.DBAPIError as error:
-            read_only = getattr(error.orig, "sqlstate", None) == asyncpg.ReadOnlySQLTransactionError.sqlstate
-            if error.connection_invalidated or read_only:
+            if is_away(error):
                 raise Disconnected(reason(error)) from error
             raise
