@@ -122,7 +122,8 @@ def die_with(parent: int) -> None:
 
 
 async def enlist(made: World) -> list[int]:
-    """Numbers for the next workers, which live too short to get one each by themselves."""
+    """Numbers for the next workers, which live too short to get one each by themselves; nor do they have the time to
+    prepare statements, which is done before they are forked."""
 
     def register(connection: sa.Connection) -> list[int]:
         return [members.register(connection, [made.lots, made.papers]) for _ in range(ENLISTED)]

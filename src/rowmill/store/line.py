@@ -7,7 +7,8 @@ from typing import Any
 
 import asyncpg
 from sqlalchemy import Table
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from rowmill.store.port import Disconnected
 from rowmill.store.postgres_session import SESSION
@@ -108,9 +109,13 @@ class Line:
                 connection.terminate()
 
 
-def is_away(error: DBAPIError) -> bool:
+def is_away(error: Exception) -> bool:
     """Can the database not be written to just now? Of what happens before there is a connection, SQLAlchemy makes an
     error like any other: only its cause says what it was."""
+    if isinstance(error, (*BROKEN, InterfaceError, OperationalError, PoolTimeoutError)):
+        return True
+    if not isinstance(error, DBAPIError):
+        return False
     cause = error.orig.__cause__ if error.orig else None
     return (
         error.connection_invalidated

@@ -27,7 +27,7 @@ from rowmill.store.flush import Flush, flushes
 from rowmill.store.history import crashed_keys
 from rowmill.store.known import Known
 from rowmill.store.limiting.postgres import PostgresLimiter
-from rowmill.store.line import BROKEN, Line, is_away, reason, refused_values
+from rowmill.store.line import Line, is_away, reason, refused_values
 from rowmill.store.listener import Listener
 from rowmill.store.loading import Run
 from rowmill.store.port import CONNECTIONS, Condemned, Disconnected, Heard, Settled
@@ -45,7 +45,6 @@ KEPT = 5
 CLOSE_SECONDS = 2.0
 LATE_SECONDS = 5.0
 """How long after its answer was lost a claim may still take rows."""
-AWAY = (*BROKEN, sa.exc.InterfaceError, sa.exc.OperationalError, sa.exc.TimeoutError)
 
 
 class Refused(Exception):
@@ -293,9 +292,7 @@ class PostgresStore:
         try:
             async with engine.begin() as connection:
                 return await connection.run_sync(work)
-        except AWAY as error:
+        except Exception as error:
+            if not is_away(error):
+                raise
             raise Disconnected(reason(error)) from error
-        except sa.exc.DBAPIError as error:
-            if is_away(error):
-                raise Disconnected(reason(error)) from error
-            raise

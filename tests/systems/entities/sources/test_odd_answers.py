@@ -62,16 +62,16 @@ class NoMemory:
         json.dumps(answers, allow_nan=False)
 
 
-class AtOnce:
+class Unlimited:
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def call(self, *, wait: float) -> AsyncIterator[None]:
         yield
 
 
 @asynccontextmanager
 async def opened(name: str, settings: EntitiesSettings, wire: Wire) -> AsyncIterator[Source]:
     """A source that asks over this wire, with nothing between."""
-    limit: Any = None
+    limit: Any = Unlimited()
     answers: Any = NoMemory()
     agent = {"User-Agent": user_agent(settings.contact)}
     async with httpx.AsyncClient(transport=wire, headers=agent) as client:
@@ -79,8 +79,6 @@ async def opened(name: str, settings: EntitiesSettings, wire: Wire) -> AsyncIter
             each.service: HttpService(each.service, each.url, limit, client, answers, settings, fault=each.fault)
             for each in addresses(settings)
         }
-        for service in services.values():
-            service._turns = AtOnce()  # type: ignore[assignment]
         match name:
             case "wikidata":
                 yield WikidataSource(services["wikidata"])
