@@ -9,7 +9,7 @@ from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
 from rowmill.model.queue import Queue
 from rowmill.model.words import Step
-from rowmill.store.port import Settled, Store
+from rowmill.store.port import Renewed, Settled, Store
 
 
 class Recorder:
@@ -33,20 +33,21 @@ class Recorder:
         self._note(What.CLAIMED, leases)
         return leases
 
-    async def settle(self, verdicts: Sequence[Verdict]) -> Settled:
+    async def settle(self, verdicts: Sequence[Verdict], *, skip_locked: bool = False) -> Settled:
         self._judged(What.ASK, verdicts)
-        settled = await self._settle(verdicts)
-        missing = {id(verdict) for verdict in settled.lost} | {id(verdict) for verdict, _ in settled.refused}
+        settled = await self._settle(verdicts, skip_locked=skip_locked)
+        missing = {id(verdict) for verdict in settled.lost}
+        missing |= {id(verdict) for verdict, _ in (*settled.refused, *settled.delayed)}
         self._judged(What.KEPT, [verdict for verdict in verdicts if id(verdict) not in missing])
         self._judged(What.REFUSED, settled.lost)
         return settled
 
-    async def renew(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
+    async def renew(self, leases: Sequence[Lease[Any]]) -> Renewed:
         asked = time()
-        lost = await self._renew(leases)
-        gone = set(map(id, lost))
-        self._note(What.RENEWED, [lease for lease in leases if id(lease) not in gone], asked)
-        return lost
+        renewed = await self._renew(leases)
+        missing = set(map(id, (*renewed.lost, *renewed.delayed)))
+        self._note(What.RENEWED, [lease for lease in leases if id(lease) not in missing], asked)
+        return renewed
 
     def _note(self, what: What, leases: Sequence[Lease[Any]], at: float | None = None) -> None:
         now = time() if at is None else at

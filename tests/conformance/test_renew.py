@@ -29,7 +29,7 @@ async def test_renewal_pushes_the_end_of_the_lease_on(database_url: str) -> None
         leases = await member.claim(2)
         await age(member, 70)
         before = await member.rows()
-        assert await member.store.renew(leases) == []
+        assert (await member.store.renew(leases)).lost == []
         for old, new in zip(before, await member.rows(), strict=True):
             assert new.leased_until - old.leased_until >= timedelta(seconds=70)
             assert (new.state, new.lease, new.attempts) == (old.state, old.lease, old.attempts)
@@ -67,7 +67,7 @@ async def test_a_row_that_others_refer_to_is_claimed_renewed_and_rescued(pg_url:
             [lease] = await member.claim()
             await age(member, 70)
             before = await member.row()
-            assert await member.store.renew([lease]) == []
+            assert (await member.store.renew([lease])).lost == []
             assert (await member.row()).leased_until - before.leased_until >= timedelta(seconds=70)
             await age(member, 101)
             assert (await member.rescue()).returned == 1
@@ -94,7 +94,7 @@ async def test_a_stale_token_renews_nothing(database_url: str) -> None:
         await other.claim()
         await age(other, 50)
         before = {row.title: row.leased_until for row in await other.rows()}
-        assert await late.store.renew([stale, kept]) == [stale]
+        assert (await late.store.renew([stale, kept])).lost == [stale]
         after = {row.title: row.leased_until for row in await other.rows()}
         assert after["stolen"] == before["stolen"]
         assert after["kept"] > before["kept"]
@@ -105,7 +105,7 @@ async def test_a_settled_row_is_not_renewed(database_url: str) -> None:
         await member.put({})
         [lease] = await member.claim()
         await member.settle((lease, None))
-        assert await member.store.renew([lease]) == [lease]
+        assert (await member.store.renew([lease])).lost == [lease]
         assert (await member.row()).leased_until is None
 
 
@@ -114,7 +114,7 @@ async def test_a_row_that_is_gone_is_not_renewed(database_url: str) -> None:
         await member.put({})
         [lease] = await member.claim()
         await member.sql("DELETE FROM jobs")
-        assert await member.store.renew([lease]) == [lease]
+        assert (await member.store.renew([lease])).lost == [lease]
 
 
 async def test_leases_of_several_stages_and_queues_are_renewed_together(database_url: str) -> None:
@@ -133,7 +133,7 @@ async def test_leases_of_several_stages_and_queues_are_renewed_together(database
         leases += await member.store.claim(others, others.step(), 1)
         before = [row.leased_until for row in await member.rows()]
         assert len(leases) == 3
-        assert await member.store.renew(leases) == []
+        assert (await member.store.renew(leases)).lost == []
         after = [row.leased_until for row in await member.rows()]
         assert all(new >= old for old, new in zip(before, after, strict=True))
         assert after[1] - after[0] >= timedelta(seconds=400)

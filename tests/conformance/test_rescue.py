@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill import Again, Columns, Crash, InOrder, Mill, Queue, Retry, Stage, States
+from rowmill.keep import second_look
 from rowmill.keep.keeper import Keeper
 from rowmill.store import rescuing
 from rowmill.store.postgres import PostgresStore
@@ -324,8 +325,11 @@ async def test_a_row_that_may_not_be_given_a_lease_keeps_no_other(database_url: 
         assert rows == [("held", "running", False), ("free", "running", True), ("crashed", "ready", False)]
 
 
-async def test_a_row_that_nobody_may_change_is_reported_and_keeps_no_other(database_url: str) -> None:
+async def test_a_row_that_nobody_may_change_is_reported_and_keeps_no_other(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By a trigger, say: the others are rescued, and an event tells of the rest."""
+    monkeypatch.setattr(second_look, "GRACE", 0.0)
     async with worker(database_url, plain) as member:
         await member.put({"title": "held"}, {"title": "free"})
         await member.claim(2)
@@ -337,6 +341,8 @@ async def test_a_row_that_nobody_may_change_is_reported_and_keeps_no_other(datab
             member.store, member.store.worker, [member.queue], member.mill.events,
             heartbeat=1, rescue_every=1, rescue_most=100, keep_history=1,
         )  # fmt: skip
+        await keeper.rescue()
+        assert heard == [], "its worker has not signed off, and may renew it yet"
         await keeper.rescue()
         assert heard == [("rescued", 1), ("unrescued", 1)]
         assert [(row.title, row.state) for row in await member.rows()] == [("held", "running"), ("free", "ready")]

@@ -214,7 +214,7 @@ async def test_a_settle_whose_answer_was_lost_is_not_taken_for_a_lost_lease(pg_u
     async with worker(pg_url, plain) as member:
         await member.put({}, {})
         leases = await member.claim(2)
-        line = member.store.settles  # type: ignore[attr-defined]
+        line = member.store.settles._first  # type: ignore[attr-defined]
         connection = await line.connect()
         fetch = connection.fetch
         broken: list[bool] = []

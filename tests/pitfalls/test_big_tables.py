@@ -101,6 +101,6 @@ async def pass_through(shop: Shop, rows: int) -> None:
     store = shop.mill.store
     leases = await store.claim(shop.jobs, shop.jobs.step(), rows)
     assert len(leases) == rows
-    assert await store.renew(leases) == []
+    assert (await store.renew(leases)).lost == []
     settled = await store.settle([Verdict(lease, lifecycle.DONE, values={"result": "x"}) for lease in leases])
     assert settled.kept == rows

@@ -43,7 +43,7 @@ async def everything(store: SqliteStore, queue: rm.Queue[Any]) -> list[tuple[str
     event.listen(engine, "before_cursor_execute", note)
     leases = await store.claim(queue, step, 50)
     assert len(leases) == 50
-    assert await store.renew(leases[:20]) == []
+    assert (await store.renew(leases[:20])).lost == []
     settled = await store.settle([Verdict(lease, lifecycle.DONE) for lease in leases[:10]])
     settled_so = await store.settle([Verdict(lease, lifecycle.AGAIN, 60.0, "code") for lease in leases[10:20]])
     assert settled.kept == settled_so.kept == 10

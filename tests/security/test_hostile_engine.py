@@ -98,7 +98,7 @@ async def test_rows_are_renewed_released_rescued_and_buried(database_url: str, b
         await member.put(bad_row(bad, 0), bad_row(bad, 1) | {f"r{bad}": 5})
         first, second = await member.claim(5)
         assert first.key == f"{bad}1"
-        assert await member.store.renew([first, second]) == []
+        assert (await member.store.renew([first, second])).lost == []
         assert (await member.release(second)).kept == 1
         await member.expire()
         assert await member.rescue() == Rescued(returned=1)

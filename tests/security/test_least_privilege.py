@@ -221,7 +221,7 @@ async def everything(connection_url: str) -> None:
             step, terms = queue.steps[0], store.terms(queue)
             leases = await store.claim(queue, step, 10)
             assert len(leases) >= 5
-            assert await store.renew(leases) == []
+            assert (await store.renew(leases)).lost == []
             await store.crashed(queue, leases)
             answers: list[Outcome] = [Done({"topic": "x"}), Again(0), Again(0, spend=False), Dead()]
             verdicts = [judge(lease, answer, 0.0) for lease, answer in zip(leases, answers, strict=False)]

@@ -24,7 +24,7 @@ from rowmill.model.lease import Lease
 from rowmill.model.lifecycle import MOVES
 from rowmill.store import operate, postgres, rescuing, watermark
 from rowmill.store.filters import Filter
-from rowmill.store.line import Line
+from rowmill.store.line import ConnectionPool
 from rowmill.store.port import Disconnected, Store
 from rowmill.store.postgres import PostgresStore
 from tests.stateful.arena import LONG, SHAPES, WORKERS, Arena, Shape
@@ -240,8 +240,8 @@ class LifecycleMachine(RuleBasedStateMachine):
     def renew(self, some: set[int], worker: int) -> None:
         several = list({self.lease(pick) for pick in some})
         held = [lease for lease in several if self.model.holds(lease.token, lease.key)]
-        lost = self.arena.run(self.arena.stores[worker].renew(several))
-        assert set(lost) == set(several) - set(held)
+        renewed = self.arena.run(self.arena.stores[worker].renew(several))
+        assert set(renewed.lost) == set(several) - set(held)
         for lease in held:
             self.model.rows[lease.key].expired = None
 
@@ -376,7 +376,7 @@ class BeforeUpdate:
 class AnswersLost:
     """The next statement that begins so is carried out, and then the connection breaks."""
 
-    def __init__(self, line: Line, opening: str) -> None:
+    def __init__(self, line: ConnectionPool, opening: str) -> None:
         self._line = line
         self._opening = opening
         self._fetch = line.fetch

@@ -90,10 +90,10 @@ async def test_handlers_wait_while_too_much_waits_to_be_written(
         full, release = asyncio.Event(), asyncio.Event()
         settle = shop.mill.store.settle
 
-        async def slow_settle(verdicts: Any) -> Any:
+        async def slow_settle(verdicts: Any, **given: Any) -> Any:
             full.set()
             await release.wait()
-            return await settle(verdicts)
+            return await settle(verdicts, **given)
 
         monkeypatch.setattr(shop.mill.store, "settle", slow_settle)
 

@@ -1,6 +1,7 @@
 """`rowmill stats`: how the queues stand."""
 
 import asyncio
+from collections.abc import Iterator
 from functools import partial
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import duration, emit, table
 from rowmill.cli.schedule import clock, outcome
 from rowmill.mill import Mill, Queue
+from rowmill.model.settle_lag import MEANINGS
 from rowmill.store import activity, counts, pausing, runs, schedule_ops, schema
 from rowmill.store.activity import Minute, WorkerView
 from rowmill.store.counts import How, StateCount
@@ -124,8 +126,21 @@ def show(found: dict[str, Any]) -> None:
     if not workers:
         print("no workers")
         return
+    for worker in workers:
+        for line in unwritten(worker):
+            print(line)
     heads = ["worker", "host", "process", "queues", "seen", "is"]
     table(heads, [[w.id, w.host, w.pid, ", ".join(w.queues), ago(w.seen_seconds_ago), standing(w)] for w in workers])
+
+
+def unwritten(worker: WorkerView) -> Iterator[str]:
+    """What a living worker has finished and could not write."""
+    for queue, lag in worker.settle_lags.items() if worker.alive else ():
+        if lag.rows:
+            yield (
+                f"queue {queue}: worker {worker.id} has finished {lag.rows:,} {'row' if lag.rows == 1 else 'rows'} and "
+                f"could not write them for {duration(lag.seconds)}: {MEANINGS.get(lag.reason, lag.reason)}"
+            )
 
 
 def of_limit(one: LimitSummary) -> str:

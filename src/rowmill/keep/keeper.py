@@ -7,20 +7,25 @@ once do no harm, since every rescue is guarded in its own statement.
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError
 
 from rowmill.keep.reach import Reach
+from rowmill.keep.second_look import SecondLook
+from rowmill.model.batch_size import BatchSize
 from rowmill.model.death import mourn
 from rowmill.model.queue import Queue
+from rowmill.model.settle_lag import SettleLag, as_text
 from rowmill.observe.events import Events
 from rowmill.store import fleet, rescuing, tidying
 from rowmill.store.port import Disconnected, Store
 
 TIDY_EVERY = 60.0
+STATEMENT_CANCELLED = "57014"
+"""What PostgreSQL says of a statement that took longer than statement_timeout."""
 TICK_SECONDS = 60.0
 """After which a connection that does not answer is given up."""
 
@@ -59,6 +64,10 @@ class Keeper:
         self._paused = paused or set()
         self.holding: Callable[[], Collection[int]] = lambda: ()
         """The tokens under which this very process holds rows."""
+        self.settle_lags: Callable[[], Mapping[str, SettleLag]] = dict
+        """What this process has finished and could not write for a while."""
+        self._second_look = SecondLook(heartbeat)
+        self._sizes: defaultdict[tuple[str, str], BatchSize] = defaultdict(lambda: BatchSize(rescue_most))
         self._reaches: defaultdict[tuple[str, str], Reach] = defaultdict(Reach)
         self._rescue_at = 0.0
         self._tidy_at = 0.0
@@ -85,7 +94,9 @@ class Keeper:
 
     async def tick(self, now: float) -> None:
         """One sign of life, and, as the leader, what is due."""
-        paused = await self._store.run(lambda c: fleet.sign_of_life(c, self.worker))
+        lag = as_text(self.settle_lags())
+        paused = await self._store.run(lambda c: fleet.sign_of_life(c, self.worker, lag))
+        self._second_look.answered(asyncio.get_running_loop().time())
         if paused is None:
             await self._join_again()
             return
@@ -134,12 +145,27 @@ class Keeper:
         returned = buried = 0
         terms, clock = self._store.terms(queue), asyncio.get_running_loop().time
         for step in queue.steps:
-            reach, began = self._reaches[queue.name, step.name], clock()
-            back = reach.back(began)
-            # A process that was frozen finds its own leases expired, and their handlers alive.
-            sweep = partial(rescuing.rescue, terms=terms, step=step, most=self._rescue_most, back=back)
-            found = await self._store.run(partial(sweep, sparing=self.holding(), acquit=True))
-            reach.swept(began, clock(), back, left=found.returned + found.buried + found.refused >= self._rescue_most)
+            reach, size, began = self._reaches[queue.name, step.name], self._sizes[queue.name, step.name], clock()
+            back, most = reach.back(began), size.rows
+            sweep = partial(
+                rescuing.rescue, terms=terms, step=step, most=most, back=back, acquit=True,
+                # A process that was frozen finds its own leases expired, and their handlers alive.
+                sparing={*self.holding(), *self._second_look.sparing(queue.name, step.name, began)},
+                ready=partial(
+                    self._second_look.ready, queue=queue.name, stage=step.name, lease=step.lease, now=began
+                ),
+            )  # fmt: skip
+            try:
+                found = await self._store.run(sweep)
+            except DBAPIError as error:
+                if getattr(error.orig, "sqlstate", None) == STATEMENT_CANCELLED:
+                    size.cut(clock() - began, most)
+                raise
+            size.took(clock() - began, most)
+            wait = self._second_look.wait(clock())
+            if wait is not None:
+                self._rescue_at = min(self._rescue_at, clock() + wait)
+            reach.swept(began, clock(), back, left=found.returned + found.buried + found.refused >= most)
             if found.returned or found.buried:
                 self._events.rescued(queue.name, step.name, found.returned, found.buried)
                 self._store.forget(queue)

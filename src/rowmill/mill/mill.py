@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Table
 
 from rowmill.keep.keeper import Keeper
 from rowmill.keep.retention import Retention
+from rowmill.keep.second_look import SecondLook
 from rowmill.limits import Limit, Limits
 from rowmill.mill.declaring import QueueOptions, declare_queue
 from rowmill.mill.options import Policies
@@ -23,6 +24,7 @@ from rowmill.model.death import Death, mourn
 from rowmill.model.errors import BadRequest, DeclarationError, RowmillError, UnknownQueue
 from rowmill.model.limits import USUAL_BREAKER, Breaker, Budget, Rate
 from rowmill.model.schedule import Schedule
+from rowmill.model.words import Step
 from rowmill.observe.events import Events, Observer
 from rowmill.outbox.inbox import DAYS_30, Inbox
 from rowmill.outbox.outbox import Outbox
@@ -246,6 +248,7 @@ class Mill(Schedules):
                 paused=keeper.paused,
             )
             keeper.holding = worker.holding
+            keeper.settle_lags = worker.settle_lags
             if scheduler is not None:
                 scheduler.wake = worker.waker(tick_tables.QUEUE)
             self._keepers.append(keeper)
@@ -275,17 +278,30 @@ class Mill(Schedules):
         async with self.worker(queues, settings=settings) as worker:
             if begun is not None:
                 begun(worker)
-            most = (settings or self.settings).rescue_most
             for queue in self._chosen(queues):
                 for step in queue.steps:
-                    sweep = partial(rescuing.rescue, terms=self.store.terms(queue), step=step, most=most, acquit=True)
-                    found = rescuing.Rescued(1)
-                    while found.returned or found.buried:
-                        found = await self.store.run(sweep)
-                        worker.report.rescued += found.returned
-                        worker.report.buried += found.buried
-                        mourn(queue, found.deaths)
+                    await self._rescue_all(queue, step, settings or self.settings, worker.report)
             return await worker.drain()
+
+    async def _rescue_all(self, queue: Queue[Any], step: Step, settings: WorkerSettings, report: Report) -> None:
+        """Sweep until nothing is left, second looks included."""
+        look, clock = SecondLook(settings.heartbeat), asyncio.get_running_loop().time
+        while True:
+            now = clock()
+            sweep = partial(
+                rescuing.rescue, terms=self.store.terms(queue), step=step, most=settings.rescue_most, acquit=True,
+                sparing=look.sparing(queue.name, step.name, now),
+                ready=partial(look.ready, queue=queue.name, stage=step.name, lease=step.lease, now=now),
+            )  # fmt: skip
+            found = await self.store.run(sweep)
+            report.rescued += found.returned
+            report.buried += found.buried
+            mourn(queue, found.deaths)
+            wait = look.wait(clock())
+            if wait is not None:
+                await asyncio.sleep(wait)
+            elif not found.returned and not found.buried:
+                return
 
     def drain_now(self, queues: Sequence[str] | None = None) -> Report:
         """`drain` for code without a loop: cron jobs, Dagster ops, Celery tasks."""

@@ -23,6 +23,8 @@ class Alerts:
     """Rows that died in the last hour."""
     unattended: float | None = 120.0
     """Seconds since a worker of this queue was last seen. None for a queue that is drained now and then, by cron."""
+    unwritten: float | None = 30.0
+    """Seconds that a living worker could not write what it has finished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class Seen:
     died: int = 0
     unattended: float | None = None
     """Seconds; None: no worker is known."""
+    unwritten: float | None = None
+    """Seconds; None: all that was finished is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,8 @@ def alerts_of(queue: str, limits: Alerts, seen: Seen) -> Iterator[Alert]:
     if limits.unattended is not None and (seen.unattended is None or seen.unattended > limits.unattended):
         ago = None if seen.unattended is None else round(seen.unattended, 1)
         yield Alert("NOBODY_WORKS", Severity.CRITICAL, queue, ago, limits.unattended)
+    if limits.unwritten is not None and seen.unwritten is not None and seen.unwritten > limits.unwritten:
+        yield Alert("ROWS_NOT_WRITTEN", Severity.ERROR, queue, round(seen.unwritten, 1), limits.unwritten)
 
 
 def alerts_of_run(reconciliation: str, above: int, findings: int, outcome: str | None) -> Iterator[Alert]:

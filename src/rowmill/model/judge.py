@@ -41,6 +41,11 @@ class Verdict:
     at: str = ""
     """The line that raised, as file:line, for the log."""
     raised: BaseException | None = None
+    ready_at: float = 0.0
+    """When it was there to be written, on the process's monotonic clock."""
+    unanswered: tuple[tuple[int, int, int], ...] = ()
+    """Settles of it whose answer was lost, each as worker, flush and place: their receipts tell whether it was
+    written."""
 
     @property
     def error(self) -> str:

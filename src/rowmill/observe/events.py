@@ -5,6 +5,10 @@
 | claimed | rows were taken | queue, stage, rows |
 | settled | an outcome was written | queue, stage, key, move, code, attempt, seconds; at: the line that raised |
 | lost | an outcome was refused, because the lease was gone | queue, stage, key, move |
+| claim_cancelled | a claim took longer than the database allows; the next one is smaller | queue, stage, rows |
+| settle_delayed | finished rows could not be written for some seconds; said again every minute | queue, rows, \
+seconds, reason: locked, timeout or pending |
+| settle_resumed | all of them are written, or gone | queue |
 | overdue | a slot waits for a thread that is past its time-out | queue, stage, threads, slots |
 | refused | the table does not let a row be claimed; claims step over it | queue, stage, key, reason |
 | stuck | the table refuses the move itself | queue, stage, key, reason |
@@ -100,6 +104,15 @@ class Events:
 
     def lost(self, verdict: Verdict) -> None:
         self.emit(logging.WARNING, "lost", **self._of(verdict))
+
+    def claim_cancelled(self, queue: str, stage: str, rows: int) -> None:
+        self.emit(logging.WARNING, "claim_cancelled", queue=queue, stage=stage, rows=rows)
+
+    def settle_delayed(self, queue: str, rows: int, seconds: float, reason: str) -> None:
+        self.emit(logging.WARNING, "settle_delayed", queue=queue, rows=rows, seconds=seconds, reason=reason)
+
+    def settle_resumed(self, queue: str) -> None:
+        self.emit(logging.INFO, "settle_resumed", queue=queue)
 
     def overdue(self, queue: str, stage: str, slots: int, threads: int) -> None:
         """So many of the slots wait for threads; when all of them do, nothing is claimed any more."""

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from rowmill.model.queue import Queue
+from rowmill.model.settle_lag import SettleLag, from_text
 from rowmill.model.words import Step
 from rowmill.store import order_sql, raw_sql
 from rowmill.store.fleet import ALIVE_SECONDS
@@ -48,6 +49,8 @@ class WorkerView:
     stopped: bool
     alive: bool
     """It gave a sign of life lately, and did not sign off."""
+    settle_lags: dict[str, SettleLag] = field(default_factory=dict)
+    """By queue: what it has finished and could not write yet, as of that sign of life."""
 
 
 # served by: the ready index, one descent per priority and stretch
@@ -164,5 +167,5 @@ def _worker_view(row: Any) -> WorkerView:
     return WorkerView(
         id=row.id, host=row.host, pid=row.pid, queues=[name for name in row.queues.split(", ") if name],
         started_at=as_moment(row.started_at), seen_at=seen, seen_seconds_ago=max(ago, 0.0),
-        stopped=stopped, alive=not stopped and ago <= ALIVE_SECONDS,
+        stopped=stopped, alive=not stopped and ago <= ALIVE_SECONDS, settle_lags=from_text(row.settle_lag),
     )  # fmt: skip

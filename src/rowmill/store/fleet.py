@@ -6,7 +6,7 @@ Every function takes a connection in a transaction.
 import json
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -48,21 +48,37 @@ def join(connection: Connection, terms: Sequence[Terms]) -> int:
     return number
 
 
-def sign_of_life(connection: Connection, worker: int) -> set[tuple[str, str]] | None:
-    """Say that we live; answers what is paused, as (queue, stage), the stage empty for all of them. None: nobody
-    knows us, since the database itself was set back: by a standby that took over and was behind, or from a backup."""
+def sign_of_life(connection: Connection, worker: int, settle_lag: str | None = None) -> set[tuple[str, str]] | None:
+    """Say that we live, and what we could not write; answers what is paused, as (queue, stage), the stage empty for all
+    of them. None: nobody knows us, since the database itself was set back: by a standby that took over and was behind,
+    or from a backup."""
     own = own_tables(connection.dialect.name)
     now = moment(connection.dialect.name)
-    known = connection.execute(sa.update(own.worker).where(own.worker.c.id == worker).values(seen_at=now))
+    sign = sa.update(own.worker).where(own.worker.c.id == worker).values(seen_at=now, settle_lag=settle_lag)
+    known = connection.execute(sign)
     if not known.rowcount:
         return None
     return {(row.queue, row.stage) for row in connection.execute(sa.select(own.pause.c.queue, own.pause.c.stage))}
 
 
+# served by: the primary key
+def living(connection: Connection, workers: Collection[int], *, within: float | None) -> set[int]:
+    """Those of the workers that have not signed off, and were seen `within` so many seconds, if given."""
+    if not workers:
+        return set()
+    table = own_tables(connection.dialect.name).worker
+    query = sa.select(table.c.id).where(table.c.id.in_(sorted(workers)), table.c.stopped_at.is_(None))
+    if within is not None:
+        query = query.where(table.c.seen_at >= moment(connection.dialect.name, -within))
+    return set(connection.scalars(query))
+
+
 def sign_off(connection: Connection, worker: int) -> None:
     own = own_tables(connection.dialect.name)
     now = moment(connection.dialect.name)
-    connection.execute(sa.update(own.worker).where(own.worker.c.id == worker).values(seen_at=now, stopped_at=now))
+    connection.execute(
+        sa.update(own.worker).where(own.worker.c.id == worker).values(seen_at=now, stopped_at=now, settle_lag=None)
+    )
     connection.execute(sa.delete(own.leader).where(own.leader.c.worker == worker))
     connection.execute(sa.delete(own.words).where(own.words.c.worker == worker))
 

@@ -28,8 +28,12 @@ class Flush:
     def halves(self, number: Callable[[], int]) -> Iterator["Flush"]:
         """Two smaller ones, to find the verdict that the database refuses."""
         middle = len(self.verdicts) // 2
-        for part in (self.verdicts[:middle], self.verdicts[middle:]):
-            yield Flush(number(), self.queue, self.step, self.move, self.columns, part)
+        for verdicts in (self.verdicts[:middle], self.verdicts[middle:]):
+            yield self.part(number(), verdicts)
+
+    def part(self, number: int, verdicts: list[Verdict]) -> "Flush":
+        """One of the same shape, with these verdicts."""
+        return Flush(number, self.queue, self.step, self.move, self.columns, verdicts)
 
 
 def flushes(verdicts: Sequence[Verdict], number: Callable[[], int]) -> list[Flush]:

@@ -97,9 +97,11 @@ class Known:
         wanted = ("claim", step.name, shape, left_out)
         return self._once(wanted, lambda: claim_sql.claim(self.terms, step, shape, left_out))
 
-    def settle_statement(self, flush: Flush) -> str:
-        wanted = ("settle", flush.step.name, flush.move.name, flush.columns)
-        return self._once(wanted, lambda: sql.settle(self.terms, flush.step, flush.move, flush.columns))
+    def settle_statement(self, flush: Flush, *, skip_locked: bool = False) -> str:
+        wanted = ("settle", flush.step.name, flush.move.name, flush.columns, skip_locked)
+        return self._once(
+            wanted, lambda: sql.settle(self.terms, flush.step, flush.move, flush.columns, skip_locked=skip_locked)
+        )
 
     def in_order_statement(self, step: Step, find: Finder, shape: Shape, left_out: int, *, behind: bool = False) -> str:
         wanted = ("claim in order", step.name, find.__name__, shape, left_out, behind)

@@ -1,8 +1,10 @@
 """One connection to PostgreSQL that is made when needed and made again when it broke."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -10,11 +12,15 @@ from sqlalchemy import Table
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from rowmill.store.port import Disconnected
+from rowmill.store.port import Disconnected, LockTimeout, StatementTimeout
 from rowmill.store.postgres_session import SESSION
 
 CONNECT_SECONDS = 10.0
 STATEMENT_SECONDS = 60.0
+PATIENCE = 0.1
+"""Seconds that a statement waits for the connection of another one before it gets one of its own."""
+IDLE_SECONDS = 60.0
+"""After which connections that are no longer needed are closed."""
 
 UNREACHABLE = (
     OSError,
@@ -31,7 +37,6 @@ BROKEN = (
     *UNREACHABLE,
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.TransactionRollbackError,
-    asyncpg.LockNotAvailableError,
 )
 """What means that this connection, or the server behind it, is of no use now: let go and come back later."""
 
@@ -39,23 +44,26 @@ BROKEN = (
 class Line:
     """A connection of its own, used by one statement at a time."""
 
-    def __init__(self, purpose: str, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, purpose: str, arguments: Mapping[str, Any], settings: Mapping[str, str] = SESSION) -> None:
         self.purpose = purpose
         self._arguments = arguments
+        self._settings = settings
         self._connection: asyncpg.Connection[Any] | None = None
         self._lock = asyncio.Lock()
+
+    @property
+    def connected(self) -> bool:
+        return self._connection is not None and not self._connection.is_closed()
 
     async def connect(self) -> "asyncpg.Connection[Any]":
         if self._connection is not None and not self._connection.is_closed():
             return self._connection
-        settings = SESSION | {"application_name": f"rowmill {self.purpose}"}
+        settings = {**self._settings, "application_name": f"rowmill {self.purpose}"}
         try:
             self._connection = await asyncpg.connect(
                 **self._arguments, server_settings=settings, timeout=CONNECT_SECONDS, command_timeout=STATEMENT_SECONDS
             )
-        except BROKEN as error:
-            raise Disconnected(reason(error)) from error
-        except asyncpg.PostgresError as error:
+        except (*BROKEN, asyncpg.PostgresError) as error:
             raise Disconnected(reason(error)) from error
         except ValueError:  # it may quote the password
             raise Disconnected("the URL can't be read") from None
@@ -81,6 +89,13 @@ class Line:
             connection = await self.connect()
             try:
                 yield connection
+            except asyncpg.LockNotAvailableError as error:
+                raise LockTimeout(reason(error)) from error
+            except asyncpg.QueryCanceledError as error:  # by statement_timeout, or by a person: the server is well
+                raise StatementTimeout(reason(error)) from error
+            except TimeoutError as error:
+                self.drop()
+                raise StatementTimeout(f"no answer within {STATEMENT_SECONDS:.0f} s", unanswered=True) from error
             except asyncpg.InterfaceError as error:
                 if not connection.is_closed():
                     raise
@@ -107,6 +122,74 @@ class Line:
                 await connection.close(timeout=2.0)
             except (TimeoutError, *BROKEN):
                 connection.terminate()
+
+
+class ConnectionPool:
+    """Connections for one purpose. One is enough while statements are quick; a caller that finds it taken for longer
+    than PATIENCE gets another, so that no slow statement holds up those behind it."""
+
+    def __init__(self, purpose: str, arguments: Mapping[str, Any], settings: Mapping[str, str] = SESSION) -> None:
+        self._make = partial(Line, purpose, arguments, settings)
+        self._first = self._make()
+        self._idle: list[Line] = [self._first]
+        self._busy: set[Line] = set()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._needed_at = 0.0
+        """When more than one connection was last in use, on the loop's clock."""
+
+    def __len__(self) -> int:
+        """Connections that are open or in use."""
+        return len(self._busy) + sum(line.connected for line in self._idle)
+
+    async def connect(self) -> "asyncpg.Connection[Any]":
+        """Open the first connection."""
+        return await self._first.connect()
+
+    async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
+        line = await self._take()
+        try:
+            return await line.fetch(statement, *arguments)
+        finally:
+            await self._give_back(line)
+
+    async def _take(self) -> Line:
+        if not self._idle:
+            turn = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    await turn
+            except TimeoutError:
+                pass
+            finally:
+                turn.cancel()
+                with suppress(ValueError):
+                    self._waiting.remove(turn)
+        line = self._idle.pop() if self._idle else self._make()
+        self._busy.add(line)
+        return line
+
+    async def _give_back(self, line: Line) -> None:
+        self._busy.discard(line)
+        self._idle.append(line)
+        now = asyncio.get_running_loop().time()
+        if self._busy:
+            self._needed_at = now
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                break
+        else:
+            if len(self._idle) > 1 and now - self._needed_at > IDLE_SECONDS:
+                spare, self._idle = self._idle[:-1], self._idle[-1:]
+                self._first = self._idle[0]
+                for one in spare:
+                    await one.close()
+
+    async def close(self) -> None:
+        for line in [*self._idle, *self._busy]:
+            await line.close()
 
 
 def is_away(error: Exception) -> bool:

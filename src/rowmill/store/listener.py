@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Table
 
-from rowmill.store.line import Line
+from rowmill.store.line import ConnectionPool, Line
 from rowmill.store.port import Disconnected
 from rowmill.store.schema import CHANNEL, WAKE_LOCK, wake_number
 
@@ -143,9 +143,9 @@ class Listener:
         await asyncio.gather(*self._asking, return_exceptions=True)
         await self.line.close()
 
-    async def rouse(self, line: Line, tables: Sequence[Table]) -> None:
+    async def rouse(self, pool: ConnectionPool, tables: Sequence[Table]) -> None:
         """Call whoever sleeps on these tables, here and elsewhere."""
         for table in tables:
             number = wake_number(table)
             self._woken.setdefault(number, asyncio.Event()).set()
-            await line.fetch("SELECT pg_notify($1, $2)", CHANNEL, str(number))
+            await pool.fetch("SELECT pg_notify($1, $2)", CHANNEL, str(number))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine
@@ -32,6 +33,30 @@ class Disconnected(RowmillError):
     """The connection broke under a statement. Whether it was carried out is not known."""
 
 
+class LockTimeout(Disconnected):
+    """Somebody else has a row, or the table, locked. Nothing was written; the connection is fine."""
+
+
+class StatementTimeout(Disconnected):
+    """The statement took too long and was cancelled. The database is there: a smaller statement may do."""
+
+    def __init__(self, reason: str, *, unanswered: bool = False) -> None:
+        super().__init__(reason)
+        self.unanswered = unanswered
+        """We stopped waiting ourselves: the server may have carried it out all the same."""
+
+
+class Delay(StrEnum):
+    """Why a verdict is not written yet."""
+
+    LOCKED = "locked"
+    """Another transaction has the row, or the table, locked."""
+    TIMEOUT = "timeout"
+    """The statement was cancelled because it took too long."""
+    PENDING = "pending"
+    """It waits for its statement, or for the answer to it."""
+
+
 @dataclass(slots=True)
 class Settled:
     """What became of the verdicts of one settle."""
@@ -41,6 +66,18 @@ class Settled:
     """Their lease was gone: nothing was written."""
     refused: list[tuple[Verdict, str]] = field(default_factory=list)
     """The database does not take their values; with its reason. Nothing was written."""
+    delayed: list[tuple[Verdict, Delay]] = field(default_factory=list)
+    """They can't be written now, though nothing is wrong with them: try again."""
+
+
+@dataclass(slots=True)
+class Renewed:
+    """What became of the leases of one renewal. Those in neither list were renewed."""
+
+    lost: list[Lease[Any]] = field(default_factory=list)
+    """Somebody else holds the row, or nobody does."""
+    delayed: list[Lease[Any]] = field(default_factory=list)
+    """The row, or the table, is locked: the lease holds, and still ends when it did."""
 
 
 class Store(Protocol):
@@ -80,11 +117,16 @@ class Store(Protocol):
     def forget(self, queue: Queue[Any]) -> None:
         """Drop what is remembered of this queue's rows: the next claim looks at everything, refused rows too."""
 
-    async def settle(self, verdicts: Sequence[Verdict]) -> Settled:
-        """Write outcomes, each only where its lease still holds. Survives a lost connection: it is carried out once."""
+    async def settle(self, verdicts: Sequence[Verdict], *, skip_locked: bool = False) -> Settled:
+        """Write outcomes, each only where its lease still holds. Survives a lost connection: it is carried out once.
 
-    async def renew(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
-        """Push the end of these leases on; answers those that are lost."""
+        Never waits long for a lock: what somebody else has locked comes back as delayed. With `skip_locked` it does not
+        wait at all, which costs a little more where nothing is locked.
+        """
+
+    async def renew(self, leases: Sequence[Lease[Any]]) -> Renewed:
+        """Push the end of these leases on, around rows that somebody else has locked. Raises StatementTimeout if these
+        are too many for one statement."""
 
     async def crashed(self, queue: Queue[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
         """The keys among these whose earlier attempt in this stage ended with the death of its worker."""

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import cached_property
 from itertools import count
@@ -27,12 +27,22 @@ from rowmill.store.flush import Flush, flushes
 from rowmill.store.history import crashed_keys
 from rowmill.store.known import Known
 from rowmill.store.limiting.postgres import PostgresLimiter
-from rowmill.store.line import Line, is_away, reason, refused_values
+from rowmill.store.line import ConnectionPool, Line, is_away, reason, refused_values
 from rowmill.store.listener import Listener
 from rowmill.store.loading import Run
-from rowmill.store.port import CONNECTIONS, Condemned, Disconnected, Heard, Settled
+from rowmill.store.port import (
+    CONNECTIONS,
+    Condemned,
+    Delay,
+    Disconnected,
+    Heard,
+    LockTimeout,
+    Renewed,
+    Settled,
+    StatementTimeout,
+)
 from rowmill.store.postgres_engines import async_engine, sync_engine
-from rowmill.store.postgres_session import ALIVE, IMPATIENT
+from rowmill.store.postgres_session import ALIVE, IMPATIENT, SESSION
 from rowmill.store.postgres_terms import PostgresTerms
 from rowmill.store.presence import claim_refused
 from rowmill.store.refusals import tell
@@ -45,10 +55,26 @@ KEPT = 5
 CLOSE_SECONDS = 2.0
 LATE_SECONDS = 5.0
 """How long after its answer was lost a claim may still take rows."""
+SETTLE_LOCK_TIMEOUT = "200ms"
+"""How long a settle waits for a row that somebody else has locked, before it goes around what is locked."""
+RENEW_LOCK_TIMEOUT = "1s"
+"""A renewal goes around locked rows by itself: this is for tables that are locked as a whole."""
 
 
 class Refused(Exception):
     """The database does not take these values."""
+
+
+class LockBudget:
+    """How often one settle may run into a lock while it looks for the verdict that waits for it. Each time costs
+    SETTLE_LOCK_TIMEOUT; where a whole table is locked, every verdict would."""
+
+    def __init__(self, times: int = 16) -> None:
+        self._left = times
+
+    def spend(self) -> bool:
+        self._left -= 1
+        return self._left >= 0
 
 
 class PostgresStore:
@@ -75,9 +101,9 @@ class PostgresStore:
     def _connections(self) -> None:
         """New ones each time we open: what waits for a loop belongs to that loop for ever."""
         arguments = dsn.for_asyncpg(self.url)
-        self.claims = Line("claim", arguments)
-        self.settles = Line("settle", arguments)
-        self.renewals = Line("renew", arguments)
+        self.claims = ConnectionPool("claim", arguments)
+        self.settles = ConnectionPool("settle", arguments, {**SESSION, "lock_timeout": SETTLE_LOCK_TIMEOUT})
+        self.renewals = ConnectionPool("renew", arguments, {**SESSION, "lock_timeout": RENEW_LOCK_TIMEOUT})
         self.loads = Line("load", arguments)
         self.limits = Line("limit", arguments)
         self.limiter = PostgresLimiter(self.limits)
@@ -160,51 +186,110 @@ class PostgresStore:
             if await postgres_claims.disclaim(self.claims, self.terms(queue), step, token) or time.monotonic() > late:
                 self._unanswered.pop(token, None)
 
-    async def settle(self, verdicts: Sequence[Verdict]) -> Settled:
+    async def settle(self, verdicts: Sequence[Verdict], *, skip_locked: bool = False) -> Settled:
         settled = Settled()
         for flush in flushes(verdicts, self._next_flush):
-            await self._settle_flush(flush, settled)
+            await self._settle_flush(flush, settled, LockBudget(), skip_locked=skip_locked)
         return settled
 
     def _next_flush(self) -> int:
         self._flush_number += 1
         return self._flush_number
 
-    async def _settle_flush(self, flush: Flush, settled: Settled) -> None:
+    async def _settle_flush(self, flush: Flush, settled: Settled, budget: "LockBudget", *, skip_locked: bool) -> None:
         try:
-            places = await self._settle_surely(flush)
+            places = await self._settle_surely(flush, skip_locked=skip_locked)
         except Refused as refusal:
             if len(flush.verdicts) == 1:
                 settled.refused.append((flush.verdicts[0], str(refusal)))
                 return
             for half in flush.halves(self._next_flush):
-                await self._settle_flush(half, settled)
+                await self._settle_flush(half, settled, budget, skip_locked=skip_locked)
+            return
+        except StatementTimeout:
+            settled.delayed += [(verdict, Delay.TIMEOUT) for verdict in flush.verdicts]
+            return
+        except LockTimeout:
+            if not skip_locked:
+                await self._settle_flush(flush, settled, budget, skip_locked=True)
+            elif len(flush.verdicts) == 1 or not budget.spend():
+                settled.delayed += [(verdict, Delay.LOCKED) for verdict in flush.verdicts]
+            else:  # not these rows are locked but the table, or a row that one of them refers to
+                halves = list(flush.halves(self._next_flush))
+                random.shuffle(halves)
+                for half in halves:
+                    await self._settle_flush(half, settled, budget, skip_locked=True)
             return
         settled.kept += len(places)
         if len(places) < len(flush.verdicts):
             kept = set(places)
-            settled.lost += [v for place, v in enumerate(flush.verdicts, start=1) if place not in kept]
+            rest = [verdict for place, verdict in enumerate(flush.verdicts, start=1) if place not in kept]
+            await self._sort_out(flush, rest, settled, skipped=skip_locked)
 
-    async def _settle_surely(self, flush: Flush) -> list[int]:
+    async def _sort_out(self, flush: Flush, verdicts: list[Verdict], settled: Settled, *, skipped: bool) -> None:
+        """Tell apart why these were not written: by an earlier settle whose answer was lost; because their row is
+        locked, if locked rows were `skipped`; because their lease is gone."""
+        known = self.known(flush.queue)
+        leases = [verdict.lease for verdict in verdicts]
+        held: set[int] = set()
+        if skipped:
+            tokens = [lease.token for lease in leases]
+            rows = await self._ask_surely(known.holds_statement, tokens, *known.key_arrays(leases))
+            held = {row[0] for row in rows}
+        for place, verdict in enumerate(verdicts, start=1):
+            if place in held:
+                settled.delayed.append((verdict, Delay.LOCKED))
+            elif verdict.unanswered and await self._written_before(verdict):
+                settled.kept += 1
+            else:
+                settled.lost.append(verdict)
+
+    async def _written_before(self, verdict: Verdict) -> bool:
+        """Does the receipt of an earlier settle, whose answer was lost, name this verdict?"""
+        for worker, number, place in verdict.unanswered:
+            for row in await self._ask_surely(sql.KEPT, worker, number):
+                if row[0] is None or str(place) in row[0].split(","):
+                    return True
+        return False
+
+    async def _ask_surely(self, statement: str, *arguments: Any) -> list[Any]:
+        """Read, however often the connection breaks."""
+        async for _ in self._until_closed():
+            with suppress(Disconnected):
+                return await self.settles.fetch(statement, *arguments)
+        raise Disconnected("the store is closed")
+
+    async def _until_closed(self) -> AsyncIterator[None]:
+        """Tries, with growing pauses between them, until the store is closed."""
+        pause = 0.05
+        yield
+        while not self._closing:
+            await asyncio.sleep(pause * (0.5 + random.random()))
+            pause = min(pause * 2, MAX_PAUSE)
+            yield
+
+    async def _settle_surely(self, flush: Flush, *, skip_locked: bool) -> list[int]:
         """Write a flush once, however often the connection breaks. Its receipt tells a settle whose answer was
         lost from a lost lease: written twice, it violates the key of the receipts, and the first says what it wrote."""
         try:
-            statement, arguments = self.settle_statement(flush)
+            statement, arguments = self.settle_statement(flush, skip_locked=skip_locked)
         except Exception as error:  # a type of the user's does not take its value
             raise Refused(type(error).__name__) from error
-        pause = 0.05
         carried_out = False
-        while True:
+        async for _ in self._until_closed():
             try:
-                if carried_out:
-                    return await self._kept_before(flush, *arguments[:2])
-                rows = await self.settles.fetch(statement, *arguments)
-                return list(rows[0][0] or ())
+                if not carried_out:
+                    rows = await self.settles.fetch(statement, *arguments)
+                    return list(rows[0][0] or ())
+                return await self._kept_before(flush, *arguments[:2])
+            except LockTimeout:
+                raise
+            except StatementTimeout as timeout:
+                if timeout.unanswered:
+                    self._mark_unanswered(flush)
+                raise
             except Disconnected:
-                if self._closing:
-                    raise
-                await asyncio.sleep(pause * (0.5 + random.random()))
-                pause = min(pause * 2, MAX_PAUSE)
+                self._mark_unanswered(flush)
             except asyncpg.UniqueViolationError as error:
                 if error.schema_name == SCHEMA and error.table_name == "receipt":
                     carried_out = True
@@ -213,6 +298,12 @@ class PostgresStore:
             except asyncpg.PostgresError as error:
                 await self._check_rights(error, self.terms(flush.queue), columns=flush.columns)
                 raise Refused(refused_values(error)) from error
+        raise Disconnected("the store is closed")
+
+    def _mark_unanswered(self, flush: Flush) -> None:
+        for place, verdict in enumerate(flush.verdicts, start=1):
+            if (self.worker, flush.number, place) not in verdict.unanswered:
+                verdict.unanswered += ((self.worker, flush.number, place),)
 
     async def _kept_before(self, flush: Flush, worker: int, number: int) -> list[int]:
         """The places that a flush wrote whose answer was lost."""
@@ -230,14 +321,14 @@ class PostgresStore:
             except Disconnected:
                 pass
 
-    def settle_statement(self, flush: Flush) -> tuple[str, list[Any]]:
+    def settle_statement(self, flush: Flush, *, skip_locked: bool = False) -> tuple[str, list[Any]]:
         """In the order of the keys, so that two statements that meet the same rows lock them in the same order."""
         known = self.known(flush.queue)
         flush.verdicts.sort(key=lambda verdict: known.place(verdict.lease.record))
-        statement = known.settle_statement(flush)
+        statement = known.settle_statement(flush, skip_locked=skip_locked)
         return statement, [self.worker, flush.number, flush.seconds, *known.settle_arguments(flush)]
 
-    async def renew(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
+    async def renew(self, leases: Sequence[Lease[Any]]) -> Renewed:
         try:
             return await postgres_renewals.renew(self.renewals, self.known, leases)
         except asyncpg.InsufficientPrivilegeError as error:

@@ -18,7 +18,7 @@ from rowmill.store import order_sql
 from rowmill.store import postgres_claim_sql as sql
 from rowmill.store.keys import Key
 from rowmill.store.known import PLACE, Known
-from rowmill.store.line import Line, refused_values
+from rowmill.store.line import ConnectionPool, refused_values
 from rowmill.store.port import Condemned
 from rowmill.store.postgres_terms import PostgresTerms
 from rowmill.store.refusals import Refusal, Take, is_of_a_row
@@ -28,7 +28,7 @@ UNREADABLE = (ValueError, ArithmeticError)
 """What the driver raises for a value that has no place in Python."""
 
 
-async def claim(line: Line, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
+async def claim(line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
     """Take up to `limit` rows."""
     refused = known.refused(step)
     if refused and refused.due(now := time.monotonic()):
@@ -40,7 +40,7 @@ async def claim(line: Line, known: Known, step: Step, tokens: Tokens, limit: int
     return await _claim_in_order(line, known, step, tokens, limit)
 
 
-async def _claim_onward(line: Line, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
+async def _claim_onward(line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
     """From where the last claim left off. What comes back short of that is looked for from the start, so that
     "nothing is ready" is true when it is said; or soon after, where that look has become dear."""
     mark = known.mark(step)
@@ -52,7 +52,7 @@ async def _claim_onward(line: Line, known: Known, step: Step, tokens: Tokens, li
     return records
 
 
-async def _claim_lanes(line: Line, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
+async def _claim_lanes(line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
     mark, refused, now = known.mark(step), known.refused(step), time.monotonic()
     from_the_start = mark.expired(now)
     if from_the_start:
@@ -78,7 +78,7 @@ async def _claim_lanes(line: Line, known: Known, step: Step, tokens: Tokens, lim
     return records
 
 
-async def _claim_in_order(line: Line, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
+async def _claim_in_order(line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
     """The oldest first; where the oldest are all held back by others of their key, every key's head. A claim that comes
     back short looks whether rows stand before its beginning, as a plain one does."""
     mark = known.mark(step)
@@ -93,7 +93,7 @@ async def _claim_in_order(line: Line, known: Known, step: Step, tokens: Tokens, 
     return records
 
 
-async def _look_for_oldest(line: Line, known: Known, step: Step) -> None:
+async def _look_for_oldest(line: ConnectionPool, known: Known, step: Step) -> None:
     """So that claims begin there. With priorities, what is oldest says nothing of where the others are; and a row whose
     place is unknown is neither before nor behind it."""
     mark, now = known.mark(step), time.monotonic()
@@ -110,7 +110,13 @@ async def _look_for_oldest(line: Line, known: Known, step: Step) -> None:
 
 
 async def _claim_free(
-    line: Line, known: Known, step: Step, tokens: Tokens, limit: int, shape: Shape = (), marks: Sequence[Any] = ()
+    line: ConnectionPool,
+    known: Known,
+    step: Step,
+    tokens: Tokens,
+    limit: int,
+    shape: Shape = (),
+    marks: Sequence[Any] = (),
 ) -> list[Any]:
     refused, records = known.refused(step), list[Any]()
     for ask in known.search(step).asks(order_sql.finders(known.terms), limit):
@@ -126,7 +132,7 @@ async def _claim_free(
 
 
 async def _step_over(
-    error: asyncpg.PostgresError, line: Line, known: Known, step: Step, tokens: Tokens, limit: int,
+    error: asyncpg.PostgresError, line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int,
     statement: Callable[..., str], marks: Sequence[Any] = (),
 ) -> list[Any]:  # fmt: skip
     """A claim failed: if for a row that the table refuses, claim without it. The statement finds the rows."""
@@ -146,7 +152,7 @@ async def _step_over(
     return records
 
 
-def _taker(line: Line, known: Known, step: Step, tokens: Tokens) -> Take:
+def _taker(line: ConnectionPool, known: Known, step: Step, tokens: Tokens) -> Take:
     statement = sql.claim_these(known.terms, step)
 
     async def take(keys: Sequence[Key]) -> list[Any]:
@@ -161,7 +167,7 @@ def _taker(line: Line, known: Known, step: Step, tokens: Tokens) -> Take:
     return take
 
 
-async def disclaim(line: Line, terms: PostgresTerms, step: Step, token: int) -> bool:
+async def disclaim(line: ConnectionPool, terms: PostgresTerms, step: Step, token: int) -> bool:
     """Give back what a claim took whose answer was lost; answers whether there is nothing more to do. If the table
     refuses to have a row back, it comes back by its lease."""
     try:
@@ -171,7 +177,7 @@ async def disclaim(line: Line, terms: PostgresTerms, step: Step, token: int) -> 
 
 
 async def read_one_by_one(
-    line: Line, known: Known, step: Step, tokens: Sequence[int], worker: int, on_condemned: Condemned
+    line: ConnectionPool, known: Known, step: Step, tokens: Sequence[int], worker: int, on_condemned: Condemned
 ) -> list[Any]:
     """A row that was claimed holds a value that the driver can't read, and so fails the whole answer: a time
     beyond Python's last year, say. It is buried; the others are read by themselves."""
@@ -181,7 +187,7 @@ async def read_one_by_one(
 
 
 async def _read_one_by_one(
-    line: Line, known: Known, step: Step, token: int, worker: int, on_condemned: Condemned
+    line: ConnectionPool, known: Known, step: Step, token: int, worker: int, on_condemned: Condemned
 ) -> list[Any]:
     records: list[Any] = []
     while True:

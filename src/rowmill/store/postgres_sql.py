@@ -27,8 +27,9 @@ def remarks(move: Move) -> tuple[tuple[str, str], ...]:
 
 # served by: the primary key. The running state is not named: the planner would take the small partial index on
 # running rows, which fills with dead entries. The token alone is the fence.
-def settle(terms: PostgresTerms, step: Step, move: Move, columns: tuple[str, ...]) -> str:
-    """Write verdicts of one shape, each only where its lease still holds, with receipt and history.
+def settle(terms: PostgresTerms, step: Step, move: Move, columns: tuple[str, ...], *, skip_locked: bool = False) -> str:
+    """Write verdicts of one shape, each only where its lease still holds, with receipt and history. With `skip_locked`,
+    rows that somebody else has locked are passed over; without it, they are waited for.
 
     $1 worker, $2 flush, $3 seconds run; then one array each: FENCE, DELAY if the move waits, FAILURE or NOTE
     if it sets an error, the parts of the key, the result columns. Answers the places (from 1) of those written.
@@ -41,8 +42,9 @@ def settle(terms: PostgresTerms, step: Step, move: Move, columns: tuple[str, ...
     pairs += [(terms.quote(name), terms.cast(columns_of[name], f"g_v{n}")) for n, name in enumerate(columns)]
     told = ("g_attempt", "g_code", "g_message", "g_claimed", "g_row") if move.failed else ()
     returned = [name for name, _ in fields if name in told]
+    rows = free(terms, fields, first=4) if skip_locked else given(fields, first=4)
     settled = (
-        f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {given(fields, first=4)} "
+        f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {rows} "
         f"WHERE {same_key(terms)} AND t.{terms.lease} = g_lease RETURNING {', '.join(['g_place', *returned])}"
     )
     queue, stage = terms.text(terms.queue.name), terms.text(step.name)
@@ -71,17 +73,22 @@ KEPT = f"SELECT kept FROM {SCHEMA}.receipt WHERE worker = $1 AND flush = $2"
 def renew(terms: PostgresTerms) -> str:
     """Push leases on by $1 seconds, each only where it still holds. $2 tokens, then the parts of the key.
 
-    A row that a transaction of the user's has locked is passed over: its lock keeps the rescue away too, and to
-    wait for it would let all other leases of the process run out. `holds` tells such rows from lost ones.
+    A row that a transaction of the user's has locked is passed over, and not renewed: to wait for it would let all
+    other leases of the process run out. `holds` tells such rows from lost ones.
     """
-    keys = ", ".join(f"g_k{n}" for n in range(len(terms.keys)))
-    held = (
-        f"SELECT g_lease, {keys}, g_place FROM {given(fenced(terms), first=2)} JOIN {terms.table} AS t "
-        f"ON {same_key(terms)} AND t.{terms.lease} = g_lease {terms.lock} OF t SKIP LOCKED"
-    )
     return (
         f"UPDATE {terms.table} AS t SET {terms.leased_until} = {terms.later('leased_until', '$1::float8')} "
-        f"FROM ({held}) AS held WHERE {same_key(terms)} AND t.{terms.lease} = g_lease RETURNING g_place"
+        f"FROM {free(terms, fenced(terms), first=2)} "
+        f"WHERE {same_key(terms)} AND t.{terms.lease} = g_lease RETURNING g_place"
+    )
+
+
+def free(terms: PostgresTerms, fields: list[tuple[str, str]], first: int) -> str:
+    """Those of the rows in `given` whose lease holds and that nobody else has locked; they are locked for us."""
+    names = ", ".join([*(name for name, _ in fields), "g_place"])
+    return (
+        f"(SELECT {names} FROM {given(fields, first)} JOIN {terms.table} AS t "
+        f"ON {same_key(terms)} AND t.{terms.lease} = g_lease {terms.lock} OF t SKIP LOCKED) AS free"
     )
 
 

@@ -3,7 +3,7 @@
 Every function takes a connection in a transaction.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,12 @@ class Rescued:
     """The buried ones, of a queue that has a mourner."""
 
 
+Ready = Callable[[Connection, Sequence[Any]], Sequence[Any]]
+"""Picks rows, each with its key and then `held`, its token."""
+LOCK_TIMEOUT = "1s"
+"""Locked rows are passed over. This is for tables that are locked as a whole: other queues are to be swept too."""
+
+
 # served by: the partial index on running rows, (leased_until)
 def rescue(
     connection: Connection,
@@ -43,11 +49,12 @@ def rescue(
     *,
     back: float | None = None,
     sparing: Collection[int] = (),
+    ready: Ready | None = None,
     acquit: bool = False,
 ) -> Rescued:
     """Give back rows of one stage whose lease has expired, or bury them when no attempts are left; only those that
     expired in the last `back` seconds, if given; not those under the tokens of `sparing`: who asks knows that their
-    handlers live.
+    handlers live. `ready` picks those of the expired rows that may be swept now; all, if it is not given.
 
     With `acquit`, a row on its last attempt is buried only if it was `on_trial`, alone in its worker. Any other may
     just have been near when its worker died: it gets its attempt back, and is tried alone the next time.
@@ -60,6 +67,7 @@ def rescue(
     now: sa.ColumnElement[Any] = sa.literal_column(terms.now("leased_until"))
     attempts = sa.func.coalesce(queue.columns["attempts"], 0)
     spared = sa.bindparam("spared", sorted(sparing), sa.BigInteger, expanding=True)
+    _set_lock_timeout(connection)
     with index_plans(connection):
         _give_missing_leases(connection, terms, step, most)
         found = connection.execute(
@@ -73,6 +81,8 @@ def rescue(
             .limit(most)
             .with_for_update(skip_locked=True, key_share=not terms.writes_a_key)
         ).all()
+    if ready is not None:
+        found = ready(connection, found)
     if not found:
         return Rescued()
     try:
@@ -82,6 +92,11 @@ def rescue(
         if not is_refusal(error):
             raise
     return _one_by_one(connection, terms, step, found, acquit)
+
+
+def _set_lock_timeout(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":  # for this transaction alone
+        connection.exec_driver_sql(f"SELECT set_config('lock_timeout', '{LOCK_TIMEOUT}', true)")
 
 
 def running_here(terms: Terms, step: Step) -> "sa.ColumnElement[bool]":

@@ -16,7 +16,7 @@ from rowmill.store.limiting.tables import LimitTables
 from rowmill.store.tick_tables import schedule_table, tick_table
 
 T = TypeVar("T")
-VERSION = 6
+VERSION = 7
 SCHEMA = "rowmill"
 CHANNEL = "rowmill"
 WAKE_LOCK = 0x726F776D
@@ -42,6 +42,21 @@ class OwnTables:
     reconciliation: Table
     finding: Table
     limits: LimitTables
+
+
+def worker_columns() -> list["Column[Any]"]:
+    """Of the first version."""
+    moment = sa.DateTime(timezone=True)
+    serial = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+    return [
+        Column("id", serial, primary_key=True, autoincrement=True),
+        Column("host", sa.Text, nullable=False),
+        Column("pid", sa.Integer, nullable=False),
+        Column("queues", sa.Text, nullable=False),
+        Column("started_at", moment, nullable=False),
+        Column("seen_at", moment, nullable=False),
+        Column("stopped_at", moment),
+    ]
 
 
 def receipt_columns() -> list["Column[Any]"]:
@@ -73,16 +88,7 @@ def own_tables(dialect: str) -> OwnTables:
     return OwnTables(
         metadata=metadata,
         meta=table("meta", Column("version", sa.Integer, primary_key=True)),
-        worker=table(
-            "worker",
-            Column("id", serial, primary_key=True, autoincrement=True),
-            Column("host", sa.Text, nullable=False),
-            Column("pid", sa.Integer, nullable=False),
-            Column("queues", sa.Text, nullable=False),
-            Column("started_at", moment, nullable=False),
-            Column("seen_at", moment, nullable=False),
-            Column("stopped_at", moment),
-        ),
+        worker=table("worker", *worker_columns(), Column("settle_lag", sa.Text)),
         attempt=table(
             "attempt",
             Column("id", serial, primary_key=True, autoincrement=True),
@@ -220,9 +226,12 @@ def _first(connection: Connection) -> None:
         connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
     own.metadata.create_all(
         connection,
-        tables=[own.meta, own.worker, own.attempt, own.throughput, own.pause, own.leader, own.words],
+        tables=[own.meta, own.attempt, own.throughput, own.pause, own.leader, own.words],
     )
-    Table(own.receipt.name, MetaData(), *receipt_columns(), schema=own.receipt.schema).create(connection)
+    for table, columns in ((own.worker, worker_columns()), (own.receipt, receipt_columns())):
+        Table(table.name, MetaData(), *columns, schema=table.schema, sqlite_autoincrement=table is own.worker).create(
+            connection
+        )
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text(WAKE_FUNCTION.replace(":", r"\:")))
 
@@ -254,7 +263,13 @@ def _limits(connection: Connection) -> None:
     tables.make(connection, own_tables(connection.dialect.name).limits)
 
 
-MIGRATIONS = {1: _first, 2: _inbox, 3: _kept, 4: _schedules, 5: _reconciliation, 6: _limits}
+def _settle_lag(connection: Connection) -> None:
+    """What each worker has finished and could not write yet."""
+    worker = own_tables(connection.dialect.name).worker
+    connection.execute(sa.text(f"ALTER TABLE {worker.fullname} ADD COLUMN settle_lag text"))
+
+
+MIGRATIONS = {1: _first, 2: _inbox, 3: _kept, 4: _schedules, 5: _reconciliation, 6: _limits, 7: _settle_lag}
 """What brings the tables to each version from the one before."""
 
 

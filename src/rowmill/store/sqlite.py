@@ -25,7 +25,7 @@ from rowmill.store.flush import flushes
 from rowmill.store.history import crashed_keys
 from rowmill.store.limiting.sqlite import SqliteLimiter
 from rowmill.store.loading import Run
-from rowmill.store.port import Condemned, Disconnected, Heard, Settled
+from rowmill.store.port import Condemned, Disconnected, Heard, Renewed, Settled
 from rowmill.store.presence import claim_refused
 from rowmill.store.refusals import tell
 from rowmill.store.rows import read_text
@@ -126,7 +126,7 @@ class SqliteStore:
             for record in records
         ]
 
-    async def settle(self, verdicts: Sequence[Verdict]) -> Settled:
+    async def settle(self, verdicts: Sequence[Verdict], *, skip_locked: bool = False) -> Settled:
         try:
             return await self._settle_together(verdicts)
         except (sqlite3.DatabaseError, RolledBack):
@@ -165,7 +165,7 @@ class SqliteStore:
         self._flush_number += 1
         return self._flush_number
 
-    async def renew(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
+    async def renew(self, leases: Sequence[Lease[Any]]) -> Renewed:
         def work(connection: sqlite3.Connection) -> list[Lease[Any]]:
             lost = []
             for lease in leases:
@@ -176,11 +176,13 @@ class SqliteStore:
             return lost
 
         try:
-            return await self.writer.write(work)
+            return Renewed(await self.writer.write(work))
         except sqlite3.IntegrityError:
             # The table refuses to have one of them renewed: it is not lost yet, and keeps no other.
-            half = len(leases) // 2
-            return await self.renew(leases[:half]) + await self.renew(leases[half:]) if half else []
+            half, renewed = len(leases) // 2, Renewed()
+            for part in (leases[:half], leases[half:]) if half else ():
+                renewed.lost += (await self.renew(part)).lost
+            return renewed
 
     async def crashed(self, queue: Queue[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
         return await self.run(lambda connection: crashed_keys(connection, queue, leases), write=False)

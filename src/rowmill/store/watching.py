@@ -29,5 +29,12 @@ def see(connection: Connection, terms: Terms, limits: Alerts) -> Seen:
     if limits.unattended is not None:
         known = activity.workers(connection, within=max(DAY, limits.unattended))
         unattended = min((worker.seen_seconds_ago for worker in known if queue.name in worker.queues), default=None)
+    unwritten = _unwritten(connection, queue.name) if limits.unwritten is not None else None
     oldest = activity.oldest_ready(connection, terms) if limits.oldest is not None else None
-    return Seen(backlog, oldest, died, unattended)
+    return Seen(backlog, oldest, died, unattended, unwritten)
+
+
+def _unwritten(connection: Connection, queue: str) -> float | None:
+    """For how long a living worker has not been able to write what it has finished."""
+    lags = [one.settle_lags[queue] for one in activity.workers(connection) if one.alive and queue in one.settle_lags]
+    return max((lag.seconds for lag in lags if lag.rows), default=None)

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from rowmill.model import limits
 from rowmill.model.lifecycle import Kind
+from rowmill.model.settle_lag import MEANINGS
 from rowmill.model.words import Step
 from rowmill.store import activity, pausing
 from rowmill.store.activity import seconds_between
@@ -28,6 +29,8 @@ class Reason(StrEnum):
     """What can hold a row."""
 
     LEASED = "leased"
+    UNWRITTEN = "unwritten"
+    LOCKED = "locked"
     LEASE_EXPIRED = "lease_expired"
     NO_LEASE = "no_lease"
     REFUSED = "refused"
@@ -67,7 +70,7 @@ def why(connection: Connection, terms: Terms, key: str, shut: Shut = lambda *_: 
         return row, [Hold(Reason.NO_STATE, "it has no state (NULL), so nobody claims it: set one")]
     match row.kind:
         case Kind.RUNNING:
-            return row, [_lease(connection, terms, row, key)]
+            return row, [_lease(connection, terms, row, key), *_lock(connection, terms, key)]
         case Kind.READY | Kind.WAITING:
             step = terms.queue.step(row.stage)
             holds = list(_claimable(connection, terms, row, step, key))
@@ -116,7 +119,39 @@ def _lease(connection: Connection, terms: Terms, row: RowView, key: str) -> Hold
     if left < 0:
         text = f"the lease of {who} ran out {-left:.0f} s ago. The next rescue gives the row back: rowmill rescue"
         return Hold(Reason.LEASE_EXPIRED, text, facts)
+    lag = None if holder is None else holder.settle_lags.get(terms.queue.name)
+    if holder is not None and holder.alive and lag is not None and key in lag.keys:
+        late = {"reason": lag.reason, "rows": lag.rows, "unwritten_seconds": lag.seconds}
+        meaning = MEANINGS.get(lag.reason, lag.reason)
+        text = f"{who} has finished it, and could not write that for up to {lag.seconds:.0f} s: {meaning}"
+        return Hold(Reason.UNWRITTEN, text, facts | late)
     return Hold(Reason.LEASED, f"{who} works on it; its lease ends in {left:.0f} s unless it is renewed", facts)
+
+
+LOCKERS = """
+SELECT l.pid, coalesce(a.application_name, '') AS application, coalesce(a.state, '') AS state,
+       extract(epoch FROM clock_timestamp() - a.xact_start) AS seconds
+FROM pg_locks AS l LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+WHERE l.locktype = 'transactionid' AND l.granted AND l.transactionid::text = :transaction
+"""
+
+
+# served by: the primary key
+def _lock(connection: Connection, terms: Terms, key: str) -> Iterator[Hold]:
+    """Who has the row locked. SQLite locks no rows."""
+    if connection.dialect.name != "postgresql":
+        return
+    mine = keys_in(terms, [parse_key(terms.queue, key)])
+    xmax = sa.literal_column("xmax::text", sa.Text)
+    transaction = connection.scalar(sa.select(xmax).select_from(terms.queue.table).where(mine))
+    for one in connection.execute(sa.text(LOCKERS), {"transaction": transaction}):
+        seconds = None if one.seconds is None else round(float(one.seconds), 1)
+        since = "" if seconds is None else f", for {seconds:.0f} s"
+        text = (
+            f"process {one.pid} ({one.application or 'unnamed'}, {one.state or 'unknown'}) has it locked{since}. "
+            f"Nothing is written to it until that transaction ends: SELECT pg_terminate_backend({one.pid})"
+        )
+        yield Hold(Reason.LOCKED, text, {"pid": one.pid, "application": one.application, "seconds": seconds})
 
 
 def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, key: str) -> Iterator[Hold]:

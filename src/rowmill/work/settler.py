@@ -1,31 +1,39 @@
-"""Writes verdicts, many in one statement."""
+"""Writes verdicts, many in one statement, each queue by itself."""
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 from rowmill.model import judge
+from rowmill.model.batch_size import BatchSize
 from rowmill.model.death import Death, facts_of, mourn
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease, SettlingBlock
 from rowmill.model.lifecycle import DIE, DONE, RELEASE
 from rowmill.model.outcome import Outcome
+from rowmill.model.settle_lag import SettleLag
 from rowmill.observe.events import Events
-from rowmill.store.port import Store
+from rowmill.store.port import Delay, Store
 from rowmill.store.settling import Settling
 from rowmill.work.hand import Hand
 from rowmill.work.report import Report
 
-MOST = 1000
-"""Verdicts in one flush."""
 WAITING = 5000
-"""Verdicts that may wait for a flush before handlers have to wait with them."""
+"""Verdicts of one queue that may wait to be written before its handlers have to wait with them."""
+TRIES_ALONE = 3
+"""How often a verdict is tried in a statement of its own that is cancelled, before its row is given up."""
+RETRY_FIRST, RETRY_MOST = 0.1, 2.0
+"""Seconds until delayed verdicts are tried again."""
+NOTICE_SECONDS = 3.0
+"""How long a finished row may stay unwritten before it is reported."""
+REMIND_SECONDS = 60.0
 
 
 class Settler:
-    """Takes verdicts from the slots and flushes what has gathered while the last flush was under way."""
+    """Takes verdicts from the slots and hands each to the lane of its queue. A slow queue holds up no other."""
 
     def __init__(self, store: Store, hand: Hand, report: Report, events: Events, chance: Callable[[], float]) -> None:
         self._store = store
@@ -33,27 +41,37 @@ class Settler:
         self._report = report
         self._events = events
         self._chance = chance
-        self._pending: list[Verdict] = []
-        self._work = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
-        self._flushing = asyncio.Lock()
+        self._lanes: dict[str, Lane] = {}
+        self._new_lane = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.on_settled: Callable[[Verdict], None] = lambda verdict: None
 
     @property
     def idle(self) -> bool:
-        return not self._pending and not self._flushing.locked()
+        return all(lane.idle for lane in self._lanes.values())
+
+    @property
+    def progress(self) -> int:
+        """Grows while verdicts leave their lanes, or are tried in smaller statements."""
+        return sum(lane.progress for lane in self._lanes.values())
+
+    def lane(self, queue: str) -> "Lane":
+        lane = self._lanes.get(queue)
+        if lane is None:
+            lane = self._lanes[queue] = Lane(self, self._store)
+            self._new_lane.set()
+        return lane
 
     def put(self, verdict: Verdict) -> None:
-        self._pending.append(verdict)
-        self._work.set()
-        if len(self._pending) >= WAITING:
-            self._room.clear()
+        self.lane(verdict.lease.queue.name).put(verdict)
 
-    async def room(self) -> None:
-        """Wait while too much waits to be written."""
-        await self._room.wait()
+    async def room(self, queue: str) -> None:
+        """Wait while too much of this queue waits to be written."""
+        await self.lane(queue).room.wait()
+
+    def lags(self) -> dict[str, SettleLag]:
+        """What is finished and could not be written for a while, by queue, and how slow writing is where it is."""
+        return {name: lag for name, lane in self._lanes.items() if (lag := lane.lag()) is not None}
 
     def settling(self, lease: Lease[Any], outcome: Outcome | None) -> SettlingBlock:
         return Settling(
@@ -70,12 +88,12 @@ class Settler:
         except RuntimeError:
             with suppress(RuntimeError):  # the loop is gone: so is who wanted to know
                 assert self._loop is not None
-                self._loop.call_soon_threadsafe(self._tell, [verdict])
+                self._loop.call_soon_threadsafe(self.tell, [verdict])
         else:
-            self._tell([verdict])
+            self.tell([verdict])
 
-    def _tell(self, verdicts: list[Verdict]) -> None:
-        """Whoever wants to know: nobody, of most successes."""
+    def tell(self, verdicts: list[Verdict]) -> None:
+        """Count what was written, and report it to those who want to know: nobody, of most successes."""
         for move, rows in Counter([verdict.move.name for verdict in verdicts]).items():
             self._report.count(move, rows)
         watched = self._events.watched
@@ -87,61 +105,225 @@ class Settler:
                     mourn(verdict.lease.queue, [_death(verdict)])
 
     async def run(self) -> None:
-        """Flush until cancelled."""
+        """Write until cancelled. What is wrong with one lane ends all of them."""
         self._loop = asyncio.get_running_loop()
+        tasks = {asyncio.create_task(self._report_lags(), name="settler lags")}
+        started: set[str] = set()
+        try:
+            while True:
+                self._new_lane.clear()
+                for name, lane in self._lanes.items():
+                    if name not in started:
+                        started.add(name)
+                        tasks.add(asyncio.create_task(lane.run(), name=f"settler {name}"))
+                        tasks.add(asyncio.create_task(lane.run_locked(), name=f"settler {name} locked rows"))
+                new = asyncio.create_task(self._new_lane.wait())
+                done, _ = await asyncio.wait({new, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+                new.cancel()
+                for task in done - {new}:
+                    task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _report_lags(self) -> None:
+        """Say when finished rows could not be written for a while, now and then while it lasts, and when it is over."""
+        said: dict[str, float] = {}
+        now = asyncio.get_running_loop().time
         while True:
-            await self._work.wait()
-            await self.flush()
+            await asyncio.sleep(NOTICE_SECONDS / 4)
+            late = {name: lag for name, lag in self.lags().items() if lag.rows}
+            for name, lag in late.items():
+                if now() - said.get(name, float("-inf")) >= REMIND_SECONDS:
+                    said[name] = now()
+                    self._events.settle_delayed(name, lag.rows, lag.seconds, lag.reason)
+            for name in set(said) - set(late):
+                del said[name]
+                self._events.settle_resumed(name)
 
-    async def finish(self) -> None:
-        """Return when nothing waits to be written any more."""
-        while not self.idle:
-            await self.flush()
+    async def finish(self, stalled: float) -> bool:
+        """Write what is left, for as long as anything moves; False if nothing did for so many seconds."""
+        now = asyncio.get_running_loop().time
+        moved, progress = now(), self.progress
+        flushing = asyncio.gather(*(lane.finish() for lane in self._lanes.values()))
+        try:
+            while not flushing.done():
+                await asyncio.wait({flushing}, timeout=0.05)
+                if self.progress > progress:
+                    moved, progress = now(), self.progress
+                elif now() - moved > stalled:
+                    return False
+            await flushing
+            return True
+        finally:
+            flushing.cancel()
+            await asyncio.gather(flushing, return_exceptions=True)
 
-    async def flush(self) -> None:
-        """Write what is pending now."""
-        async with self._flushing:
-            self._work.clear()
-            batch, self._pending = self._pending[:MOST], self._pending[MOST:]
-            if self._pending:
-                self._work.set()
-            if len(self._pending) < WAITING:
-                self._room.set()
-            if batch:
-                await self._write(batch)
+    def lose(self, verdict: Verdict) -> None:
+        verdict.lease.lost = True
+        self._report.lost += 1
+        self._events.lost(verdict)
+        self._hand.put_down(verdict.lease)
 
-    async def _write(self, batch: list[Verdict]) -> None:
-        settled = await self._store.settle(batch)
-        missing = set()
-        for verdict in settled.lost:
-            missing.add(id(verdict))
-            verdict.lease.lost = True
-            self._report.lost += 1
-            self._events.lost(verdict)
-            self._hand.put_down(verdict.lease)
-        for verdict, reason in settled.refused:
-            missing.add(id(verdict))
-            self._refused(verdict, reason)
-        written = [verdict for verdict in batch if id(verdict) not in missing] if missing else batch
-        self._hand.put_down(*[verdict.lease for verdict in written])
-        self._tell(written)
+    def keep(self, verdicts: list[Verdict]) -> None:
+        """These were written."""
+        self._hand.put_down(*[verdict.lease for verdict in verdicts])
+        self.tell(verdicts)
 
-    def _refused(self, verdict: Verdict, reason: str) -> None:
+    def refuse(self, verdict: Verdict, reason: str, code: str = "") -> None:
         """The values are wrong, or else the table refuses the move itself, as a unique key over open rows may: the
         row is dead then. If it can't even be that, or be given back, only the end of its lease helps."""
         self._report.refused += 1
         if verdict.values:
-            second = judge.refuse(verdict.lease, "value_refused", f"the database refused the values: {reason}")
+            second = judge.refuse(verdict.lease, code or "value_refused", f"the database refused the values: {reason}")
         elif verdict.move not in (DIE, RELEASE):
             second = judge.refuse(
-                verdict.lease, "move_refused", f"the table refuses the move {verdict.move.name}: {reason}"
+                verdict.lease, code or "move_refused", f"the table refuses the move {verdict.move.name}: {reason}"
             )
         else:
             self._events.stuck(verdict, reason)
             self._hand.put_down(verdict.lease)
             return
         second.ran = verdict.ran
+        second.unanswered = verdict.unanswered
         self.put(second)
+
+
+class Lane:
+    """The verdicts of one queue on their way to the database. What can't be written now, because a row is locked, is
+    tried again beside the others, which do not wait for it."""
+
+    def __init__(self, settler: Settler, store: Store) -> None:
+        self._settler, self._store = settler, store
+        self._pending: deque[Verdict] = deque()
+        self._in_flight: list[Verdict] = []
+        self._locked: list[Verdict] = []
+        self._cancelled_alone: Counter[int] = Counter()
+        """How often a verdict was cancelled in a statement of its own, by its id."""
+        self._size = BatchSize()
+        self._retry = RETRY_FIRST
+        self._has_pending = asyncio.Event()
+        self._has_locked = asyncio.Event()
+        self._flushing = asyncio.Lock()
+        self._retrying = asyncio.Lock()
+        self.room = asyncio.Event()
+        self.room.set()
+        self.progress = 0
+
+    @property
+    def idle(self) -> bool:
+        return not self._pending and not self._locked and not self._flushing.locked()
+
+    def put(self, verdict: Verdict) -> None:
+        verdict.ready_at = monotonic()
+        self._pending.append(verdict)
+        self._has_pending.set()
+        if len(self._pending) + len(self._locked) >= WAITING:
+            self.room.clear()
+
+    async def run(self) -> None:
+        while True:
+            await self._has_pending.wait()
+            await self.flush()
+
+    async def run_locked(self) -> None:
+        while True:
+            await self._has_locked.wait()
+            await asyncio.sleep(self._retry)
+            await self.flush_locked()
+
+    async def finish(self) -> None:
+        """Return when nothing is left to be written."""
+        while not self.idle:
+            await self.flush()
+            if self._locked:
+                await self.flush_locked()
+                if self._locked and not self._pending:
+                    await asyncio.sleep(self._retry)
+
+    async def flush(self) -> None:
+        """Write what is pending now, as much as one statement takes."""
+        async with self._flushing:
+            self._in_flight = [self._pending.popleft() for _ in range(min(self._size.rows, len(self._pending)))]
+            self._update_events()
+            if self._in_flight:
+                # While some rows are known to be locked, more of them may be.
+                await self._write(self._in_flight, skip_locked=bool(self._locked))
+                self._in_flight = []
+
+    async def flush_locked(self) -> None:
+        """Try those once more that were locked."""
+        async with self._retrying:
+            before = self.progress
+            batch, self._locked = self._locked[: self._size.rows], self._locked[self._size.rows :]
+            try:
+                await self._write(batch, skip_locked=True)
+            except BaseException:
+                self._locked += batch
+                raise
+            self._retry = RETRY_FIRST if self.progress > before else min(self._retry * 2, RETRY_MOST)
+            self._update_events()
+
+    def _update_events(self) -> None:
+        for event, is_set in (
+            (self._has_pending, bool(self._pending)),
+            (self._has_locked, bool(self._locked)),
+            (self.room, len(self._pending) + len(self._locked) < WAITING),
+        ):
+            event.set() if is_set else event.clear()
+
+    async def _write(self, batch: list[Verdict], *, skip_locked: bool) -> None:
+        began = monotonic()
+        settled = await self._store.settle(batch, skip_locked=skip_locked)
+        took = monotonic() - began
+        cancelled = [verdict for verdict, delay in settled.delayed if delay is Delay.TIMEOUT]
+        locked = [verdict for verdict, delay in settled.delayed if delay is Delay.LOCKED]
+        if cancelled:
+            self._size.cut(took, len(batch))
+        elif not locked:
+            self._size.took(took, len(batch))
+        self._locked += locked
+        for verdict in settled.lost:
+            self._settler.lose(verdict)
+        for verdict, reason in settled.refused:
+            self._settler.refuse(verdict, reason)
+        for verdict in reversed(cancelled):
+            self._try_smaller(verdict, alone=len(batch) == 1)
+        missing = {id(verdict) for verdict in (*settled.lost, *locked, *cancelled, *(v for v, _ in settled.refused))}
+        self.progress += len(batch) - len(locked)
+        self._settler.keep([verdict for verdict in batch if id(verdict) not in missing] if missing else batch)
+        if settled.delayed:
+            self._update_events()
+
+    def _try_smaller(self, verdict: Verdict, *, alone: bool) -> None:
+        """Its statement was cancelled. A verdict whose own statement is cancelled again and again can't be written."""
+        self._cancelled_alone[id(verdict)] += alone
+        if self._cancelled_alone[id(verdict)] < TRIES_ALONE:
+            self._pending.appendleft(verdict)
+        else:
+            del self._cancelled_alone[id(verdict)]
+            self._settler.refuse(verdict, "its own statement was cancelled again and again", "settle_timeout")
+
+    def lag(self) -> SettleLag | None:
+        """What is late; None if nothing is, and statements are quick."""
+        since = monotonic() - NOTICE_SECONDS
+        locked = [verdict for verdict in self._locked if verdict.ready_at < since]
+        others = [verdict for verdict in (*self._in_flight, *self._pending) if verdict.ready_at < since]
+        late = locked + others
+        if not late and not self._size.seconds_per_row:
+            return None
+        oldest = min((verdict.ready_at for verdict in late), default=monotonic())
+        reason = Delay.LOCKED if locked else Delay.TIMEOUT if self._size.cancelled else Delay.PENDING
+        return SettleLag(
+            rows=len(late),
+            seconds=round(monotonic() - oldest, 1),
+            reason=reason if late else "",
+            keys=[verdict.lease.queue.key_text(verdict.lease.key) for verdict in late[: SettleLag.MOST_KEYS]],
+            cancelled=self._size.cancelled,
+            batch=self._size.rows,
+            seconds_per_row=round(self._size.seconds_per_row, 6),
+        )
 
 
 def _death(verdict: Verdict) -> Death:

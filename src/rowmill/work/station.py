@@ -11,7 +11,7 @@ from rowmill.model.lease import Lease
 from rowmill.model.queue import Handler, Queue
 from rowmill.model.words import Step
 from rowmill.observe.events import Events
-from rowmill.store.port import Disconnected, Store
+from rowmill.store.port import Disconnected, StatementTimeout, Store
 from rowmill.work.door import Door
 from rowmill.work.hand import Hand
 from rowmill.work.pace import Pace
@@ -26,6 +26,7 @@ BREATH = 10
 """Rows that a slot runs before it lets the rest of the loop have a turn, if no handler waited for anything."""
 STALE = 2.0
 """Seconds that a claimed row may lie ready here while every slot is taken, before it is given to others."""
+LARGEST_CLAIM = 100_000
 BUSY = 1.0
 """Seconds of work without a pause after which producers need not wake us any more."""
 
@@ -70,6 +71,8 @@ class Station:
         self.paused: Callable[[], bool] = lambda: False
         self._empty_at = -1.0
         """When a claim last found nothing, on the loop's clock; reset by rows."""
+        self._claim_most = LARGEST_CLAIM
+        """Rows that one claim may take: fewer after the database cancelled one that took too long."""
         self._woken_at = 0.0
         self._owes_until = -1.0
         """When the last of the suspects that we gave back can be claimed again, on the loop's clock."""
@@ -146,6 +149,7 @@ class Station:
                 wanted = self._door.at_most(wanted)
             if self._suspects.wary(loop.time()):
                 wanted = min(wanted, self._pace.width)
+            wanted = min(wanted, self._claim_most)
             if not wanted:
                 await self._until(self._needed, STALE / 2)
                 continue
@@ -156,6 +160,12 @@ class Station:
                     leases = await self._store.claim(self.queue, self.step, wanted)
                     self._hand.take(leases)
                 self._events.back(who="claim")
+                self._claim_most = min(self._claim_most * 2, LARGEST_CLAIM)
+            except StatementTimeout:
+                self._claim_most = max(1, wanted // 2)
+                self._events.claim_cancelled(self.queue.name, self.step.name, wanted)
+                await self._until(self._woken, pause)
+                continue
             except Disconnected as error:
                 self._events.away(str(error), who="claim")
                 await self._until(self._woken, pause * (0.5 + random.random()))
@@ -267,7 +277,7 @@ class Station:
                 self._turns.ran_at = now()
             ran += 1
             if ran % BREATH == 0:
-                await self._settler.room()
+                await self._settler.room(self.queue.name)
                 await asyncio.sleep(0)
 
     def cut(self, lease: Lease[Any]) -> None:

@@ -12,6 +12,7 @@ from rowmill.model.lease import Lease
 from rowmill.model.lifecycle import HOLD, RELEASE, Kind
 from rowmill.model.limits import PASSING_CODES
 from rowmill.model.queue import Queue
+from rowmill.model.settle_lag import SettleLag
 from rowmill.observe.events import Events, log
 from rowmill.observe.trail import trail
 from rowmill.store.port import Store
@@ -25,7 +26,7 @@ from rowmill.work.station import Station
 CUT_SECONDS = 5.0
 """How long a handler that was cancelled may take to end, and a claim to come back, before we leave without it."""
 FLUSH_SECONDS = 10.0
-"""How long we wait at the end for a database that does not answer. What is not written comes back by its lease."""
+"""How long we wait at the end for a database that writes nothing. What is not written comes back by its lease."""
 
 
 class Service(Protocol):
@@ -75,6 +76,10 @@ class Worker:
     @property
     def in_hand(self) -> int:
         return len(self._hand)
+
+    def settle_lags(self) -> dict[str, SettleLag]:
+        """What is finished and could not be written for a while, by queue."""
+        return self._settler.lags()
 
     def holding(self) -> set[int]:
         """The tokens under which rows are in hand."""
@@ -157,10 +162,7 @@ class Worker:
             await asyncio.wait(tasks, timeout=CUT_SECONDS)
         for station in self.stations:
             station.close()
-        try:
-            async with asyncio.timeout(FLUSH_SECONDS):
-                await self._settler.finish()
-        except TimeoutError:
+        if not await self._settler.finish(FLUSH_SECONDS):
             self._events.unwritten(len(self._hand))
 
     async def _drained(self) -> None:

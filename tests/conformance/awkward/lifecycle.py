@@ -32,7 +32,7 @@ async def live(member: Member, rows: list[Mapping[str, Any]]) -> None:
     assert len({lease.key for lease in leases}) == 4
     assert {lease.attempt for lease in leases} == {1}
     done, again, dead, crash = leases
-    assert await member.store.renew(leases) == []
+    assert (await member.store.renew(leases)).lost == []
     assert (await member.settle((done, None), (again, Again(500, "busy")), (dead, Dead("bad", "no use")))).kept == 3
     assert (await member.release(crash)).kept == 1
     assert (await member.settle((done, None), (crash, None))).kept == 0

@@ -119,7 +119,7 @@ async def test_keys_that_others_spell_differently_are_the_same_row(sqlite_url: s
             await member.sql(f"INSERT INTO jobs (day, token, state) VALUES ('2024-01-01 10:00:00', '{token}', 'ready')")
         first, second = await member.claim(2)
         assert first.key == (datetime(2024, 1, 1, 10), uuid.UUID(int=10))
-        assert await member.store.renew([first, second]) == []
+        assert (await member.store.renew([first, second])).lost == []
         assert (await member.settle((first, None))).kept == 1
         await member.expire()
         assert (await member.rescue()).returned == 1

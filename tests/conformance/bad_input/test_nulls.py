@@ -58,7 +58,7 @@ async def test_a_lease_that_goes_missing_is_lost(database_url: str) -> None:
         await member.put({"title": "a"})
         [lease] = await member.claim()
         await member.sql("UPDATE jobs SET lease = NULL")
-        assert await member.store.renew([lease]) == [lease]
+        assert (await member.store.renew([lease])).lost == [lease]
         assert (await member.settle((lease, None))).kept == 0
         await member.expire()
         assert await member.rescue() == Rescued(returned=1)

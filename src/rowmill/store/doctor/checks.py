@@ -48,6 +48,7 @@ async def _on_postgres(store: Store, limits: Limits, size: int | None, *, ours: 
     found += await _made(store, "xmin horizon", lambda connection: server.horizon(connection, limits))
     found += await _made(store, "autovacuum", server.vacuum)
     if ours:
+        found += await _made(store, "time-outs", server.timeouts)
         found += await _made(store, "connections", lambda connection: connections.server_limit(connection, size))
     try:
         async with asyncio.timeout(3 * SECONDS):
@@ -95,7 +96,7 @@ async def _made(store: Store, name: str, check: Check, queue: str | None = None)
     """What a check finds, in a transaction of its own; that it could not be made is a finding too."""
 
     def work(connection: Connection) -> list[Finding]:
-        if connection.dialect.name == "postgresql":
+        if connection.dialect.name == "postgresql" and check is not server.timeouts:
             connection.execute(sa.text(f"SET LOCAL statement_timeout = '{SECONDS}s'"))
         return list(check(connection))
 

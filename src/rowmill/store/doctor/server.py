@@ -6,7 +6,9 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from rowmill.model.batch_size import MOST as BATCH
 from rowmill.store import schema
+from rowmill.store.activity import workers
 from rowmill.store.doctor.finding import Finding, Limits, Severity
 
 NETWORK = ("nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "fuse.sshfs")
@@ -118,6 +120,44 @@ def vacuum(connection: Connection) -> Iterator[Finding]:
             "autovacuum is off: dead rows of every queue pile up",
             "ALTER SYSTEM SET autovacuum = on; SELECT pg_reload_conf()",
         )
+
+
+TIMEOUTS = """
+SELECT name, setting::bigint / 1000.0 AS seconds FROM pg_settings
+WHERE name IN ('statement_timeout', 'transaction_timeout') AND setting::bigint > 0
+"""
+SHORT_TIMEOUT = 5.0
+
+
+def timeouts(connection: Connection) -> Iterator[Finding]:
+    """Time-outs of our sessions that a batch of many rows may not keep. How long settles take is known from what
+    workers report; they make smaller statements where the database cuts them off."""
+    for row in connection.execute(sa.text(TIMEOUTS)):
+        limit = float(row.seconds)
+        slow = {
+            queue: lag
+            for worker in workers(connection)
+            for queue, lag in worker.settle_lags.items()
+            if lag.cancelled or lag.seconds_per_row * BATCH > limit
+        }
+        for queue, lag in slow.items():
+            yield Finding(
+                Severity.WARNING,
+                "timeout_short",
+                f"{row.name} is {limit:g} s, and settling takes about {lag.seconds_per_row * 1000:.0f} ms a row: a "
+                f"batch of {BATCH} does not fit. {lag.cancelled} statements were cancelled; batches are down to "
+                f"{lag.batch} rows",
+                f"make the table's triggers faster, or give the role of the workers more time: "
+                f"ALTER ROLE … SET {row.name} = '{max(limit, 60):g}s'",
+                queue,
+            )
+        if not slow and limit < SHORT_TIMEOUT:
+            yield Finding(
+                Severity.INFO,
+                "timeout_short",
+                f"{row.name} is {limit:g} s for this role. No worker has reported that its statements take longer",
+                f"if triggers make settling slow: ALTER ROLE … SET {row.name} = '60s'",
+            )
 
 
 def sqlite_file(connection: Connection, path: str) -> Iterator[Finding]:

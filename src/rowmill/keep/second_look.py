@@ -1,0 +1,66 @@
+"""Which expired leases are swept at once, and which of them their holders may still renew first.
+
+A lease can run out while its worker lives: the database stalled for everybody, or somebody had the row locked and the
+renewal went around it. To sweep it would throw finished work away. So a row is swept when it was seen expired and free
+twice, with time for a renewal in between; at once only if its holder has signed off, or has been silent while others
+were heard.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+
+from rowmill.model.lease import worker_of
+from rowmill.store import fleet
+
+GRACE = 5.0
+"""Seconds between the two looks, or the length of a shorter lease."""
+SILENT_BEATS = 3
+"""A worker that lives signs at least once in so many heartbeats, unless the database is away."""
+
+
+class SecondLook:
+    """What one sweeper remembers of expired leases. Times are of the loop's clock."""
+
+    def __init__(self, heartbeat: float) -> None:
+        self._silence = heartbeat * SILENT_BEATS
+        self._answered_at = self._healthy_since = float("-inf")
+        self._due: defaultdict[tuple[str, str], dict[tuple[int, str], float]] = defaultdict(dict)
+        """By queue and stage: when a row that was seen expired may be swept, by its token and key."""
+
+    def answered(self, now: float) -> None:
+        """The database has just answered us. After a stall it takes a while until all who live are heard again."""
+        if now - self._answered_at > self._silence:
+            self._healthy_since = now
+        self._answered_at = now
+
+    def sparing(self, queue: str, stage: str, now: float) -> set[int]:
+        """Tokens of this stage that had their first look a moment ago."""
+        return {token for (token, _), due in self._due[queue, stage].items() if now < due}
+
+    def wait(self, now: float) -> float | None:
+        """Seconds until a second look is due; None if none is."""
+        due = [at for rows in self._due.values() for at in rows.values()]
+        return max(min(due) - now, 0.0) if due else None
+
+    def ready(
+        self, connection: Connection, rows: Sequence[Any], *, queue: str, stage: str, lease: float, now: float
+    ) -> list[Any]:
+        """Those of the rows that may be swept now. They are all of this stage that are expired, free and not spared;
+        `held` of each is its token."""
+        before = self._due[queue, stage]
+        # Those that are due and not among these were renewed, or are locked again.
+        due = self._due[queue, stage] = {row: at for row, at in before.items() if now < at}
+        holders = {worker_of(row.held) for row in rows if row.held}
+        heard_all = now - self._healthy_since >= self._silence
+        living = fleet.living(connection, holders, within=self._silence if heard_all else None)
+        found = []
+        for row in rows:
+            about = (row.held, repr(tuple(row)))
+            if not row.held or worker_of(row.held) not in living or about in before:
+                found.append(row)
+            else:
+                due[about] = now + min(lease, GRACE)
+        return found

@@ -1,0 +1,34 @@
+"""How many rows one statement takes, learned from how long statements took."""
+
+MOST = 1000
+TARGET = 0.5
+"""Seconds that a statement should take at the most, so that nobody waits long behind it."""
+
+
+class BatchSize:
+    """Starts at the largest size. Shrinks when a statement was slow or was cancelled, grows when it was quick."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self.rows = most
+        self.cancelled = 0
+        """Statements that took longer than the database allows."""
+        self.seconds_per_row = 0.0
+        """Of the last statement that was slow or cancelled; 0 while all are quick."""
+
+    def took(self, seconds: float, rows: int) -> None:
+        """A statement of so many rows took so long."""
+        fitting = int(rows * TARGET / max(seconds, 1e-9))
+        if seconds > TARGET:
+            self.seconds_per_row = seconds / rows
+            self.rows = max(1, min(self.rows, fitting))
+        elif self.rows < self._most and fitting > self.rows:
+            self.rows = min(self.rows * 2, fitting, self._most)
+            if self.rows == self._most:
+                self.seconds_per_row = 0.0
+
+    def cut(self, seconds: float, rows: int) -> None:
+        """A statement of so many rows was cancelled after this time: halve it."""
+        self.cancelled += 1
+        self.seconds_per_row = seconds / rows
+        self.rows = max(1, min(self.rows, rows) // 2)

@@ -1,0 +1,53 @@
+"""What a worker has finished and could not write yet, as it is reported with its signs of life."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class SettleLag:
+    """Of one queue in one worker."""
+
+    MOST_KEYS: ClassVar[int] = 50
+
+    rows: int = 0
+    """Finished, and not written for longer than a few seconds."""
+    seconds: float = 0.0
+    """For how long the oldest of them."""
+    reason: str = ""
+    """locked: another transaction has the rows, or the table, locked. timeout: statements are cancelled because they
+    take too long. pending: the database has not answered yet."""
+    keys: list[str] = field(default_factory=list)
+    """Of the first of them."""
+    cancelled: int = 0
+    """Statements of this worker that the database cancelled."""
+    batch: int = 0
+    """Rows that one statement takes now."""
+    seconds_per_row: float = 0.0
+
+
+MEANINGS = {
+    "locked": "another transaction has the rows locked, or the table",
+    "timeout": "the database cancels the statements, because they take too long (statement_timeout)",
+    "pending": "the database has not answered yet",
+}
+
+
+def as_text(lags: Mapping[str, SettleLag]) -> str | None:
+    """For the worker's row; None while nothing is late."""
+    return json.dumps({name: asdict(lag) for name, lag in sorted(lags.items())}) if lags else None
+
+
+def from_text(text: str | None) -> dict[str, SettleLag]:
+    """What a worker reported, perhaps one of another version: what is not understood is left out."""
+    try:
+        found: Any = json.loads(text or "{}")
+        known = set(SettleLag.__dataclass_fields__)
+        return {
+            str(name): SettleLag(**{key: value for key, value in lag.items() if key in known})
+            for name, lag in found.items()
+        }
+    except (ValueError, TypeError, AttributeError):
+        return {}
