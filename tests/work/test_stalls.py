@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
 from rowmill import Lease
@@ -34,7 +35,9 @@ async def nothing_moves(shop: Shop) -> AsyncIterator[None]:
         foreign.close()
 
 
-async def test_rows_of_a_worker_that_lives_are_not_swept_after_a_stall(database_url: str) -> None:
+async def test_rows_of_a_worker_that_lives_are_not_swept_after_a_stall(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By another worker, which is free to sweep at once when the stall is over."""
     async with (
         shop_on(database_url, lease=LEASE) as shop,
@@ -54,6 +57,14 @@ async def test_rows_of_a_worker_that_lives_are_not_swept_after_a_stall(database_
         async def nobody(job: Lease[Any]) -> None:
             attempts.append(-job.attempt)
 
+        renew = shop.mill.store.renew
+
+        async def renew_late(leases: Any) -> Any:
+            """A busy worker: the sweeper gets its chance first."""
+            await asyncio.sleep(LEASE / 2)
+            return await renew(leases)
+
+        monkeypatch.setattr(shop.mill.store, "renew", renew_late)
         await shop.put(1)
         async with shop.working(heartbeat=0.1) as working:
             await soon(running)
@@ -79,27 +90,34 @@ async def test_rows_of_a_worker_that_is_silent_while_others_are_heard_are_swept_
             await shop.run(lambda connection: fleet.register(connection, [shop.jobs])) for _ in range(3)
         ]
         await shop.run(lambda connection: fleet.sign_off(connection, gone))
-        look = SecondLook(heartbeat=0.5)
+        now = 100.0
+        look = SecondLook(0.5, lambda: now)
 
-        async def picked(now: float) -> list[int]:
+        async def picked() -> list[int]:
             held = [Row(worker << 36) for worker in (dead, living, gone)]
-            ready = await shop.run(
-                lambda connection: look.ready(connection, held, queue="job", stage="", lease=1.0, now=now)
-            )
+            ready = await shop.run(lambda connection: look.ready(connection, held, queue="job", stage="", lease=1.0))
             return [row.held >> 36 for row in ready]
 
-        look.answered(100.0)
-        assert await picked(100.0) == [gone], "we have just come: nobody could be heard yet"
-        assert look.wait(100.0) == 1.0
-        for now in (100.5, 101.0, 101.5):
-            look.answered(now)
+        look.answered()
+        assert await picked() == [gone], "we have just come: nobody could be heard yet"
+        assert look.wait() == 1.0
+        for step in range(3):
+            now = 100.5 + step / 2
+            look.answered()
         await shop.sql(
             f"UPDATE {'rowmill.' if shop.postgres else 'rowmill_'}worker SET seen_at = '2020-01-01' WHERE id = {dead}"
         )
-        assert await picked(101.6) == [dead, living, gone], "the living one did not use its time"
-        assert await picked(101.7) == [dead, gone], "and has a new one for what expires next"
-        look.answered(200.0)
-        assert await picked(200.0) == [living, gone], "after a stall, the silent one may live"
+        now = 101.6
+        assert await picked() == [dead, living, gone], "the living one did not use its time"
+        now = 101.7
+        assert await picked() == [dead, gone], "and has a new one for what expires next"
+        now = 200.0
+        assert await picked() == [living, gone], (
+            "this very sweep waited for the end of a stall: the silent one may live"
+        )
+        look.answered()
+        now = 200.1
+        assert await picked() == [gone]
 
 
 class Row(tuple[int]):

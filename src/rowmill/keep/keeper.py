@@ -6,6 +6,7 @@ once do no harm, since every rescue is guarded in its own statement.
 
 import asyncio
 import random
+import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -66,7 +67,7 @@ class Keeper:
         """The tokens under which this very process holds rows."""
         self.settle_lags: Callable[[], Mapping[str, SettleLag]] = dict
         """What this process has finished and could not write for a while."""
-        self._second_look = SecondLook(heartbeat)
+        self._second_look = SecondLook(heartbeat, time.monotonic)
         self._sizes: defaultdict[tuple[str, str], BatchSize] = defaultdict(lambda: BatchSize(rescue_most))
         self._reaches: defaultdict[tuple[str, str], Reach] = defaultdict(Reach)
         self._rescue_at = 0.0
@@ -96,7 +97,7 @@ class Keeper:
         """One sign of life, and, as the leader, what is due."""
         lag = as_text(self.settle_lags())
         paused = await self._store.run(lambda c: fleet.sign_of_life(c, self.worker, lag))
-        self._second_look.answered(asyncio.get_running_loop().time())
+        self._second_look.answered()
         if paused is None:
             await self._join_again()
             return
@@ -150,9 +151,9 @@ class Keeper:
             sweep = partial(
                 rescuing.rescue, terms=terms, step=step, most=most, back=back, acquit=True,
                 # A process that was frozen finds its own leases expired, and their handlers alive.
-                sparing={*self.holding(), *self._second_look.sparing(queue.name, step.name, began)},
+                sparing={*self.holding(), *self._second_look.sparing(queue.name, step.name)},
                 ready=partial(
-                    self._second_look.ready, queue=queue.name, stage=step.name, lease=step.lease, now=began
+                    self._second_look.ready, queue=queue.name, stage=step.name, lease=step.lease
                 ),
             )  # fmt: skip
             try:
@@ -162,7 +163,7 @@ class Keeper:
                     size.cut(clock() - began, most)
                 raise
             size.took(clock() - began, most)
-            wait = self._second_look.wait(clock())
+            wait = self._second_look.wait()
             if wait is not None:
                 self._rescue_at = min(self._rescue_at, clock() + wait)
             reach.swept(began, clock(), back, left=found.returned + found.buried + found.refused >= most)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -285,19 +286,18 @@ class Mill(Schedules):
 
     async def _rescue_all(self, queue: Queue[Any], step: Step, settings: WorkerSettings, report: Report) -> None:
         """Sweep until nothing is left, second looks included."""
-        look, clock = SecondLook(settings.heartbeat), asyncio.get_running_loop().time
+        look = SecondLook(settings.heartbeat, time.monotonic)
         while True:
-            now = clock()
             sweep = partial(
                 rescuing.rescue, terms=self.store.terms(queue), step=step, most=settings.rescue_most, acquit=True,
-                sparing=look.sparing(queue.name, step.name, now),
-                ready=partial(look.ready, queue=queue.name, stage=step.name, lease=step.lease, now=now),
+                sparing=look.sparing(queue.name, step.name),
+                ready=partial(look.ready, queue=queue.name, stage=step.name, lease=step.lease),
             )  # fmt: skip
             found = await self.store.run(sweep)
             report.rescued += found.returned
             report.buried += found.buried
             mourn(queue, found.deaths)
-            wait = look.wait(clock())
+            wait = look.wait()
             if wait is not None:
                 await asyncio.sleep(wait)
             elif not found.returned and not found.buried:
