@@ -79,7 +79,7 @@ def everything_held(site: Site) -> Iterator[None]:
 
 SLOW = """
 CREATE FUNCTION faults_slow() RETURNS trigger LANGUAGE plpgsql AS
-$$ BEGIN IF NEW.state = 'done' THEN PERFORM pg_sleep(0.01); END IF; RETURN NEW; END $$
+$$ BEGIN IF NEW.state = 'done' THEN PERFORM pg_sleep(0.03); END IF; RETURN NEW; END $$
 """
 
 
