@@ -361,3 +361,27 @@ async def test_a_doctor_names_the_time_out_that_a_batch_can_not_keep(pg_url: str
     assert [(finding.severity, finding.queue) for finding in unmeasured] == [("info", None)]
     assert [(finding.severity, finding.queue) for finding in measured] == [("warning", "job")]
     assert "statement_timeout is 0.3 s" in measured[0].what
+
+
+async def test_a_claim_without_an_answer_holds_up_no_other_queue(pg_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """We stop waiting for a claim on a locked table. What it may have taken is asked for again, by that queue alone."""
+    monkeypatch.setattr(connections, "STATEMENT_SECONDS", 0.5)
+    async with shop_on(pg_url) as shop:
+        other = other_queue(shop)
+        await shop.mill.migrate(tables=True)
+
+        @shop.jobs.handler()
+        async def handle(job: Lease[Any]) -> None: ...
+
+        @other.handler()
+        async def handle_other(job: Lease[Any]) -> None: ...
+
+        async with shop.working() as working:
+            async with locked(shop, "LOCK TABLE job IN ACCESS EXCLUSIVE MODE"):
+                await until(lambda: shop.named("claim_cancelled"))
+                for key in range(1, 6):
+                    row = [{"id": key}]
+                    await shop.run(lambda connection, row=row: connection.execute(other.insert(row)).close())
+                    await until(lambda key=key: working.worker.report.done == key)  # type: ignore[misc]
+            await shop.put(1)
+            await until(lambda: working.worker.report.done == 6)

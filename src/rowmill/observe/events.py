@@ -5,7 +5,8 @@
 | claimed | rows were taken | queue, stage, rows |
 | settled | an outcome was written | queue, stage, key, move, code, attempt, seconds; at: the line that raised |
 | lost | an outcome was refused, because the lease was gone | queue, stage, key, move |
-| claim_cancelled | a claim took longer than the database allows; the next one is smaller | queue, stage, rows |
+| claim_cancelled | a claim took longer than the database allows (statement_timeout, lock_timeout); the next one is \
+smaller | queue, stage, rows |
 | settle_delayed | finished rows could not be written for some seconds; said again every minute | queue, rows, \
 seconds, reason: locked, timeout or pending |
 | settle_resumed | all of them are written, or gone | queue |

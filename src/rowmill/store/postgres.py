@@ -159,7 +159,7 @@ class PostgresStore:
             refused.hurry()
 
     async def claim(self, queue: Queue[Any], step: Step, limit: int) -> list[Lease[Any]]:
-        await self._give_back_unanswered()
+        await self._give_back_unanswered(queue)
         known = self.known(queue)
         tokens = Tokens(self.worker, self._claim_numbers)
         try:
@@ -179,10 +179,13 @@ class PostgresStore:
             raise
         return known.leases(step, records)
 
-    async def _give_back_unanswered(self) -> None:
+    async def _give_back_unanswered(self, only: Queue[Any] | None = None) -> None:
         """A claim whose answer was lost may have taken rows: nobody works on them, so they go back at once. The
-        server may be at it still when we are back: so we look for them more than once."""
+        server may be at it still when we are back: so we look for them more than once. A claim looks `only` for those
+        of its own queue: the table of another may be what does not answer."""
         for token, (queue, step, late) in list(self._unanswered.items()):
+            if only is not None and queue is not only:
+                continue
             if await postgres_claims.disclaim(self.claims, self.terms(queue), step, token) or time.monotonic() > late:
                 self._unanswered.pop(token, None)
 

@@ -11,7 +11,7 @@ from rowmill.model.lease import Lease
 from rowmill.model.queue import Handler, Queue
 from rowmill.model.words import Step
 from rowmill.observe.events import Events
-from rowmill.store.port import Disconnected, StatementTimeout, Store
+from rowmill.store.port import Disconnected, LockTimeout, StatementTimeout, Store
 from rowmill.work.door import Door
 from rowmill.work.hand import Hand
 from rowmill.work.pace import Pace
@@ -161,8 +161,9 @@ class Station:
                     self._hand.take(leases)
                 self._events.back(who="claim")
                 self._claim_most = min(self._claim_most * 2, LARGEST_CLAIM)
-            except StatementTimeout:
-                self._claim_most = max(1, wanted // 2)
+            except (StatementTimeout, LockTimeout) as error:  # the database is there
+                if isinstance(error, StatementTimeout):
+                    self._claim_most = max(1, wanted // 2)
                 self._events.claim_cancelled(self.queue.name, self.step.name, wanted)
                 await self._until(self._woken, pause)
                 continue
