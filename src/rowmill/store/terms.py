@@ -191,7 +191,7 @@ class Terms(ABC):
         """What a move writes: (column, expression), from the lifecycle's data."""
         queue = self.queue
         pairs = [(self.state, self.word(queue.target(move, step)))]
-        match move.attempts:
+        match queue.counted(move):
             case Attempts.COUNT:
                 pairs.append((self.attempts, self.attempts_plus(1)))
             case Attempts.GIVE_BACK:
@@ -212,9 +212,9 @@ class Terms(ABC):
                 pairs += self.error_columns(error, code)
             case lifecycle.Error.KEEP:
                 pass
-        if move.finishes:
+        if queue.sets_finished_at(move.target):
             pairs.append((self.role("finished_at"), self.now("finished_at")))
-        elif move.name in ("advance", "requeue"):
+        elif move.finishes or move.name in ("advance", "requeue"):
             pairs.append((self.role("finished_at"), "NULL"))
         if move.takes_lease and "started_at" in queue.columns:
             pairs.append((self.role("started_at"), self.now("started_at")))
