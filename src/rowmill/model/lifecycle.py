@@ -1,6 +1,7 @@
 """The state machine, as data. Every statement that changes a row is built from `MOVES`.
 
 ready ──claim──▶ running ──done──▶ done (or the next stage's ready)
+  │     └─exhaust─▶ dead (the row was put back although its attempts are used up)
   ▲                 │ ├─again──▶ waiting ──claim──▶ running
   │                 │ ├─dead───▶ dead
   │                 │ └─cancel─▶ cancelled
@@ -89,13 +90,14 @@ RELEASE = Move("release", _RUNNING, Kind.READY, Attempts.GIVE_BACK, delayed=True
 HOLD = Move("hold", _RUNNING, Kind.READY, Attempts.GIVE_BACK, Error.SET, delayed=True, recorded=False)
 RESCUE = Move("rescue", _RUNNING, Kind.READY, error=Error.SET)
 BURY = Move("bury", _RUNNING, Kind.DEAD, error=Error.SET)
+EXHAUST = Move("exhaust", CLAIMABLE, Kind.DEAD, error=Error.SET)
 CANCEL = Move("cancel", CLAIMABLE, Kind.CANCELLED)
 REQUEUE = Move("requeue", FINAL | {Kind.WAITING}, Kind.READY, Attempts.RESET, Error.CLEAR)
 
 MOVES = {
     move.name: move
     for move in (
-        CLAIM, DONE, ADVANCE, AGAIN, PARK, DIE, ABANDON, RELEASE, HOLD, RESCUE, BURY, CANCEL, REQUEUE,
+        CLAIM, DONE, ADVANCE, AGAIN, PARK, DIE, ABANDON, RELEASE, HOLD, RESCUE, BURY, EXHAUST, CANCEL, REQUEUE,
     )
 }  # fmt: skip
 SETTLING = frozenset({DONE, ADVANCE, AGAIN, PARK, DIE, ABANDON, RELEASE, HOLD})

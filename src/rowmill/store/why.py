@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from rowmill.model import limits
+from rowmill.model.death import ATTEMPTS_USED_UP
 from rowmill.model.lifecycle import Kind
 from rowmill.model.words import Step
 from rowmill.store import activity, pausing
@@ -31,6 +32,7 @@ class Reason(StrEnum):
     LEASE_EXPIRED = "lease_expired"
     NO_LEASE = "no_lease"
     REFUSED = "refused"
+    ATTEMPTS_USED_UP = "attempts_used_up"
     BACKOFF = "backoff"
     LIMIT = "limit"
     PAUSED = "paused"
@@ -134,6 +136,13 @@ def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, k
             f"{last.message}. Mend the row, or what forbids it; it is tried again every minute"
         )
         yield Hold(Reason.REFUSED, text, {"reason": last.message, "at": last.ended_at, "stage": last.stage})
+    if row.attempts >= step.retry.attempts:
+        text = (
+            f"its {step.retry.attempts} attempts are used up ({row.attempts} made): the next claim buries it, with the "
+            f"code {ATTEMPTS_USED_UP}. If it should run, set its count to zero: UPDATE {terms.table} "
+            f"SET {terms.attempts} = 0"
+        )
+        yield Hold(Reason.ATTEMPTS_USED_UP, text, {"attempts": row.attempts, "limit": step.retry.attempts})
     pauses = pausing.paused(connection, queue)
     for stage in (pausing.WHOLE, step.name):
         if stage in pauses:
