@@ -228,7 +228,7 @@ class Mill(Schedules):
                 rights.check(connection, [store.terms(queue) for queue in chosen], limited=bool(self.limits))
                 schema.check_version(connection)
                 for queue in chosen:
-                    presence.check_table(connection, queue)
+                    presence.check_table(connection, store.terms(queue))
                 number = fleet.join(connection, [store.terms(queue) for queue in chosen])
                 if scheduler is not None:
                     scheduler.start(connection)

@@ -30,6 +30,8 @@ TAKEN_FOR_PARAMETERS = re.compile(r"%\([^)]*\)s|__\[POSTCOMPILE_")
 """What SQLAlchemy puts values in the place of, wherever it stands in a statement: within quotes too."""
 
 NUMBERS = (sa.Integer, sa.Numeric, sa.Float)
+NULLABLE = ("lease", "leased_until", "error", "error_code", "finished_at", "started_at")
+"""Roles of columns that are empty most of the time."""
 TIMES = ("available_at", "leased_until", "finished_at", "created_at", "updated_at", "started_at")
 
 
@@ -145,7 +147,7 @@ class Declaration:
             other = by_name.setdefault(column.name, role)
             if other != role:
                 self.problem(f"column {column.name} is mapped twice, as {other} and as {role}")
-        for role in ("lease", "leased_until", "error", "error_code", "finished_at", "started_at"):
+        for role in NULLABLE:
             column = mapped.get(role)
             if column is not None and not column.nullable:
                 self.problem(

@@ -15,7 +15,7 @@ from sqlalchemy import Column
 from sqlalchemy.dialects.postgresql.ranges import AbstractMultiRange
 
 from rowmill.model.death import Death, used_up
-from rowmill.model.lease import Lease
+from rowmill.model.lease import Lease, Tokens
 from rowmill.model.lifecycle import Error
 from rowmill.model.words import Step
 from rowmill.store import postgres_claim_sql as claim_sql
@@ -80,6 +80,11 @@ class Known:
             for record in records
             if record[token] is not None
         ]
+
+    def holds_our_tokens(self, records: Sequence[Any], tokens: Tokens) -> bool:
+        """Has every row the lease that its claim wrote, or none? A trigger may have written another."""
+        place = self.load.lease_place
+        return {record[place] for record in records} <= {None, *tokens.given}
 
     def buried(self, step: Step, records: Sequence[Any]) -> list[Death]:
         """Of what a claim returned: the rows that it buried, because their attempts were used up."""

@@ -34,7 +34,7 @@ from rowmill.store.port import CONNECTIONS, Condemned, Disconnected, Heard, Sett
 from rowmill.store.postgres_engines import async_engine, sync_engine
 from rowmill.store.postgres_session import ALIVE, IMPATIENT
 from rowmill.store.postgres_terms import PostgresTerms
-from rowmill.store.presence import claim_refused
+from rowmill.store.presence import claim_refused, lease_changed
 from rowmill.store.refusals import tell
 from rowmill.store.schema import SCHEMA
 
@@ -150,6 +150,8 @@ class PostgresStore:
             records = await postgres_claims.claim(self.claims, known, step, tokens, limit)
             if known.refused(step).unheard:
                 await tell(self, queue, step, known.refused(step))
+            if not known.holds_our_tokens(records, tokens):
+                raise lease_changed(known.terms)
             return records
         except postgres_claims.UNREADABLE:
             return await postgres_claims.read_one_by_one(

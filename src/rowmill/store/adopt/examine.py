@@ -95,7 +95,7 @@ def examine_queue(connection: Connection, terms: Terms, queue: Queue[Any], *, el
         known = texts_of(terms)
         states.unknown = {word: n for word, n in seen.counts.items() if word is None or str(word) not in known}
     finished = _finished(terms, look, states) if _unfilled(look, states.column) else None
-    found = _adoption(queue, look, states, make_plan(connection, terms, look, finished))
+    found = _adoption(queue, look, states, make_plan(connection, terms, look, finished, declared=True))
     found.notes += _zone_notes(terms, look)
     return found
 
