@@ -121,5 +121,6 @@ def build_queue(
     queue: Queue[Any] = Queue(
         name=table.name, table=table, mapper=None, columns=mapped, names=names, vocabulary=words,
         priority=priority, lower_first=order.lower_first, order_by=order_by, epoch=roles.epoch,
+        counts="failures" if lexicon.counts_failures(columns.attempts) else "attempts",
     )  # fmt: skip
     return queue, columns, order
