@@ -1,6 +1,7 @@
 """What the attempts column and `finished_at` say at rest: all tries or the failed ones, every end or success alone."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -200,9 +201,9 @@ async def test_dead_rows_without_a_time_of_their_end_are_kept_by_another(databas
     async with worker(database_url, declare) as member:
         terms = member.store.terms(member.queue)
         for key, age in enumerate([29, 31]):
-            at = sa.literal_column(terms.later(role, repr(-age * 86400.0)))
+            at: sa.ColumnElement[Any] = sa.literal_column(terms.later(role, repr(-age * 86400.0)))
             new = sa.insert(member.queue.table).values({"id": key, "state": "dead", role: at})
-            await member.mill.run(lambda connection, new=new: connection.execute(new).close())
+            await member.mill.run(partial(sa.Connection.execute, statement=new))
         found = await sweep(member.store, member.queue, Events())
         assert found == {Kind.DONE: Changed(), Kind.DEAD: Changed(1)}
         assert [row.id for row in await member.rows()] == [0]

@@ -209,12 +209,14 @@ async def test_why_says_so_before_the_claim_and_after_it(database_url: str) -> N
     async with worker(database_url, queue_of()) as member:
         terms = member.store.terms(member.queue)
         await put(member, {"attempts": 4})
-        _, [hold, *_] = await member.mill.run(lambda connection: why(connection, terms, "1"))
+        _, holds = await member.mill.run(lambda connection: why(connection, terms, "1"))
+        hold = holds[0]
         assert hold.reason is Reason.ATTEMPTS_USED_UP
         assert "SET attempts = 0" in hold.text
         assert hold.facts == {"attempts": 4, "limit": 3}
         await member.claim()
-        _, [hold] = await member.mill.run(lambda connection: why(connection, terms, "1"))
+        _, holds = await member.mill.run(lambda connection: why(connection, terms, "1"))
+        [hold] = holds
         assert hold.reason is Reason.DEAD
         assert "rowmill requeue jobs --key 1" in hold.text
 

@@ -37,9 +37,7 @@ def claim(
     return records
 
 
-def _noted(
-    connection: sqlite3.Connection, known: SqliteKnown, step: Step, token: int, records: Sequence[Any]
-) -> Sequence[Any]:
+def _noted(connection: sqlite3.Connection, known: SqliteKnown, step: Step, token: int, records: list[Any]) -> list[Any]:
     """The records of a claim. Those that it buried have their entry in the history, in the same transaction."""
     buried = known.buried(step, records) if any(record[BURIED_PLACE] for record in records) else []
     queue = known.terms.queue
@@ -61,8 +59,8 @@ def _claim_in_order(
             connection, step, ask.find, len(refused), pick=pick, behind=bool(ask.behind)
         )
         given = (token, ask.most, step.lease, *refused.parts, *ask.behind)
-        ask.found = connection.execute(statement, given).fetchall()
-        records += ask.found if pick else known.in_sequence(_noted(connection, known, step, token, ask.found))
+        ask.found = found = connection.execute(statement, given).fetchall()
+        records += found if pick else known.in_sequence(_noted(connection, known, step, token, found))
         if pick and records:
             break  # nothing was taken: the next time would find the same rows again
     return records
