@@ -325,7 +325,7 @@ async def test_what_is_finished_and_not_written_is_told_to_operators(pg_url: str
                 _, holds = await shop.mill.run(partial(why, terms=terms, key="1"), write=False)
                 seen = await shop.mill.run(partial(see, terms=terms, limits=Alerts(unwritten=0.5)), write=False)
                 told = [line for worker in workers for line in unwritten(worker)]
-            await until(lambda: working.worker.report.done == 1)
+            await until(lambda: working.worker.report.done == 1 and shop.named("settle_resumed"))
             async with asyncio.timeout(30):
                 while (await shop.mill.run(activity.workers, write=False))[0].settle_lags:
                     await asyncio.sleep(0.05)
@@ -380,8 +380,7 @@ async def test_a_claim_without_an_answer_holds_up_no_other_queue(pg_url: str, mo
             async with locked(shop, "LOCK TABLE job IN ACCESS EXCLUSIVE MODE"):
                 await until(lambda: shop.named("claim_cancelled"))
                 for key in range(1, 6):
-                    row = [{"id": key}]
-                    await shop.run(lambda connection, row=row: connection.execute(other.insert(row)).close())
+                    await shop.sql(f"INSERT INTO other (id) VALUES ({key})")
                     await until(lambda key=key: working.worker.report.done == key)  # type: ignore[misc]
             await shop.put(1)
             await until(lambda: working.worker.report.done == 6)
