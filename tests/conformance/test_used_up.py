@@ -128,6 +128,15 @@ async def test_a_requeued_row_has_all_attempts_again(database_url: str) -> None:
         assert lease.attempt == 1
 
 
+async def test_a_requeue_gives_attempts_to_ready_rows_that_have_none(database_url: str) -> None:
+    """And leaves those alone that have: they need nothing."""
+    async with worker(database_url, queue_of()) as member:
+        await put(member, {"attempts": 3}, {"attempts": 2})
+        assert (await operate.requeue(member.store, member.queue, Filter(states=("ready",)))).rows == 1
+        assert await states(member) == [("ready", 0), ("ready", 2)]
+        assert sorted(lease.attempt for lease in await member.claim(5)) == [1, 3]
+
+
 async def test_each_stage_has_attempts_of_its_own(database_url: str) -> None:
     """A row on the last attempt of the first stage moves on with none made at the second."""
     async with worker(database_url, lambda mill: mill.queue(jobs(), stages=STAGES)) as member:
@@ -212,7 +221,7 @@ async def test_why_says_so_before_the_claim_and_after_it(database_url: str) -> N
         _, holds = await member.mill.run(lambda connection: why(connection, terms, "1"))
         hold = holds[0]
         assert hold.reason is Reason.ATTEMPTS_USED_UP
-        assert "SET attempts = 0" in hold.text
+        assert "rowmill requeue jobs --key 1" in hold.text
         assert hold.facts == {"attempts": 4, "limit": 3}
         await member.claim()
         _, holds = await member.mill.run(lambda connection: why(connection, terms, "1"))

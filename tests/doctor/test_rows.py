@@ -4,8 +4,9 @@ import pytest
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill.store import fleet, pausing
+from rowmill.store import fleet, operate, pausing
 from rowmill.store.doctor import Limits, Severity
+from rowmill.store.filters import Filter
 from rowmill.store.history import note_refused
 from tests.doctor.conftest import WORDS, Clinic, jobs_table
 
@@ -204,7 +205,9 @@ async def test_rows_that_were_put_back_with_their_attempts_used_up(clinic: Clini
 
     [finding] = [one for one in await clinic.audit() if one.code == "attempts_used_up"]
     assert finding.what == ("2 rows of stage work ready with all 3 attempts used up: the next claim buries them")
-    fix = finding.fix.removeprefix("if they should run: ").partition(". To put rows back")[0]
-    await clinic.sql(fix)
+    assert finding.fix == "if they should run: rowmill requeue jobs --state ready --state waiting"
+    async with clinic.mill.opened() as store:
+        wanted = Filter(states=("ready", "waiting"))
+        assert (await operate.requeue(store, clinic.mill["jobs"], wanted)).rows == 2
 
     assert "attempts_used_up" not in await clinic.codes()

@@ -129,13 +129,17 @@ class Model:
         return True
 
     def requeue(self, row: Row) -> bool:
-        """A dead row begins again where it failed, a waiting one where it is, others at the first stage."""
+        """A dead row begins again where it failed, others at the first stage; at its own a row that waits, or is ready
+        with no attempts left."""
         stage = row.failed_at if row.word == "dead" else 0
         if row.word not in FINAL:
-            if row.word not in (words.waiting for words in self.stages):
+            here = [n for n, words in enumerate(self.stages) if row.word in (words.ready, words.waiting)]
+            if not here:
                 return False
-            stage = next(n for n, words in enumerate(self.stages) if words.waiting == row.word)
-            if row.word == self.stages[stage].ready and row.due:
+            [stage] = here
+            words = self.stages[stage]
+            waits = row.word == words.waiting and (words.waiting != words.ready or not row.due)
+            if not waits and row.attempts < ATTEMPTS:
                 return False
         row.word, row.attempts, row.due = self.stages[stage].ready, 0, True
         return True

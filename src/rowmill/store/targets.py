@@ -30,9 +30,12 @@ class Preview:
 
 # served by: the primary key, walked once
 def requeueable(terms: Terms, wanted: Filter) -> Condition:
-    """Finished rows, and those that wait for their next try."""
+    """Finished rows, those that wait for their next try, and those that are ready but have no attempts left."""
     final = in_words(terms, terms.queue.vocabulary.all_of(FINAL))
-    return sa.and_(sa.or_(final, Lexicon(terms).waiting()), *wanted.conditions(terms))
+    used_up = [
+        sa.and_(in_words(terms, step.claimable), sa.literal_column(terms.used_up(step))) for step in terms.queue.steps
+    ]
+    return sa.and_(sa.or_(final, Lexicon(terms).waiting(), *used_up), *wanted.conditions(terms))
 
 
 # served by: the ready indexes, or the primary key, walked once

@@ -174,8 +174,8 @@ def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, k
     if row.attempts >= step.retry.attempts:
         text = (
             f"its {step.retry.attempts} attempts are used up ({row.attempts} made): the next claim buries it, with the "
-            f"code {ATTEMPTS_USED_UP}. If it should run, set its count to zero: UPDATE {terms.table} "
-            f"SET {terms.attempts} = 0"
+            f"code {ATTEMPTS_USED_UP}. If it should run: "
+            + shlex.join(["rowmill", "requeue", queue.name, "--key", key])
         )
         yield Hold(Reason.ATTEMPTS_USED_UP, text, {"attempts": row.attempts, "limit": step.retry.attempts})
     pauses = pausing.paused(connection, queue)

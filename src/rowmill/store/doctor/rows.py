@@ -186,14 +186,12 @@ def used_up(patient: Patient) -> Iterator[Finding]:
         with index_plans(patient.connection):
             found: int = patient.connection.exec_driver_sql(count).scalar_one()
         if found:
-            again = f"UPDATE {terms.table} SET {terms.attempts} = 0 WHERE {terms.is_in(step.claimable)}"
             yield patient.finding(
                 Severity.WARNING,
                 ATTEMPTS_USED_UP,
                 f"{many(found, patient.limits.most)} of stage {step.name} ready with all {step.retry.attempts} "
                 "attempts used up: the next claim buries them",
-                f"if they should run: {again} AND {terms.used_up(step)}. To put rows back, use: "
-                f"rowmill requeue {patient.typed}",
+                f"if they should run: rowmill requeue {patient.typed} --state ready --state waiting",
             )
 
 
