@@ -4,11 +4,14 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime
+from enum import Enum, auto
+from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
+from rowmill.model.errors import LeaseLost, TransactionMisused
 from rowmill.model.outcome import Outcome
 from rowmill.model.queue import Queue
 from rowmill.model.words import Step
@@ -64,6 +67,22 @@ class Desk(Protocol):
     def settling(self, lease: "Lease[Any]", outcome: Outcome | None) -> SettlingBlock: ...
 
 
+class Phase(Enum):
+    """Who may decide about a row. One decision is made per lease: by its `settling()` block, or by a verdict."""
+
+    OPEN = auto()
+    IN_BLOCK = auto()
+    """A `settling()` block of the handler is open."""
+    COMMITTING = auto()
+    """The block settles the row and commits just now. A verdict has to wait for its end."""
+    JUDGED = auto()
+    """A verdict was given: a block that ends later writes nothing."""
+
+
+DECIDING = Lock()
+"""Held while a phase changes: a block may end in a thread just as the worker gives a verdict."""
+
+
 class Lease(Generic[R]):
     """The right to work on one row until its lease ends. What a handler gets."""
 
@@ -75,6 +94,7 @@ class Lease(Generic[R]):
         "claimed_at",
         "key",
         "lost",
+        "phase",
         "queue",
         "record",
         "retry",
@@ -106,6 +126,8 @@ class Lease(Generic[R]):
         self.lost = False
         """True once the engine knows that somebody else holds the row: long work may stop early."""
         self.settled = False
+        """True once its `settling()` block has committed."""
+        self.phase = Phase.OPEN
         self._load = load
         self._row: R | None = None
         self._desk = desk
@@ -134,6 +156,56 @@ class Lease(Generic[R]):
         if self._desk is None:
             raise RuntimeError("this lease does not belong to a running worker")
         return self._desk.settling(self, outcome)
+
+    def enter_block(self) -> None:
+        """A `settling()` block begins. Raises if it could only fail."""
+        with DECIDING:
+            if self.settled:
+                raise TransactionMisused(
+                    f"{self.name} was settled by an earlier settling() block of this handler. "
+                    "Put all that belongs to the row into one block"
+                )
+            if self.phase in (Phase.IN_BLOCK, Phase.COMMITTING):
+                raise TransactionMisused(
+                    f"a settling() block of {self.name} is open already. Use its transaction; "
+                    "for a part that may fail by itself: tx.begin_nested()"
+                )
+            if self.lost or self.phase is Phase.JUDGED:
+                raise self.gone()
+            self.phase = Phase.IN_BLOCK
+
+    def begin_commit(self) -> bool:
+        """The block is about to settle the row; False: a verdict was given first, so it may not."""
+        with DECIDING:
+            if self.lost or self.phase is not Phase.IN_BLOCK:
+                return False
+            self.phase = Phase.COMMITTING
+            return True
+
+    def leave_block(self, *, settled: bool) -> None:
+        with DECIDING:
+            if settled:
+                self.settled = True
+            if self.phase is not Phase.JUDGED:
+                self.phase = Phase.JUDGED if settled else Phase.OPEN
+
+    def take_verdict(self) -> bool:
+        """A verdict is about to be given; False: the row was settled by its block, or is just now."""
+        with DECIDING:
+            if self.settled or self.phase is Phase.COMMITTING:
+                return False
+            self.phase = Phase.JUDGED
+            return True
+
+    def gone(self) -> LeaseLost:
+        """What is raised where the row is not ours to settle any more."""
+        held = "is held by somebody else now" if self.lost else "was given a verdict meanwhile, as after a time-out"
+        return LeaseLost(f"{self.name} {held}; nothing was written")
+
+    @property
+    def name(self) -> str:
+        """The row in messages."""
+        return f"row {self.queue.key_text(self.key)} of {self.queue.name}"
 
     def attach(self, desk: Desk) -> None:
         self._desk = desk

@@ -4,8 +4,6 @@ import asyncio
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from traceback import walk_tb
 from typing import Any
 
@@ -13,6 +11,10 @@ from rowmill.model.errors import Limited, ProviderDown, ProviderRefused, RateLim
 from rowmill.model.judge import Verdict, judge, refuse
 from rowmill.model.lease import Lease
 from rowmill.model.queue import Handler
+from rowmill.work.threads import HandlerThreads
+
+COMMIT_LOOK = 0.02
+"""Seconds between two looks at a block that commits while the time of its handler is over."""
 
 
 class HandlerTimeout(WorkError):
@@ -33,16 +35,15 @@ class Runner:
         self._chance = chance
         self.once_more: Callable[[Lease[Any]], Awaitable[Verdict | None]] | None = None
         """Asked before a row of a batch that failed runs again, alone; a verdict instead of None: it may not."""
-        self._threads: ThreadPoolExecutor | None = None
-        self._calls: set[asyncio.Future[Any]] = set()
-        self._overdue: dict[asyncio.Task[Any] | None, asyncio.Future[Any]] = {}
+        self._threads: HandlerThreads | None = None
+        self._overdue: dict[asyncio.Task[Any] | None, asyncio.Future[None]] = {}
         if handler.threaded:
             most = handler.concurrency + 1  # one for a row that runs alone, beside threads that do not end
-            self._threads = ThreadPoolExecutor(most, thread_name_prefix="rowmill-handler")
+            self._threads = HandlerThreads(handler.call, most)
 
     def close(self) -> None:
         if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._threads.close()
 
     async def run(self, leases: Sequence[Lease[Any]]) -> list[Verdict]:
         """Verdicts on the rows of one turn, but for those that the handler settled itself."""
@@ -130,7 +131,7 @@ class Runner:
         if self._threads is None:
             answer = self.handler.call(argument)
         else:
-            answer = await self._in_thread(argument, limit)
+            answer = await self._in_thread(self._threads, argument, limit)
             if not inspect.isawaitable(answer):
                 return answer
         try:
@@ -141,29 +142,25 @@ class Runner:
                 raise HandlerTimeout(f"the handler took longer than {limit} s") from None
             raise
 
-    async def _in_thread(self, argument: Any, limit: float | None) -> Any:
-        """A thread can't be stopped: past its time-out the row is judged, and the thread's own result ignored."""
-        loop = asyncio.get_running_loop()
-        context = copy_context()
-        running = loop.run_in_executor(self._threads, context.run, self._guarded, argument)
-        self._calls.add(running)
-        running.add_done_callback(self._calls.discard)
-        done, _ = await asyncio.wait({running}, timeout=limit)
-        if done:
-            return running.result()
-        self._overdue[asyncio.current_task()] = running
+    async def _in_thread(self, threads: HandlerThreads, argument: Any, limit: float | None) -> Any:
+        """A thread can't be stopped: past its time-out the row is judged, and what the thread does later is refused."""
+        call = threads.call(argument, limit)
+        if await call.answered:
+            return call.answer
+        assert call.ended is not None
+        leases = argument if isinstance(argument, list) else [argument]
+        # The row may be settled by the handler's own block just now: whoever decides first is right.
+        while not all(lease.take_verdict() or lease.settled for lease in leases):
+            await asyncio.wait({call.ended}, timeout=COMMIT_LOOK)
+            if call.ended.done():
+                return call.answer
+        if not call.ended.done():
+            self._overdue[asyncio.current_task()] = call.ended
         return HandlerTimeout(f"the handler took longer than {limit} s")
-
-    def _guarded(self, argument: Any) -> Any:
-        """An exception travels as a value: StopIteration can't be raised into a future, which would never end."""
-        try:
-            return self.handler.call(argument)
-        except BaseException as error:
-            return error
 
     @property
     def threads_at_work(self) -> int:
-        return len(self._calls)
+        return 0 if self._threads is None else self._threads.at_work
 
     @property
     def overdue(self) -> bool:
@@ -181,7 +178,6 @@ class Runner:
                 await asyncio.wait({running})
             finally:
                 self._overdue.pop(task, None)
-            running.cancelled() or running.exception()
 
 
 class _Wrong:

@@ -46,6 +46,7 @@ class Settler:
         return not self._pending and not self._flushing.locked()
 
     def put(self, verdict: Verdict) -> None:
+        verdict.lease.take_verdict()
         self._pending.append(verdict)
         self._work.set()
         if len(self._pending) >= WAITING:
@@ -56,23 +57,18 @@ class Settler:
         await self._room.wait()
 
     def settling(self, lease: Lease[Any], outcome: Outcome | None) -> SettlingBlock:
-        return Settling(
-            self._store,
-            lambda: judge.judge(lease, outcome, self._chance()),
-            self._written,
-        )
+        return Settling(self._store, lease, lambda: judge.judge(lease, outcome, self._chance()), self._written)
 
-    def _written(self, verdict: Verdict) -> None:
-        """A handler settled its row itself, perhaps in a thread: what follows belongs on the loop."""
-        verdict.lease.settled = True
+    def _written(self, verdicts: list[Verdict]) -> None:
+        """A handler settled its rows itself, perhaps in a thread: what follows belongs on the loop."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             with suppress(RuntimeError):  # the loop is gone: so is who wanted to know
                 assert self._loop is not None
-                self._loop.call_soon_threadsafe(self._tell, [verdict])
+                self._loop.call_soon_threadsafe(self._tell, verdicts)
         else:
-            self._tell([verdict])
+            self._tell(verdicts)
 
     def _tell(self, verdicts: list[Verdict]) -> None:
         """Whoever wants to know: nobody, of most successes."""

@@ -289,9 +289,9 @@ class Station:
         if self._door is not None:
             self._door.moved.set()
 
-    def close(self) -> None:
+    async def close(self, seconds: float) -> None:
         """After the grace period: rows whose handlers can't be stopped go back; late results will be refused."""
-        self._turns.close()
+        await self._turns.close(seconds)
 
     @property
     def left_behind(self) -> int:

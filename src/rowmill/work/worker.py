@@ -156,7 +156,7 @@ class Worker:
                     task.cancel()
             await asyncio.wait(tasks, timeout=CUT_SECONDS)
         for station in self.stations:
-            station.close()
+            await station.close(CUT_SECONDS)
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
                 await self._settler.finish()
