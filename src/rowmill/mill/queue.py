@@ -9,7 +9,7 @@ from rowmill.limits import Limit
 from rowmill.limits.limit import Declared
 from rowmill.model.alerts import Alerts
 from rowmill.model.errors import DeclarationError
-from rowmill.model.lease import Lease
+from rowmill.model.lease import Batch, Lease
 from rowmill.model.outcome import Answer
 from rowmill.model.queue import Handler, blocks, name_of
 from rowmill.model.queue import Queue as QueueModel
@@ -62,11 +62,11 @@ class Queue(QueueModel[R], Generic[R]):
         concurrency: int = 1,
         timeout: float | None = None,
         limits: Sequence[Limit | Declared] = (),
-    ) -> Callable[[Callable[[list[Lease[R]]], Many]], Callable[[list[Lease[R]]], Many]]:
+    ) -> Callable[[Callable[[Batch[R]], Many]], Callable[[Batch[R]], Many]]:
         """Register a handler that gets up to `size` rows and answers for each, in a list or a mapping by key. `limits`
         count its rows: one that makes a single call for all of them asks for room itself."""
 
-        def register(call: Callable[[list[Lease[R]]], Many]) -> Callable[[list[Lease[R]]], Many]:
+        def register(call: Callable[[Batch[R]], Many]) -> Callable[[Batch[R]], Many]:
             self._register(call, stage, concurrency, size, timeout, limits)
             return call
 

@@ -1,7 +1,7 @@
 """A claimed row, and the token that fences it."""
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime
 from enum import Enum, auto
@@ -12,8 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
 from rowmill.model.errors import LeaseLost, TransactionMisused
-from rowmill.model.outcome import Outcome
+from rowmill.model.outcome import Answer, Outcome
 from rowmill.model.queue import Queue
+from rowmill.model.transaction import AsyncBatchTransaction, BatchTransaction
 from rowmill.model.words import Step
 
 R = TypeVar("R")
@@ -61,10 +62,23 @@ class SettlingBlock(AbstractAsyncContextManager[AsyncSession], AbstractContextMa
     """A transaction of the user's that ends with the fenced completion of the row."""
 
 
+class BatchBlock(
+    AbstractAsyncContextManager[AsyncBatchTransaction], AbstractContextManager[BatchTransaction], Protocol
+):
+    """The same for the rows of a batch."""
+
+
+Outcomes = Outcome | Mapping[Any, Answer | BaseException] | Sequence[Answer | BaseException] | None
+"""For the rows of a batch: one outcome for all, answers by key (a row without one is done), or answers in the order of
+the batch."""
+
+
 class Desk(Protocol):
     """Where a lease turns to for its transaction: the worker that holds it."""
 
     def settling(self, lease: "Lease[Any]", outcome: Outcome | None) -> SettlingBlock: ...
+
+    def settling_batch(self, leases: "Sequence[Lease[Any]]", outcomes: Outcomes) -> BatchBlock: ...
 
 
 class Phase(Enum):
@@ -140,6 +154,11 @@ class Lease(Generic[R]):
         return self._row
 
     @property
+    def loaded(self) -> bool:
+        """Has anybody looked at `row`?"""
+        return self._row is not None
+
+    @property
     def stage(self) -> str:
         return self.step.name
 
@@ -153,9 +172,13 @@ class Lease(Generic[R]):
         `async with` gives an AsyncSession, `with` (in a sync handler) a Session. When the block ends, the
         row is settled and all is committed; if the lease is gone, all is rolled back and LeaseLost raised.
         """
+        return self.desk.settling(self, outcome)
+
+    @property
+    def desk(self) -> Desk:
         if self._desk is None:
             raise RuntimeError("this lease does not belong to a running worker")
-        return self._desk.settling(self, outcome)
+        return self._desk
 
     def enter_block(self) -> None:
         """A `settling()` block begins. Raises if it could only fail."""
@@ -212,3 +235,18 @@ class Lease(Generic[R]):
 
     def __repr__(self) -> str:
         return f"<Lease {self.queue.name} {self.queue.key_text(self.key)} attempt {self.attempt}>"
+
+
+class Batch(list[Lease[R]]):
+    """The rows of one call of a batch handler."""
+
+    def settling(self, outcomes: Outcomes = None) -> BatchBlock:
+        """Your own writes and the outcomes of all these rows (`Done()` by default) in one fenced transaction.
+
+        `async with` gives an AsyncSession, `with` (in a sync handler) a Session, with two lists besides: `leases`, the
+        rows that are still ours, which stay so until the block ends, and `lost`, those that somebody else holds now.
+        Write for `tx.leases` alone. LeaseLost is raised if all of them are gone, or if their time was over.
+
+        `outcomes` is read when the block ends: a mapping may be filled inside it.
+        """
+        return self[0].desk.settling_batch(self, outcomes)

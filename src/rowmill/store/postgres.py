@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import asyncpg
 from sqlalchemy import Connection, Engine
@@ -39,8 +39,6 @@ from rowmill.store.refusals import tell
 from rowmill.store.schema import SCHEMA
 
 if TYPE_CHECKING:
-    from typing import LiteralString
-
     import psycopg
 
 T = TypeVar("T")
@@ -334,9 +332,9 @@ class PostgresStore:
 
 
 @lru_cache(maxsize=256)
-def for_psycopg(statement: str) -> "LiteralString":
+def for_psycopg(statement: str) -> str:
     """A statement with the placeholders of psycopg."""
-    return cast("LiteralString", raw_sql.renamed(statement.replace("%", "%%"), lambda place: f"%(p{place})s"))
+    return raw_sql.renamed(statement.replace("%", "%%"), lambda place: f"%(p{place})s")
 
 
 def named(arguments: Sequence[Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from rowmill.store import dsn
 from rowmill.store.line import CONNECT_SECONDS
 from rowmill.store.postgres_session import ALIVE
+from rowmill.store.transactions import guard
 
 ISOLATION = "READ COMMITTED"
 """Of handlers' transactions, whatever the database's own default: the worker renews the lease of a row while its
@@ -57,6 +58,7 @@ def sync_handler_engine(url: URL, connections: int) -> Engine:
         pool_use_lifo=True, pool_reset_on_return=None,
     )  # fmt: skip
     sa.event.listen(engine, "connect", keep_alive)
+    guard(engine)  # a commit by psycopg's connection is one, even in autocommit
     return engine
 
 

@@ -1,7 +1,7 @@
 """Transactions of handlers on PostgreSQL: SQLAlchemy for the handler's statements, the driver for the rest.
 
-SQLAlchemy's connections are in autocommit, and BEGIN, the fence and COMMIT go to the driver directly. SQLAlchemy would need
-three more round trips to try a connection, and a greenlet for each of these statements.
+SQLAlchemy's connections are in autocommit, and BEGIN, the fence and COMMIT go to the driver directly. SQLAlchemy would
+need three more round trips to try a connection, and a greenlet for each of these statements.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import psycopg
 
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
-"""Whatever the database's own default: the worker renews the lease of a row while its handler's transaction is open, and
-in a stricter one that transaction could not settle the row any more."""
+"""Whatever the database's own default: the worker renews the lease of a row while its handler's transaction is open,
+and in a stricter one that transaction could not settle the row any more."""
 WAIT_SECONDS = 30.0
 """How long a handler waits for a connection when others have them all."""
 USED = "rowmill_used"
@@ -257,7 +257,7 @@ class SyncPostgresTransaction:
         return not self._raw.closed and self._raw.info.transaction_status.name != "IDLE"
 
     def guard(self) -> None:
-        guard(self.connection)
+        """Its engine is guarded."""
 
     def lock(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
         return self._statements.lock_within(self._raw, leases)

@@ -1,102 +1,26 @@
 """A transaction of the user's that ends with the fenced outcome of its rows."""
 
 import asyncio
-from collections.abc import Callable, Mapping
-from types import MappingProxyType, TracebackType
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Connection
-from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import Session
 from sqlalchemy.util import greenlet_spawn
 
-from rowmill.model.errors import PermanentError, TransactionMisused
+from rowmill.model.errors import LeaseLost, PermanentError, TransactionMisused
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
+from rowmill.model.transaction import AsyncBatchTransaction, AsyncBlockSession, BatchTransaction, BlockSession
 from rowmill.store.port import Settled, Store
 from rowmill.store.transactions import BLOCK, AsyncTransaction, SyncTransaction
 
-NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+SHOWN = 10
+"""Keys in a message."""
+Async = TypeVar("Async", bound=AsyncBlockSession)
+Sync = TypeVar("Sync", bound=BlockSession)
 
 
-class BlockSession(Session):
-    """The session of a block. The block alone begins and ends its transaction; savepoints are the user's."""
-
-    def __init__(self, bind: Connection, **options: Any) -> None:
-        super().__init__(bind, expire_on_commit=False, join_transaction_mode="control_fully", **options)
-        self._connected = bind
-
-    def execute(
-        self,
-        statement: Any,
-        params: Any = None,
-        *,
-        execution_options: Any = NO_OPTIONS,
-        bind_arguments: Any = None,
-        **private: Any,
-    ) -> Any:
-        """A statement of Core goes to the connection at once, past what the session does for objects."""
-        if bind_arguments or private or not self._is_core(statement):
-            return super().execute(
-                statement, params, execution_options=execution_options, bind_arguments=bind_arguments, **private
-            )
-        return self._connected.execute(statement, params, execution_options=execution_options)
-
-    def _is_core(self, statement: Any) -> bool:
-        attributes = getattr(statement, "_propagate_attrs", None)
-        return (
-            attributes is not None
-            and attributes.get("compile_state_plugin") != "orm"
-            and not self.dispatch.do_orm_execute
-        )
-
-    def commit(self) -> NoReturn:
-        raise TransactionMisused(
-            "tx.commit() inside settling(): the block commits by itself when it ends, together with the row. "
-            "Leave the call out"
-        )
-
-    def rollback(self) -> NoReturn:
-        raise TransactionMisused(
-            "tx.rollback() inside settling(): to undo everything, raise an exception out of the block; "
-            "for a part that may fail: async with tx.begin_nested()"
-        )
-
-    def close(self) -> NoReturn:
-        raise TransactionMisused(
-            "tx.close() inside settling(): the block closes its session when it ends. Leave the call out"
-        )
-
-    def reset(self) -> NoReturn:
-        self.close()
-
-    def invalidate(self) -> NoReturn:
-        self.close()
-
-    def begin(self, nested: bool = False) -> Any:
-        if nested:
-            return super().begin(nested=True)
-        raise TransactionMisused(
-            "tx.begin() inside settling(): the block has begun the transaction already. Leave it out; "
-            "for a part that may fail: tx.begin_nested()"
-        )
-
-    def finish(self) -> None:
-        """Flush and commit. The fence is the last statement before the commit: see `guard`."""
-        super().commit()
-
-    def end(self) -> None:
-        super().close()
-
-
-class AsyncBlockSession(AsyncSession):
-    """The same for async handlers."""
-
-    sync_session_class = BlockSession
-    sync_session: BlockSession
-
-
-class Settling:
+class Settling(Generic[Async, Sync]):
     """`async with` for async handlers, `with` for sync ones. See `Lease.settling`.
 
     The fence is the last statement before the commit: it holds the row for the shortest time, and whatever
@@ -106,31 +30,42 @@ class Settling:
     def __init__(
         self,
         store: Store,
-        lease: Lease[Any],
-        judged: Callable[[], Verdict],
+        leases: Sequence[Lease[Any]],
+        sessions: tuple[type[Async], type[Sync]],
+        judged: Callable[[Sequence[Lease[Any]]], list[Verdict]],
         written: Callable[[list[Verdict]], None],
     ) -> None:
         self._store = store
-        self._lease = lease
+        self._leases = list(leases)
+        self._sessions = sessions
         self._judged = judged
         self._written = written
         self._verdicts: list[Verdict] | None = None
         """What is to be settled, once the block ends."""
-        self._fenced = False
+        self._entered = self._fenced = False
         self._rolled_back = False
-        self._async: tuple[AsyncTransaction, AsyncBlockSession] | None = None
-        self._sync: tuple[SyncTransaction, BlockSession] | None = None
+        self._async: tuple[AsyncTransaction, Async] | None = None
+        self._sync: tuple[SyncTransaction, Sync] | None = None
 
-    async def __aenter__(self) -> AsyncSession:
+    async def __aenter__(self) -> Async:
         self._enter()
         try:
             transaction = await self._store.begin()
-            self._async = transaction, AsyncBlockSession(transaction.connection)
+            session = self._sessions[0](transaction.connection)
+            self._async = transaction, session
+            transaction.sync_connection.info[BLOCK] = self
         except BaseException:
             self._leave(settled=False)
             raise
-        transaction.sync_connection.info[BLOCK] = self
-        return self._async[1]
+        try:
+            await self._prepare_async(transaction, session)
+        except BaseException:
+            await self._close_async(settled=False)
+            raise
+        return session
+
+    async def _prepare_async(self, transaction: AsyncTransaction, session: Async) -> None:
+        """Of a single row, nothing is to be known before its fence."""
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -177,16 +112,25 @@ class Settling:
             finally:
                 self._leave(settled=settled)
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Sync:
         self._enter()
         try:
             transaction = self._store.begin_sync()
-            self._sync = transaction, BlockSession(transaction.connection)
+            session = self._sessions[1](transaction.connection)
+            self._sync = transaction, session
+            transaction.connection.info[BLOCK] = self
         except BaseException:
             self._leave(settled=False)
             raise
-        transaction.connection.info[BLOCK] = self
-        return self._sync[1]
+        try:
+            self._prepare_sync(transaction, session)
+        except BaseException:
+            self._close_sync(settled=False)
+            raise
+        return session
+
+    def _prepare_sync(self, transaction: SyncTransaction, session: Sync) -> None:
+        """Of a single row, nothing is to be known before its fence."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -204,22 +148,32 @@ class Settling:
                     transaction.finish(verdicts, self._check)
                 settled = True
         finally:
-            transaction.connection.info.pop(BLOCK, None)
-            try:
-                session.end()
-            finally:
-                try:
-                    transaction.close()
-                finally:
-                    self._leave(settled=settled)
+            self._close_sync(settled=settled)
         if settled:
             self._written(verdicts)
 
+    def _close_sync(self, *, settled: bool) -> None:
+        assert self._sync is not None
+        transaction, session = self._sync
+        transaction.connection.info.pop(BLOCK, None)
+        try:
+            session.end()
+        finally:
+            try:
+                transaction.close()
+            finally:
+                self._leave(settled=settled)
+
     def _enter(self) -> None:
-        self._lease.enter_block()
+        if self._entered:
+            raise TransactionMisused("this settling() block was used before. Call settling() again for another one")
+        self._entered = True
+        for lease in self._leases:
+            lease.enter_block()
 
     def _leave(self, *, settled: bool) -> None:
-        self._lease.leave_block(settled=settled)
+        for lease in self._leases:
+            lease.leave_block(settled=settled)
 
     def _decide(self, transaction: AsyncTransaction | SyncTransaction) -> list[Verdict]:
         """The block came to its end: from here on, it decides about the row, unless a verdict was given before."""
@@ -229,11 +183,12 @@ class Settling:
                 "statement like COMMIT; the row is not settled. Leave that to the block: it commits when it ends, and "
                 "rolls back if an exception leaves it. For a part that may fail: tx.begin_nested()"
             )
-        verdict = self._judged()
-        if not self._lease.begin_commit():
-            raise self._lease.gone()
-        self._verdicts = [verdict]
-        return self._verdicts
+        verdicts = self._judged(self._leases)
+        for lease in self._leases:
+            if not lease.begin_commit():
+                raise lease.gone()
+        self._verdicts = verdicts
+        return verdicts
 
     def on_commit(self) -> None:
         """SQLAlchemy is about to commit."""
@@ -253,7 +208,58 @@ class Settling:
         if settled.refused:
             raise PermanentError(f"the database refused the values: {settled.refused[0][1]}", code="value_refused")
         if settled.lost:
-            for verdict in settled.lost:
-                verdict.lease.lost = True
-            raise settled.lost[0].lease.gone()
+            raise lost([verdict.lease for verdict in settled.lost])
         self._fenced = True
+
+
+class BatchSettling(Settling[AsyncBatchTransaction, BatchTransaction]):
+    """The same for many rows at once. See `Batch.settling`.
+
+    Its rows are locked first, so that the block can be told which of them it may write for.
+    """
+
+    def _enter(self) -> None:
+        """Rows that are known to be gone have no part in it."""
+        everything, self._leases = self._leases, []
+        self._gone: list[Lease[Any]] = []
+        for lease in everything:
+            try:
+                lease.enter_block()
+            except LeaseLost:
+                self._gone.append(lease)
+            except TransactionMisused:
+                self._leave(settled=False)
+                raise
+            else:
+                self._leases.append(lease)
+        if not self._leases:
+            raise lost(self._gone)
+
+    async def _prepare_async(self, transaction: AsyncTransaction, session: AsyncBatchTransaction) -> None:
+        self._part_from(await transaction.lock(self._leases))
+        session.leases, session.lost = self._leases, self._gone
+
+    def _prepare_sync(self, transaction: SyncTransaction, session: BatchTransaction) -> None:
+        self._part_from(transaction.lock(self._leases))
+        session.leases, session.lost = self._leases, self._gone
+
+    def _part_from(self, gone: list[Lease[Any]]) -> None:
+        for lease in gone:
+            lease.lost = True
+            lease.leave_block(settled=False)
+        if gone:
+            self._gone += gone
+            self._leases = [lease for lease in self._leases if not lease.lost]
+        if not self._leases:
+            raise lost(self._gone)
+
+
+def lost(leases: Sequence[Lease[Any]]) -> LeaseLost:
+    """What is raised if these leases are gone."""
+    for lease in leases:
+        lease.lost = True
+    if len(leases) == 1:
+        return leases[0].gone()
+    queue = leases[0].queue
+    keys = ", ".join(queue.key_text(lease.key) for lease in leases[:SHOWN]) + (", ..." if len(leases) > SHOWN else "")
+    return LeaseLost(f"{len(leases)} rows of {queue.name} are held by somebody else now ({keys}); nothing was written")

@@ -9,7 +9,7 @@ from typing import Any
 
 from rowmill.model.errors import Limited, ProviderDown, ProviderRefused, RateLimited, WorkError
 from rowmill.model.judge import Verdict, judge, refuse
-from rowmill.model.lease import Lease
+from rowmill.model.lease import Batch, Lease, Phase
 from rowmill.model.queue import Handler
 from rowmill.work.threads import HandlerThreads
 
@@ -27,10 +27,15 @@ class Runner:
     """Calls one handler. Whatever it does, every lease gets its verdict; none touches another."""
 
     def __init__(
-        self, handler: Handler, chance: Callable[[], float], on_overdue: Callable[[int], None] = lambda threads: None
+        self,
+        handler: Handler,
+        chance: Callable[[], float],
+        check: Callable[[Verdict], Verdict],
+        on_overdue: Callable[[int], None],
     ) -> None:
         self.handler = handler
         self._file = getattr(getattr(inspect.unwrap(handler.call), "__code__", None), "co_filename", None)
+        self._check = check
         self._on_overdue = on_overdue
         self._chance = chance
         self.once_more: Callable[[Lease[Any]], Awaitable[Verdict | None]] | None = None
@@ -56,7 +61,7 @@ class Runner:
     async def _many(self, leases: Sequence[Lease[Any]]) -> list[Verdict]:
         """Verdicts on a batch. If the handler fails as a whole, each row is tried alone, so that one bad row
         fails by itself and costs no other an attempt; not for a failure that is true of all of them."""
-        answers = await self._call(list(leases))
+        answers = await self._call(Batch(leases))
         true_of_all = isinstance(answers, (RateLimited, ProviderDown, ProviderRefused, Limited, HandlerTimeout))
         if isinstance(answers, BaseException) and not true_of_all and len(leases) > 1:
             found: list[Verdict] = []
@@ -85,7 +90,8 @@ class Runner:
             if isinstance(answer, BaseException):
                 verdict.at = self._place(answer)
                 verdict.raised = answer
-            return verdict
+                return verdict
+            return self._check(verdict)
         except Exception as error:
             return refuse(lease, "bad_answer", f"the answer could not be judged: {type(error).__name__}")
 
@@ -145,10 +151,16 @@ class Runner:
     async def _in_thread(self, threads: HandlerThreads, argument: Any, limit: float | None) -> Any:
         """A thread can't be stopped: past its time-out the row is judged, and what the thread does later is refused."""
         call = threads.call(argument, limit)
-        if await call.answered:
+        leases = argument if isinstance(argument, list) else [argument]
+        try:
+            answered = await call.answered
+        except asyncio.CancelledError:
+            while any(lease.phase is Phase.COMMITTING for lease in leases):
+                await asyncio.sleep(COMMIT_LOOK)
+            raise
+        if answered:
             return call.answer
         assert call.ended is not None
-        leases = argument if isinstance(argument, list) else [argument]
         # The row may be settled by the handler's own block just now: whoever decides first is right.
         while not all(lease.take_verdict() or lease.settled for lease in leases):
             await asyncio.wait({call.ended}, timeout=COMMIT_LOOK)

@@ -2,19 +2,22 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from rowmill.model import judge
 from rowmill.model.death import Death, facts_of, mourn
+from rowmill.model.errors import PermanentError
 from rowmill.model.judge import Verdict
-from rowmill.model.lease import Lease, SettlingBlock
+from rowmill.model.lease import BatchBlock, Lease, Outcomes, SettlingBlock
 from rowmill.model.lifecycle import DIE, DONE, RELEASE
-from rowmill.model.outcome import Outcome
+from rowmill.model.outcome import Answer, Outcome
+from rowmill.model.transaction import AsyncBatchTransaction, AsyncBlockSession, BatchTransaction, BlockSession
 from rowmill.observe.events import Events
 from rowmill.store.port import Store
-from rowmill.store.settling import Settling
+from rowmill.store.settling import BatchSettling, Settling
+from rowmill.work.changed_rows import ChangedRows
 from rowmill.work.hand import Hand
 from rowmill.work.report import Report
 
@@ -27,7 +30,16 @@ WAITING = 5000
 class Settler:
     """Takes verdicts from the slots and flushes what has gathered while the last flush was under way."""
 
-    def __init__(self, store: Store, hand: Hand, report: Report, events: Events, chance: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        hand: Hand,
+        report: Report,
+        events: Events,
+        chance: Callable[[], float],
+        changed_rows: ChangedRows,
+    ) -> None:
+        self.changed_rows = changed_rows
         self._store = store
         self._hand = hand
         self._report = report
@@ -57,7 +69,26 @@ class Settler:
         await self._room.wait()
 
     def settling(self, lease: Lease[Any], outcome: Outcome | None) -> SettlingBlock:
-        return Settling(self._store, lease, lambda: judge.judge(lease, outcome, self._chance()), self._written)
+        def judged(leases: Sequence[Lease[Any]]) -> list[Verdict]:
+            return [self._judged(lease, outcome)]
+
+        return Settling(self._store, [lease], (AsyncBlockSession, BlockSession), judged, self._written)
+
+    def settling_batch(self, leases: Sequence[Lease[Any]], outcomes: Outcomes) -> BatchBlock:
+        def judged(held: Sequence[Lease[Any]]) -> list[Verdict]:
+            answers = judge.spread(leases, outcomes)
+            return [self._judged(lease, answers.get(lease.key)) for lease in held]
+
+        sessions = AsyncBatchTransaction, BatchTransaction
+        return BatchSettling(self._store, leases, sessions, judged, self._written)
+
+    def _judged(self, lease: Lease[Any], answer: Answer | BaseException) -> Verdict:
+        """The verdict of a block. Raises where a strict worker refuses it, so that nothing of the block is written."""
+        verdict = judge.judge(lease, answer, self._chance())
+        checked = self.changed_rows.check(verdict)
+        if checked is not verdict:
+            raise PermanentError(checked.message, code=checked.code)
+        return verdict
 
     def _written(self, verdicts: list[Verdict]) -> None:
         """A handler settled its rows itself, perhaps in a thread: what follows belongs on the loop."""

@@ -50,7 +50,7 @@ class Station:
         self._report, self._events, self._settings = report, events, settings
         overdue = partial(events.overdue, queue.name, step.name, handler.concurrency)
         self._pace = Pace(handler.concurrency, handler.batch, gated=handler.gate is not None)
-        runner = Runner(handler, random.random, overdue)
+        runner = Runner(handler, random.random, settler.changed_rows.check, overdue)
         self._turns = Turns(handler, runner, self._pace, hand, settler, report, events)
         self._waiting: deque[Lease[Any]] = deque()
         self._since = 0.0

@@ -15,6 +15,7 @@ from rowmill.model.queue import Queue
 from rowmill.observe.events import Events, log
 from rowmill.observe.trail import trail
 from rowmill.store.port import Store
+from rowmill.work.changed_rows import ChangedRows
 from rowmill.work.hand import Hand
 from rowmill.work.renewer import Renewer
 from rowmill.work.report import Report
@@ -54,7 +55,8 @@ class Worker:
         self._events = events or Events()
         self._services = services
         self._hand = Hand()
-        self._settler = Settler(store, self._hand, self.report, self._events, random.random)
+        changed_rows = ChangedRows(self._events, strict=self.settings.strict)
+        self._settler = Settler(store, self._hand, self.report, self._events, random.random, changed_rows)
         self._settler.on_settled = self._settled
         self._renewer = Renewer(store, self._hand, self._events, self._cut)
         self._stop = asyncio.Event()
