@@ -2,8 +2,8 @@
 
 raw_peer [--wide | --transactions] VERB URL [N]
 
-With `--transactions`, each row is settled in a transaction of its own, beside one INSERT: what a team writes by hand where
-the effects of a job and its completion have to commit together.
+With `--transactions`, each row is settled in a transaction of its own, beside one INSERT: what a team writes by hand
+where the effects of a job and its completion have to commit together.
 """
 
 import asyncio

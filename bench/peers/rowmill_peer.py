@@ -216,7 +216,7 @@ SHAPES: dict[str, type[Plain]] = {
         SettlingSync,
         Limited,
         Keyed,
-    )  # fmt: skip
+    )
 }
 
 
