@@ -64,4 +64,9 @@ GRAPHILE = Peer(
     lambda: [environments.node(), str(HERE / "node" / "graphile.js")],
     "SELECT count(*) FROM graphile_worker._private_jobs",
 )
+AWA = Peer(
+    "awa",
+    program("awa_peer", environment="awa"),
+    "SELECT count(*) FROM awa.jobs WHERE state NOT IN ('completed', 'failed', 'cancelled')",
+)
 HUEY = Peer("huey", program("huey_peer", environment="huey"), "SELECT count(*) FROM task")

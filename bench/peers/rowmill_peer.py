@@ -178,6 +178,20 @@ class SettlingSync(Settling):
             ticks.tick()
 
 
+class SettlingBatch(Settling):
+    """A hundred rows and their effects in one transaction."""
+
+    def handle(self, ticks: Ticks) -> None:
+        noted = Noted.__table__
+
+        @self.queue.batch_handler(size=100, concurrency=4)
+        async def note(batch: rm.Batch[Any]) -> None:
+            async with batch.settling() as tx:
+                await tx.execute(sa.insert(noted), [{"job": lease.key} for lease in tx.leases])
+            for _ in batch:
+                ticks.tick()
+
+
 class Limited(Plain):
     """A limit on calls, too high to bind."""
 
@@ -214,6 +228,7 @@ SHAPES: dict[str, type[Plain]] = {
         Settling,
         SettlingOrm,
         SettlingSync,
+        SettlingBatch,
         Limited,
         Keyed,
     )
