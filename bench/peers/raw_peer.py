@@ -174,14 +174,12 @@ class Transactions(Raw):
                 await asyncio.wait(tasks, timeout=0.1)
 
 
-OPTIONS = {"--wide": lambda url: Raw(url, wide=True), "--transactions": lambda url: Transactions(url, wide=False)}
-
-
 async def main() -> None:
     given = sys.argv[1:]
-    make = OPTIONS[given.pop(0)] if given[0] in OPTIONS else lambda url: Raw(url, wide=False)
+    option = given.pop(0) if given[0].startswith("--") else ""
     verb, url, *numbers = given
-    await getattr(make(url), verb)(*map(int, numbers))
+    kind = Transactions if option == "--transactions" else Raw
+    await getattr(kind(url, wide=option == "--wide"), verb)(*map(int, numbers))
     if verb in ("setup", "load"):
         answer(done=verb)
 
