@@ -83,7 +83,7 @@ bench-outbox: venv ## kill workers of an outbox of 100,000 events, and judge the
 
 bench-lock: venv ## remake the locks of the peers' environments
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	for peer in pgqueuer procrastinate huey node; do $(BIN)/uv pip compile bench/requirements/$$peer.in --quiet --universal \
+	for peer in pgqueuer procrastinate huey awa node; do $(BIN)/uv pip compile bench/requirements/$$peer.in --quiet --universal \
 	    --python-version 3.11 --generate-hashes --no-header --no-annotate --output-file bench/requirements/$$peer.txt; done
 	cd bench/node && npm install --package-lock-only --omit-lockfile-registry-resolved=true
 

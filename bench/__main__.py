@@ -28,6 +28,7 @@ from bench.measures import (
     latency,
     pinned,
     questions,
+    settling,
     sqlite,
 )
 from bench.page import write_page
@@ -38,6 +39,8 @@ MEASURES: dict[str, Measure] = {
     "drain": drain.narrow,
     "drain-wide": drain.wide,
     "drain-two": drain.two_processes,
+    "settling": settling.transactions,
+    "sync": settling.sync,
     "backlog": backlog.waiting,
     "pinned": pinned.pinned,
     "enqueue-one": enqueue.one,
@@ -63,7 +66,9 @@ def about(server_url: str) -> dict[str, object]:
         [server] = connection.execute("SELECT version()").fetchone() or [""]
     with (HERE / "node" / "package-lock.json").open() as lock:
         packages = json.load(lock)["packages"]
-    peers = {name: versions(name)[name] for name in ("pgqueuer", "procrastinate", "huey")}
+    peers = {name: versions(name)[name] for name in ("pgqueuer", "procrastinate", "huey")} | {
+        "awa": versions("awa")["awa-pg"]
+    }
     return {
         "postgresql": str(server).split(" on ")[0],
         "python": platform.python_version(),

@@ -77,6 +77,8 @@ TITLES = {
     "backlog": "rate of the first 8,000 jobs by backlog, rows/s",
     "enqueue_bulk": "enqueue in bulk, rows/s",
     "sqlite": "drain on SQLite, rows/s",
+    "settling": "rows that write one row elsewhere in their own transaction, rows/s",
+    "drain_sync": "drain, async and sync handlers, rows/s",
     "drain_shapes": "drain, one process, by shape of the queue, rows/s",
     "finished": "drain in a new table and beside finished rows, rows/s",
 }

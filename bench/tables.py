@@ -60,6 +60,16 @@ def wide(metadata: sa.MetaData, name: str = "bench_wide") -> sa.Table:
     )
 
 
+def effect(metadata: sa.MetaData) -> sa.Table:
+    """Where a handler writes something of its own."""
+    return sa.Table(
+        "bench_effect",
+        metadata,
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), sa.Identity(), primary_key=True),
+        sa.Column("job", sa.BigInteger, nullable=False),
+    )
+
+
 FILL_NARROW = "INSERT INTO bench_narrow (payload) SELECT '{}' FROM generate_series(1, :rows)"
 FILL_WIDE = f"""
 INSERT INTO bench_wide (title, body, source, author, url, tenant, words, score)

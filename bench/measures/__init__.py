@@ -1,7 +1,7 @@
 """What is measured. Each module answers with results, and with the figures that they were made of."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.results import Account
 
@@ -12,6 +12,8 @@ class Scale:
 
     jobs: int = 100_000
     slow_jobs: int = 1_000
+    transactions: int = 20_000
+    """Jobs that get a transaction each."""
     rounds: int = 3
     backlog: int = 10_000_000
     finished: int = 100_000_000
@@ -25,10 +27,14 @@ class Scale:
     idle_seconds: float = 10.0
     starts: int = 5
 
+    @property
+    def of_transactions(self) -> "Scale":
+        return replace(self, jobs=self.transactions)
+
 
 QUICK = Scale(
-    jobs=5_000, slow_jobs=200, rounds=1, backlog=500_000, finished=50_000, singles=50, bulk=5_000, latencies=10,
-    pinned_seconds=6, pinned_peer_seconds=4, warm_seconds=1.0, idle_seconds=2.0, starts=1,
+    jobs=5_000, slow_jobs=200, transactions=500, rounds=1, backlog=500_000, finished=50_000, singles=50,
+    bulk=5_000, latencies=10, pinned_seconds=6, pinned_peer_seconds=4, warm_seconds=1.0, idle_seconds=2.0, starts=1,
 )  # fmt: skip
 
 Measure = Callable[[str, Scale, Account], None]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from bench.measures import Scale
 from bench.peers.known import (
+    AWA,
     GRAPHILE,
     PGQUEUER,
     PROCRASTINATE,
@@ -30,8 +31,8 @@ def rounds(server: str, scale: Scale, peers: Sequence[Peer], processes: int = 1)
 
 
 def narrow(server: str, scale: Scale, account: Account) -> None:
-    rates = rounds(server, scale, [ROWMILL, PGQUEUER, GRAPHILE, RAW, PROCRASTINATE])
-    goals = ((GRAPHILE, 1.3), (PGQUEUER, 2.5), (PROCRASTINATE, 60.0), (RAW, 0.7))
+    rates = rounds(server, scale, [ROWMILL, PGQUEUER, GRAPHILE, AWA, RAW, PROCRASTINATE])
+    goals = ((GRAPHILE, 1.3), (PGQUEUER, 2.5), (AWA, 5.0), (PROCRASTINATE, 60.0), (RAW, 0.7))
     results = [
         Result(f"drain, one process, narrow table / {peer.name}", rates.ratio(ROWMILL.name, peer.name), goal)
         for peer, goal in goals

@@ -50,6 +50,7 @@ ROWMILL = Peer("rowmill", program("rowmill_peer"), NARROW)
 ROWMILL_WIDE = Peer("rowmill wide", program("rowmill_peer", "--shape", "wide"), WIDE)
 ROWMILL_LATENCY = Peer("rowmill", program("rowmill_peer", "--shape", "latency"), NARROW)
 RAW = Peer("raw", program("raw_peer"), NARROW)
+RAW_TRANSACTIONS = Peer("raw transactions", program("raw_peer", "--transactions"), NARROW)
 RAW_WIDE = Peer("raw wide", program("raw_peer", "--wide"), WIDE)
 PGQUEUER = Peer("pgqueuer", program("pgqueuer_peer", environment="pgqueuer"), "SELECT count(*) FROM pgqueuer")
 PROCRASTINATE = Peer(
@@ -62,5 +63,10 @@ GRAPHILE = Peer(
     "graphile-worker",
     lambda: [environments.node(), str(HERE / "node" / "graphile.js")],
     "SELECT count(*) FROM graphile_worker._private_jobs",
+)
+AWA = Peer(
+    "awa",
+    program("awa_peer", environment="awa"),
+    "SELECT count(*) FROM awa.jobs WHERE state NOT IN ('completed', 'failed', 'cancelled')",
 )
 HUEY = Peer("huey", program("huey_peer", environment="huey"), "SELECT count(*) FROM task")

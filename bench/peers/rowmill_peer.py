@@ -6,10 +6,11 @@ from typing import Any
 
 import sqlalchemy as sa
 import uvloop
+from sqlalchemy.orm import DeclarativeBase
 
 import rowmill as rm
 from bench.peers.kit import Ticks, answer, keep_ahead, one_by_one, repeated, started, timed
-from bench.tables import FILL_NARROW, FILL_WIDE, RESULT, STATES, narrow, wide
+from bench.tables import FILL_NARROW, FILL_WIDE, RESULT, STATES, effect, narrow, wide
 from rowmill.cli.process import calm_the_collector
 
 Lease = rm.Lease[Any]
@@ -130,6 +131,67 @@ class Sync(Plain):
             ticks.tick()
 
 
+class Base(DeclarativeBase):
+    pass
+
+
+class Noted(Base):
+    """What a handler writes beside its row."""
+
+    __table__ = effect(Base.metadata)
+
+
+class Settling(Plain):
+    """One INSERT in the transaction that settles the row, as a statement of SQLAlchemy Core."""
+
+    def handle(self, ticks: Ticks) -> None:
+        noted = Noted.__table__
+
+        @self.queue.handler(concurrency=CONCURRENCY)
+        async def note(lease: Lease) -> None:
+            async with lease.settling() as tx:
+                await tx.execute(sa.insert(noted).values(job=lease.key))
+            ticks.tick()
+
+
+class SettlingOrm(Settling):
+    """The same with an object of the ORM."""
+
+    def handle(self, ticks: Ticks) -> None:
+        @self.queue.handler(concurrency=CONCURRENCY)
+        async def note(lease: Lease) -> None:
+            async with lease.settling() as tx:
+                tx.add(Noted(job=lease.key))
+            ticks.tick()
+
+
+class SettlingSync(Settling):
+    """The same in threads."""
+
+    def handle(self, ticks: Ticks) -> None:
+        noted = Noted.__table__
+
+        @self.queue.handler(concurrency=CONCURRENCY)
+        def note(lease: Lease) -> None:
+            with lease.settling() as tx:
+                tx.execute(sa.insert(noted).values(job=lease.key))
+            ticks.tick()
+
+
+class SettlingBatch(Settling):
+    """A hundred rows and their effects in one transaction."""
+
+    def handle(self, ticks: Ticks) -> None:
+        noted = Noted.__table__
+
+        @self.queue.batch_handler(size=100, concurrency=4)
+        async def note(batch: rm.Batch[Any]) -> None:
+            async with batch.settling() as tx:
+                await tx.execute(sa.insert(noted), [{"job": lease.key} for lease in tx.leases])
+            for _ in batch:
+                ticks.tick()
+
+
 class Limited(Plain):
     """A limit on calls, too high to bind."""
 
@@ -153,7 +215,23 @@ class Keyed(Limited):
 
 SHAPES: dict[str, type[Plain]] = {
     kind.__name__.lower(): kind
-    for kind in (Plain, Latency, Wide, Retries, Priorities, Ordered, Stages, Batches, Sync, Limited, Keyed)
+    for kind in (
+        Plain,
+        Latency,
+        Wide,
+        Retries,
+        Priorities,
+        Ordered,
+        Stages,
+        Batches,
+        Sync,
+        Settling,
+        SettlingOrm,
+        SettlingSync,
+        SettlingBatch,
+        Limited,
+        Keyed,
+    )
 }
 
 
@@ -164,6 +242,7 @@ class Program:
 
     async def setup(self) -> None:
         await self.mill.migrate(tables=True)
+        await self.mill.run(Noted.metadata.create_all)
         answer(done="setup")
 
     async def load(self, rows: int) -> None:

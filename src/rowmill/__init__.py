@@ -17,12 +17,13 @@ from rowmill.model.errors import (
     ReconciliationBusy,
     RowmillError,
     SchemaMismatch,
+    TransactionMisused,
     TransientError,
     UnknownQueue,
     UnknownRow,
     WorkError,
 )
-from rowmill.model.lease import Lease
+from rowmill.model.lease import Batch, Lease
 from rowmill.model.limits import Breaker, Budget, Rate
 from rowmill.model.mixin import QueueMixin
 from rowmill.model.outcome import Again, Answer, Cancel, Dead, Done, Outcome
@@ -48,6 +49,7 @@ __all__ = [
     "Again",
     "Alerts",
     "Answer",
+    "Batch",
     "BatchAnswer",
     "Breaker",
     "Budget",
@@ -95,6 +97,7 @@ __all__ = [
     "Stage",
     "States",
     "Tick",
+    "TransactionMisused",
     "TransientError",
     "UnknownQueue",
     "UnknownRow",

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from rowmill import Mill, Queue
 from rowmill.model.judge import judge
+from rowmill.model.transaction import AsyncBlockSession, BlockSession
 from rowmill.store.postgres import PostgresStore
 from rowmill.store.settling import Settling
 from tests.conformance.fleet import Member, jobs, worker
@@ -38,7 +39,8 @@ async def test_a_row_whose_lease_is_renewed_can_be_settled_by_its_handler_s_tran
     async with strict(pg_url) as member:
         await member.put({})
         [lease] = await member.claim()
-        block = Settling(member.store, lambda: judge(lease, None, 0.0), lambda verdict: None)
+        sessions = AsyncBlockSession, BlockSession
+        block = Settling(member.store, [lease], sessions, lambda _: [judge(lease, None, 0.0)], lambda verdicts: None)
         if sync:
             with block as session:
                 session.execute(sa.text("SELECT 1"))

@@ -81,6 +81,14 @@ def any_answers(leases: list[rm.Lease[Article]]) -> rm.BatchAnswer:
     return [ValueError("this one"), None]
 
 
+@articles.batch_handler(size=50)
+async def note_many(batch: rm.Batch[Article]) -> None:
+    assert_type(batch[0].row.title, str)
+    async with batch.settling({batch[0].key: rm.Dead("no_title")}) as tx:
+        tx.leases, tx.lost
+        await tx.execute(sa.text("SELECT 1"))
+
+
 async def calls(lease: rm.Lease[Article]) -> None:
     assert_type(await classify(lease), rm.Done | dict[str, float])
     assert_type(await any_answer(lease), rm.Answer)

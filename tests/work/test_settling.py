@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import sqlalchemy as sa
 
 from rowmill import Again, Dead, Done, Lease, LeaseLost, Mill, Outcome, Retry, fixed
 from rowmill.model.errors import BadRequest
+from rowmill.work import turns
 from tests.work.shop import TWO_STAGES, Shop, shop_on, until
 
 LATER = Retry(attempts=3, backoff=fixed(3600.0))
@@ -225,8 +228,12 @@ async def test_a_value_that_the_database_refuses_fails_the_row_and_rolls_back(pg
         assert await shop.effected() == []
 
 
-async def test_pace_is_learned_from_rows_that_settle_themselves(database_url: str) -> None:
-    """A stage that always settles itself would otherwise claim one row at a time, for ever."""
+async def test_pace_is_learned_from_rows_that_settle_themselves(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stage that always settles itself would otherwise claim one row at a time, for ever. By this clock each row
+    takes some milliseconds, however busy the machine is."""
+    monkeypatch.setattr(turns, "time", SimpleNamespace(perf_counter=count(0, 0.001).__next__))
     async with shop_on(database_url) as shop:
         register(shop, "async")
 

@@ -1,7 +1,7 @@
 """A queue of a mill: its handlers are registered here, and rows are put in."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 import sqlalchemy as sa
 
@@ -9,7 +9,7 @@ from rowmill.limits import Limit
 from rowmill.limits.limit import Declared
 from rowmill.model.alerts import Alerts
 from rowmill.model.errors import DeclarationError
-from rowmill.model.lease import Lease
+from rowmill.model.lease import Batch, Lease
 from rowmill.model.outcome import Answer
 from rowmill.model.queue import Handler, blocks, name_of
 from rowmill.model.queue import Queue as QueueModel
@@ -28,6 +28,16 @@ BatchAnswer = Sequence[Answer | BaseException] | Mapping[Any, Answer | BaseExcep
 # What a decorated function returns, so that it is after the decorator what it was before.
 One = TypeVar("One", bound=Awaitable[Answer] | Answer)
 Many = TypeVar("Many", bound=Awaitable[BatchAnswer] | BatchAnswer)
+
+
+class RegisterBatch(Protocol[R]):
+    """Takes a handler that asks for a list of leases, or for a batch, and returns it as it is."""
+
+    @overload
+    def __call__(self, call: Callable[[list[Lease[R]]], Many], /) -> Callable[[list[Lease[R]]], Many]: ...
+
+    @overload
+    def __call__(self, call: Callable[[Batch[R]], Many], /) -> Callable[[Batch[R]], Many]: ...
 
 
 class Queue(QueueModel[R], Generic[R]):
@@ -62,11 +72,11 @@ class Queue(QueueModel[R], Generic[R]):
         concurrency: int = 1,
         timeout: float | None = None,
         limits: Sequence[Limit | Declared] = (),
-    ) -> Callable[[Callable[[list[Lease[R]]], Many]], Callable[[list[Lease[R]]], Many]]:
+    ) -> RegisterBatch[R]:
         """Register a handler that gets up to `size` rows and answers for each, in a list or a mapping by key. `limits`
         count its rows: one that makes a single call for all of them asks for room itself."""
 
-        def register(call: Callable[[list[Lease[R]]], Many]) -> Callable[[list[Lease[R]]], Many]:
+        def register(call: Any) -> Any:
             self._register(call, stage, concurrency, size, timeout, limits)
             return call
 

@@ -6,6 +6,7 @@ RowmillError
 ├── SchemaMismatch        Rowmill's own tables are missing or of another version
 │   └── MissingRights     the role may not do what it has to
 ├── LeaseLost             somebody else holds the row now; nothing was written
+├── TransactionMisused    a `settling()` block was used in a way that would write twice, or not at all; says the way
 ├── UnknownQueue          no queue of that name in the mill
 ├── UnknownRow            no row with that key
 ├── ReconciliationBusy    another process runs this reconciliation just now
@@ -54,6 +55,11 @@ class MissingRights(SchemaMismatch):
 
 class LeaseLost(RowmillError):
     """Somebody else holds the row now, so nothing of this attempt was written."""
+
+
+class TransactionMisused(RowmillError):
+    """A `settling()` block was used in a way that would write twice, or not at all. Nothing was written; the message
+    says what to do instead."""
 
 
 class UnknownQueue(RowmillError):

@@ -1,7 +1,7 @@
 """From what a handler answered to what is written: pure, total."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
@@ -13,11 +13,12 @@ from rowmill.model.errors import (
     ProviderDown,
     ProviderRefused,
     RateLimited,
+    TransactionMisused,
     TransientError,
     code_of,
     safe_text,
 )
-from rowmill.model.lease import Lease
+from rowmill.model.lease import Lease, Outcomes
 from rowmill.model.lifecycle import Move
 from rowmill.model.outcome import Again, Answer, Cancel, Dead, Done, Outcome
 
@@ -79,6 +80,36 @@ def judge(lease: Lease[Any], answer: Answer | BaseException, chance: float) -> V
         case _:
             assert_never(outcome)
     return with_values(verdict, values)
+
+
+def spread(leases: Sequence[Lease[Any]], outcomes: Outcomes) -> Mapping[Any, Any]:
+    """The answers for the rows of a batch, by key. A row without one is done."""
+    keys = [lease.key for lease in leases]
+    given: Any = outcomes  # a type checker keeps nobody from giving something else
+    match given:
+        case None:
+            return {}
+        case Done() | Again() | Dead() | Cancel():
+            return dict.fromkeys(keys, given)
+        case Mapping():
+            if strange := given.keys() - set(keys):
+                raise TransactionMisused(
+                    f"settling() of a batch got outcomes for {len(strange)} keys that are not in it. Give one for all "
+                    "rows, a mapping by lease.key, or a list in the order of the batch"
+                )
+            return given
+        case str() | bytes():
+            pass
+        case Sequence() if len(given) == len(keys):
+            return dict(zip(keys, given, strict=True))
+        case Sequence():
+            raise TransactionMisused(
+                f"settling() of a batch got {len(given)} outcomes for {len(keys)} rows. Give one for each, in the "
+                "order of the batch"
+            )
+    raise TransactionMisused(
+        f"settling() of a batch takes an outcome, a mapping by key or a list of outcomes, not {type(given).__name__}"
+    )
 
 
 def hold(lease: Lease[Any], wait: float, code: str, message: str) -> Verdict:

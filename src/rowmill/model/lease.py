@@ -1,16 +1,20 @@
 """A claimed row, and the token that fences it."""
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime
+from enum import Enum, auto
+from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
-from rowmill.model.outcome import Outcome
+from rowmill.model.errors import LeaseLost, TransactionMisused
+from rowmill.model.outcome import Answer, Outcome
 from rowmill.model.queue import Queue
+from rowmill.model.transaction import AsyncBatchTransaction, BatchTransaction
 from rowmill.model.words import Step
 
 R = TypeVar("R")
@@ -58,10 +62,39 @@ class SettlingBlock(AbstractAsyncContextManager[AsyncSession], AbstractContextMa
     """A transaction of the user's that ends with the fenced completion of the row."""
 
 
+class BatchBlock(
+    AbstractAsyncContextManager[AsyncBatchTransaction], AbstractContextManager[BatchTransaction], Protocol
+):
+    """The same for the rows of a batch."""
+
+
+Outcomes = Outcome | Mapping[Any, Answer | BaseException] | Sequence[Answer | BaseException] | None
+"""For the rows of a batch: one outcome for all, answers by key (a row without one is done), or answers in the order of
+the batch."""
+
+
 class Desk(Protocol):
     """Where a lease turns to for its transaction: the worker that holds it."""
 
     def settling(self, lease: "Lease[Any]", outcome: Outcome | None) -> SettlingBlock: ...
+
+    def settling_batch(self, leases: "Sequence[Lease[Any]]", outcomes: Outcomes) -> BatchBlock: ...
+
+
+class Phase(Enum):
+    """Who may decide about a row. One decision is made per lease: by its `settling()` block, or by a verdict."""
+
+    OPEN = auto()
+    IN_BLOCK = auto()
+    """A `settling()` block of the handler is open."""
+    COMMITTING = auto()
+    """The block settles the row and commits just now. A verdict has to wait for its end."""
+    JUDGED = auto()
+    """A verdict was given: a block that ends later writes nothing."""
+
+
+DECIDING = Lock()
+"""Held while a phase changes: a block may end in a thread just as the worker gives a verdict."""
 
 
 class Lease(Generic[R]):
@@ -75,6 +108,7 @@ class Lease(Generic[R]):
         "claimed_at",
         "key",
         "lost",
+        "phase",
         "queue",
         "record",
         "retry",
@@ -106,6 +140,8 @@ class Lease(Generic[R]):
         self.lost = False
         """True once the engine knows that somebody else holds the row: long work may stop early."""
         self.settled = False
+        """True once its `settling()` block has committed."""
+        self.phase = Phase.OPEN
         self._load = load
         self._row: R | None = None
         self._desk = desk
@@ -116,6 +152,11 @@ class Lease(Generic[R]):
         if self._row is None:
             self._row = self._load(self.record)
         return self._row
+
+    @property
+    def loaded(self) -> bool:
+        """Has anybody looked at `row`?"""
+        return self._row is not None
 
     @property
     def stage(self) -> str:
@@ -131,12 +172,81 @@ class Lease(Generic[R]):
         `async with` gives an AsyncSession, `with` (in a sync handler) a Session. When the block ends, the
         row is settled and all is committed; if the lease is gone, all is rolled back and LeaseLost raised.
         """
+        return self.desk.settling(self, outcome)
+
+    @property
+    def desk(self) -> Desk:
         if self._desk is None:
             raise RuntimeError("this lease does not belong to a running worker")
-        return self._desk.settling(self, outcome)
+        return self._desk
+
+    def enter_block(self) -> None:
+        """A `settling()` block begins. Raises if it could only fail."""
+        with DECIDING:
+            if self.settled:
+                raise TransactionMisused(
+                    f"{self.name} was settled by an earlier settling() block of this handler. "
+                    "Put all that belongs to the row into one block"
+                )
+            if self.phase in (Phase.IN_BLOCK, Phase.COMMITTING):
+                raise TransactionMisused(
+                    f"a settling() block of {self.name} is open already. Use its transaction; "
+                    "for a part that may fail by itself: tx.begin_nested()"
+                )
+            if self.lost or self.phase is Phase.JUDGED:
+                raise self.gone()
+            self.phase = Phase.IN_BLOCK
+
+    def begin_commit(self) -> bool:
+        """The block is about to settle the row; False: a verdict was given first, so it may not."""
+        with DECIDING:
+            if self.lost or self.phase is not Phase.IN_BLOCK:
+                return False
+            self.phase = Phase.COMMITTING
+            return True
+
+    def leave_block(self, *, settled: bool) -> None:
+        with DECIDING:
+            if settled:
+                self.settled = True
+            if self.phase is not Phase.JUDGED:
+                self.phase = Phase.JUDGED if settled else Phase.OPEN
+
+    def take_verdict(self) -> bool:
+        """A verdict is about to be given; False: the row was settled by its block, or is just now."""
+        with DECIDING:
+            if self.settled or self.phase is Phase.COMMITTING:
+                return False
+            self.phase = Phase.JUDGED
+            return True
+
+    def gone(self) -> LeaseLost:
+        """What is raised where the row is not ours to settle any more."""
+        held = "is held by somebody else now" if self.lost else "was given a verdict meanwhile, as after a time-out"
+        return LeaseLost(f"{self.name} {held}; nothing was written")
+
+    @property
+    def name(self) -> str:
+        """The row in messages."""
+        return f"row {self.queue.key_text(self.key)} of {self.queue.name}"
 
     def attach(self, desk: Desk) -> None:
         self._desk = desk
 
     def __repr__(self) -> str:
         return f"<Lease {self.queue.name} {self.queue.key_text(self.key)} attempt {self.attempt}>"
+
+
+class Batch(list[Lease[R]]):
+    """The rows of one call of a batch handler."""
+
+    def settling(self, outcomes: Outcomes = None) -> BatchBlock:
+        """Your own writes and the outcomes of all these rows (`Done()` by default) in one fenced transaction.
+
+        `async with` gives an AsyncSession, `with` (in a sync handler) a Session, with two lists besides: `leases`, the
+        rows that are still ours, which stay so until the block ends, and `lost`, those that somebody else holds now.
+        Write for `tx.leases` alone. LeaseLost is raised if all of them are gone, or if their time was over.
+
+        `outcomes` is read when the block ends: a mapping may be filled inside it.
+        """
+        return self[0].desk.settling_batch(self, outcomes)

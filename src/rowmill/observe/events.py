@@ -11,6 +11,8 @@ smaller | queue, stage, rows |
 seconds, reason: locked, timeout or pending |
 | settle_resumed | all of them are written, or gone | queue |
 | overdue | a slot waits for a thread that is past its time-out | queue, stage, threads, slots |
+| row_changed | a handler assigned to `lease.row` and did not return the change: nothing writes it; once per stage | \
+queue, stage, columns |
 | refused | the table does not let a row be claimed; claims step over it | queue, stage, key, reason |
 | stuck | the table refuses the move itself | queue, stage, key, reason |
 | rescued | rows of dead workers were given back | queue, stage, rows, buried |
@@ -42,7 +44,7 @@ error_code, last_error: the one place where what a handler said of a failure rea
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rowmill.model.errors import one_line
@@ -62,6 +64,7 @@ class Events:
         self._away: set[str] = set()
         self._unkept: set[str] = set()
         self._deaf: set[str] = set()
+        self._changed: set[tuple[str, str]] = set()
         self._unknown: set[tuple[str, str]] = set()
 
     @property
@@ -118,6 +121,12 @@ class Events:
     def overdue(self, queue: str, stage: str, slots: int, threads: int) -> None:
         """So many of the slots wait for threads; when all of them do, nothing is claimed any more."""
         self.emit(logging.WARNING, "overdue", queue=queue, stage=stage, threads=threads, slots=slots)
+
+    def row_changed(self, queue: str, stage: str, columns: Sequence[str]) -> None:
+        """Said once per queue and stage."""
+        if (queue, stage) not in self._changed:
+            self._changed.add((queue, stage))
+            self.emit(logging.WARNING, "row_changed", queue=queue, stage=stage, columns=",".join(columns))
 
     def refused(self, queue: str, stage: str, key: str, reason: str) -> None:
         """Said once per row; it is tried again now and then."""

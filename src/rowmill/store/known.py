@@ -140,6 +140,10 @@ class Known:
     def holds_statement(self) -> str:
         return sql.holds(self.terms)
 
+    @cached_property
+    def lock_statement(self) -> str:
+        return sql.lock(self.terms)
+
     def key_arrays(self, leases: Sequence[Lease[Any]]) -> list[list[Any]]:
         return [
             [lease.record[place] for lease in leases]

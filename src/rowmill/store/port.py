@@ -1,10 +1,9 @@
 """What the worker asks of a database. One conformance suite holds both stores to it."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import Dialect
@@ -19,6 +18,10 @@ from rowmill.model.words import Step
 from rowmill.store.limiting.asks import Limiter
 from rowmill.store.loading import Run
 from rowmill.store.terms import Terms
+
+if TYPE_CHECKING:
+    from rowmill.store.flush import Flush
+    from rowmill.store.transactions import AsyncTransaction, SyncTransaction
 
 T = TypeVar("T")
 CONNECTIONS = 15
@@ -70,6 +73,13 @@ class Settled:
     delayed: list[tuple[Verdict, Delay]] = field(default_factory=list)
     """They can't be written now, though nothing is wrong with them: try again."""
 
+    def add(self, flush: "Flush", places: Collection[int]) -> None:
+        """A flush was carried out, and wrote the verdicts in these places, which are counted from 1."""
+        self.kept += len(places)
+        if len(places) < len(flush.verdicts):
+            kept = set(places)
+            self.lost += [verdict for place, verdict in enumerate(flush.verdicts, start=1) if place not in kept]
+
 
 @dataclass(slots=True)
 class Renewed:
@@ -101,7 +111,7 @@ class Store(Protocol):
 
     @property
     def sync_engine(self) -> Engine:
-        """For sync handlers, which get a Session of their own."""
+        """For what is asked without a loop."""
 
     async def open(self) -> None:
         """Connect. Raises DatabaseUnreachable with what to look at."""
@@ -149,11 +159,11 @@ class Store(Protocol):
         """Run a function on a connection in a transaction of its own. If it need not be `whole`, each statement is
         committed as it ends, where the database can do that: a process that is frozen in between holds no lock."""
 
-    def turn(self) -> AbstractAsyncContextManager[None]:
-        """To be held during a transaction of the user's that writes, where only one may write at a time."""
+    async def begin(self) -> "AsyncTransaction":
+        """Begin a transaction of an async handler."""
 
-    def settle_within(self, connection: Connection, verdict: Verdict) -> Settled:
-        """Write one verdict inside a transaction of the user's."""
+    def begin_sync(self) -> "SyncTransaction":
+        """Begin a transaction of a sync handler, in its thread."""
 
     def translate(self, schema: str | None) -> None:
         """A table of this schema is used: where there are no schemas, it goes by its bare name."""

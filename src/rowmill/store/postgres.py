@@ -4,13 +4,12 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
-from functools import cached_property
+from contextlib import suppress
+from functools import cached_property, lru_cache
 from itertools import count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import asyncpg
-import sqlalchemy as sa
 from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -41,17 +40,23 @@ from rowmill.store.port import (
     Settled,
     StatementTimeout,
 )
-from rowmill.store.postgres_engines import async_engine, sync_engine
+from rowmill.store.postgres_engines import async_engine, handler_engine, sync_engine, sync_handler_engine
 from rowmill.store.postgres_session import ALIVE, IMPATIENT, SESSION
 from rowmill.store.postgres_terms import PostgresTerms
+from rowmill.store.postgres_transactions import HandlerConnections, PostgresTransaction, SyncPostgresTransaction
 from rowmill.store.presence import claim_refused, lease_changed
 from rowmill.store.refusals import tell
 from rowmill.store.schema import SCHEMA
 
+if TYPE_CHECKING:
+    import psycopg
+
 T = TypeVar("T")
 MAX_PAUSE = 5.0
 KEPT = 5
-"""Connections for transactions of handlers that stay open while nobody uses them."""
+"""Connections for what is not hot that stay open while nobody uses them."""
+TRIM_SECONDS = 60.0
+"""How long connections for transactions of handlers stay open without being needed."""
 CLOSE_SECONDS = 2.0
 LATE_SECONDS = 5.0
 """How long after its answer was lost a claim may still take rows."""
@@ -84,6 +89,7 @@ class PostgresStore:
         self.url = url
         self._pool = {"pool_size": min(connections, KEPT), "max_overflow": max(connections - KEPT, 0)}
         self.engine: AsyncEngine = async_engine(url, ALIVE, **self._pool)
+        self._most = connections
         # Apart from the handlers': signs of life must not wait for transactions of users.
         self.upkeep = async_engine(url, IMPATIENT, pool_size=1, max_overflow=4)
         self.dialect = self.engine.dialect
@@ -91,10 +97,11 @@ class PostgresStore:
         self.worker = 0
         self.may_create = False
         self._claim_numbers = count(leases_of.first_claim())
-        self._flush_number = leases_of.first_claim()  # its receipts bear the worker's number too
+        self._flush_numbers = count(leases_of.first_claim())  # its receipts bear the worker's number too
         self._known: dict[str, Known] = {}
         self._unanswered: dict[int, tuple[Queue[Any], Step, float]] = {}
         self._closing = False
+        self._trimming: asyncio.Task[None] | None = None
         self.on_condemned: Condemned = lambda *_: None
         self.on_refused: Heard = lambda *_: None
 
@@ -107,12 +114,18 @@ class PostgresStore:
         self.loads = Line("load", arguments)
         self.limits = Line("limit", arguments)
         self.limiter = PostgresLimiter(self.limits)
+        self.handlers = HandlerConnections(handler_engine(self.url, self._most), self._most)
         self.listener = Listener(Line("listen", arguments))
 
     @cached_property
     def sync_engine(self) -> Engine:
-        """For sync handlers, which get a Session of their own."""
+        """For what is asked without a loop."""
         return sync_engine(self.url, **self._pool)
+
+    @cached_property
+    def sync_handlers(self) -> Engine:
+        """For transactions of sync handlers."""
+        return sync_handler_engine(self.url, self._most)
 
     async def open(self) -> None:
         self._closing = False
@@ -124,6 +137,12 @@ class PostgresStore:
                 f"PostgreSQL at {dsn.shown(self.url)} does not answer: {error}. "
                 "Is it running, and is DATABASE_URL right?"
             ) from error
+        self._trimming = asyncio.create_task(self._trim(), name="connections of handlers")
+
+    async def _trim(self) -> None:
+        while True:
+            await asyncio.sleep(TRIM_SECONDS)
+            await self.handlers.trim()
 
     async def close(self) -> None:
         self._closing = True
@@ -135,10 +154,14 @@ class PostgresStore:
         await self.listener.close()
         for line in (self.claims, self.settles, self.renewals, self.loads, self.limits):
             await line.close()
+        if self._trimming is not None:
+            self._trimming.cancel()
+        await self.handlers.engine.dispose()
         await self.engine.dispose()
         await self.upkeep.dispose()
-        if "sync_engine" in self.__dict__:
-            self.sync_engine.dispose()
+        for made in ("sync_engine", "sync_handlers"):
+            if made in self.__dict__:
+                self.__dict__.pop(made).dispose()
 
     def known(self, queue: Queue[Any]) -> "Known":
         found = self._known.get(queue.name)
@@ -208,8 +231,7 @@ class PostgresStore:
         return settled
 
     def _next_flush(self) -> int:
-        self._flush_number += 1
-        return self._flush_number
+        return next(self._flush_numbers)
 
     async def _settle_flush(self, flush: Flush, settled: Settled, budget: "LockBudget", *, skip_locked: bool) -> None:
         try:
@@ -369,29 +391,40 @@ class PostgresStore:
     def translate(self, schema: str | None) -> None:
         """Schemas are schemas here."""
 
-    def settle_within(self, connection: Connection, verdict: Verdict) -> Settled:
-        """Write one verdict inside a transaction of the user's, whatever its driver."""
+    async def begin(self) -> PostgresTransaction:
+        return await PostgresTransaction.begin(self.handlers, self, self._next_flush)
+
+    def begin_sync(self) -> SyncPostgresTransaction:
+        return SyncPostgresTransaction.begin(self.sync_handlers, self)
+
+    def lock_statement(self, leases: Sequence[Lease[Any]]) -> tuple[str, list[Any], list[Lease[Any]]]:
+        """Its arguments, and the leases in the order of the keys, in which their rows are locked."""
+        known = self.known(leases[0].queue)
+        ordered = sorted(leases, key=lambda lease: known.place(lease.record))
+        return known.lock_statement, [[lease.token for lease in ordered], *known.key_arrays(ordered)], ordered
+
+    def lock_within(self, raw: "psycopg.Connection[Any]", leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
+        """Lock rows inside a transaction of a sync handler; returns the leases that are gone."""
+        statement, arguments, ordered = self.lock_statement(leases)
+        held = {row[0] for row in raw.execute(for_psycopg(statement), named(arguments))}
+        return [lease for place, lease in enumerate(ordered, start=1) if place not in held]
+
+    def settle_within(self, raw: "psycopg.Connection[Any]", verdicts: Sequence[Verdict]) -> Settled:
+        """Write verdicts inside a transaction of a sync handler."""
         settled = Settled()
-        for flush in flushes([verdict], self._next_flush):
+        for flush in flushes(verdicts, self._next_flush):
             statement, arguments = self.settle_statement(flush)
-            if connection.dialect.driver == "psycopg":
-                statement = raw_sql.renamed(statement.replace("%", "%%"), lambda place: f"%(p{place})s")
-                given: Any = {f"p{place}": value for place, value in enumerate(arguments, start=1)}
-            else:
-                given = tuple(arguments)
             try:
-                places = connection.exec_driver_sql(statement, given).scalar()
-            except (sa.exc.IntegrityError, sa.exc.DataError, sa.exc.ProgrammingError) as error:
-                settled.refused.append((verdict, type(error.orig).__name__))
-                continue
-            if places:
-                settled.kept += 1
-            else:
-                settled.lost.append(verdict)
+                [places] = raw.execute(for_psycopg(statement), named(arguments)).fetchone() or [None]
+            except (raw.IntegrityError, raw.DataError, raw.ProgrammingError) as error:
+                settled.refused.append((flush.verdicts[0], type(error).__name__))
+                break
+            settled.add(flush, places or ())
         return settled
 
-    def turn(self) -> AbstractAsyncContextManager[None]:
-        return nullcontext()
+    async def was_written(self, number: int) -> bool:
+        """Was a settle of ours carried out whose answer was lost?"""
+        return bool(await self.settles.fetch(sql.KEPT, self.worker, number))
 
     async def run(self, work: Callable[[Connection], T], *, write: bool = True, whole: bool = True) -> T:
         engine = self.upkeep if whole else self.upkeep.execution_options(isolation_level="AUTOCOMMIT")
@@ -402,3 +435,13 @@ class PostgresStore:
             if not is_away(error):
                 raise
             raise Disconnected(reason(error)) from error
+
+
+@lru_cache(maxsize=256)
+def for_psycopg(statement: str) -> str:
+    """A statement with the placeholders of psycopg."""
+    return raw_sql.renamed(statement.replace("%", "%%"), lambda place: f"%(p{place})s")
+
+
+def named(arguments: Sequence[Any]) -> dict[str, Any]:
+    return {f"p{place}": value for place, value in enumerate(arguments, start=1)}

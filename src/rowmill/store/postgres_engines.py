@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from rowmill.store import dsn
 from rowmill.store.line import CONNECT_SECONDS
 from rowmill.store.postgres_session import ALIVE
+from rowmill.store.transactions import guard
 
 ISOLATION = "READ COMMITTED"
 """Of handlers' transactions, whatever the database's own default: the worker renews the lease of a row while its
@@ -28,11 +29,36 @@ def async_engine(url: URL, settings: Mapping[str, str], /, **pool: int) -> Async
     )
 
 
+def handler_engine(url: URL, connections: int) -> AsyncEngine:
+    """For transactions of async handlers: see `postgres_transactions`, which limits how many there are at once."""
+    return create_async_engine(
+        url.set(drivername="postgresql+asyncpg", query={}),
+        hide_parameters=True,
+        isolation_level="AUTOCOMMIT",
+        connect_args=dsn.for_engine(url) | {"timeout": CONNECT_SECONDS, "server_settings": ALIVE},
+        pool_size=connections,
+        max_overflow=1,  # never used; without it, the pool would wait by itself even for a connection that is there
+        pool_use_lifo=True,
+        pool_reset_on_return=None,
+    )
+
+
 def sync_engine(url: URL, **pool: int) -> Engine:
     engine = create_engine(
         dsn.for_psycopg(url), pool_pre_ping=True, hide_parameters=True, isolation_level=ISOLATION, **pool
     )
     sa.event.listen(engine, "connect", keep_alive)
+    return engine
+
+
+def sync_handler_engine(url: URL, connections: int) -> Engine:
+    """For transactions of sync handlers."""
+    engine = create_engine(
+        dsn.for_psycopg(url), hide_parameters=True, isolation_level="AUTOCOMMIT", pool_size=connections, max_overflow=0,
+        pool_use_lifo=True, pool_reset_on_return=None,
+    )  # fmt: skip
+    sa.event.listen(engine, "connect", keep_alive)
+    guard(engine)  # a commit by psycopg's connection is one, even in autocommit
     return engine
 
 

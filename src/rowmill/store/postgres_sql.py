@@ -101,6 +101,13 @@ def holds(terms: PostgresTerms) -> str:
     )
 
 
+# served by: the primary key
+def lock(terms: PostgresTerms) -> str:
+    """Lock rows, each only where its lease still holds: nobody can take them until the transaction ends. $1 tokens,
+    then the parts of the key."""
+    return f"{holds(terms)} {terms.lock} OF t"
+
+
 def fenced(terms: PostgresTerms) -> list[tuple[str, str]]:
     return [*FENCE, *((f"g_k{n}", terms.type_of(column)) for n, column in enumerate(terms.queue.key))]
 

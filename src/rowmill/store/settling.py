@@ -1,83 +1,265 @@
-"""A transaction of the user's that ends with the fenced outcome of a row."""
+"""A transaction of the user's that ends with the fenced outcome of its rows."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+import asyncio
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import Session
+from sqlalchemy.util import greenlet_spawn
 
-from rowmill.model.errors import LeaseLost, PermanentError
+from rowmill.model.errors import LeaseLost, PermanentError, TransactionMisused
 from rowmill.model.judge import Verdict
+from rowmill.model.lease import Lease
+from rowmill.model.transaction import AsyncBatchTransaction, AsyncBlockSession, BatchTransaction, BlockSession
 from rowmill.store.port import Settled, Store
+from rowmill.store.transactions import BLOCK, AsyncTransaction, SyncTransaction
+
+SHOWN = 10
+"""Keys in a message."""
+Async = TypeVar("Async", bound=AsyncBlockSession)
+Sync = TypeVar("Sync", bound=BlockSession)
 
 
-class Settling:
+class Settling(Generic[Async, Sync]):
     """`async with` for async handlers, `with` for sync ones. See `Lease.settling`.
 
     The fence is the last statement before the commit: it holds the row for the shortest time, and whatever
     was written before it goes away with it if the lease is gone.
     """
 
-    def __init__(self, store: Store, judged: Callable[[], Verdict], written: Callable[[Verdict], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        leases: Sequence[Lease[Any]],
+        sessions: tuple[type[Async], type[Sync]],
+        judged: Callable[[Sequence[Lease[Any]]], list[Verdict]],
+        written: Callable[[list[Verdict]], None],
+    ) -> None:
         self._store = store
+        self._leases = list(leases)
+        self._sessions = sessions
         self._judged = judged
         self._written = written
-        self._async: AsyncSession | None = None
-        self._sync: Session | None = None
-        self._turn: AbstractAsyncContextManager[None] = nullcontext()
+        self._verdicts: list[Verdict] | None = None
+        """What is to be settled, once the block ends."""
+        self._entered = self._fenced = False
+        self._rolled_back = False
+        self._async: tuple[AsyncTransaction, Async] | None = None
+        self._sync: tuple[SyncTransaction, Sync] | None = None
 
-    async def __aenter__(self) -> AsyncSession:
-        self._turn = self._store.turn()
-        await self._turn.__aenter__()
-        self._async = AsyncSession(self._store.engine, expire_on_commit=False)
-        return await self._async.__aenter__()
+    async def __aenter__(self) -> Async:
+        self._enter()
+        try:
+            transaction = await self._store.begin()
+            session = self._sessions[0](transaction.connection)
+            self._async = transaction, session
+            transaction.sync_connection.info[BLOCK] = self
+        except BaseException:
+            self._leave(settled=False)
+            raise
+        try:
+            await self._prepare_async(transaction, session)
+        except BaseException:
+            await self._close_async(settled=False)
+            raise
+        return session
+
+    async def _prepare_async(self, transaction: AsyncTransaction, session: Async) -> None:
+        """Of a single row, nothing is to be known before its fence."""
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        session = self._async
-        assert session is not None
+        if error is not None:
+            await self._close_async(settled=False)
+            return
+        # A cancellation, as by a time-out, waits for the end: nobody could say what became of half a commit.
+        ending = asyncio.ensure_future(self._end_async())
         try:
-            if error is None:
-                verdict = self._judged()
-                connection = await session.connection()
-                await session.flush()
-                self._check(await connection.run_sync(self._store.settle_within, verdict), verdict)
-                await session.commit()
-                self._written(verdict)
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            await asyncio.wait({ending})
+            if not ending.cancelled():
+                ending.exception()
+            raise
+
+    async def _end_async(self) -> None:
+        assert self._async is not None
+        transaction, session = self._async
+        settled = False
+        try:
+            verdicts = self._decide(transaction)
+            if session.in_transaction():  # it may have objects to write
+                transaction.guard()
+                await greenlet_spawn(session.sync_session.finish)
+            if not self._fenced:
+                await transaction.finish(verdicts, self._check)
+            settled = True
+        finally:
+            await self._close_async(settled=settled)
+        self._written(verdicts)
+
+    async def _close_async(self, *, settled: bool) -> None:
+        assert self._async is not None
+        transaction, session = self._async
+        transaction.sync_connection.info.pop(BLOCK, None)
+        try:
+            if session.in_transaction():
+                await greenlet_spawn(session.sync_session.end)
         finally:
             try:
-                await session.__aexit__(kind, error, trace)
+                await transaction.close()
             finally:
-                await self._turn.__aexit__(kind, error, trace)
+                self._leave(settled=settled)
 
-    def __enter__(self) -> Session:
-        self._sync = Session(self._store.sync_engine, expire_on_commit=False)
-        return self._sync
+    def __enter__(self) -> Sync:
+        self._enter()
+        try:
+            transaction = self._store.begin_sync()
+            session = self._sessions[1](transaction.connection)
+            self._sync = transaction, session
+            transaction.connection.info[BLOCK] = self
+        except BaseException:
+            self._leave(settled=False)
+            raise
+        try:
+            self._prepare_sync(transaction, session)
+        except BaseException:
+            self._close_sync(settled=False)
+            raise
+        return session
+
+    def _prepare_sync(self, transaction: SyncTransaction, session: Sync) -> None:
+        """Of a single row, nothing is to be known before its fence."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        session = self._sync
-        assert session is not None
+        assert self._sync is not None
+        transaction, session = self._sync
+        settled = False
         try:
             if error is None:
-                verdict = self._judged()
-                session.flush()
-                self._check(self._store.settle_within(session.connection(), verdict), verdict)
-                session.commit()
-                self._written(verdict)
+                verdicts = self._decide(transaction)
+                if session.in_transaction():
+                    transaction.guard()
+                    session.finish()
+                if not self._fenced:
+                    transaction.finish(verdicts, self._check)
+                settled = True
         finally:
-            session.close()
+            self._close_sync(settled=settled)
+        if settled:
+            self._written(verdicts)
 
-    def _check(self, settled: Settled, verdict: Verdict) -> None:
+    def _close_sync(self, *, settled: bool) -> None:
+        assert self._sync is not None
+        transaction, session = self._sync
+        transaction.connection.info.pop(BLOCK, None)
+        try:
+            session.end()
+        finally:
+            try:
+                transaction.close()
+            finally:
+                self._leave(settled=settled)
+
+    def _enter(self) -> None:
+        if self._entered:
+            raise TransactionMisused("this settling() block was used before. Call settling() again for another one")
+        self._entered = True
+        for lease in self._leases:
+            lease.enter_block()
+
+    def _leave(self, *, settled: bool) -> None:
+        for lease in self._leases:
+            lease.leave_block(settled=settled)
+
+    def _decide(self, transaction: AsyncTransaction | SyncTransaction) -> list[Verdict]:
+        """The block came to its end: from here on, it decides about the row, unless a verdict was given before."""
+        if self._rolled_back or transaction.ended:
+            raise TransactionMisused(
+                "the transaction was ended inside settling(), by commit() or rollback() of its connection or by a "
+                "statement like COMMIT; the row is not settled. Leave that to the block: it commits when it ends, and "
+                "rolls back if an exception leaves it. For a part that may fail: tx.begin_nested()"
+            )
+        verdicts = self._judged(self._leases)
+        for lease in self._leases:
+            if not lease.begin_commit():
+                raise lease.gone()
+        self._verdicts = verdicts
+        return verdicts
+
+    def on_commit(self) -> None:
+        """SQLAlchemy is about to commit."""
+        if self._verdicts is None:
+            raise TransactionMisused(
+                "commit() on the connection of a settling() block: the block commits by itself when it ends, together "
+                "with the row. Leave the call out"
+            )
+        held = self._async or self._sync
+        assert held is not None
+        held[0].on_commit(self._verdicts, self._check)
+
+    def on_rollback(self) -> None:
+        self._rolled_back = True
+
+    def _check(self, settled: Settled) -> None:
         if settled.refused:
             raise PermanentError(f"the database refused the values: {settled.refused[0][1]}", code="value_refused")
-        if settled.kept != 1:
-            verdict.lease.lost = True
-            key: Any = verdict.lease.queue.key_text(verdict.lease.key)
-            raise LeaseLost(
-                f"row {key} of {verdict.lease.queue.name} is held by somebody else now; nothing was written"
-            )
+        if settled.lost:
+            raise lost([verdict.lease for verdict in settled.lost])
+        self._fenced = True
+
+
+class BatchSettling(Settling[AsyncBatchTransaction, BatchTransaction]):
+    """The same for many rows at once. See `Batch.settling`.
+
+    Its rows are locked first, so that the block can be told which of them it may write for.
+    """
+
+    def _enter(self) -> None:
+        """Rows that are known to be gone have no part in it."""
+        everything, self._leases = self._leases, []
+        self._gone: list[Lease[Any]] = []
+        for lease in everything:
+            try:
+                lease.enter_block()
+            except LeaseLost:
+                self._gone.append(lease)
+            except TransactionMisused:
+                self._leave(settled=False)
+                raise
+            else:
+                self._leases.append(lease)
+        if not self._leases:
+            raise lost(self._gone)
+
+    async def _prepare_async(self, transaction: AsyncTransaction, session: AsyncBatchTransaction) -> None:
+        self._part_from(await transaction.lock(self._leases))
+        session.leases, session.lost = self._leases, self._gone
+
+    def _prepare_sync(self, transaction: SyncTransaction, session: BatchTransaction) -> None:
+        self._part_from(transaction.lock(self._leases))
+        session.leases, session.lost = self._leases, self._gone
+
+    def _part_from(self, gone: list[Lease[Any]]) -> None:
+        for lease in gone:
+            lease.lost = True
+            lease.leave_block(settled=False)
+        if gone:
+            self._gone += gone
+            self._leases = [lease for lease in self._leases if not lease.lost]
+        if not self._leases:
+            raise lost(self._gone)
+
+
+def lost(leases: Sequence[Lease[Any]]) -> LeaseLost:
+    """What is raised if these leases are gone."""
+    for lease in leases:
+        lease.lost = True
+    if len(leases) == 1:
+        return leases[0].gone()
+    queue = leases[0].queue
+    keys = ", ".join(queue.key_text(lease.key) for lease in leases[:SHOWN]) + (", ..." if len(leases) > SHOWN else "")
+    return LeaseLost(f"{len(leases)} rows of {queue.name} are held by somebody else now ({keys}); nothing was written")

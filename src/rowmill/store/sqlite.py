@@ -34,6 +34,7 @@ from rowmill.store.sqlite_known import BURIED_PLACE, SqliteKnown
 from rowmill.store.sqlite_settles import Executes, settle_flush
 from rowmill.store.sqlite_sql import SqliteTerms
 from rowmill.store.sqlite_writer import Writer, take_over_transactions
+from rowmill.store.transactions import AsyncSqlTransaction, SyncSqlTransaction, guard
 
 T = TypeVar("T")
 
@@ -48,6 +49,7 @@ class SqliteStore:
         self._uri = bool(options.get("uri"))
         self.may_create = True
         take_over_transactions(self.engine.sync_engine)
+        guard(self.engine.sync_engine)
         self._schemas: dict[str | None, str | None] = {}
         self.dialect = self.engine.dialect
         self.worker = 0
@@ -55,16 +57,17 @@ class SqliteStore:
         self.limiter = SqliteLimiter(self.writer)
         self.data_version = DataVersion(self.path, uri=self._uri)
         self._claim_numbers = count(leases_of.first_claim())
-        self._flush_number = leases_of.first_claim()  # its receipts bear the worker's number too
+        self._flush_numbers = count(leases_of.first_claim())  # its receipts bear the worker's number too
         self._known: dict[str, SqliteKnown] = {}
         self.on_condemned: Condemned = lambda *_: None
         self.on_refused: Heard = lambda *_: None
 
     @cached_property
     def sync_engine(self) -> Engine:
-        """For sync handlers, which get a Session of their own."""
+        """For sync handlers, and for what is asked without a loop."""
         engine = create_engine(self.url.set(drivername="sqlite"), hide_parameters=True)
         take_over_transactions(engine)
+        guard(engine)
         return engine.execution_options(schema_translate_map=dict(self._schemas)) if self._schemas else engine
 
     def translate(self, schema: str | None) -> None:
@@ -175,8 +178,7 @@ class SqliteStore:
                 await asyncio.sleep(0.05)
 
     def _next_flush(self) -> int:
-        self._flush_number += 1
-        return self._flush_number
+        return next(self._flush_numbers)
 
     async def renew(self, leases: Sequence[Lease[Any]]) -> Renewed:
         def work(connection: sqlite3.Connection) -> list[Lease[Any]]:
@@ -220,14 +222,30 @@ class SqliteStore:
     async def rouse(self, queues: Sequence[Queue[Any]]) -> None:
         self.data_version.rouse()
 
-    def settle_within(self, connection: Connection, verdict: Verdict) -> Settled:
-        """Write one verdict inside a transaction of the user's."""
+    async def begin(self) -> AsyncSqlTransaction:
+        return await AsyncSqlTransaction.begin(self.engine, self.settle_within, self.lock_within, self.turn())
+
+    def begin_sync(self) -> SyncSqlTransaction:
+        return SyncSqlTransaction(self.sync_engine.connect(), self.settle_within, self.lock_within)
+
+    def lock_within(self, connection: Connection, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
+        """The leases that are gone. Nobody can take the others: whoever is in a transaction holds the file's lock."""
+        known = self.known(leases[0].queue)
+        return [
+            lease
+            for lease in leases
+            if connection.exec_driver_sql(known.holds_statement, known.fence(lease)).first() is None
+        ]
+
+    def settle_within(self, connection: Connection, verdicts: Sequence[Verdict]) -> Settled:
+        """Write verdicts inside a transaction of the user's."""
         settled = Settled()
-        for flush in flushes([verdict], self._next_flush):
+        for flush in flushes(verdicts, self._next_flush):
             settle_flush(Executes(connection), self.known(flush.queue), flush, self.worker, settled)
         return settled
 
     def turn(self) -> AbstractAsyncContextManager[None]:
+        """To be held during a transaction that writes: only one may write at a time."""
         return self.writer.turns.turn()
 
     async def run(self, work: Callable[[Connection], T], *, write: bool = True, whole: bool = True) -> T:

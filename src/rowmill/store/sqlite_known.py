@@ -105,6 +105,10 @@ class SqliteKnown:
     def renew_statement(self) -> str:
         return sql.renew(self.terms)
 
+    @cached_property
+    def holds_statement(self) -> str:
+        return sql.holds(self.terms)
+
     def _statement(self, wanted: tuple[Any, ...], make: Callable[[], str]) -> str:
         found = self.statements.get(wanted)
         if found is None:

@@ -94,5 +94,8 @@ class Executes:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def execute(self, statement: str, parameters: dict[str, Any]) -> Any:
+    def execute(self, statement: str, parameters: dict[str, Any] | None = None) -> Any:
+        return self._connection.exec_driver_sql(statement, parameters)
+
+    def executemany(self, statement: str, parameters: list[dict[str, Any]]) -> Any:
         return self._connection.exec_driver_sql(statement, parameters)

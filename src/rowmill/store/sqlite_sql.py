@@ -150,6 +150,12 @@ def renew(terms: SqliteTerms) -> str:
     )
 
 
+# served by: the primary key
+def holds(terms: SqliteTerms) -> str:
+    """Find one row, only where its lease still holds. Parameters by name: lease, k0…"""
+    return f"SELECT 1 FROM {terms.table} WHERE {terms.same_key} AND {terms.lease} = :lease"
+
+
 NOW = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
 
 RECEIPT = (

@@ -4,15 +4,17 @@ import asyncio
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from traceback import walk_tb
 from typing import Any
 
 from rowmill.model.errors import Limited, ProviderDown, ProviderRefused, RateLimited, WorkError
 from rowmill.model.judge import Verdict, judge, refuse
-from rowmill.model.lease import Lease
+from rowmill.model.lease import Batch, Lease, Phase
 from rowmill.model.queue import Handler
+from rowmill.work.threads import HandlerThreads
+
+COMMIT_LOOK = 0.02
+"""Seconds between two looks at a block that commits while the time of its handler is over."""
 
 
 class HandlerTimeout(WorkError):
@@ -25,24 +27,28 @@ class Runner:
     """Calls one handler. Whatever it does, every lease gets its verdict; none touches another."""
 
     def __init__(
-        self, handler: Handler, chance: Callable[[], float], on_overdue: Callable[[int], None] = lambda threads: None
+        self,
+        handler: Handler,
+        chance: Callable[[], float],
+        check: Callable[[Verdict], Verdict],
+        on_overdue: Callable[[int], None],
     ) -> None:
         self.handler = handler
         self._file = getattr(getattr(inspect.unwrap(handler.call), "__code__", None), "co_filename", None)
+        self._check = check
         self._on_overdue = on_overdue
         self._chance = chance
         self.once_more: Callable[[Lease[Any]], Awaitable[Verdict | None]] | None = None
         """Asked before a row of a batch that failed runs again, alone; a verdict instead of None: it may not."""
-        self._threads: ThreadPoolExecutor | None = None
-        self._calls: set[asyncio.Future[Any]] = set()
-        self._overdue: dict[asyncio.Task[Any] | None, asyncio.Future[Any]] = {}
+        self._threads: HandlerThreads | None = None
+        self._overdue: dict[asyncio.Task[Any] | None, asyncio.Future[None]] = {}
         if handler.threaded:
             most = handler.concurrency + 1  # one for a row that runs alone, beside threads that do not end
-            self._threads = ThreadPoolExecutor(most, thread_name_prefix="rowmill-handler")
+            self._threads = HandlerThreads(handler.call, most)
 
     def close(self) -> None:
         if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._threads.close()
 
     async def run(self, leases: Sequence[Lease[Any]]) -> list[Verdict]:
         """Verdicts on the rows of one turn, but for those that the handler settled itself."""
@@ -55,7 +61,7 @@ class Runner:
     async def _many(self, leases: Sequence[Lease[Any]]) -> list[Verdict]:
         """Verdicts on a batch. If the handler fails as a whole, each row is tried alone, so that one bad row
         fails by itself and costs no other an attempt; not for a failure that is true of all of them."""
-        answers = await self._call(list(leases))
+        answers = await self._call(Batch(leases))
         true_of_all = isinstance(answers, (RateLimited, ProviderDown, ProviderRefused, Limited, HandlerTimeout))
         if isinstance(answers, BaseException) and not true_of_all and len(leases) > 1:
             found: list[Verdict] = []
@@ -84,7 +90,8 @@ class Runner:
             if isinstance(answer, BaseException):
                 verdict.at = self._place(answer)
                 verdict.raised = answer
-            return verdict
+                return verdict
+            return self._check(verdict)
         except Exception as error:
             return refuse(lease, "bad_answer", f"the answer could not be judged: {type(error).__name__}")
 
@@ -130,7 +137,7 @@ class Runner:
         if self._threads is None:
             answer = self.handler.call(argument)
         else:
-            answer = await self._in_thread(argument, limit)
+            answer = await self._in_thread(self._threads, argument, limit)
             if not inspect.isawaitable(answer):
                 return answer
         try:
@@ -141,29 +148,31 @@ class Runner:
                 raise HandlerTimeout(f"the handler took longer than {limit} s") from None
             raise
 
-    async def _in_thread(self, argument: Any, limit: float | None) -> Any:
-        """A thread can't be stopped: past its time-out the row is judged, and the thread's own result ignored."""
-        loop = asyncio.get_running_loop()
-        context = copy_context()
-        running = loop.run_in_executor(self._threads, context.run, self._guarded, argument)
-        self._calls.add(running)
-        running.add_done_callback(self._calls.discard)
-        done, _ = await asyncio.wait({running}, timeout=limit)
-        if done:
-            return running.result()
-        self._overdue[asyncio.current_task()] = running
-        return HandlerTimeout(f"the handler took longer than {limit} s")
-
-    def _guarded(self, argument: Any) -> Any:
-        """An exception travels as a value: StopIteration can't be raised into a future, which would never end."""
+    async def _in_thread(self, threads: HandlerThreads, argument: Any, limit: float | None) -> Any:
+        """A thread can't be stopped: past its time-out the row is judged, and what the thread does later is refused."""
+        call = threads.call(argument, limit)
+        leases = argument if isinstance(argument, list) else [argument]
         try:
-            return self.handler.call(argument)
-        except BaseException as error:
-            return error
+            answered = await call.answered
+        except asyncio.CancelledError:
+            while any(lease.phase is Phase.COMMITTING for lease in leases):
+                await asyncio.sleep(COMMIT_LOOK)
+            raise
+        if answered:
+            return call.answer
+        assert call.ended is not None
+        # The row may be settled by the handler's own block just now: whoever decides first is right.
+        while not all(lease.take_verdict() or lease.settled for lease in leases):
+            await asyncio.wait({call.ended}, timeout=COMMIT_LOOK)
+            if call.ended.done():
+                return call.answer
+        if not call.ended.done():
+            self._overdue[asyncio.current_task()] = call.ended
+        return HandlerTimeout(f"the handler took longer than {limit} s")
 
     @property
     def threads_at_work(self) -> int:
-        return len(self._calls)
+        return 0 if self._threads is None else self._threads.at_work
 
     @property
     def overdue(self) -> bool:
@@ -181,7 +190,6 @@ class Runner:
                 await asyncio.wait({running})
             finally:
                 self._overdue.pop(task, None)
-            running.cancelled() or running.exception()
 
 
 class _Wrong:

@@ -38,6 +38,9 @@ class WorkerSettings:
     keep_ticks: float = 7 * 86400.0
     """How long the ticks of schedules are kept after they finished."""
 
+    strict: bool = False
+    """Fail a row whose handler assigned to `lease.row` without returning the change, instead of warning of it."""
+
     @property
     def ages(self) -> Ages:
         return Ages(self.keep_throughput, self.keep_workers, self.keep_ticks)
@@ -56,6 +59,8 @@ class WorkerSettings:
 
 
 WHOLE = {"rescue_most"}
+SWITCHES = {"strict"}
+ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 MAY_BE_ZERO = {"grace", "keep_history", "keep_throughput", "keep_workers", "keep_ticks"}
 
 
@@ -78,8 +83,12 @@ def from_environment(
     return replace(given or WorkerSettings(), **changes)
 
 
-def number(name: str, text: str) -> float | int:
+def number(name: str, text: str) -> float | int | bool:
     """The value of a setting from text, or why it is none."""
+    if name in SWITCHES:
+        if text.lower() not in ON + OFF:
+            raise ValueError(needed(name))
+        return text.lower() in ON
     try:
         value = int(text) if name in WHOLE else float(text)
     except ValueError:
@@ -90,6 +99,10 @@ def number(name: str, text: str) -> float | int:
 
 def check(name: str, value: Any) -> None:
     """Refuse what can't be the value of a setting, with the reason."""
+    if name in SWITCHES:
+        if not isinstance(value, bool):
+            raise ValueError(needed(name))
+        return
     kinds = int if name in WHOLE else (int, float)
     if not isinstance(value, kinds) or isinstance(value, bool):
         raise ValueError(needed(name))
@@ -98,4 +111,6 @@ def check(name: str, value: Any) -> None:
 
 
 def needed(name: str) -> str:
+    if name in SWITCHES:
+        return "true or false is needed"
     return "a whole number is needed" if name in WHOLE else "a number of seconds is needed"

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Any
@@ -10,14 +10,17 @@ from typing import Any
 from rowmill.model import judge
 from rowmill.model.batch_size import BatchSize
 from rowmill.model.death import Death, facts_of, mourn
+from rowmill.model.errors import PermanentError
 from rowmill.model.judge import Verdict
-from rowmill.model.lease import Lease, SettlingBlock
+from rowmill.model.lease import BatchBlock, Lease, Outcomes, SettlingBlock
 from rowmill.model.lifecycle import DIE, DONE, RELEASE
-from rowmill.model.outcome import Outcome
+from rowmill.model.outcome import Answer, Outcome
 from rowmill.model.settle_lag import SettleLag
+from rowmill.model.transaction import AsyncBatchTransaction, AsyncBlockSession, BatchTransaction, BlockSession
 from rowmill.observe.events import Events
 from rowmill.store.port import Delay, Store
-from rowmill.store.settling import Settling
+from rowmill.store.settling import BatchSettling, Settling
+from rowmill.work.changed_rows import ChangedRows
 from rowmill.work.hand import Hand
 from rowmill.work.report import Report
 
@@ -35,7 +38,16 @@ REMIND_SECONDS = 60.0
 class Settler:
     """Takes verdicts from the slots and hands each to the lane of its queue. A slow queue holds up no other."""
 
-    def __init__(self, store: Store, hand: Hand, report: Report, events: Events, chance: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        hand: Hand,
+        report: Report,
+        events: Events,
+        chance: Callable[[], float],
+        changed_rows: ChangedRows,
+    ) -> None:
+        self.changed_rows = changed_rows
         self._store = store
         self._hand = hand
         self._report = report
@@ -63,6 +75,7 @@ class Settler:
         return lane
 
     def put(self, verdict: Verdict) -> None:
+        verdict.lease.take_verdict()
         self.lane(verdict.lease.queue.name).put(verdict)
 
     async def room(self, queue: str) -> None:
@@ -74,23 +87,37 @@ class Settler:
         return {name: lag for name, lane in self._lanes.items() if (lag := lane.lag()) is not None}
 
     def settling(self, lease: Lease[Any], outcome: Outcome | None) -> SettlingBlock:
-        return Settling(
-            self._store,
-            lambda: judge.judge(lease, outcome, self._chance()),
-            self._written,
-        )
+        def judged(leases: Sequence[Lease[Any]]) -> list[Verdict]:
+            return [self._judged(lease, outcome)]
 
-    def _written(self, verdict: Verdict) -> None:
-        """A handler settled its row itself, perhaps in a thread: what follows belongs on the loop."""
-        verdict.lease.settled = True
+        return Settling(self._store, [lease], (AsyncBlockSession, BlockSession), judged, self._written)
+
+    def settling_batch(self, leases: Sequence[Lease[Any]], outcomes: Outcomes) -> BatchBlock:
+        def judged(held: Sequence[Lease[Any]]) -> list[Verdict]:
+            answers = judge.spread(leases, outcomes)
+            return [self._judged(lease, answers.get(lease.key)) for lease in held]
+
+        sessions = AsyncBatchTransaction, BatchTransaction
+        return BatchSettling(self._store, leases, sessions, judged, self._written)
+
+    def _judged(self, lease: Lease[Any], answer: Answer | BaseException) -> Verdict:
+        """The verdict of a block. Raises where a strict worker refuses it, so that nothing of the block is written."""
+        verdict = judge.judge(lease, answer, self._chance())
+        checked = self.changed_rows.check(verdict)
+        if checked is not verdict:
+            raise PermanentError(checked.message, code=checked.code)
+        return verdict
+
+    def _written(self, verdicts: list[Verdict]) -> None:
+        """A handler settled its rows itself, perhaps in a thread: what follows belongs on the loop."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             with suppress(RuntimeError):  # the loop is gone: so is who wanted to know
                 assert self._loop is not None
-                self._loop.call_soon_threadsafe(self.tell, [verdict])
+                self._loop.call_soon_threadsafe(self.tell, verdicts)
         else:
-            self.tell([verdict])
+            self.tell(verdicts)
 
     def tell(self, verdicts: list[Verdict]) -> None:
         """Count what was written, and report it to those who want to know: nobody, of most successes."""

@@ -51,7 +51,7 @@ class Station:
         self._report, self._events, self._settings = report, events, settings
         overdue = partial(events.overdue, queue.name, step.name, handler.concurrency)
         self._pace = Pace(handler.concurrency, handler.batch, gated=handler.gate is not None)
-        runner = Runner(handler, random.random, overdue)
+        runner = Runner(handler, random.random, settler.changed_rows.check, overdue)
         self._turns = Turns(handler, runner, self._pace, hand, settler, report, events)
         self._waiting: deque[Lease[Any]] = deque()
         self._since = 0.0
@@ -300,9 +300,9 @@ class Station:
         if self._door is not None:
             self._door.moved.set()
 
-    def close(self) -> None:
+    async def close(self, seconds: float) -> None:
         """After the grace period: rows whose handlers can't be stopped go back; late results will be refused."""
-        self._turns.close()
+        await self._turns.close(seconds)
 
     @property
     def left_behind(self) -> int:

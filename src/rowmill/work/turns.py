@@ -2,20 +2,21 @@
 
 import asyncio
 import time
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from rowmill.model import lifecycle
 from rowmill.model.gate import Gate, Held
 from rowmill.model.judge import Verdict, hold
-from rowmill.model.lease import Lease
+from rowmill.model.lease import Lease, Phase
 from rowmill.model.queue import Handler
 from rowmill.observe.events import Events
 from rowmill.store.port import Disconnected
 from rowmill.work.hand import Hand
 from rowmill.work.pace import Pace
 from rowmill.work.report import Report
-from rowmill.work.runner import Runner
+from rowmill.work.runner import COMMIT_LOOK, Runner
 from rowmill.work.settler import Settler
 
 TRIES = 5
@@ -166,10 +167,15 @@ class Turns:
         """Wait for this slot's thread, if it is still at a row whose time is over."""
         await self._runner.rested()
 
-    def close(self) -> None:
-        """After the grace period: rows whose handlers can't be stopped go back; late results will be refused."""
+    async def close(self, seconds: float) -> None:
+        """After the grace period: rows whose handlers can't be stopped go back; late results will be refused. A block
+        that commits just now may take so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while any(lease.phase is Phase.COMMITTING for lease in self._tasks):
+                    await asyncio.sleep(COMMIT_LOOK)
         for lease in self._tasks:
-            if not lease.settled and not lease.lost:
+            if not lease.lost and lease.take_verdict():
                 self.give_back(lease)
         self._runner.close()
 

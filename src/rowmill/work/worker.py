@@ -16,6 +16,7 @@ from rowmill.model.settle_lag import SettleLag
 from rowmill.observe.events import Events, log
 from rowmill.observe.trail import trail
 from rowmill.store.port import Store
+from rowmill.work.changed_rows import ChangedRows
 from rowmill.work.hand import Hand
 from rowmill.work.renewer import Renewer
 from rowmill.work.report import Report
@@ -55,7 +56,8 @@ class Worker:
         self._events = events or Events()
         self._services = services
         self._hand = Hand()
-        self._settler = Settler(store, self._hand, self.report, self._events, random.random)
+        changed_rows = ChangedRows(self._events, strict=self.settings.strict)
+        self._settler = Settler(store, self._hand, self.report, self._events, random.random, changed_rows)
         self._settler.on_settled = self._settled
         self._renewer = Renewer(store, self._hand, self._events, self._cut)
         self._stop = asyncio.Event()
@@ -161,7 +163,7 @@ class Worker:
                     task.cancel()
             await asyncio.wait(tasks, timeout=CUT_SECONDS)
         for station in self.stations:
-            station.close()
+            await station.close(CUT_SECONDS)
         if not await self._settler.finish(FLUSH_SECONDS):
             self._events.unwritten(len(self._hand))
 

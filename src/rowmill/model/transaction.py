@@ -1,0 +1,111 @@
+"""What a handler gets inside `settling()`: a session of SQLAlchemy whose transaction the block begins and ends."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from sqlalchemy import Connection
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
+
+from rowmill.model.errors import TransactionMisused
+
+if TYPE_CHECKING:
+    from rowmill.model.lease import Lease
+
+NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+
+
+class BlockSession(Session):
+    """The session of a block. The block alone begins and ends its transaction; savepoints are the user's."""
+
+    def __init__(self, bind: Connection, **options: Any) -> None:
+        super().__init__(bind, expire_on_commit=False, join_transaction_mode="control_fully", **options)
+        self._connected = bind
+
+    def execute(
+        self,
+        statement: Any,
+        params: Any = None,
+        *,
+        execution_options: Any = NO_OPTIONS,
+        bind_arguments: Any = None,
+        **private: Any,
+    ) -> Any:
+        """A statement of Core goes to the connection at once, past what the session does for objects and savepoints."""
+        if bind_arguments or private or not self._is_core(statement):
+            return super().execute(
+                statement, params, execution_options=execution_options, bind_arguments=bind_arguments, **private
+            )
+        return self._connected.execute(statement, params, execution_options=execution_options)
+
+    def _is_core(self, statement: Any) -> bool:
+        attributes = getattr(statement, "_propagate_attrs", None)
+        return (
+            attributes is not None
+            and not self.in_transaction()
+            and attributes.get("compile_state_plugin") != "orm"
+            and not self.dispatch.do_orm_execute
+        )
+
+    def commit(self) -> NoReturn:
+        raise TransactionMisused(
+            "tx.commit() inside settling(): the block commits by itself when it ends, together with the row. "
+            "Leave the call out"
+        )
+
+    def rollback(self) -> NoReturn:
+        raise TransactionMisused(
+            "tx.rollback() inside settling(): to undo everything, raise an exception out of the block; "
+            "for a part that may fail: async with tx.begin_nested()"
+        )
+
+    def close(self) -> NoReturn:
+        raise TransactionMisused(
+            "tx.close() inside settling(): the block closes its session when it ends. Leave the call out"
+        )
+
+    def reset(self) -> NoReturn:
+        self.close()
+
+    def invalidate(self) -> NoReturn:
+        self.close()
+
+    def begin(self, nested: bool = False) -> Any:
+        if nested:
+            return super().begin(nested=True)
+        raise TransactionMisused(
+            "tx.begin() inside settling(): the block has begun the transaction already. Leave it out; "
+            "for a part that may fail: tx.begin_nested()"
+        )
+
+    def finish(self) -> None:
+        """Flush and commit. The fence is the last statement before the commit."""
+        super().commit()
+
+    def end(self) -> None:
+        super().close()
+
+
+class AsyncBlockSession(AsyncSession):
+    """The same for async handlers."""
+
+    sync_session_class = BlockSession
+    sync_session: BlockSession
+
+
+class BatchTransaction(BlockSession):
+    """The transaction of a batch: a Session that knows which rows may be written for."""
+
+    leases: "list[Lease[Any]]"
+    """The rows that are still ours. They are locked: nobody takes them until the block ends."""
+    lost: "list[Lease[Any]]"
+    """The rows that somebody else holds now. Write nothing for them."""
+
+
+class AsyncBatchTransaction(AsyncBlockSession):
+    """The same for async handlers."""
+
+    sync_session_class = BatchTransaction
+    leases: "list[Lease[Any]]"
+    lost: "list[Lease[Any]]"

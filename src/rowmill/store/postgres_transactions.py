@@ -1,0 +1,281 @@
+"""Transactions of handlers on PostgreSQL: SQLAlchemy for the handler's statements, the driver for the rest.
+
+SQLAlchemy's connections are in autocommit, and BEGIN, the fence and COMMIT go to the driver directly. SQLAlchemy would
+need three more round trips to try a connection, and a greenlet for each of these statements.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import asyncpg
+from sqlalchemy import Connection, Engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.util import await_only, greenlet_spawn
+
+from rowmill.model.errors import TransientError
+from rowmill.model.judge import Verdict
+from rowmill.model.lease import Lease
+from rowmill.store.flush import Flush, flushes
+from rowmill.store.line import BROKEN, reason, refused_values
+from rowmill.store.port import Disconnected, Settled
+from rowmill.store.transactions import Check, guard
+
+if TYPE_CHECKING:
+    import psycopg
+
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+"""Whatever the database's own default: the worker renews the lease of a row while its handler's transaction is open,
+and in a stricter one that transaction could not settle the row any more."""
+WAIT_SECONDS = 30.0
+"""How long a handler waits for a connection when others have them all."""
+USED = "rowmill_used"
+REFUSED = (
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.DataError,
+    asyncpg.SyntaxOrAccessError,
+    asyncpg.WithCheckOptionViolationError,
+)
+"""What the database answers if it does not take the values of an outcome, or the move itself."""
+
+
+class Statements(Protocol):
+    """What a transaction asks of its store."""
+
+    def settle_statement(self, flush: Flush) -> tuple[str, list[Any]]: ...
+
+    def lock_statement(self, leases: Sequence[Lease[Any]]) -> tuple[str, list[Any], list[Lease[Any]]]: ...
+
+    async def was_written(self, number: int) -> bool: ...
+
+    def settle_within(self, raw: "psycopg.Connection[Any]", verdicts: Sequence[Verdict]) -> Settled: ...
+
+    def lock_within(self, raw: "psycopg.Connection[Any]", leases: Sequence[Lease[Any]]) -> list[Lease[Any]]: ...
+
+
+class HandlerConnections:
+    """The connections for transactions of async handlers: so many at once, the rest wait."""
+
+    def __init__(self, engine: AsyncEngine, most: int) -> None:
+        self.engine = engine
+        self._most = most
+        self._free = asyncio.Semaphore(most)
+        self._in_use = self._peak = 0
+        self._dropped = 0
+        """Places of the pool whose connection was dropped: whoever gets one of them has to connect."""
+
+    async def take(self) -> tuple[Connection, "asyncpg.Connection[Any]"]:
+        """A connection on which a transaction was begun just now."""
+        if self._free.locked():
+            await self._wait()
+        else:
+            await self._free.acquire()
+        self._in_use += 1
+        self._peak = max(self._peak, self._in_use)
+        try:
+            return await self._begun()
+        except BaseException:
+            self._release()
+            raise
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await self._free.acquire()
+        except TimeoutError:
+            raise TransientError(
+                f"all {self._most} connections for settling() were taken for {WAIT_SECONDS:.0f} s. Give the mill more: "
+                "Mill(url, connections=...), or lower the concurrency of its handlers",
+                code="no_connection",
+            ) from None
+
+    async def _begun(self) -> tuple[Connection, "asyncpg.Connection[Any]"]:
+        """One that broke while nobody used it is dropped, and another taken."""
+        engine = self.engine.sync_engine
+        pool: Any = engine.pool
+        while True:
+            if pool.checkedin() and not self._dropped:  # without a greenlet, which only connecting needs
+                connection = engine.connect()
+            else:
+                idle = pool.checkedin()
+                connection = await greenlet_spawn(engine.connect)
+                if idle and USED not in connection.info:
+                    self._dropped -= 1
+            raw: Any = connection.connection.driver_connection
+            try:
+                await raw.execute(BEGIN)
+            except BaseException as error:
+                was_idle = USED in connection.info
+                self._drop(connection)
+                if was_idle and isinstance(error, BROKEN):
+                    continue
+                raise
+            connection.info[USED] = True
+            return connection, raw
+
+    def give_back(self, connection: Connection, raw: "asyncpg.Connection[Any]") -> None:
+        if raw.is_closed() or raw.is_in_transaction():
+            self._drop(connection)
+        else:
+            connection.close()
+        self._release()
+
+    def _drop(self, connection: Connection) -> None:
+        """Let go of a connection in an unknown state, without waiting for it."""
+        connection.invalidate()
+        connection.close()
+        self._dropped += 1
+
+    def _release(self) -> None:
+        self._in_use -= 1
+        self._free.release()
+
+    async def trim(self) -> None:
+        """Close the connections if fewer were needed since the last time."""
+        pool: Any = self.engine.sync_engine.pool
+        if not self._in_use and pool.checkedin() > self._peak:
+            self._dropped = 0
+            await self.engine.dispose()
+        self._peak = self._in_use
+
+
+class PostgresTransaction:
+    """An open transaction of an async handler."""
+
+    def __init__(
+        self,
+        connections: HandlerConnections,
+        statements: Statements,
+        next_flush: Callable[[], int],
+        connection: Connection,
+        raw: "asyncpg.Connection[Any]",
+    ) -> None:
+        self.sync_connection = connection
+        self._root = connection.begin()  # SQLAlchemy's own idea of the transaction
+        self.connection = AsyncConnection(connections.engine, connection)
+        self._connections, self._statements, self._raw = connections, statements, raw
+        self._next_flush = next_flush
+        self._flushes: list[Flush] = []
+
+    @classmethod
+    async def begin(
+        cls, connections: HandlerConnections, statements: Statements, next_flush: Callable[[], int]
+    ) -> "PostgresTransaction":
+        return cls(connections, statements, next_flush, *await connections.take())
+
+    @property
+    def ended(self) -> bool:
+        return not self._root.is_active or not self._raw.is_in_transaction()
+
+    def guard(self) -> None:
+        guard(self.sync_connection)
+
+    async def lock(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
+        statement, arguments, ordered = self._statements.lock_statement(leases)
+        held = {row[0] for row in await self._fetch(statement, arguments)}
+        return [lease for place, lease in enumerate(ordered, start=1) if place not in held]
+
+    async def finish(self, verdicts: Sequence[Verdict], check: Check) -> None:
+        check(await self._settle(verdicts))
+        await self._commit()
+
+    def on_commit(self, verdicts: Sequence[Verdict], check: Check) -> None:
+        """SQLAlchemy's own commit, which follows, does nothing in autocommit."""
+        await_only(self.finish(verdicts, check))
+
+    async def _settle(self, verdicts: Sequence[Verdict]) -> Settled:
+        settled = Settled()
+        self._flushes = flushes(verdicts, self._next_flush)
+        for flush in self._flushes:
+            try:
+                statement, arguments = self._statements.settle_statement(flush)
+                places = (await self._fetch(statement, arguments))[0][0] or ()
+            except REFUSED as error:
+                settled.refused.append((flush.verdicts[0], refused_values(error)))
+                break
+            settled.add(flush, places)
+        return settled
+
+    async def _commit(self) -> None:
+        """If the answer is lost with the connection, the receipt of the settle tells whether it was carried out."""
+        try:
+            await self._raw.execute("COMMIT")
+        except BROKEN as error:
+            if self._raw.is_closed() and await self._statements.was_written(self._flushes[0].number):
+                return
+            raise Disconnected(reason(error)) from error
+
+    async def _fetch(self, statement: str, arguments: Sequence[Any]) -> list[Any]:
+        try:
+            found: list[Any] = await self._raw.fetch(statement, *arguments)
+            return found
+        except BROKEN as error:
+            raise Disconnected(reason(error)) from error
+
+    async def close(self) -> None:
+        try:
+            if not self._raw.is_closed() and self._raw.is_in_transaction():
+                await self._raw.execute("ROLLBACK")
+        except BROKEN:
+            pass  # it is dropped
+        finally:
+            self._connections.give_back(self.sync_connection, self._raw)
+
+
+class SyncPostgresTransaction:
+    """An open transaction of a sync handler, on psycopg."""
+
+    def __init__(self, statements: Statements, connection: Connection, raw: "psycopg.Connection[Any]") -> None:
+        self.connection = connection
+        self._root = connection.begin()
+        self._statements, self._raw = statements, raw
+
+    @classmethod
+    def begin(cls, engine: Engine, statements: Statements) -> "SyncPostgresTransaction":
+        """One that broke while nobody used it is dropped, and another taken."""
+        while True:
+            connection = engine.connect()
+            raw: Any = connection.connection.driver_connection
+            was_idle = USED in connection.info
+            try:
+                raw.execute(BEGIN)
+            except BaseException as error:
+                connection.invalidate()
+                connection.close()
+                if was_idle and isinstance(error, raw.OperationalError):
+                    continue
+                raise
+            connection.info[USED] = True
+            return cls(statements, connection, raw)
+
+    @property
+    def ended(self) -> bool:
+        return not self._root.is_active or not self._in_transaction
+
+    @property
+    def _in_transaction(self) -> bool:
+        return not self._raw.closed and self._raw.info.transaction_status.name != "IDLE"
+
+    def guard(self) -> None:
+        """Its engine is guarded."""
+
+    def lock(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
+        return self._statements.lock_within(self._raw, leases)
+
+    def finish(self, verdicts: Sequence[Verdict], check: Check) -> None:
+        check(self._statements.settle_within(self._raw, verdicts))
+        self._raw.execute("COMMIT")
+
+    def on_commit(self, verdicts: Sequence[Verdict], check: Check) -> None:
+        self.finish(verdicts, check)
+
+    def close(self) -> None:
+        try:
+            if self._in_transaction:
+                self._raw.rollback()
+        except self._raw.OperationalError:
+            pass
+        finally:
+            if self._raw.closed or self._in_transaction:
+                self.connection.invalidate()
+            self.connection.close()

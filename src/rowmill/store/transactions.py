@@ -1,0 +1,175 @@
+"""Transactions of handlers, as `settling()` uses them: begun, used by the handler, then fenced and committed."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from rowmill.model.judge import Verdict
+from rowmill.model.lease import Lease
+from rowmill.store.port import Settled
+
+BLOCK = "rowmill_block"
+"""Where a connection keeps the block that it belongs to, in its `info`."""
+Check = Callable[[Settled], None]
+"""Raises if what was settled may not be committed."""
+SettleWithin = Callable[[Connection, Sequence[Verdict]], Settled]
+LockWithin = Callable[[Connection, Sequence[Lease[Any]]], list[Lease[Any]]]
+
+
+def guard(target: Engine | Connection) -> None:
+    """Have blocks called before SQLAlchemy ends their transactions."""
+
+    @event.listens_for(target, "commit")
+    def on_commit(connection: Connection) -> None:
+        block = connection.info.get(BLOCK)
+        if block is not None:
+            block.on_commit()
+
+    @event.listens_for(target, "rollback")
+    def on_rollback(connection: Connection) -> None:
+        block = connection.info.get(BLOCK)
+        if block is not None:
+            block.on_rollback()
+
+
+class AsyncTransaction(Protocol):
+    """An open transaction of an async handler."""
+
+    connection: AsyncConnection
+
+    @property
+    def sync_connection(self) -> Connection:
+        """What SQLAlchemy runs statements on."""
+
+    @property
+    def ended(self) -> bool:
+        """Did the handler end it by its connection, or try to?"""
+
+    def guard(self) -> None:
+        """Have the block called before SQLAlchemy commits, if it is not anyway."""
+
+    async def lock(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
+        """Lock the rows of these leases; returns the leases that are gone."""
+
+    async def finish(self, verdicts: Sequence[Verdict], check: Check) -> None:
+        """Settle, check, commit."""
+
+    def on_commit(self, verdicts: Sequence[Verdict], check: Check) -> None:
+        """SQLAlchemy is about to commit: settle and check first. Runs in a greenlet."""
+
+    async def close(self) -> None:
+        """Roll back what was not committed, and give the connection back."""
+
+
+class SyncTransaction(Protocol):
+    """An open transaction of a sync handler. See `AsyncTransaction`."""
+
+    connection: Connection
+
+    @property
+    def ended(self) -> bool: ...
+
+    def guard(self) -> None: ...
+
+    def lock(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]: ...
+
+    def finish(self, verdicts: Sequence[Verdict], check: Check) -> None: ...
+
+    def on_commit(self, verdicts: Sequence[Verdict], check: Check) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class SyncSqlTransaction:
+    """A transaction that SQLAlchemy begins and ends, in a sync handler. Its engine is guarded."""
+
+    ended = False
+
+    def __init__(self, connection: Connection, settle: SettleWithin, lock: LockWithin) -> None:
+        self.connection = connection
+        self._settle, self._lock = settle, lock
+
+    def guard(self) -> None: ...
+
+    def lock(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
+        return self._lock(self.connection, leases)
+
+    def finish(self, verdicts: Sequence[Verdict], check: Check) -> None:
+        """Commit; SQLAlchemy calls `on_commit` before it does."""
+        if not self.connection.in_transaction():  # there would be nothing to commit, and the row would not be settled
+            self.connection.begin()
+        self.connection.commit()
+
+    def on_commit(self, verdicts: Sequence[Verdict], check: Check) -> None:
+        check(self._settle(self.connection, verdicts))
+
+    def close(self) -> None:
+        """Roll back what was not committed, and give the connection back."""
+        try:
+            undo(self.connection)
+        finally:
+            self.connection.close()
+
+
+def undo(connection: Connection) -> None:
+    """Roll back. SQLAlchemy takes a transaction whose commit it was kept from for ended, and would leave it open."""
+    if not connection.invalidated:
+        connection.connection.rollback()
+
+
+class AsyncSqlTransaction:
+    """The same for an async handler, open while it is its turn to write."""
+
+    ended = False
+
+    def __init__(
+        self,
+        connection: AsyncConnection,
+        settle: SettleWithin,
+        lock: LockWithin,
+        turn: AbstractAsyncContextManager[None],
+    ) -> None:
+        self.connection = connection
+        self._settle, self._lock, self._turn = settle, lock, turn
+
+    @classmethod
+    async def begin(
+        cls, engine: AsyncEngine, settle: SettleWithin, lock: LockWithin, turn: AbstractAsyncContextManager[None]
+    ) -> "AsyncSqlTransaction":
+        await turn.__aenter__()
+        try:
+            return cls(await engine.connect(), settle, lock, turn)
+        except BaseException:
+            await turn.__aexit__(None, None, None)
+            raise
+
+    @property
+    def sync_connection(self) -> Connection:
+        found = self.connection.sync_connection
+        assert found is not None
+        return found
+
+    def guard(self) -> None: ...
+
+    async def lock(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
+        return await self.connection.run_sync(self._lock, leases)
+
+    async def finish(self, verdicts: Sequence[Verdict], check: Check) -> None:
+        if not self.connection.in_transaction():
+            await self.connection.begin()
+        await self.connection.commit()
+
+    def on_commit(self, verdicts: Sequence[Verdict], check: Check) -> None:
+        check(self._settle(self.sync_connection, verdicts))
+
+    async def close(self) -> None:
+        try:
+            try:
+                await self.connection.run_sync(undo)
+            finally:
+                await self.connection.close()
+        finally:
+            await self._turn.__aexit__(None, None, None)
