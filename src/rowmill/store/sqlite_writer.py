@@ -117,7 +117,11 @@ def prepare(connection: Any) -> None:
         f"busy_timeout = {BUSY_MILLISECONDS}",
         "foreign_keys = ON",
     ):
-        connection.execute(f"PRAGMA {pragma}").close()
+        # By a cursor: what `connection.execute` returns on an async engine of SQLAlchemy 2.0 can only be closed by an
+        # await, and a statement that is left open keeps the transaction from being committed.
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
 
 
 class Releasing(sqlite3.Connection):
