@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from rowmill.model import lease as leases_of
 from rowmill.model.judge import Verdict
@@ -43,7 +44,10 @@ class SqliteStore:
 
     def __init__(self, url: URL) -> None:
         self.url = url
-        self.engine: AsyncEngine = create_async_engine(url.set(drivername="sqlite+aiosqlite"), hide_parameters=True)
+        # The pool is named: before 2.0.38, SQLAlchemy makes a connection, with a thread of its own, for every use.
+        self.engine: AsyncEngine = create_async_engine(
+            url.set(drivername="sqlite+aiosqlite"), hide_parameters=True, poolclass=AsyncAdaptedQueuePool
+        )
         [self.path], options = self.engine.dialect.create_connect_args(self.engine.url)
         self._uri = bool(options.get("uri"))
         self.may_create = True
