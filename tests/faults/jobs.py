@@ -77,9 +77,9 @@ class Journal:
 
 
 def register(jobs: Queue[Any], effect: Table, folder: Path) -> None:
-    """`poison` kills its process, `interrupt` raises KeyboardInterrupt, `break` breaks its worker, `hold` waits for the file `go`, `block` blocks the loop,
-    `ignore` never ends, whoever cancels it; any other title is quick. With `effect` in it, the handler writes one, and
-    settles in the same transaction."""
+    """`poison` kills its process, `interrupt` raises KeyboardInterrupt, `break` breaks its worker, `hold` waits for the
+    file `go`, `block` blocks the loop, `ignore` never ends, whoever cancels it; any other title is quick. With `effect`
+    in it, the handler writes one, and settles in the same transaction."""
     journal = Journal(folder)
     go = folder / "go"
 
