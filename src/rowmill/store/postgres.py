@@ -264,9 +264,10 @@ class PostgresStore:
         """Schemas are schemas here."""
 
     def settle_within(self, connection: Connection, verdict: Verdict) -> Settled:
-        """Write one verdict inside a transaction of the user's, whatever its driver."""
+        """Write one verdict inside a transaction of the user's, whatever its driver. It is never tried twice, so nobody
+        asks for its receipt: its number is below zero."""
         settled = Settled()
-        for flush in flushes([verdict], self._next_flush):
+        for flush in flushes([verdict], lambda: -self._next_flush()):
             statement, arguments = self.settle_statement(flush)
             if connection.dialect.driver == "psycopg":
                 statement = raw_sql.renamed(statement.replace("%", "%%"), lambda place: f"%(p{place})s")

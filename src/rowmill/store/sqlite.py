@@ -210,9 +210,9 @@ class SqliteStore:
         self.data_version.rouse()
 
     def settle_within(self, connection: Connection, verdict: Verdict) -> Settled:
-        """Write one verdict inside a transaction of the user's."""
+        """Write one verdict inside a transaction of the user's, with a number below zero, as on PostgreSQL."""
         settled = Settled()
-        for flush in flushes([verdict], self._next_flush):
+        for flush in flushes([verdict], lambda: -self._next_flush()):
             settle_flush(Executes(connection), self.known(flush.queue), flush, self.worker, settled)
         return settled
 
