@@ -74,8 +74,8 @@ def roll_up(connection: Connection) -> int:
 
 
 def _last_receipts(dialect: str) -> "sa.Select[Any]":
-    """Keys of the receipts that a worker may still ask for. Those of handlers' own transactions bear numbers below zero:
-    nobody asks for them, and they must not push the others out."""
+    """Keys of the receipts that a worker may still ask for. Those of handlers' own transactions bear numbers below
+    zero: nobody asks for them, and they must not push the others out."""
     own = own_tables(dialect)
     receipt, worker = own.receipt.c, own.worker.c
     living = sa.select(worker.id).where(worker.stopped_at.is_(None), worker.seen_at >= moment(dialect, -KNOWN_SECONDS))
