@@ -51,6 +51,8 @@ class Store(Protocol):
     may_create: bool
     """May a database that is only a file be made if it is not there? Who only looks leaves nothing behind."""
     engine: AsyncEngine
+    handlers_engine: AsyncEngine
+    """For the transactions of async handlers."""
     dialect: Dialect
     on_condemned: Condemned
     """Hears of rows that a claim had to bury, because the driver can't read them."""
@@ -67,6 +69,9 @@ class Store(Protocol):
 
     async def open(self) -> None:
         """Connect. Raises DatabaseUnreachable with what to look at."""
+
+    async def check_session(self) -> None:
+        """Raise DatabaseUnreachable if a pooler keeps us from having sessions of our own."""
 
     async def close(self) -> None:
         """Let go of every connection. Twice is fine."""

@@ -27,11 +27,11 @@ from rowmill.store.flush import Flush, flushes
 from rowmill.store.history import crashed_keys
 from rowmill.store.known import Known
 from rowmill.store.limiting.postgres import PostgresLimiter
-from rowmill.store.line import Line, is_away, reason, refused_values
+from rowmill.store.line import Line, is_away, is_mixed_up, pooler_between, reason, refused_values
 from rowmill.store.listener import Listener
 from rowmill.store.loading import Run
 from rowmill.store.port import CONNECTIONS, Condemned, Disconnected, Heard, Settled
-from rowmill.store.postgres_engines import async_engine, sync_engine
+from rowmill.store.postgres_engines import async_engine, pooled_async_engine, pooled_sync_engine, sync_engine
 from rowmill.store.postgres_session import ALIVE, IMPATIENT
 from rowmill.store.postgres_terms import PostgresTerms
 from rowmill.store.presence import claim_refused
@@ -54,10 +54,13 @@ class Refused(Exception):
 class PostgresStore:
     """A PostgreSQL database. One per process."""
 
-    def __init__(self, url: URL, connections: int = CONNECTIONS) -> None:
+    def __init__(self, url: URL, connections: int = CONNECTIONS, pooled: URL | None = None) -> None:
         self.url = url
+        self.pooled = pooled
+        """Leads to the same database through a pooler, for the transactions of handlers."""
         self._pool = {"pool_size": min(connections, KEPT), "max_overflow": max(connections - KEPT, 0)}
         self.engine: AsyncEngine = async_engine(url, ALIVE, **self._pool)
+        self.handlers_engine = self.engine if pooled is None else pooled_async_engine(pooled, **self._pool)
         # Apart from the handlers': signs of life must not wait for transactions of users.
         self.upkeep = async_engine(url, IMPATIENT, pool_size=1, max_overflow=4)
         self.dialect = self.engine.dialect
@@ -86,6 +89,8 @@ class PostgresStore:
     @cached_property
     def sync_engine(self) -> Engine:
         """For sync handlers, which get a Session of their own."""
+        if self.pooled is not None:
+            return pooled_sync_engine(self.pooled, **self._pool)
         return sync_engine(self.url, **self._pool)
 
     async def open(self) -> None:
@@ -99,6 +104,9 @@ class PostgresStore:
                 "Is it running, and is DATABASE_URL right?"
             ) from error
 
+    async def check_session(self) -> None:
+        await self.claims.check_session()
+
     async def close(self) -> None:
         self._closing = True
         if self._unanswered:
@@ -110,6 +118,7 @@ class PostgresStore:
         for line in (self.claims, self.settles, self.renewals, self.loads, self.limits):
             await line.close()
         await self.engine.dispose()
+        await self.handlers_engine.dispose()
         await self.upkeep.dispose()
         if "sync_engine" in self.__dict__:
             self.sync_engine.dispose()
@@ -294,6 +303,8 @@ class PostgresStore:
             async with engine.begin() as connection:
                 return await connection.run_sync(work)
         except Exception as error:
+            if is_mixed_up(error):
+                raise pooler_between(type(error).__name__) from error
             if not is_away(error):
                 raise
             raise Disconnected(reason(error)) from error

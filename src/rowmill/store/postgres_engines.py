@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import uuid4
 
 import sqlalchemy as sa
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from rowmill.model.errors import DatabaseUnreachable
 from rowmill.store import dsn
 from rowmill.store.line import CONNECT_SECONDS
 from rowmill.store.postgres_session import ALIVE
@@ -34,6 +36,61 @@ def sync_engine(url: URL, **pool: int) -> Engine:
     )
     sa.event.listen(engine, "connect", keep_alive)
     return engine
+
+
+NAME = {"application_name": "rowmill"}
+"""The one setting that every pooler passes on."""
+
+
+def pooled_async_engine(url: URL, **pool: int) -> AsyncEngine:
+    """An engine that may go through a pooler in transaction mode. It asks for no settings, and prepares statements
+    under names that nobody else has, inside the transaction in which they are used."""
+    no_cache = {"statement_cache_size": 0, "prepared_statement_cache_size": 0}
+    engine = create_async_engine(
+        url.set(drivername="postgresql+asyncpg", query={}),
+        pool_pre_ping=True,
+        hide_parameters=True,
+        isolation_level=ISOLATION,
+        connect_args=dsn.for_engine(url)
+        | no_cache
+        | {"prepared_statement_name_func": lambda: f"rowmill_{uuid4()}"}
+        | {"timeout": CONNECT_SECONDS, "server_settings": NAME},
+        **pool,
+    )
+    sa.event.listen(engine.sync_engine, "connect", _check_asyncpg)
+    return engine
+
+
+def pooled_sync_engine(url: URL, **pool: int) -> Engine:
+    """The same for sync handlers: nothing is prepared."""
+    engine = create_engine(
+        dsn.for_psycopg(url),
+        pool_pre_ping=True,
+        hide_parameters=True,
+        isolation_level=ISOLATION,
+        connect_args=NAME | {"prepare_threshold": None},
+        **pool,
+    )
+    sa.event.listen(engine, "connect", _check_psycopg)
+    return engine
+
+
+def _check_asyncpg(connection: Any, _record: Any) -> None:
+    _check_strings(connection.driver_connection.get_settings().standard_conforming_strings)
+
+
+def _check_psycopg(connection: Any, _record: Any) -> None:
+    _check_strings(connection.info.parameter_status("standard_conforming_strings"))
+
+
+def _check_strings(setting: str | None) -> None:
+    """Words stand in statements as literals. Where this is off, a backslash would end one early, and a session behind a
+    pooler can't switch it on for itself."""
+    if setting != "on":
+        raise DatabaseUnreachable(
+            "standard_conforming_strings is off behind the pooler of pooled_url. Switch it on for the role: "
+            "ALTER ROLE ... SET standard_conforming_strings = on"
+        )
 
 
 def keep_alive(connection: Any, _record: Any) -> None:

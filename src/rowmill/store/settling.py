@@ -31,7 +31,7 @@ class Settling:
     async def __aenter__(self) -> AsyncSession:
         self._turn = self._store.turn()
         await self._turn.__aenter__()
-        self._async = AsyncSession(self._store.engine, expire_on_commit=False)
+        self._async = AsyncSession(self._store.handlers_engine, expire_on_commit=False)
         return await self._async.__aenter__()
 
     async def __aexit__(

@@ -77,6 +77,13 @@ class SqliteStore:
             self._schemas[schema] = None
             self.engine = self.engine.execution_options(schema_translate_map=dict(self._schemas))
 
+    @property
+    def handlers_engine(self) -> AsyncEngine:
+        return self.engine
+
+    async def check_session(self) -> None:
+        """Nobody stands between us and a file."""
+
     async def open(self) -> None:
         self.data_version = DataVersion(self.path, uri=self._uri)  # a new one: it belongs to the loop that waits for it
         await self.writer.open(may_create=self.may_create)
