@@ -1,6 +1,7 @@
 """Handlers of every kind are run, judged, and kept apart from each other."""
 
 import asyncio
+import inspect
 import json
 import random
 import threading
@@ -331,7 +332,7 @@ async def test_a_coroutine_that_is_thrown_away_ends_quietly(sqlite_url: str) -> 
             running = Runner(station.handler, random.random).run([lease])
             running.send(None)
             running.close()
-            assert running.cr_frame is None
+            assert inspect.getcoroutinestate(running) == inspect.CORO_CLOSED
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])

@@ -51,8 +51,6 @@ class Store(Protocol):
     may_create: bool
     """May a database that is only a file be made if it is not there? Who only looks leaves nothing behind."""
     engine: AsyncEngine
-    handlers_engine: AsyncEngine
-    """For the transactions of async handlers."""
     dialect: Dialect
     on_condemned: Condemned
     """Hears of rows that a claim had to bury, because the driver can't read them."""
@@ -62,6 +60,10 @@ class Store(Protocol):
     @property
     def limiter(self) -> Limiter:
         """Where limits are asked for room."""
+
+    @property
+    def handlers_engine(self) -> AsyncEngine:
+        """For the transactions of async handlers."""
 
     @property
     def sync_engine(self) -> Engine:

@@ -31,7 +31,13 @@ from rowmill.store.line import Line, is_away, is_mixed_up, pooler_between, reaso
 from rowmill.store.listener import Listener
 from rowmill.store.loading import Run
 from rowmill.store.port import CONNECTIONS, Condemned, Disconnected, Heard, Settled
-from rowmill.store.postgres_engines import async_engine, pooled_async_engine, pooled_sync_engine, sync_engine
+from rowmill.store.postgres_engines import (
+    async_engine,
+    pooled_async_engine,
+    pooled_sync_engine,
+    sync_engine,
+    upkeep_engine,
+)
 from rowmill.store.postgres_session import ALIVE, IMPATIENT
 from rowmill.store.postgres_terms import PostgresTerms
 from rowmill.store.presence import claim_refused
@@ -62,7 +68,7 @@ class PostgresStore:
         self.engine: AsyncEngine = async_engine(url, ALIVE, **self._pool)
         self.handlers_engine = self.engine if pooled is None else pooled_async_engine(pooled, **self._pool)
         # Apart from the handlers': signs of life must not wait for transactions of users.
-        self.upkeep = async_engine(url, IMPATIENT, pool_size=1, max_overflow=4)
+        self.upkeep = upkeep_engine(url, IMPATIENT, pool_size=1, max_overflow=4)
         self.dialect = self.engine.dialect
         self._connections()
         self.worker = 0

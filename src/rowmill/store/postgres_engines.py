@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from rowmill.model.errors import DatabaseUnreachable
 from rowmill.store import dsn
+from rowmill.store.far_times import read_far_times
 from rowmill.store.line import CONNECT_SECONDS
 from rowmill.store.postgres_session import ALIVE
 
@@ -28,6 +29,17 @@ def async_engine(url: URL, settings: Mapping[str, str], /, **pool: int) -> Async
         connect_args=dsn.for_engine(url) | {"timeout": CONNECT_SECONDS, "server_settings": settings},
         **pool,
     )
+
+
+def upkeep_engine(url: URL, settings: Mapping[str, str], /, **pool: int) -> AsyncEngine:
+    """For what looks at rows of users: it reads all of their times."""
+    engine = async_engine(url, settings, **pool)
+
+    @sa.event.listens_for(engine.sync_engine, "connect")
+    def on_connect(connection: Any, _record: Any) -> None:
+        connection.run_async(read_far_times)
+
+    return engine
 
 
 def sync_engine(url: URL, **pool: int) -> Engine:

@@ -20,7 +20,7 @@ from rowmill.store.clauses import in_words, keys_in
 from rowmill.store.history import CLAIM_REFUSED
 from rowmill.store.keys import parse_key, scalar
 from rowmill.store.lexicon import Lexicon
-from rowmill.store.moment import as_moment
+from rowmill.store.moment import LAST, as_moment, as_stored
 from rowmill.store.terms import Terms
 
 
@@ -95,7 +95,7 @@ def _kept(terms: Terms, row: RowView) -> Iterator[Hold]:
     """Until when it is."""
     age = terms.queue.keep.ages().get(Kind(row.kind))
     if age is not None and row.finished_at is not None:
-        until = row.finished_at + timedelta(seconds=age)
+        until = row.finished_at + timedelta(seconds=min(age, (LAST - row.finished_at).total_seconds()))
         yield Hold(Reason.KEPT, f"it is kept until {until:%Y-%m-%d %H:%M:%S} UTC, and deleted then", {"until": until})
 
 
@@ -159,6 +159,9 @@ def _backoff(row: RowView, last: AttemptView | None, left: float, until: dict[st
     if row.error:
         until["code"] = row.error.partition(":")[0] if last is None else last.code
         after += f" ({until['code']})"
+    if row.available_at == LAST:
+        text = "its time never comes: it is infinite, or after the year 9999. Put the row back with: rowmill requeue"
+        return Hold(Reason.BACKOFF, text, until)
     return Hold(Reason.BACKOFF, f"it waits for its time{after}: {left:.0f} s more", until)
 
 
@@ -193,7 +196,9 @@ def _seconds_left(connection: Connection, terms: Terms, role: str, key: str) -> 
     column = terms.queue.columns[role]
     now = sa.literal_column(terms.now(role), column.type).label("now")
     row = connection.execute(
-        sa.select(column.label("at"), now).where(keys_in(terms, [parse_key(terms.queue, key)]))
+        sa.select(as_stored(column, connection.dialect.name).label("at"), now).where(
+            keys_in(terms, [parse_key(terms.queue, key)])
+        )
     ).one()
     return seconds_between(terms.queue, row.now, row.at)
 
