@@ -233,6 +233,7 @@ class SqliteStore:
             return await self._run(work, write=True)
 
     async def _run(self, work: Callable[[Connection], T], *, write: bool) -> T:
+        self.writer.check_file()
         try:
             async with self.engine.connect() as connection:
                 connection = await connection.execution_options(rowmill_reads=not write)
