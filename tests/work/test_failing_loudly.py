@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sqlite3
 from typing import Any
 
 import pytest
@@ -129,18 +128,16 @@ async def test_a_sqlite_file_that_is_not_ours_any_more_ends_the_worker(sqlite_ur
     async with shop_on(sqlite_url) as shop:
         begun = with_handler(shop)
         await shop.put(2)
-        async with shop.mill.worker(settings=QUICK) as worker:
-            task = asyncio.create_task(worker.run())
-            await soon(begun)
-            path = str(sa.make_url(sqlite_url).database)
-            for name in (path, f"{path}-wal", f"{path}-shm"):
-                os.unlink(name)
-            if fate == "replaced":
-                sqlite3.connect(path).close()
-                os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
-            with pytest.raises(DatabaseUnreachable, match=f"rowmill.db was {fate} .* Start this process again"):
-                async with asyncio.timeout(SECONDS):
-                    await task
+        path = str(sa.make_url(sqlite_url).database)
+        with pytest.raises(DatabaseUnreachable, match=f"rowmill.db was {fate} .* Start this process again"):
+            async with asyncio.timeout(SECONDS), shop.mill.worker(settings=QUICK) as worker:
+                task = asyncio.create_task(worker.run())
+                await soon(begun)
+                for name in (path, f"{path}-wal", f"{path}-shm"):
+                    os.unlink(name)
+                if fate == "replaced":
+                    os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
+                await task
 
 
 async def test_a_sqlite_file_by_another_name_is_still_ours(sqlite_url: str) -> None:
