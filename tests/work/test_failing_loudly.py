@@ -129,7 +129,8 @@ async def test_a_sqlite_file_that_is_not_ours_any_more_ends_the_worker(sqlite_ur
         begun = with_handler(shop)
         await shop.put(2)
         path = str(sa.make_url(sqlite_url).database)
-        with pytest.raises(DatabaseUnreachable, match=f"rowmill.db was {fate} .* Start this process again"):
+
+        async def work_until_it_is_gone() -> None:
             async with asyncio.timeout(SECONDS), shop.mill.worker(settings=QUICK) as worker:
                 task = asyncio.create_task(worker.run())
                 await soon(begun)
@@ -138,6 +139,9 @@ async def test_a_sqlite_file_that_is_not_ours_any_more_ends_the_worker(sqlite_ur
                 if fate == "replaced":
                     os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
                 await task
+
+        with pytest.raises(DatabaseUnreachable, match=f"rowmill.db was {fate} .* Start this process again"):
+            await work_until_it_is_gone()
 
 
 async def test_a_sqlite_file_by_another_name_is_still_ours(sqlite_url: str) -> None:
