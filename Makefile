@@ -6,9 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 LOCK := requirements/dev.txt
+OLDEST := .venv-oldest
 ARGS ?=
 
-.PHONY: help venv demo demo-entities demo-intake test lint types check format docs bench bench-all bench-claim bench-drain bench-intake bench-limits bench-lock bench-outbox bench-reconcile faults faults-broken faults-long lock clean
+.PHONY: help venv demo demo-entities demo-intake test test-oldest lint types check format docs bench bench-all bench-claim bench-drain bench-intake bench-limits bench-lock bench-outbox bench-reconcile faults faults-broken faults-long lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +43,19 @@ demo-intake: venv ## run document intake on papers that it makes (under two minu
 
 test: venv ## run the tests (ARGS="-k claim" passes options)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+# Its own SQLAlchemy comes before that of .venv, which has all the rest.
+$(OLDEST)/.installed: requirements/oldest.txt $(STAMP)
+	rm -rf $(OLDEST)
+	$(BIN)/python -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/oldest.txt
+	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+	    > "$$($(OLDEST)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/newer.pth"
+	@touch $@
+
+test-oldest: venv $(OLDEST)/.installed ## conformance tests on the oldest SQLAlchemy (POSTGRES=/usr/lib/postgresql/15/bin on that server)
+	$(OLDEST)/bin/python -c 'import sqlalchemy; print("SQLAlchemy", sqlalchemy.__version__)'
+	ROWMILL_TEST_POSTGRES="$(POSTGRES)" $(OLDEST)/bin/python -m pytest -n 2 --dist loadgroup -p no:cacheprovider tests/conformance $(ARGS)
 
 lint: venv ## check format and lint
 	$(BIN)/ruff format --check .
@@ -105,5 +119,5 @@ lock: | $(BIN)/python ## remake the lock, keeping its versions (ARGS=--upgrade t
 	    --generate-hashes --custom-compile-command "make lock" $(ARGS) --output-file $(LOCK)
 
 clean: ## remove .venv, builds and caches
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

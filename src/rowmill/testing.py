@@ -103,10 +103,11 @@ async def mill_on(mill: Mill, database: Path | str) -> AsyncIterator[Bench]:
     """Point a mill of yours at a fresh database (a folder, for a SQLite file in it, or a URL), with its tables
     made, for the time of the block."""
     before = mill.url.render_as_string(hide_password=False)
+    pooled = mill.pooled_url.render_as_string(hide_password=False) if mill.pooled_url else None
     mill.move_to(f"sqlite:///{database / 'rowmill.db'}" if isinstance(database, Path) else database)
     try:
         async with mill.opened():
             await mill.migrate(tables=True)
             yield Bench(mill)
     finally:
-        mill.move_to(before)
+        mill.move_to(before, pooled)

@@ -160,9 +160,10 @@ def test_a_database_without_our_tables_is_a_mismatch(application: str, capsys: p
 
 
 def test_every_setting_is_read_from_the_environment() -> None:
-    environment = {f"ROWMILL_{field.name.upper()}": "7" for field in fields(WorkerSettings)}
+    given: dict[str, Any] = {field.name: True if field.type is bool else 7 for field in fields(WorkerSettings)}
+    environment = {f"ROWMILL_{name.upper()}": str(value).lower() for name, value in given.items()}
 
-    assert from_environment(environment=environment) == WorkerSettings(*[7] * len(fields(WorkerSettings)))
+    assert from_environment(environment=environment) == WorkerSettings(**given)
 
 
 def test_what_the_environment_does_not_say_stays_as_it_is() -> None:

@@ -91,10 +91,36 @@ async def test_throughput_is_added_up_by_the_minute(database_url: str) -> None:
         assert await member.mill.run(tidying.roll_up) == 0
         assert await member.own("throughput") == []
         await age(member, "receipt", "at", 3600)
+        assert await member.mill.run(tidying.roll_up) == 0, "the worker may not have heard of them"
+        await member.mill.run(lambda connection: fleet.sign_off(connection, member.store.worker))
         assert await member.mill.run(tidying.roll_up) == 3
         assert await member.own("receipt") == []
         found = {(entry.queue, entry.stage, entry.move): entry.rows for entry in await member.own("throughput")}
         assert found == {("jobs", "work", "done"): 3, ("jobs", "work", "dead"): 1}
+
+
+@pytest.mark.parametrize("column", ["stopped_at", "seen_at"])
+async def test_the_last_receipts_of_a_worker_stay_until_it_is_gone(database_url: str, column: str) -> None:
+    """One that was cut off asks for them when it is back: whatever it sent last may have been carried out."""
+    async with worker(database_url, plain) as member:
+        number = tidying.UNANSWERED + 3
+        await member.put(*({} for _ in range(number)))
+        for lease in await member.claim(number):
+            await member.settle((lease, None))
+        receipt = own_tables(member.store.dialect.name).receipt
+        old = [entry.flush for entry in sorted(await member.own("receipt"), key=lambda entry: entry.flush)]
+        for place, flush in enumerate(old):
+            aged = sa.update(receipt).where(receipt.c.flush == flush)
+            at = moment(member.store.dialect.name, -3600 + place)
+            await member.mill.run(partial(run, aged.values(at=at)))
+        await age(member, "worker", "seen_at", 3600)
+        assert await member.mill.run(tidying.roll_up) == 3
+        assert sorted(entry.flush for entry in await member.own("receipt")) == old[3:]
+        assert await member.mill.run(tidying.roll_up) == 0
+        await age(member, "worker", column, tidying.KNOWN_SECONDS + 1)
+        assert await member.mill.run(tidying.roll_up) == tidying.UNANSWERED
+        [entry] = await member.own("throughput")
+        assert entry.rows == number
 
 
 async def test_a_second_roll_up_adds_to_the_first(database_url: str) -> None:
@@ -107,6 +133,7 @@ async def test_a_second_roll_up_adds_to_the_first(database_url: str) -> None:
             own = own_tables(member.store.dialect.name).receipt
             old = sa.update(own).values(at=minute or moment(member.store.dialect.name, -3600))
             await member.mill.run(partial(run, old))
+            await age(member, "worker", "stopped_at", 0)
             await member.mill.run(tidying.roll_up)
             [entry] = await member.own("throughput")
             minute = entry.minute

@@ -10,7 +10,8 @@ from sqlalchemy import Column
 
 from rowmill import Again, Cancel, Dead, Done, Lease, Mill, Queue, Retry, Stage, States
 from rowmill.model import lifecycle
-from rowmill.model.judge import Verdict
+from rowmill.model.judge import Verdict, judge
+from rowmill.store import tidying
 from tests.conformance.fleet import Member, fleet, jobs, worker
 
 
@@ -232,6 +233,38 @@ async def test_a_settle_whose_answer_was_lost_is_not_taken_for_a_lost_lease(pg_u
         assert (settled.kept, settled.lost, broken) == (2, [], [True])
         assert [row.result for row in await member.rows()] == ["a", "a"]
         assert len(await member.own("receipt")) == 1
+
+
+async def test_a_settle_whose_answer_was_lost_is_known_after_a_long_silence(pg_url: str) -> None:
+    """The worker was cut off for an hour. Other workers did the upkeep meanwhile, and its last receipt is still there;
+    transactions of handlers, which went on for a while, do not push it out."""
+    import asyncpg
+
+    async with worker(pg_url, plain) as member:
+        await member.put(*({} for _ in range(30)))
+        leases = await member.claim(30)
+        line = member.store.settles._first  # type: ignore[attr-defined]
+        connection = await line.connect()
+        fetch = connection.fetch
+
+        async def break_after(*given: Any) -> Any:
+            await fetch(*given)
+            verdicts = [judge(lease, None, 0.0) for lease in leases[2:]]
+            kept: list[int] = []
+            for verdict in verdicts:
+                transaction = await member.store.begin()
+                await transaction.finish([verdict], lambda settled: kept.append(settled.kept))
+                await transaction.close()
+            assert sum(kept) == len(verdicts)
+            await member.sql("UPDATE rowmill.receipt SET at = at - interval '1 hour'")
+            await member.sql("UPDATE rowmill.worker SET seen_at = seen_at - interval '1 hour'")
+            assert await member.mill.run(tidying.roll_up) == len(verdicts)
+            raise asyncpg.ConnectionDoesNotExistError("cut")
+
+        line._connection = Proxy(connection, break_after)
+        settled = await member.settle(*((lease, {"result": "a"}) for lease in leases[:2]))
+        await connection.close()
+        assert (settled.kept, settled.lost) == (2, [])
 
 
 class Proxy:

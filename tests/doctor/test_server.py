@@ -11,6 +11,7 @@ from tests.doctor.conftest import WORDS, Clinic, jobs_table, public_first
 from tests.support.pooler import pooled
 
 SOON = Limits(old_transaction=0.0)
+NOWHERE = sa.make_url("postgresql://tester@127.0.0.1:9/nowhere")
 
 
 @pytest.fixture
@@ -79,6 +80,24 @@ async def test_a_pooler_does_not_keep_the_rest_from_being_looked_at(hospital: Cl
         hospital.mill.move_to(through)
 
         assert "listen_broken" in await hospital.codes()
+
+
+async def test_a_pooled_url_that_leads_to_the_same_database_is_fine(hospital: Clinic, pg_url: str) -> None:
+    async with pooled(pg_url, strict=True) as through:
+        hospital.mill.move_to(pg_url, through)
+
+        assert await hospital.audit() == []
+
+
+@pytest.mark.parametrize("fault", ["another database", "nobody there"])
+async def test_a_pooled_url_that_leads_elsewhere(hospital: Clinic, pg_url: str, fault: str) -> None:
+    elsewhere = sa.make_url(pg_url).set(database="postgres") if fault == "another database" else NOWHERE
+    hospital.mill.move_to(pg_url, elsewhere.render_as_string(hide_password=False))
+
+    finding = await hospital.only()
+
+    assert finding.code == "pooled_url"
+    assert ("leads to another database" if fault == "another database" else "does not answer") in finding.what
 
 
 async def test_more_handlers_than_connections(hospital: Clinic) -> None:

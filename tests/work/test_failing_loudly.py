@@ -1,12 +1,14 @@
 """A part of the worker that breaks ends the worker, with its error: it never idles for days."""
 
 import asyncio
+import os
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
-from rowmill import Lease
-from tests.work.shop import SECONDS, Shop, shop_on, soon
+from rowmill import DatabaseUnreachable, Lease
+from tests.work.shop import QUICK, SECONDS, Shop, shop_on, soon
 
 
 class Broken(Exception):
@@ -118,3 +120,34 @@ async def test_a_wake_up_that_breaks_leaves_polling_and_is_said_once(
 
         assert 1 < idle < 30, "no faster than it would poll"
         assert [fields["reason"] for fields in shop.named("deaf")] == ["Broken"]
+
+
+@pytest.mark.parametrize("fate", ["deleted", "replaced"])
+async def test_a_sqlite_file_that_is_not_ours_any_more_ends_the_worker(sqlite_url: str, fate: str) -> None:
+    """What a process writes to a file that was deleted, nobody ever sees: it would work for days, for nothing."""
+    async with shop_on(sqlite_url) as shop:
+        begun = with_handler(shop)
+        await shop.put(2)
+        path = str(sa.make_url(sqlite_url).database)
+
+        async def work_until_it_is_gone() -> None:
+            async with asyncio.timeout(SECONDS), shop.mill.worker(settings=QUICK) as worker:
+                task = asyncio.create_task(worker.run())
+                await soon(begun)
+                for name in (path, f"{path}-wal", f"{path}-shm"):
+                    os.unlink(name)
+                if fate == "replaced":
+                    os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
+                await task
+
+        with pytest.raises(DatabaseUnreachable, match=f"rowmill.db was {fate} .* Start this process again"):
+            await work_until_it_is_gone()
+
+
+async def test_a_sqlite_file_by_another_name_is_still_ours(sqlite_url: str) -> None:
+    """A file that is written to, or named by a URI, is the same file."""
+    path = sa.make_url(sqlite_url).database
+    async with shop_on(f"sqlite:///file:{path}?uri=true") as shop:
+        with_handler(shop)
+        await shop.put(1)
+        assert (await shop.drain()).done == 1

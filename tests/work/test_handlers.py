@@ -1,7 +1,9 @@
 """Handlers of every kind are run, judged, and kept apart from each other."""
 
 import asyncio
+import inspect
 import json
+import random
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +11,8 @@ from typing import Any
 import pytest
 
 from rowmill import Again, Cancel, Dead, Done, Lease, PermanentError, RateLimited, Retry, TransientError, fixed
+from rowmill.work.runner import Runner
+from rowmill.work.settings import WorkerSettings
 from tests.work.shop import shop_on, soon
 
 NOW = Retry(attempts=3, backoff=fixed(0.0))
@@ -291,5 +295,77 @@ async def test_a_backoff_that_fails_on_a_handler_that_was_cut_short_fails_its_ro
         await shop.put(2)
         await shop.drain()
 
-        assert await shop.states() == {"dead": 1, "done": 1}
-        assert (await shop.row(1)).error == "bad_answer: the answer could not be judged: ZeroDivisionError"
+        row = await shop.row(1)
+        assert (row.state, row.attempts, (await shop.row(2)).state) == ("waiting", 1, "done")
+        remark = "(the queue's backoff gave no wait: ZeroDivisionError; the default was taken)"
+        assert row.error == f"CancelledError: {remark}"
+
+
+@pytest.mark.parametrize("kind", ["async", "sync", "batch"])
+async def test_generator_exit_is_a_failure_like_any_other(database_url: str, kind: str) -> None:
+    async with shop_on(database_url, retry=NOW) as shop:
+
+        def answer(job: Lease[Any]) -> None:
+            if job.key == 2:
+                raise GeneratorExit
+
+        register(shop.jobs, kind, answer)
+        await shop.put(3)
+        await shop.drain()
+
+        assert {key: row.state for key, row in (await shop.rows()).items()} == {1: "done", 2: "dead", 3: "done"}
+        assert [code for _, code in await shop.failures(2)] == ["GeneratorExit"] * 3
+
+
+async def test_a_coroutine_that_is_thrown_away_ends_quietly(sqlite_url: str) -> None:
+    """Python closes it with GeneratorExit: a verdict then would be an answer that nobody gave."""
+    async with shop_on(sqlite_url) as shop:
+
+        @shop.jobs.handler()
+        async def handle(job: Lease[Any]) -> None:
+            await asyncio.Event().wait()
+
+        await shop.put(1)
+        async with shop.mill.worker() as worker:
+            [station] = worker.stations
+            [lease] = await shop.mill.store.claim(station.queue, station.step, 1)
+            running = Runner(station.handler, random.random, lambda verdict: verdict, lambda threads: None).run([lease])
+            running.send(None)
+            running.close()
+            assert inspect.getcoroutinestate(running) == inspect.CORO_CLOSED
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_keyboard_interrupt_ends_the_worker_and_costs_only_its_own_row_an_attempt(
+    database_url: str, kind: str
+) -> None:
+    """Somebody wants this process to end: it does as if a signal had told it. A row that raises it every time must not
+    come again for ever, so it costs that row an attempt, as a crash would."""
+    async with shop_on(database_url, retry=NOW) as shop:
+        begun = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def answer(job: Lease[Any]) -> None:
+            if job.key == 1:
+                asyncio.run_coroutine_threadsafe(begun.wait(), loop).result(20)
+                raise KeyboardInterrupt
+
+        if kind == "sync":
+            shop.jobs.handler(concurrency=1)(answer)
+        else:
+
+            @shop.jobs.handler(concurrency=1)
+            async def handle(job: Lease[Any]) -> None:
+                await begun.wait()
+                raise KeyboardInterrupt
+
+        await shop.put(5)
+        async with shop.mill.worker(settings=WorkerSettings(grace=20.0)) as worker:
+            loop.call_later(0.0, begun.set)
+            with pytest.raises(KeyboardInterrupt):
+                async with asyncio.timeout(20):
+                    await worker.run()
+
+        rows = await shop.rows()
+        assert (rows[1].state, rows[1].attempts, rows[1].error) == ("waiting", 1, "KeyboardInterrupt")
+        assert {(row.state, row.attempts, row.lease) for key, row in rows.items() if key != 1} == {("ready", 0, None)}

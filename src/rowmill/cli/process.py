@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from rowmill.cli.errors import tell
+from rowmill.cli.exits import Exit
 from rowmill.mill import Mill
 from rowmill.model.errors import RowmillError
 from rowmill.observe.trail import trail
@@ -76,6 +77,10 @@ class Told:
         except asyncio.CancelledError:
             if self.signal is None:
                 raise
+        except KeyboardInterrupt:  # a handler raised it
+            log.info("stopped by KeyboardInterrupt in a handler")
+            leave_behind(self.worker, lambda: Exit.INTERRUPTED)
+            raise
         except Exception as error:
             if not isinstance(error, RowmillError):  # a bug, which may not come again when somebody looks
                 log.error("broke: %s", trail(error))

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rowmill.model.errors import PermanentError, ProviderDown, ProviderRefused, RateLimited
+from rowmill.model.errors import PermanentError, ProviderDown, ProviderRefused, RateLimited, wait_of
 from rowmill.model.judge import bounded
 from rowmill.model.limits import Budget, Rate, Reason
 from rowmill.store.limiting.asks import Finish, Outcome, Rules, Taken
@@ -80,7 +80,7 @@ def outcome_of(error: BaseException | None) -> tuple[Outcome, float]:
         case None | PermanentError():
             return "ok", 0.0
         case RateLimited():
-            return "limited", bounded(error.retry_after)
+            return "limited", bounded(wait_of(error))
         case ProviderDown():
             return "down", 0.0
         case ProviderRefused():

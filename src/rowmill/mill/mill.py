@@ -49,15 +49,23 @@ SIGN_OFF_SECONDS = 5.0
 
 class Mill(Schedules):
     """A database and its queues. SQLite in `rowmill.db` by default; DATABASE_URL or `url` for another. `connections`
-    is how many handlers may be in `settling()` at once, on PostgreSQL; the rest wait for them."""
+    is how many handlers may be in `settling()` at once, on PostgreSQL; the rest wait for them. `pooled_url`, or
+    ROWMILL_POOLED_URL, leads to the same database through a pooler, which `settling()` then uses."""
 
     def __init__(
-        self, url: str | None = None, *, settings: WorkerSettings | None = None, connections: int = CONNECTIONS
+        self,
+        url: str | None = None,
+        *,
+        settings: WorkerSettings | None = None,
+        connections: int = CONNECTIONS,
+        pooled_url: str | None = None,
     ) -> None:
         if connections < 1:
             raise BadRequest(f"connections must be 1 or more, not {connections}")
         chosen = url or os.environ.get("ROWMILL_DATABASE_URL") or os.environ.get("DATABASE_URL") or DEFAULT_URL
         self.url = parse_url(chosen)
+        pooled = pooled_url or (self._on_postgres and os.environ.get("ROWMILL_POOLED_URL"))
+        self.pooled_url = parse_url(pooled) if pooled else None
         self.settings = settings or WorkerSettings()
         self.queues: dict[str, Queue[Any]] = {}
         self.outboxes: dict[str, Outbox] = {}
@@ -74,8 +82,12 @@ class Mill(Schedules):
         self._workers: list[Worker] = []
         self.limits = Limits(self)
 
+    @property
+    def _on_postgres(self) -> bool:
+        return self.url.get_backend_name() == "postgresql"
+
     def _new_store(self) -> Store:
-        store = open_store(self.url, self.connections)
+        store = open_store(self.url, self.connections, self.pooled_url)
         store.on_condemned, store.on_refused = self._condemned, self.events.refused
         return store
 
@@ -124,9 +136,9 @@ class Mill(Schedules):
         self.reconciliations[name] = made
         return made
 
-    def move_to(self, url: str) -> None:
+    def move_to(self, url: str, pooled_url: str | None = None) -> None:
         """Work on another database than the declared one, from now on. Not while it is open."""
-        self.url = parse_url(url)
+        self.url, self.pooled_url = parse_url(url), parse_url(pooled_url) if pooled_url else None
         self.store = self._new_store()
         self._queue_ticks()
         for queue in self.queues.values():
@@ -237,6 +249,7 @@ class Mill(Schedules):
                 return number, fleet.sign_of_life(connection, number)
 
             with reachable(self.url):
+                await store.check_session()
                 number, paused = await store.run(sign_up)
             keeper = Keeper(
                 store, number, chosen, self.events,

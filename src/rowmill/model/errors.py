@@ -22,7 +22,12 @@ RowmillError
 """
 
 from collections.abc import Sequence
+from typing import Any
 
+from rowmill.model.wait import Wait, seconds_to_wait
+
+USUAL_WAIT = 60.0
+"""Seconds to leave a provider alone that does not say for how long, or says it in a way that nobody understands."""
 MESSAGE_LENGTH = 1000
 CODE_LENGTH = 100
 
@@ -106,13 +111,17 @@ class PermanentError(WorkError):
 
 
 class RateLimited(TransientError):
-    """The provider asks us to wait `retry_after` seconds. Costs no attempt."""
+    """The provider asks us to wait `retry_after` seconds. Costs no attempt.
+
+    `retry_after` may be seconds, a timedelta, a datetime with a time zone, or the Retry-After header as it came. Text
+    that is neither a number nor a date counts as not given: 60 seconds. So it is for the two below.
+    """
 
     code = "rate_limited"
 
-    def __init__(self, message: str = "", *, retry_after: float = 60.0, code: str | None = None) -> None:
+    def __init__(self, message: str = "", *, retry_after: Wait | None = None, code: str | None = None) -> None:
         super().__init__(message, code=code)
-        self.retry_after = retry_after
+        self.retry_after = told_to_wait(retry_after)
 
 
 class ProviderDown(TransientError):
@@ -120,9 +129,9 @@ class ProviderDown(TransientError):
 
     code = "provider_down"
 
-    def __init__(self, message: str = "", *, retry_after: float = 60.0, code: str | None = None) -> None:
+    def __init__(self, message: str = "", *, retry_after: Wait | None = None, code: str | None = None) -> None:
         super().__init__(message, code=code)
-        self.retry_after = retry_after
+        self.retry_after = told_to_wait(retry_after)
 
 
 class ProviderRefused(TransientError):
@@ -131,9 +140,9 @@ class ProviderRefused(TransientError):
 
     code = "provider_refused"
 
-    def __init__(self, message: str = "", *, retry_after: float = 60.0, code: str | None = None) -> None:
+    def __init__(self, message: str = "", *, retry_after: Wait | None = None, code: str | None = None) -> None:
         super().__init__(message, code=code)
-        self.retry_after = retry_after
+        self.retry_after = told_to_wait(retry_after)
 
 
 class Limited(TransientError):
@@ -148,10 +157,43 @@ class Limited(TransientError):
         self.retry_after = retry_after
 
 
+def told_to_wait(retry_after: Any) -> float:
+    """Seconds to leave a provider alone. Text is what the provider said, and never an error of the handler's; a value
+    of a type that no wait has is, and raises TypeError."""
+    try:
+        seconds = seconds_to_wait(retry_after, "retry_after")
+    except ValueError:
+        if not isinstance(retry_after, str):
+            raise
+        seconds = None
+    return USUAL_WAIT if seconds is None else seconds
+
+
+def wait_of(error: RateLimited | ProviderDown | ProviderRefused) -> float:
+    """The same of an exception, whose class may be the user's, and whose attributes may have been changed."""
+    try:
+        return told_to_wait(getattr(error, "retry_after", None))
+    except (TypeError, ValueError):
+        return USUAL_WAIT
+
+
 def code_of(error: BaseException) -> str:
     """The stable code of any exception: its own, or the name of its class."""
-    code = error.code if isinstance(error, WorkError) else type(error).__name__
-    return safe_text(str(code), CODE_LENGTH)
+    name = type(error).__name__
+    if not isinstance(error, WorkError):
+        return safe_text(name, CODE_LENGTH)
+    try:
+        return safe_text(str(error.code), CODE_LENGTH)
+    except Exception:
+        return safe_text(name, CODE_LENGTH)
+
+
+def text_of(thing: Any) -> str:
+    """The text of anything that a handler raised or answered, empty for None. Its `__str__` may fail."""
+    try:
+        return "" if thing is None else str(thing)
+    except Exception as error:
+        return f"(its text can't be read: {type(error).__name__})"
 
 
 def one_line(text: str) -> str:

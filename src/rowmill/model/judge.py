@@ -1,6 +1,5 @@
 """From what a handler answered to what is written: pure, total."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
@@ -17,10 +16,14 @@ from rowmill.model.errors import (
     TransientError,
     code_of,
     safe_text,
+    text_of,
+    wait_of,
 )
 from rowmill.model.lease import Lease, Outcomes
 from rowmill.model.lifecycle import Move
 from rowmill.model.outcome import Again, Answer, Cancel, Dead, Done, Outcome
+from rowmill.model.retry import Retry
+from rowmill.model.wait import seconds_to_wait
 
 LONGEST_WAIT = 10 * 365 * 86400.0
 """Seconds that a row may be told to wait. Whoever says more means for ever."""
@@ -58,7 +61,7 @@ def judge(lease: Lease[Any], answer: Answer | BaseException, chance: float) -> V
     if answer is None:
         return Verdict(lease, lifecycle.DONE if lease.step.following is None else lifecycle.ADVANCE)
     if isinstance(answer, Limited):
-        return hold(lease, answer.retry_after, answer.code, str(answer))
+        return hold(lease, answer.retry_after, answer.code, text_of(answer))
     outcome = judge_error(lease, answer) if isinstance(answer, BaseException) else outcome_of(answer)
     match outcome:
         case Done(values, finish):
@@ -67,11 +70,13 @@ def judge(lease: Lease[Any], answer: Answer | BaseException, chance: float) -> V
             verdict = Verdict(lease, move)
         case Again(after, code, message, spend, values):
             move = lifecycle.AGAIN if spend else lifecycle.PARK
-            unknown = after is None or math.isnan(after)
-            wait = bounded(lease.retry.wait(lease.attempt, chance) if unknown else after)
+            wait = _asked(after)
             if spend and lease.last_attempt:
                 move, wait = lifecycle.DIE, 0.0
-            verdict = Verdict(lease, move, wait, code, message)
+            elif wait is None:
+                wait, remark = _backoff(lease, chance)
+                message = f"{text_of(message)} {remark}".strip() if remark else message
+            verdict = Verdict(lease, move, bounded(wait), code, message)
         case Dead(code, message, values):
             verdict = Verdict(lease, lifecycle.DIE, code=code, message=message)
         case Cancel(message, values):
@@ -112,6 +117,24 @@ def spread(leases: Sequence[Lease[Any]], outcomes: Outcomes) -> Mapping[Any, Any
     )
 
 
+def _asked(after: Any) -> float | None:
+    """The wait that an outcome asks for. Made by the user, it is understood; it may have been changed since."""
+    try:
+        return seconds_to_wait(after, "after")
+    except (TypeError, ValueError):
+        return None
+
+
+def _backoff(lease: Lease[Any], chance: float) -> tuple[float, str]:
+    """Seconds by the queue's backoff, which is code of the user's. If it fails, the default's, and a remark."""
+    try:
+        return lease.retry.wait(lease.attempt, chance), ""
+    except Exception as error:
+        kind = type(error).__name__
+        remark = f"(the queue's backoff gave no wait: {kind}; the default was taken)"
+        return Retry().wait(lease.attempt, chance), remark
+
+
 def hold(lease: Lease[Any], wait: float, code: str, message: str) -> Verdict:
     """The row waits for a limit: it goes back, its attempt with it, and has not failed."""
     return Verdict(lease, lifecycle.HOLD, bounded(wait), safe_text(code, CODE_LENGTH), safe_text(message))
@@ -143,9 +166,9 @@ def outcome_of(answer: Any) -> Outcome:
 def judge_error(lease: Lease[Any], error: BaseException) -> Again | Dead:
     """An exception judged by its type, never by its text."""
     retry = lease.retry
-    code, message = code_of(error), str(error)
+    code, message = code_of(error), text_of(error)
     if isinstance(error, (RateLimited, ProviderDown, ProviderRefused)):
-        return Again(error.retry_after, code, message, spend=False)
+        return Again(wait_of(error), code, message, spend=False)
     if isinstance(error, PermanentError) or (retry.permanent and isinstance(error, retry.permanent)):
         return Dead(code, message)
     known = isinstance(error, TransientError) or (retry.transient and isinstance(error, retry.transient))
@@ -187,6 +210,6 @@ def refuse(lease: Lease[Any], code: str, message: str) -> Verdict:
 
 def tidy(verdict: Verdict) -> Verdict:
     if verdict.move.failed:
-        verdict.code = safe_text(str(verdict.code or verdict.move.name), CODE_LENGTH)
-        verdict.message = safe_text(str(verdict.message or ""))
+        verdict.code = safe_text(text_of(verdict.code) or verdict.move.name, CODE_LENGTH)
+        verdict.message = safe_text(text_of(verdict.message))
     return verdict

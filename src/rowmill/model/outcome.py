@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rowmill.model.wait import Wait, seconds_to_wait
+
 
 @dataclass(slots=True)
 class Done:
@@ -18,13 +20,20 @@ class Done:
 
 @dataclass(slots=True)
 class Again:
-    """Try again `after` seconds (the queue's backoff if None). `spend=False` gives the attempt back."""
+    """Try again `after` so many seconds (the queue's backoff if None). `spend=False` gives the attempt back.
 
-    after: float | None = None
+    `after` may also be a timedelta, a datetime with a time zone, or the text of a Retry-After header. Anything else is
+    refused here, with a TypeError or a ValueError.
+    """
+
+    after: Wait | None = None
     code: str = "again"
     message: str = ""
     spend: bool = True
     values: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.after = seconds_to_wait(self.after, "after")
 
 
 @dataclass(slots=True)

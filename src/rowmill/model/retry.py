@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+
+from rowmill.model.wait import seconds_to_wait
 
 LARGEST_COUNT = 2**31 - 1
-Backoff = Callable[[int], float]
-"""Seconds to wait after attempt n (1 is the first)."""
+Backoff = Callable[[int], float | timedelta]
+"""How long to wait after attempt n (1 is the first)."""
 
 
 def seconds(n: float) -> float:
@@ -77,5 +80,9 @@ class Retry:
         return self.attempts > LARGEST_COUNT
 
     def wait(self, attempt: int, chance: float) -> float:
-        """Seconds to wait after this attempt; `chance` is in [0, 1)."""
-        return self.backoff(max(attempt, 1)) * (1.0 + self.jitter * chance)
+        """Seconds to wait after this attempt; `chance` is in [0, 1). Raises whatever the backoff raises, and ValueError
+        if it answers with no wait at all."""
+        seconds = seconds_to_wait(self.backoff(max(attempt, 1)), "backoff")
+        if seconds is None:
+            raise ValueError("backoff answered with neither seconds nor a timedelta")
+        return seconds * (1.0 + self.jitter * chance)

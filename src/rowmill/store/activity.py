@@ -15,7 +15,7 @@ from rowmill.model.words import Step
 from rowmill.store import order_sql, raw_sql
 from rowmill.store.fleet import ALIVE_SECONDS
 from rowmill.store.index_plans import index_plans
-from rowmill.store.moment import as_moment, moment
+from rowmill.store.moment import as_moment, as_stored, moment
 from rowmill.store.schema import own_tables
 from rowmill.store.terms import Terms
 
@@ -75,7 +75,7 @@ def _heads(connection: Connection, terms: Terms, step: Step) -> Iterator[float]:
             column = queue.columns[role]
             now = sa.literal_column(terms.now(role), column.type).label("now")
             head = connection.execute(
-                sa.select(column.label("since"), now)
+                sa.select(as_stored(column, connection.dialect.name).label("since"), now)
                 .where(sa.literal_column(f"{level}{terms.is_in(step.claimable)} AND {available}"))
                 .order_by(raw_sql.as_text(terms.order))
                 .limit(1)

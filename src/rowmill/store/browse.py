@@ -13,7 +13,7 @@ from rowmill.store.clauses import keys_in
 from rowmill.store.filters import Filter
 from rowmill.store.keys import parse_key, scalar
 from rowmill.store.lexicon import UNKNOWN, Lexicon
-from rowmill.store.moment import as_moment
+from rowmill.store.moment import as_moment, as_stored
 from rowmill.store.schema import own_tables
 from rowmill.store.terms import Terms
 
@@ -74,7 +74,12 @@ def values(connection: Connection, terms: Terms, key: str) -> dict[str, Any]:
     """Everything that a row holds, by column."""
     queue, state = terms.queue, terms.queue.columns["state"]
     columns = [Lexicon(terms).raw_state.label(c.name) if c is state else c for c in queue.table.columns]
-    row = connection.execute(sa.select(*columns).where(keys_in(terms, [parse_key(queue, key)]))).first()
+    this = keys_in(terms, [parse_key(queue, key)])
+    try:
+        row = connection.execute(sa.select(*columns).where(this)).first()
+    except (ValueError, TypeError):  # something in it is not what its column says: it is shown as it stands
+        bare = [sa.type_coerce(column, sa.types.NullType()).label(column.name) for column in columns]
+        row = connection.execute(sa.select(*bare).where(this)).first()
     if row is None:
         raise unknown_row(terms, key)
     return {column.name: value for column, value in zip(queue.table.columns, row, strict=True)}
@@ -108,7 +113,9 @@ def history(connection: Connection, terms: Terms, key: str) -> list[AttemptView]
 def progress(terms: Terms) -> list["sa.ColumnElement[Any]"]:
     queue = terms.queue
     roles = ("attempts", "lease", "error", *TIMES)
-    return [*queue.key, Lexicon(terms).raw_state.label("r_state"), *(queue.columns[r].label(f"r_{r}") for r in roles)]
+    stored = {role: as_stored(queue.columns[role], terms.dialect.name) for role in TIMES}
+    columns = ((stored.get(role, queue.columns[role])).label(f"r_{role}") for role in roles)
+    return [*queue.key, Lexicon(terms).raw_state.label("r_state"), *columns]
 
 
 def row_view(terms: Terms, row: Any) -> RowView:

@@ -12,6 +12,7 @@ from sqlalchemy import Table
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from rowmill.model.errors import DatabaseUnreachable
 from rowmill.store.port import Disconnected, LockTimeout, StatementTimeout
 from rowmill.store.postgres_session import SESSION
 
@@ -41,6 +42,14 @@ BROKEN = (
 """What means that this connection, or the server behind it, is of no use now: let go and come back later."""
 
 
+MIXED_UP = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
+"""A statement that we prepared is not there, or there already: somebody gives out one server connection to several
+clients."""
+REFUSED_SETTING = "unsupported startup parameter"
+"""PgBouncer's words to a client whose session wants settings of its own."""
+LOST_SETTING = "SELECT current_setting('enable_seqscan') <> 'off'"
+
+
 class Line:
     """A connection of its own, used by one statement at a time."""
 
@@ -63,6 +72,10 @@ class Line:
             self._connection = await asyncpg.connect(
                 **self._arguments, server_settings=settings, timeout=CONNECT_SECONDS, command_timeout=STATEMENT_SECONDS
             )
+        except asyncpg.ProtocolViolationError as error:
+            if REFUSED_SETTING in str(error):
+                raise pooler_between("it refuses the settings of a worker's session") from error
+            raise Disconnected(reason(error)) from error
         except (*BROKEN, asyncpg.PostgresError) as error:
             raise Disconnected(reason(error)) from error
         except ValueError:  # it may quote the password
@@ -96,6 +109,9 @@ class Line:
             except TimeoutError as error:
                 self.drop()
                 raise StatementTimeout(f"no answer within {STATEMENT_SECONDS:.0f} s", unanswered=True) from error
+            except MIXED_UP as error:
+                self.drop()
+                raise pooler_between(type(error).__name__) from error
             except asyncpg.InterfaceError as error:
                 if not connection.is_closed():
                     raise
@@ -152,6 +168,11 @@ class ConnectionPool:
         finally:
             await self._give_back(line)
 
+    async def check_session(self) -> None:
+        """Raise DatabaseUnreachable if somebody between us and PostgreSQL drops the settings of our session."""
+        if (await self.fetch(LOST_SETTING))[0][0]:
+            raise pooler_between("it drops the settings of a worker's session")
+
     async def _take(self) -> Line:
         if not self._idle:
             turn = asyncio.get_running_loop().create_future()
@@ -204,6 +225,20 @@ def is_away(error: Exception) -> bool:
         error.connection_invalidated
         or isinstance(cause, asyncpg.ReadOnlySQLTransactionError)
         or (error.statement is None and isinstance(cause, UNREACHABLE))
+    )
+
+
+def is_mixed_up(error: Exception) -> bool:
+    """Does an error of SQLAlchemy's say that another client got the server connection on which we prepared?"""
+    return isinstance(error, DBAPIError) and isinstance(getattr(error.orig, "__cause__", None), MIXED_UP)
+
+
+def pooler_between(sign: str) -> DatabaseUnreachable:
+    """The error of a worker, or of a command, that does not reach PostgreSQL itself."""
+    return DatabaseUnreachable(
+        f"a pooler, such as PgBouncer, stands between us and PostgreSQL, and keeps no session for us ({sign}). Give "
+        "Rowmill a URL that leads to PostgreSQL itself, as ROWMILL_DATABASE_URL or --database-url. The transactions of "
+        "handlers may go through the pooler: Mill(pooled_url=...) or ROWMILL_POOLED_URL"
     )
 
 

@@ -1,9 +1,14 @@
 """The database's clock, for Rowmill's own tables, and times as they are read."""
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
+
+FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+"""Where Python's calendar begins and ends. Times beyond, `infinity` among them, are read as these."""
+FAR = re.compile(r"\s*(?P<sign>[+-]?)(infinity|(?P<year>\d{4,})-)", re.IGNORECASE)
 
 
 def moment(dialect: str, seconds: float = 0.0) -> "sa.ColumnElement[Any]":
@@ -15,9 +20,40 @@ def moment(dialect: str, seconds: float = 0.0) -> "sa.ColumnElement[Any]":
 
 
 def as_moment(value: Any, epoch: str = "s") -> datetime | None:
-    """A time as a column gives it, with or without a zone or as an epoch number, in UTC."""
+    """A time as a column gives it, with or without a zone, as text or as an epoch number, in UTC. Users write into
+    these columns: what is beyond the calendar is its end, and what is no time at all is None."""
     if value is None:
         return None
+    try:
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        if isinstance(value, datetime):
+            return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+        return datetime.fromtimestamp(float(value) / (1000 if epoch == "ms" else 1), UTC)
+    except (ValueError, OverflowError, OSError):
+        return _end_of_calendar(value)
+
+
+def _end_of_calendar(value: Any) -> datetime | None:
     if isinstance(value, datetime):
-        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
-    return datetime.fromtimestamp(float(value) / (1000 if epoch == "ms" else 1), UTC)
+        return FIRST if value.year == FIRST.year else LAST
+    if isinstance(value, str):
+        found = FAR.match(value)
+        if found is None:
+            return None
+        before = found["sign"] == "-" or found["year"] == "0000"
+        beyond = found["year"] is None or len(found["year"]) > 4
+        return FIRST if before else LAST if beyond else None
+    number = float(value)
+    return None if number != number else FIRST if number < 0 else LAST
+
+
+def as_stored(column: "sa.Column[Any]", dialect: str) -> "sa.ColumnElement[Any]":
+    """A column of times, to be read by `as_moment`. SQLite keeps whatever text was written; read as a time by
+    SQLAlchemy, one that is none would fail the whole answer."""
+    kind: Any = column.type
+    while isinstance(kind, sa.types.TypeDecorator):
+        kind = kind.impl_instance
+    if dialect == "sqlite" and isinstance(kind, sa.DateTime):
+        return sa.type_coerce(column, sa.types.NullType())
+    return column

@@ -35,9 +35,11 @@ def in_memory(url: URL) -> bool:
     return not url.database or ":memory:" in url.database or url.query.get("mode") == "memory"
 
 
-def open_store(url: URL, connections: int = CONNECTIONS) -> Store:
-    """The store for a URL, not yet connected; with so many connections for the transactions of handlers. Only the one
-    that is needed is imported: a worker that starts waits for it."""
+def open_store(url: URL, connections: int = CONNECTIONS, pooled: URL | None = None) -> Store:
+    """The store for a URL, not yet connected; with so many connections for the transactions of handlers, through a
+    pooler if there is one. Only the store that is needed is imported: a worker that starts waits for it."""
+    if pooled is not None and {url.get_backend_name(), pooled.get_backend_name()} != {"postgresql"}:
+        raise DatabaseUnreachable("pooled_url is for PostgreSQL: it leads to the same database as url, by a pooler")
     if url.get_backend_name() == "sqlite":
         from rowmill.store.sqlite import SqliteStore
 
@@ -46,7 +48,7 @@ def open_store(url: URL, connections: int = CONNECTIONS) -> Store:
         from rowmill.store.postgres import PostgresStore
     except ImportError as error:
         raise DatabaseUnreachable("PostgreSQL needs asyncpg. Run: pip install 'rowmill[postgres]'") from error
-    return PostgresStore(url, connections)
+    return PostgresStore(url, connections, pooled)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from rowmill.store.browse import RowView, progress, row_view
 from rowmill.store.clauses import in_words
 from rowmill.store.filters import Filter, failed_with
 from rowmill.store.index_plans import index_plans
-from rowmill.store.moment import as_moment
+from rowmill.store.moment import as_moment, as_stored
 from rowmill.store.terms import Terms
 
 RECENT = 100
@@ -98,7 +98,10 @@ def _average(connection: Connection, terms: Terms) -> float | None:
     if created is None:
         return None
     rows = connection.execute(
-        sa.select(created.label("created"), finished.label("finished"))
+        sa.select(
+            as_stored(created, connection.dialect.name).label("created"),
+            as_stored(finished, connection.dialect.name).label("finished"),
+        )
         .where(in_words(terms, queue.vocabulary.done), finished.is_not(None))
         .order_by(finished.desc())
         .limit(RECENT)
@@ -129,7 +132,8 @@ def list_events(
         conditions.append(sa.cast(aggregate, sa.Text) == aggregate_id)
     created = queue.columns.get("created_at")
     columns = [kind.label("e_type"), aggregate.label("e_aggregate")]
-    columns.append((sa.null() if created is None else created).label("e_created"))
+    created_at = sa.null() if created is None else as_stored(created, connection.dialect.name)
+    columns.append(created_at.label("e_created"))
     rows = connection.execute(
         sa.select(*progress(terms), *columns).where(sa.true(), *conditions).order_by(*queue.key).limit(limit)
     )

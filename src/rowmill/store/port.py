@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.engine import Dialect
+from sqlalchemy.engine import URL, Dialect
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from rowmill.model.death import Death
@@ -109,12 +109,22 @@ class Store(Protocol):
     def limiter(self) -> Limiter:
         """Where limits are asked for room."""
 
+    pooled: URL | None
+    """Where transactions of handlers go instead, through a pooler, if they do."""
+
+    @property
+    def handlers_engine(self) -> AsyncEngine:
+        """For the transactions of async handlers."""
+
     @property
     def sync_engine(self) -> Engine:
         """For what is asked without a loop."""
 
     async def open(self) -> None:
         """Connect. Raises DatabaseUnreachable with what to look at."""
+
+    async def check_session(self) -> None:
+        """Raise DatabaseUnreachable if a pooler keeps us from having sessions of our own."""
 
     async def close(self) -> None:
         """Let go of every connection. Twice is fine."""

@@ -26,7 +26,7 @@ from rowmill.store.flush import Flush, flushes
 from rowmill.store.history import crashed_keys
 from rowmill.store.known import Known
 from rowmill.store.limiting.postgres import PostgresLimiter
-from rowmill.store.line import ConnectionPool, Line, is_away, reason, refused_values
+from rowmill.store.line import ConnectionPool, Line, is_away, is_mixed_up, pooler_between, reason, refused_values
 from rowmill.store.listener import Listener
 from rowmill.store.loading import Run
 from rowmill.store.port import (
@@ -40,7 +40,13 @@ from rowmill.store.port import (
     Settled,
     StatementTimeout,
 )
-from rowmill.store.postgres_engines import async_engine, handler_engine, sync_engine, sync_handler_engine
+from rowmill.store.postgres_engines import (
+    async_engine,
+    handler_engine,
+    sync_engine,
+    sync_handler_engine,
+    upkeep_engine,
+)
 from rowmill.store.postgres_session import ALIVE, IMPATIENT, SESSION
 from rowmill.store.postgres_terms import PostgresTerms
 from rowmill.store.postgres_transactions import HandlerConnections, PostgresTransaction, SyncPostgresTransaction
@@ -85,13 +91,15 @@ class LockBudget:
 class PostgresStore:
     """A PostgreSQL database. One per process."""
 
-    def __init__(self, url: URL, connections: int = CONNECTIONS) -> None:
+    def __init__(self, url: URL, connections: int = CONNECTIONS, pooled: URL | None = None) -> None:
         self.url = url
+        self.pooled = pooled
+        """Leads to the same database through a pooler, for the transactions of handlers."""
         self._pool = {"pool_size": min(connections, KEPT), "max_overflow": max(connections - KEPT, 0)}
         self.engine: AsyncEngine = async_engine(url, ALIVE, **self._pool)
         self._most = connections
         # Apart from the handlers': signs of life must not wait for transactions of users.
-        self.upkeep = async_engine(url, IMPATIENT, pool_size=1, max_overflow=4)
+        self.upkeep = upkeep_engine(url, IMPATIENT, pool_size=1, max_overflow=4)
         self.dialect = self.engine.dialect
         self._connections()
         self.worker = 0
@@ -114,8 +122,13 @@ class PostgresStore:
         self.loads = Line("load", arguments)
         self.limits = Line("limit", arguments)
         self.limiter = PostgresLimiter(self.limits)
-        self.handlers = HandlerConnections(handler_engine(self.url, self._most), self._most)
+        engine = handler_engine(self.pooled or self.url, self._most, pooled=self.pooled is not None)
+        self.handlers = HandlerConnections(engine, self._most)
         self.listener = Listener(Line("listen", arguments))
+
+    @property
+    def handlers_engine(self) -> AsyncEngine:
+        return self.handlers.engine
 
     @cached_property
     def sync_engine(self) -> Engine:
@@ -125,7 +138,7 @@ class PostgresStore:
     @cached_property
     def sync_handlers(self) -> Engine:
         """For transactions of sync handlers."""
-        return sync_handler_engine(self.url, self._most)
+        return sync_handler_engine(self.pooled or self.url, self._most, pooled=self.pooled is not None)
 
     async def open(self) -> None:
         self._closing = False
@@ -143,6 +156,9 @@ class PostgresStore:
         while True:
             await asyncio.sleep(TRIM_SECONDS)
             await self.handlers.trim()
+
+    async def check_session(self) -> None:
+        await self.claims.check_session()
 
     async def close(self) -> None:
         self._closing = True
@@ -392,10 +408,14 @@ class PostgresStore:
         """Schemas are schemas here."""
 
     async def begin(self) -> PostgresTransaction:
-        return await PostgresTransaction.begin(self.handlers, self, self._next_flush)
+        return await PostgresTransaction.begin(self.handlers, self, self._next_own_flush)
 
     def begin_sync(self) -> SyncPostgresTransaction:
         return SyncPostgresTransaction.begin(self.sync_handlers, self)
+
+    def _next_own_flush(self) -> int:
+        """For a handler's transaction. Below zero: nobody asks for its receipt later than at its commit."""
+        return -self._next_flush()
 
     def lock_statement(self, leases: Sequence[Lease[Any]]) -> tuple[str, list[Any], list[Lease[Any]]]:
         """Its arguments, and the leases in the order of the keys, in which their rows are locked."""
@@ -412,7 +432,7 @@ class PostgresStore:
     def settle_within(self, raw: "psycopg.Connection[Any]", verdicts: Sequence[Verdict]) -> Settled:
         """Write verdicts inside a transaction of a sync handler."""
         settled = Settled()
-        for flush in flushes(verdicts, self._next_flush):
+        for flush in flushes(verdicts, self._next_own_flush):
             statement, arguments = self.settle_statement(flush)
             try:
                 [places] = raw.execute(for_psycopg(statement), named(arguments)).fetchone() or [None]
@@ -432,6 +452,8 @@ class PostgresStore:
             async with engine.begin() as connection:
                 return await connection.run_sync(work)
         except Exception as error:
+            if is_mixed_up(error):
+                raise pooler_between(type(error).__name__) from error
             if not is_away(error):
                 raise
             raise Disconnected(reason(error)) from error

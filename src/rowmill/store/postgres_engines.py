@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import uuid4
 
 import sqlalchemy as sa
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from rowmill.model.errors import DatabaseUnreachable
 from rowmill.store import dsn
+from rowmill.store.far_times import read_far_times
 from rowmill.store.line import CONNECT_SECONDS
 from rowmill.store.postgres_session import ALIVE
 from rowmill.store.transactions import guard
@@ -29,18 +32,44 @@ def async_engine(url: URL, settings: Mapping[str, str], /, **pool: int) -> Async
     )
 
 
-def handler_engine(url: URL, connections: int) -> AsyncEngine:
-    """For transactions of async handlers: see `postgres_transactions`, which limits how many there are at once."""
-    return create_async_engine(
+def handler_engine(url: URL, connections: int, *, pooled: bool = False) -> AsyncEngine:
+    """For transactions of async handlers: see `postgres_transactions`, which limits how many there are at once.
+
+    A `pooled` one may go through a pooler in transaction mode. It asks for no settings, and prepares statements under
+    names that nobody else has, inside the transaction in which they are used.
+    """
+    session: dict[str, Any] = {"server_settings": ALIVE}
+    if pooled:
+        session = {
+            "server_settings": NAME,
+            "statement_cache_size": 0,
+            "prepared_statement_cache_size": 0,
+            "prepared_statement_name_func": lambda: f"rowmill_{uuid4()}",
+        }
+    engine = create_async_engine(
         url.set(drivername="postgresql+asyncpg", query={}),
         hide_parameters=True,
         isolation_level="AUTOCOMMIT",
-        connect_args=dsn.for_engine(url) | {"timeout": CONNECT_SECONDS, "server_settings": ALIVE},
+        connect_args=dsn.for_engine(url) | {"timeout": CONNECT_SECONDS} | session,
         pool_size=connections,
         max_overflow=1,  # never used; without it, the pool would wait by itself even for a connection that is there
         pool_use_lifo=True,
         pool_reset_on_return=None,
     )
+    if pooled:
+        sa.event.listen(engine.sync_engine, "connect", _check_asyncpg)
+    return engine
+
+
+def upkeep_engine(url: URL, settings: Mapping[str, str], /, **pool: int) -> AsyncEngine:
+    """For what looks at rows of users: it reads all of their times."""
+    engine = async_engine(url, settings, **pool)
+
+    @sa.event.listens_for(engine.sync_engine, "connect")
+    def on_connect(connection: Any, _record: Any) -> None:
+        connection.run_async(read_far_times)
+
+    return engine
 
 
 def sync_engine(url: URL, **pool: int) -> Engine:
@@ -51,15 +80,38 @@ def sync_engine(url: URL, **pool: int) -> Engine:
     return engine
 
 
-def sync_handler_engine(url: URL, connections: int) -> Engine:
-    """For transactions of sync handlers."""
+def sync_handler_engine(url: URL, connections: int, *, pooled: bool = False) -> Engine:
+    """For transactions of sync handlers. A `pooled` one prepares nothing."""
     engine = create_engine(
         dsn.for_psycopg(url), hide_parameters=True, isolation_level="AUTOCOMMIT", pool_size=connections, max_overflow=0,
         pool_use_lifo=True, pool_reset_on_return=None,
+        connect_args=NAME | {"prepare_threshold": None} if pooled else {},
     )  # fmt: skip
-    sa.event.listen(engine, "connect", keep_alive)
+    sa.event.listen(engine, "connect", _check_psycopg if pooled else keep_alive)
     guard(engine)  # a commit by psycopg's connection is one, even in autocommit
     return engine
+
+
+NAME = {"application_name": "rowmill"}
+"""The one setting that every pooler passes on."""
+
+
+def _check_asyncpg(connection: Any, _record: Any) -> None:
+    _check_strings(connection.driver_connection.get_settings().standard_conforming_strings)
+
+
+def _check_psycopg(connection: Any, _record: Any) -> None:
+    _check_strings(connection.info.parameter_status("standard_conforming_strings"))
+
+
+def _check_strings(setting: str | None) -> None:
+    """Words stand in statements as literals. Where this is off, a backslash would end one early, and a session behind a
+    pooler can't switch it on for itself."""
+    if setting != "on":
+        raise DatabaseUnreachable(
+            "standard_conforming_strings is off behind the pooler of pooled_url. Switch it on for the role: "
+            "ALTER ROLE ... SET standard_conforming_strings = on"
+        )
 
 
 def keep_alive(connection: Any, _record: Any) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from rowmill.model import lease as leases_of
 from rowmill.model.judge import Verdict
@@ -44,7 +45,11 @@ class SqliteStore:
 
     def __init__(self, url: URL) -> None:
         self.url = url
-        self.engine: AsyncEngine = create_async_engine(url.set(drivername="sqlite+aiosqlite"), hide_parameters=True)
+        self.pooled: URL | None = None
+        # The pool is named: before 2.0.38, SQLAlchemy makes a connection, with a thread of its own, for every use.
+        self.engine: AsyncEngine = create_async_engine(
+            url.set(drivername="sqlite+aiosqlite"), hide_parameters=True, poolclass=AsyncAdaptedQueuePool
+        )
         [self.path], options = self.engine.dialect.create_connect_args(self.engine.url)
         self._uri = bool(options.get("uri"))
         self.may_create = True
@@ -75,6 +80,13 @@ class SqliteStore:
         if schema is not None and schema not in self._schemas:
             self._schemas[schema] = None
             self.engine = self.engine.execution_options(schema_translate_map=dict(self._schemas))
+
+    @property
+    def handlers_engine(self) -> AsyncEngine:
+        return self.engine
+
+    async def check_session(self) -> None:
+        """Nobody stands between us and a file."""
 
     async def open(self) -> None:
         self.data_version = DataVersion(self.path, uri=self._uri)  # a new one: it belongs to the loop that waits for it
@@ -238,9 +250,9 @@ class SqliteStore:
         ]
 
     def settle_within(self, connection: Connection, verdicts: Sequence[Verdict]) -> Settled:
-        """Write verdicts inside a transaction of the user's."""
+        """Write verdicts inside a transaction of the user's, with a number below zero, as on PostgreSQL."""
         settled = Settled()
-        for flush in flushes(verdicts, self._next_flush):
+        for flush in flushes(verdicts, lambda: -self._next_flush()):
             settle_flush(Executes(connection), self.known(flush.queue), flush, self.worker, settled)
         return settled
 
@@ -255,6 +267,7 @@ class SqliteStore:
             return await self._run(work, write=True)
 
     async def _run(self, work: Callable[[Connection], T], *, write: bool) -> T:
+        self.writer.check_file()
         try:
             async with self.engine.connect() as connection:
                 connection = await connection.execution_options(rowmill_reads=not write)

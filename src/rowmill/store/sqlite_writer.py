@@ -1,6 +1,7 @@
 """Connections to a SQLite file: WAL, write locks from the start, and the one that writes, on a thread of its own."""
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,9 @@ class Writer:
         self._uri = uri
         self.connection: sqlite3.Connection | None = None
         self._thread: ThreadPoolExecutor | None = None
+        self._file = ""
+        self._opened: tuple[int, int] | None = None
+        """The device and number of the file that we opened."""
         self.turns = Turns()
 
     @property
@@ -59,6 +63,18 @@ class Writer:
         )
         switch_to_wal(self.connection)
         prepare(self.connection)
+        self._file = self.connection.execute("PRAGMA database_list").fetchone()[2]  # without what a URI adds to it
+        self._opened = _identity(self._file)
+
+    def check_file(self) -> None:
+        """Raise DatabaseUnreachable if the file that we write to is no longer the one under its name."""
+        found = _identity(self._file)
+        if found != self._opened:
+            what = "deleted" if found is None else "replaced by another file"
+            raise DatabaseUnreachable(
+                f"SQLite file {self._file} was {what} while we had it open: what we write, nobody would see. "
+                "Start this process again"
+            )
 
     def _disconnect(self) -> None:
         if self.connection is not None:
@@ -76,6 +92,7 @@ class Writer:
         def transaction() -> T:
             connection = self.connection
             assert connection is not None
+            self.check_file()
             connection.execute("BEGIN IMMEDIATE")
             try:
                 result = work(connection)
@@ -93,6 +110,15 @@ class Writer:
             if connection_problem(error):
                 raise Disconnected(str(error)) from error
             raise
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """What tells a file from another one of the same name; None if there is none."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def switch_to_wal(connection: sqlite3.Connection) -> None:
@@ -117,7 +143,11 @@ def prepare(connection: Any) -> None:
         f"busy_timeout = {BUSY_MILLISECONDS}",
         "foreign_keys = ON",
     ):
-        connection.execute(f"PRAGMA {pragma}").close()
+        # By a cursor: what `connection.execute` returns on an async engine of SQLAlchemy 2.0 can only be closed by an
+        # await, and a statement that is left open keeps the transaction from being committed.
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
 
 
 class Releasing(sqlite3.Connection):

@@ -19,6 +19,8 @@ from rowmill.store.ticks import drop_unbegun, forget
 
 KNOWN_SECONDS = 86400.0
 """For how long a silent worker is known at least, however short history is kept: it may be cut off, and alive."""
+UNANSWERED = 20
+"""Of a worker that may live, so many of the last receipts stay: it may not have heard of what they stand for."""
 TIDY_MOST = 5000
 """Entries of the history that are deleted at once."""
 
@@ -33,12 +35,16 @@ class Ages:
 
 
 def roll_up(connection: Connection) -> int:
-    """Add receipts older than a minute to the throughput per minute, and drop them."""
+    """Add receipts older than a minute to the throughput per minute, and drop them; but not the last ones of a worker
+    that may live. It may be cut off, and ask for them when it is back: without them, what it wrote would look like
+    leases that it lost."""
     own = own_tables(connection.dialect.name)
     dialect = connection.dialect.name
+    last = _last_receipts(dialect)
     old = connection.execute(
         sa.delete(own.receipt)
         .where(own.receipt.c.at < moment(dialect, -60.0))
+        .where(sa.tuple_(own.receipt.c.worker, own.receipt.c.flush).not_in(last))
         .returning(
             own.receipt.c.queue,
             own.receipt.c.stage,
@@ -65,6 +71,21 @@ def roll_up(connection: Connection) -> int:
             )
         )
     return len(old)
+
+
+def _last_receipts(dialect: str) -> "sa.Select[Any]":
+    """Keys of the receipts that a worker may still ask for. Those of handlers' own transactions bear numbers below
+    zero: nobody asks for them, and they must not push the others out."""
+    own = own_tables(dialect)
+    receipt, worker = own.receipt.c, own.worker.c
+    living = sa.select(worker.id).where(worker.stopped_at.is_(None), worker.seen_at >= moment(dialect, -KNOWN_SECONDS))
+    place = sa.func.row_number().over(partition_by=receipt.worker, order_by=receipt.at.desc())
+    ranked = (
+        sa.select(receipt.worker, receipt.flush, place.label("place"))
+        .where(receipt.flush > 0, receipt.worker.in_(living))
+        .subquery()
+    )
+    return sa.select(ranked.c.worker, ranked.c.flush).where(ranked.c.place <= UNANSWERED)
 
 
 def tidy(connection: Connection, keep: float, most: int = TIDY_MOST, *, ages: Ages | None = None) -> int:

@@ -22,7 +22,7 @@ from rowmill.store.clauses import in_words, keys_in
 from rowmill.store.history import CLAIM_REFUSED
 from rowmill.store.keys import parse_key, scalar
 from rowmill.store.lexicon import Lexicon
-from rowmill.store.moment import as_moment
+from rowmill.store.moment import LAST, as_moment, as_stored
 from rowmill.store.terms import Terms
 
 
@@ -103,10 +103,10 @@ def _kept(connection: Connection, terms: Terms, row: RowView, key: str) -> Itera
     age = queue.keep.ages().get(kind)
     if age is None:
         return
-    finished = sa.select(queue.columns[queue.aged_by(kind)]).where(keys_in(terms, [parse_key(queue, key)]))
-    since = as_moment(connection.scalar(finished), queue.epoch)
+    column = as_stored(queue.columns[queue.aged_by(kind)], connection.dialect.name)
+    since = as_moment(connection.scalar(sa.select(column).where(keys_in(terms, [parse_key(queue, key)]))), queue.epoch)
     if since is not None:
-        until = since + timedelta(seconds=age)
+        until = since + timedelta(seconds=min(age, (LAST - since).total_seconds()))
         yield Hold(Reason.KEPT, f"it is kept until {until:%Y-%m-%d %H:%M:%S} UTC, and deleted then", {"until": until})
 
 
@@ -209,6 +209,9 @@ def _backoff(row: RowView, last: AttemptView | None, left: float, until: dict[st
     if row.error:
         until["code"] = row.error.partition(":")[0] if last is None else last.code
         after += f" ({until['code']})"
+    if row.available_at == LAST:
+        text = "its time never comes: it is infinite, or after the year 9999. Put the row back with: rowmill requeue"
+        return Hold(Reason.BACKOFF, text, until)
     return Hold(Reason.BACKOFF, f"it waits for its time{after}: {left:.0f} s more", until)
 
 
@@ -243,7 +246,9 @@ def _seconds_left(connection: Connection, terms: Terms, role: str, key: str) -> 
     column = terms.queue.columns[role]
     now = sa.literal_column(terms.now(role), column.type).label("now")
     row = connection.execute(
-        sa.select(column.label("at"), now).where(keys_in(terms, [parse_key(terms.queue, key)]))
+        sa.select(as_stored(column, connection.dialect.name).label("at"), now).where(
+            keys_in(terms, [parse_key(terms.queue, key)])
+        )
     ).one()
     return seconds_between(terms.queue, row.now, row.at)
 

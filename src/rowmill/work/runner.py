@@ -62,7 +62,9 @@ class Runner:
         """Verdicts on a batch. If the handler fails as a whole, each row is tried alone, so that one bad row
         fails by itself and costs no other an attempt; not for a failure that is true of all of them."""
         answers = await self._call(Batch(leases))
-        true_of_all = isinstance(answers, (RateLimited, ProviderDown, ProviderRefused, Limited, HandlerTimeout))
+        true_of_all = isinstance(
+            answers, (RateLimited, ProviderDown, ProviderRefused, Limited, HandlerTimeout, KeyboardInterrupt)
+        )
         if isinstance(answers, BaseException) and not true_of_all and len(leases) > 1:
             found: list[Verdict] = []
             for lease in leases:
@@ -123,12 +125,17 @@ class Runner:
 
     async def _call(self, argument: Any) -> Any:
         """What the handler returned, or the exception that it raised."""
+        task = asyncio.current_task()
         try:
             if self.handler.timeout is None and self._threads is None:
                 return await self.handler.call(argument)
             return await self._call_in_time(argument, self.handler.limit(argument))
-        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+        except asyncio.CancelledError:
             raise  # not about the row
+        except GeneratorExit as error:
+            if not _runs_in(task):
+                raise  # Python throws this coroutine away
+            return error
         except BaseException as error:
             return error
 
@@ -190,6 +197,14 @@ class Runner:
                 await asyncio.wait({running})
             finally:
                 self._overdue.pop(task, None)
+
+
+def _runs_in(task: "asyncio.Task[Any] | None") -> bool:
+    """Does this task execute us now? Nobody does while the garbage collector closes a coroutine."""
+    try:
+        return asyncio.current_task() is task
+    except RuntimeError:  # no loop runs any more
+        return False
 
 
 class _Wrong:

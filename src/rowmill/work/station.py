@@ -95,6 +95,10 @@ class Station:
         """A claim after this time found nothing, and nothing that we know of has come after it."""
         return self._empty_at > max(since, self._woken_at, self._owes_until)
 
+    def on_interrupt(self, end: Callable[[], None]) -> None:
+        """Have this called when a handler raises KeyboardInterrupt."""
+        self._turns.on_interrupt = end
+
     @property
     def stopping(self) -> bool:
         return self._turns.stopping

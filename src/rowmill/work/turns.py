@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -37,6 +38,8 @@ class Turns:
         self._report, self._events = report, events
         self._tasks: dict[Lease[Any], asyncio.Task[Any]] = {}
         self.stopping = False
+        self.on_interrupt: Callable[[], None] = lambda: None
+        """Called when a handler raised KeyboardInterrupt: this process is to end."""
         self.ran_at = 0.0
         """When a handler last came to its end, on the loop's clock: it may have put rows into any queue."""
 
@@ -72,6 +75,8 @@ class Turns:
         for verdict in verdicts:
             verdict.ran = ran
             self._settler.put(verdict)
+            if isinstance(verdict.raised, KeyboardInterrupt):
+                self.on_interrupt()
         if len(verdicts) < len(batch):
             settled = {verdict.lease for verdict in verdicts}
             for lease in batch:

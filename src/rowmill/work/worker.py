@@ -61,6 +61,7 @@ class Worker:
         self._settler.on_settled = self._settled
         self._renewer = Renewer(store, self._hand, self._events, self._cut)
         self._stop = asyncio.Event()
+        self._interrupted = False
         self._changed_at = 0.0
         self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
         self.stations = [
@@ -74,6 +75,7 @@ class Worker:
         ]  # fmt: skip
         for station in self.stations:
             station.paused = partial(paused, station.queue.name, station.step.name)
+            station.on_interrupt(self._interrupt)
 
     @property
     def in_hand(self) -> int:
@@ -111,8 +113,16 @@ class Worker:
         """Claim no more, let running handlers finish within the grace period, release the rest. Twice is fine."""
         self._stop.set()
 
+    def _interrupt(self) -> None:
+        """A handler raised KeyboardInterrupt: stop as if told to, at once, and pass it on at the end. Raised in a slot,
+        it would break out of the loop, with every row still in hand."""
+        self._interrupted = True
+        self.stop()
+        for station in self.stations:
+            station.stop()
+
     async def run(self) -> Report:
-        """Work until stopped."""
+        """Work until stopped. Raises KeyboardInterrupt at the end if a handler did."""
         return await self._run(self._stop.wait)
 
     async def drain(self) -> Report:
@@ -140,6 +150,8 @@ class Worker:
                 timer.cancel()
             await cut_off([ending, *stations, *beside])
             self.report.seconds = time.perf_counter() - began
+        if self._interrupted:
+            raise KeyboardInterrupt
         return self.report
 
     async def _watch(self, ending: "asyncio.Future[Any]", tasks: list["asyncio.Task[None]"]) -> None:
@@ -147,7 +159,7 @@ class Worker:
         done, _ = await asyncio.wait({ending, *tasks}, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
-        if not ending.done():
+        if not ending.done() and not self._stop.is_set():
             raise RuntimeError(f"{', '.join(task.get_name() for task in tasks if task.done())} ended by itself")
 
     async def _leave(self, tasks: list["asyncio.Task[None]"], grace: float) -> None:

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column
 
-from rowmill import Columns, Mill, Queue
+from rowmill import Columns, Lease, Mill, Queue
 from tests.conformance.awkward.lifecycle import live
 from tests.conformance.fleet import Declare, jobs, worker
 
@@ -157,3 +157,58 @@ async def test_times_that_sqlite_was_given_by_others(sqlite_url: str) -> None:
         leases = await member.claim(10)
         assert len(leases) == 3
         assert all(lease.row.available_at is not None for lease in leases)
+
+
+@pytest.mark.parametrize("kind", ["with a zone", "without a zone"])
+@pytest.mark.parametrize("sync", [False, True], ids=["async", "sync"])
+async def test_infinite_times_of_users_are_lived_with(pg_url: str, kind: str, sync: bool) -> None:
+    """In whatever column they stand, on either driver: what is due since ever is done, what is due never waits, and
+    only a lease that has ended is rescued."""
+    async with worker(pg_url, timed(*KINDS[kind])) as member:
+        await member.sql(
+            "INSERT INTO jobs (title, state, lease, available_at, leased_until, finished_at, created_at, updated_at, "
+            "started_at) VALUES ('since ever', 'ready', NULL, '-infinity', NULL, NULL, NULL, NULL, NULL), "
+            "('all over', 'ready', NULL, NULL, 'infinity', '-infinity', 'infinity', '-infinity', 'infinity'), "
+            "('never', 'ready', NULL, 'infinity', NULL, NULL, NULL, NULL, NULL), "
+            "('left', 'running', 7, NULL, '-infinity', NULL, NULL, NULL, NULL), "
+            "('held', 'running', 8, NULL, 'infinity', NULL, NULL, NULL, NULL)"
+        )
+
+        if sync:
+
+            @member.queue.handler()
+            def work(lease: Lease[Any]) -> None:
+                with lease.settling() as session:
+                    session.execute(sa.select(sa.func.count()).select_from(member.queue.table)).one()
+
+        else:
+
+            @member.queue.handler()
+            async def work_async(lease: Lease[Any]) -> None:
+                assert lease.row.created_at is None or lease.row.created_at.year == 9999
+
+        report = await member.bench.drain()
+        states = {row.title: row.state for row in await member.rows()}
+        assert states == {
+            "since ever": "done", "all over": "done", "left": "done", "never": "ready", "held": "running"
+        }  # fmt: skip
+        assert (report.done, report.rescued, report.lost) == (3, 1, 0)
+
+
+@pytest.mark.parametrize("when", ["20000-01-01", "0044-03-15 BC"])
+async def test_a_time_that_no_driver_can_read_fails_its_row_alone(pg_url: str, when: str) -> None:
+    """And keeps no list of rows from being shown."""
+    async with worker(pg_url, timed(sa.DateTime(timezone=True))) as member:
+        await member.sql(
+            f"INSERT INTO jobs (title, state, created_at) VALUES ('far', 'ready', '{when}'), ('near', 'ready', now())"
+        )
+
+        @member.queue.handler()
+        async def work(lease: Lease[Any]) -> None:
+            pass
+
+        await member.bench.drain()
+        far, near = await member.rows()
+        assert (far.title, far.state, near.state) == ("far", "dead", "done")
+        assert far.error.startswith("unreadable")
+        assert far.created_at.year in (1, 9999)

@@ -1,13 +1,15 @@
 """Handlers that answer nonsense, or values that the database refuses: that row fails, with a code; the rest goes on."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column, MetaData, Table
 
-from rowmill import Again, Cancel, Dead, Done, Lease, Mill, Queue, States
+from rowmill import Again, Cancel, Dead, Done, Lease, Mill, ProviderDown, Queue, RateLimited, States
 from tests.conformance.fleet import Declare, Member, jobs, worker
 
 
@@ -43,7 +45,10 @@ async def answered(member: Member, answers: dict[str, Any], *, batch: bool) -> d
 
     def answer(lease: Lease[Any]) -> Any:
         name = lease.row.title
-        return answers.get(name, {"needed": f"by {name}"})
+        found = answers.get(name, {"needed": f"by {name}"})
+        if isinstance(found, Exception) and not batch:
+            raise found
+        return found
 
     if batch:
 
@@ -93,6 +98,36 @@ async def test_answers_that_are_none(database_url: str, batch: bool) -> None:
             assert message in row.error, name
         codes = {entry.key: entry.code for entry in await member.own("attempt")}
         assert codes == {str(rows[name].id): code for name, (_, code, _) in ANSWERS.items()}
+
+
+class Unreadable(Exception):
+    """As a library raises it that formats its text only when asked, and fails at it."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+SOON = datetime.now(UTC) + timedelta(hours=1)
+RAISED: dict[str, tuple[Callable[[], Exception], str, int]] = {
+    "without a text": (Unreadable, "Unreadable: (its text can't be read: RuntimeError)", 1),
+    "limited until a date": (lambda: RateLimited(retry_after=format_datetime(SOON)), "rate_limited", 0),
+    "limited for so many": (lambda: RateLimited(retry_after="3600"), "rate_limited", 0),
+    "limited, who knows": (lambda: RateLimited(retry_after="a while"), "rate_limited", 0),
+    "down for long": (lambda: ProviderDown(retry_after=timedelta(days=99_999)), "provider_down", 0),
+}
+
+
+@pytest.mark.parametrize("batch", [False, True], ids=["one", "batch"])
+async def test_errors_that_are_odd_are_judged_by_their_type(database_url: str, batch: bool) -> None:
+    """The row waits for its next attempt, which the odd error did not cost it."""
+    async with worker(database_url, strict()) as member:
+        again = {"text": Again(after="3600"), "a time": Again(after=SOON), "for ever": Again(after=float("inf"))}
+        rows = await answered(member, again | {name: raised() for name, (raised, _, _) in RAISED.items()}, batch=batch)
+        expected = {name: (error, attempts) for name, (_, error, attempts) in RAISED.items()}
+        for name, row in rows.items():
+            error, attempts = expected.get(name, ("again", 1))
+            assert (row.state, row.error, row.attempts) == ("waiting", error, attempts), name
+            assert row.available_at is not None, name
 
 
 REFUSED: dict[str, dict[str, Any]] = {

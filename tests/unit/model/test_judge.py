@@ -1,5 +1,11 @@
 """Every answer of a handler, and everything that it may raise, has one verdict."""
 
+import math
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from email.utils import format_datetime
+from typing import Any
+
 import pytest
 
 import rowmill as rm
@@ -99,3 +105,129 @@ def test_jitter_only_lengthens_the_wait() -> None:
     jittery = queue(retry=rm.Retry(backoff=rm.fixed(10), jitter=0.5))
     assert judge(lease(jittery), ValueError(), 0.0).wait == 10.0
     assert judge(lease(jittery), ValueError(), 0.999).wait == pytest.approx(14.995)
+
+
+HOUR = timedelta(hours=1)
+WAITS: dict[str, tuple[Any, float]] = {
+    "a number": (5, 5.0),
+    "a number as text": (" 5 ", 5.0),
+    "a decimal": (Decimal("2.5"), 2.5),
+    "a duration": (timedelta(minutes=2), 120.0),
+    "a time": (datetime.now(UTC) + HOUR, 3600.0),
+    "a date of HTTP": (format_datetime(datetime.now(UTC) + HOUR, usegmt=True), 3600.0),
+    "a date of HTTP without a zone": (format_datetime(datetime.now(UTC).replace(tzinfo=None) + HOUR), 3600.0),
+    "a date of ISO 8601": ((datetime.now(UTC) + HOUR).isoformat(), 3600.0),
+    "a time that is over": (datetime(2001, 1, 1, tzinfo=UTC), 0.0),
+    "a date that is over": ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
+    "negative": (-5, 0.0),
+    "negative text": ("-5", 0.0),
+    "a negative duration": (-HOUR, 0.0),
+    "for ever": (math.inf, 10 * 365 * 86400.0),
+    "a number that no float holds": (10**400, 10 * 365 * 86400.0),
+}
+UNKNOWN: dict[str, Any] = {"none": None, "not a number": math.nan}
+
+
+@pytest.mark.parametrize("case", WAITS)
+def test_a_wait_is_understood_however_it_is_said(case: str) -> None:
+    given, seconds = WAITS[case]
+    assert judge(lease(), rm.Again(after=given), 0.0).wait == pytest.approx(seconds, abs=120)
+    for kind in (rm.RateLimited, rm.ProviderDown, rm.ProviderRefused):
+        verdict = judge(lease(attempt=3), kind(retry_after=given), 0.0)
+        assert verdict.move is lifecycle.PARK
+        assert verdict.wait == pytest.approx(seconds, abs=120)
+
+
+@pytest.mark.parametrize("case", UNKNOWN)
+def test_an_unknown_wait_is_the_usual_one(case: str) -> None:
+    fixed = lease(queue(retry=rm.Retry(backoff=rm.fixed(7))))
+    assert judge(fixed, rm.Again(after=UNKNOWN[case]), 0.0).wait == 7.0
+    assert judge(fixed, rm.RateLimited(retry_after=UNKNOWN[case]), 0.0).wait == 60.0
+
+
+@pytest.mark.parametrize("text", ["soon", "", "inf", "nan", "5 minutes", "2015-99-99"])
+def test_what_a_provider_says_that_nobody_understands_is_the_usual_wait(text: str) -> None:
+    """The text is the provider's: a handler must not fail because of it."""
+    verdict = judge(lease(attempt=3), rm.RateLimited(retry_after=text), 0.0)
+    assert (verdict.move, verdict.code, verdict.wait) == (lifecycle.PARK, "rate_limited", 60.0)
+
+
+@pytest.mark.parametrize("given", ["soon", "inf", [5], object(), datetime(2030, 1, 1)])
+def test_a_wait_that_nobody_understands_is_refused_where_it_is_written(given: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"^after is .* Give seconds, a timedelta"):
+        rm.Again(after=given)
+    if not isinstance(given, str):
+        with pytest.raises((TypeError, ValueError), match=r"^retry_after is .* Give seconds, a timedelta"):
+            rm.RateLimited(retry_after=given)
+
+
+def test_a_wait_that_was_put_in_later_does_not_bury_the_row() -> None:
+    again = rm.Again(after=5)
+    again.after = object()  # type: ignore[assignment]
+    limited = rm.RateLimited()
+    limited.retry_after = "soon"  # type: ignore[assignment]
+    fixed = lease(queue(retry=rm.Retry(backoff=rm.fixed(7))))
+    assert judge(fixed, again, 0.0).wait == 7.0
+    assert judge(fixed, limited, 0.0).wait == 60.0
+
+
+class Unreadable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class Hopeless(rm.PermanentError):
+    def __str__(self) -> str:
+        return 5  # type: ignore[return-value]
+
+
+class OddCode(rm.TransientError):
+    @property
+    def code(self) -> str:  # type: ignore[override]
+        raise KeyError("code")
+
+
+class Forgetful(rm.RateLimited):
+    def __init__(self) -> None:
+        """Does not call its base."""
+
+
+@pytest.mark.parametrize(
+    ("error", "move", "code", "message"),
+    [
+        (Unreadable(), lifecycle.AGAIN, "Unreadable", "(its text can't be read: RuntimeError)"),
+        (Hopeless(), lifecycle.DIE, "permanent", "(its text can't be read: TypeError)"),
+        (OddCode("x"), lifecycle.AGAIN, "OddCode", "x"),
+        (Forgetful(), lifecycle.PARK, "rate_limited", ""),
+    ],
+)
+def test_an_exception_that_cannot_be_read_is_judged_by_its_type(
+    error: Exception, move: lifecycle.Move, code: str, message: str
+) -> None:
+    verdict = judge(lease(), error, 0.0)
+    assert (verdict.move, verdict.code, verdict.message) == (move, code, message)
+
+
+def test_a_message_that_cannot_be_read_does_not_bury_the_row() -> None:
+    verdict = judge(lease(), rm.Again(message=Unreadable()), 0.0)  # type: ignore[arg-type]
+    assert (verdict.move, verdict.message) == (lifecycle.AGAIN, "(its text can't be read: RuntimeError)")
+
+
+def failing(attempt: int) -> float:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("backoff", "problem"),
+    [(failing, "ZeroDivisionError"), (lambda attempt: "soon", "ValueError"), (lambda attempt: [5], "TypeError"),
+     (lambda attempt: None, "ValueError"), (lambda attempt: math.nan, "ValueError")],
+)  # fmt: skip
+def test_a_backoff_that_fails_does_not_bury_the_row(backoff: Any, problem: str) -> None:
+    verdict = judge(lease(queue(retry=rm.Retry(attempts=3, backoff=backoff, jitter=0.5))), ValueError("x"), 0.0)
+    assert (verdict.move, verdict.code, verdict.wait) == (lifecycle.AGAIN, "ValueError", 30.0)
+    assert verdict.message == f"x (the queue's backoff gave no wait: {problem}; the default was taken)"
+
+
+def test_a_backoff_may_answer_with_a_duration() -> None:
+    slow = queue(retry=rm.Retry(backoff=lambda attempt: timedelta(minutes=attempt), jitter=0.5))
+    assert judge(lease(slow), ValueError("x"), 0.5).wait == 75.0

@@ -60,6 +60,8 @@ async def _on_postgres(store: Store, limits: Limits, size: int | None, *, ours: 
         found += await _made(store, "connections", lambda connection: connections.server_limit(connection, size))
     try:
         async with asyncio.timeout(3 * SECONDS):
+            if store.pooled is not None:
+                found += await connections.pooled(store)
             found += await connections.pooler(store.engine.url)
     except (OSError, TimeoutError, connections.Refused) as error:
         found.append(_not_made("LISTEN", error))

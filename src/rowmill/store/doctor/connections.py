@@ -8,11 +8,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from rowmill.model.errors import DatabaseUnreachable
 from rowmill.model.queue import Queue
 from rowmill.store.activity import workers
 from rowmill.store.doctor.finding import Finding, Severity
+from rowmill.store.port import Store
 
 LINES = 5
 """Connections that a worker keeps for itself: claims, settles, renewals, listening, upkeep."""
@@ -98,7 +101,31 @@ async def pooler(url: URL) -> list[Finding]:
             "listen_broken",
             f"LISTEN does not work on this URL: {why}. Sleeping workers are not woken, and their locks and settings "
             "may go to others",
-            "give workers a URL that leads to PostgreSQL itself, or to a pool in session mode",
+            "give workers a URL that leads to PostgreSQL itself, as ROWMILL_DATABASE_URL; for the transactions of "
+            "handlers, name the pooler: Mill(pooled_url=...) or ROWMILL_POOLED_URL",
+        )
+    ]
+
+
+SAME_DATABASE = sa.text("SELECT current_database(), pg_postmaster_start_time()")
+
+
+async def pooled(store: Store) -> list[Finding]:
+    """Does `pooled_url` lead to the same database as the worker's own URL?"""
+    where = await store.run(lambda connection: tuple(connection.execute(SAME_DATABASE).one()), write=False)
+    try:
+        async with store.handlers_engine.connect() as connection:
+            if tuple((await connection.execute(SAME_DATABASE)).one()) == where:
+                return []
+        problem = "leads to another database than the worker's own URL: handlers find none of their rows there"
+    except (DBAPIError, OSError, DatabaseUnreachable) as error:
+        problem = f"does not answer ({type(error).__name__}): transactions of handlers fail"
+    return [
+        Finding(
+            Severity.ERROR,
+            "pooled_url",
+            f"pooled_url {problem}",
+            "let it lead to the same database through the pooler, or take it away: handlers then connect directly",
         )
     ]
 

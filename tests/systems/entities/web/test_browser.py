@@ -1,34 +1,9 @@
 """The pages in a real browser, where one is installed: watch, decide, queue again."""
 
-import shutil
-from collections.abc import AsyncIterator
-
-import pytest
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Page, expect
 
 from tests.systems.entities.house import Sage
 from tests.systems.entities.served import served
-
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no chromium on the PATH")
-LONG = 30_000
-"""Milliseconds: a busy machine takes its time."""
-
-
-@pytest.fixture
-async def page() -> AsyncIterator[Page]:
-    expect.set_options(timeout=LONG)
-    async with async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        try:
-            opened = await browser.new_page()
-            problems: list[str] = []
-            opened.on("pageerror", lambda error: problems.append(str(error)))
-            opened.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
-            yield opened
-            assert [one for one in problems if "409" not in one] == []
-        finally:
-            await browser.close()
 
 
 def sage() -> Sage:

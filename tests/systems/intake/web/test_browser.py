@@ -1,33 +1,13 @@
 """The pages in a real browser, where one is installed: upload, watch, review."""
 
-import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Page, expect
 
 from rowmill.testing import QUICK
 from tests.systems.intake.served import Served, served
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no chromium on the PATH")
 PAPER = b"Invoice number: 4711\nInvoice date: 2026-03-31\nWarehouse: north\n"
-
-
-@pytest.fixture
-async def page() -> AsyncIterator[Page]:
-    async with async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        try:
-            opened = await browser.new_page()
-            problems: list[str] = []
-            opened.on("pageerror", lambda error: problems.append(str(error)))
-            opened.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
-            yield opened
-            assert [one for one in problems if "409" not in one] == []
-        finally:
-            await browser.close()
 
 
 async def upload(house: Served, page: Page) -> None:

@@ -1,0 +1,62 @@
+"""A page of a real Chromium, or a skip that says why there is none.
+
+async with browser_page(find_chromium()) as page:
+    await page.goto(...)
+"""
+
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+from playwright.async_api import Browser, ConsoleMessage, Error, Page, async_playwright, expect
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+START_SECONDS = 80.0
+"""A busy machine takes its time. Less than a test may take as a whole."""
+EXPECT_SECONDS = 30.0
+_broken: dict[str, str] = {}
+"""Why a Chromium does not start. Each is tried once in a run, since the wait for it is long."""
+
+
+def find_chromium() -> str | None:
+    return next((found for name in NAMES if (found := shutil.which(name))), None)
+
+
+@asynccontextmanager
+async def browser_page(executable: str | None, seconds: float = START_SECONDS) -> AsyncIterator[Page]:
+    """A page that must not report any error but a 409. Skips the test if this Chromium does not start."""
+    if executable is None:
+        pytest.skip(f"there is no Chromium on the PATH ({', '.join(NAMES)})")
+    if executable in _broken:
+        pytest.skip(_broken[executable])
+    expect.set_options(timeout=EXPECT_SECONDS * 1000)
+    async with async_playwright() as driver:
+        launch = partial(driver.chromium.launch, executable_path=executable, args=["--no-sandbox"])
+        try:
+            browser: Browser = await launch(timeout=seconds * 1000)
+            opened = await browser.new_page()
+        except Error as error:
+            _broken[executable] = f"{executable} does not start: {_reason(error)}"
+            pytest.skip(_broken[executable])
+        problems: list[str] = []
+
+        def listen(said: ConsoleMessage) -> None:
+            if said.type == "error":
+                problems.append(said.text)
+
+        opened.on("pageerror", lambda error: problems.append(str(error)))
+        opened.on("console", listen)
+        try:
+            yield opened
+            assert [one for one in problems if "409" not in one] == []
+        finally:
+            await browser.close()
+
+
+def _reason(error: Error) -> str:
+    """What the browser itself said, if it said anything, or else what the driver says of it."""
+    lines = error.message.splitlines() or [type(error).__name__]
+    said = [line.split("[err]", 1)[1].strip() for line in lines if "[err]" in line]
+    return (said or lines)[0]
