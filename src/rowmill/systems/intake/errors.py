@@ -3,6 +3,7 @@
 PermanentError
 ├── EmptyFile          empty
 ├── FileTooLarge       too_large: bytes, pages or what they unpack to
+│   └── OutOfMemory    too_large: reading it takes more memory than a fresh reader has
 ├── EncryptedFile      encrypted
 ├── CorruptFile        corrupt
 ├── UnsupportedFile    unsupported
@@ -29,6 +30,10 @@ class FileTooLarge(rm.PermanentError):
     """It is, or unpacks to, more than is allowed."""
 
     code = "too_large"
+
+
+class OutOfMemory(FileTooLarge):
+    """Reading it takes more memory than a reader has. `Reader` believes it of a fresh process only."""
 
 
 class EncryptedFile(rm.PermanentError):

@@ -13,7 +13,7 @@ from rowmill.systems.intake import errors
 from rowmill.systems.intake.documents import confine
 from rowmill.systems.intake.documents.frames import Frame, pack, receive_async
 from rowmill.systems.intake.documents.limits import MB, Limits
-from rowmill.systems.intake.errors import FileTooLarge, ReaderDied, ReadingTimedOut
+from rowmill.systems.intake.errors import OutOfMemory, ReaderDied, ReadingTimedOut
 
 PROGRAM = "rowmill.systems.intake.documents.child"
 START_SECONDS = 60.0
@@ -39,6 +39,7 @@ class ReadingProcess:
         self._process, self._limits = process, limits
         self._most = 32 * MB + 60 * limits.characters  # of an answer: a place takes about ten bytes a letter
         self.documents = 0
+        self._asked = False
 
     @classmethod
     async def start(cls, limits: Limits, ocr: str) -> Self:
@@ -70,7 +71,7 @@ class ReadingProcess:
 
     async def ask(self, request: Frame, progress: Progress | None) -> Frame:
         """The answer, or one of our errors. A process that did not answer properly is dead afterwards."""
-        peak = _Peak(self.pid)
+        peak, self._asked = _Peak(self.pid), True
         try:
             async with asyncio.timeout(self._limits.seconds):
                 with peak.watched():
@@ -110,7 +111,7 @@ class ReadingProcess:
         if ended == signal.SIGXCPU:
             return ReadingTimedOut("seconds of CPU")
         if ended in CRASHES and data >= NEARLY * self._limits.memory:
-            return FileTooLarge("memory")
+            return OutOfMemory("memory")
         return ReaderDied(f"the process that read it ended by signal {ended}" if ended > 0 else "the process ended")
 
     async def _send(self, frame: Frame) -> None:
@@ -123,12 +124,16 @@ class ReadingProcess:
         assert self._process.stdout is not None
         return await receive_async(self._process.stdout, most=self._most)
 
-    def rss(self) -> int:
-        """What it holds now, in bytes; zero where nobody says."""
+    @property
+    def used(self) -> bool:
+        """Whether it was asked for anything before: what that left behind takes part of its memory."""
+        return self._asked
+
+    def held(self) -> int:
+        """The bytes of data that it has now, as its limit counts them; 0 where /proc does not exist."""
         try:
-            with open(f"/proc/{self.pid}/statm") as file:
-                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        except (OSError, IndexError):
+            return data_of(self.pid)
+        except OSError:
             return 0
 
     async def kill(self) -> None:
@@ -139,11 +144,17 @@ class ReadingProcess:
         await asyncio.shield(self._process.wait())
 
 
+def data_of(pid: int) -> int:
+    """The data of a process in bytes, as RLIMIT_DATA counts it."""
+    with open(f"/proc/{pid}/status") as file:
+        return next((int(line.split()[1]) * 1024 for line in file if line.startswith("VmData:")), 0)
+
+
 class _Peak:
     """The most data that a process was seen to have. What it had is gone with it when it dies."""
 
     def __init__(self, pid: int) -> None:
-        self._file, self.data = f"/proc/{pid}/status", 0
+        self._pid, self.data = pid, 0
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -156,14 +167,8 @@ class _Peak:
     async def _watch(self) -> None:
         with contextlib.suppress(OSError):  # it is gone, or this is no Linux
             while True:
-                self._look()
+                self.data = max(self.data, data_of(self._pid))
                 await asyncio.sleep(LOOK_SECONDS)
-
-    def _look(self) -> None:
-        with open(self._file) as file:
-            for line in file:
-                if line.startswith("VmData:"):
-                    self.data = max(self.data, int(line.split()[1]) * 1024)
 
 
 def _error(said: dict[str, Any]) -> Exception:
