@@ -9,11 +9,10 @@ from rowmill.model import lifecycle
 from rowmill.model.errors import (
     CODE_LENGTH,
     Limited,
-    PermanentError,
     ProviderDown,
     ProviderRefused,
     RateLimited,
-    TransientError,
+    WorkError,
     code_of,
     safe_text,
 )
@@ -110,9 +109,10 @@ def judge_error(lease: Lease[Any], error: BaseException) -> Again | Dead:
     code, message = code_of(error), str(error)
     if isinstance(error, (RateLimited, ProviderDown, ProviderRefused)):
         return Again(error.retry_after, code, message, spend=False)
-    if isinstance(error, PermanentError) or (retry.permanent and isinstance(error, retry.permanent)):
+    said = isinstance(error, WorkError)
+    if (said and not error.retryable) or (retry.permanent and isinstance(error, retry.permanent)):
         return Dead(code, message)
-    known = isinstance(error, TransientError) or (retry.transient and isinstance(error, retry.transient))
+    known = said or (retry.transient and isinstance(error, retry.transient))
     if retry.unknown_is_permanent and not known:
         return Dead(code, message)
     return Again(None, code, message)

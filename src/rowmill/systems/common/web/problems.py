@@ -29,7 +29,7 @@ def answer_with_problems(app: FastAPI, status: Mapping[type[rm.WorkError], int])
 
     async def work_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, rm.WorkError)
-        usual = 503 if isinstance(error, rm.TransientError) else 422
+        usual = 503 if error.retryable else 422
         return JSONResponse({"code": error.code, "message": str(error)}, status.get(type(error), usual))
 
     app.add_exception_handler(rm.WorkError, work_error)
