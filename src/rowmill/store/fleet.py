@@ -16,6 +16,7 @@ from rowmill.model.errors import DeclarationError
 from rowmill.model.queue import Queue
 from rowmill.store.dialect_insert import insert_of
 from rowmill.store.moment import moment
+from rowmill.store.port import Heartbeat
 from rowmill.store.schema import WAKE_LOCK, full_name, own_tables
 from rowmill.store.terms import Terms
 
@@ -57,6 +58,12 @@ def sign_of_life(connection: Connection, worker: int) -> set[tuple[str, str]] | 
     if not known.rowcount:
         return None
     return {(row.queue, row.stage) for row in connection.execute(sa.select(own.pause.c.queue, own.pause.c.stage))}
+
+
+def heartbeat(connection: Connection, worker: int, office: str, seconds: float) -> Heartbeat | None:
+    """A sign of life, and the attempt to lead. None: nobody knows this worker."""
+    paused = sign_of_life(connection, worker)
+    return None if paused is None else Heartbeat(paused, lead(connection, worker, seconds, office))
 
 
 def sign_off(connection: Connection, worker: int) -> None:

@@ -43,6 +43,16 @@ class Settled:
     """The database does not take their values; with its reason. Nothing was written."""
 
 
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """What a worker learns with its sign of life."""
+
+    paused: set[tuple[str, str]]
+    """(queue, stage) of what is paused; the stage is empty for all of them."""
+    leading: bool
+    """Whether this worker does the upkeep for all."""
+
+
 class Store(Protocol):
     """A database as the worker sees it."""
 
@@ -91,6 +101,10 @@ class Store(Protocol):
 
     async def load(self, queue: Queue[Any], runs: Sequence[Run]) -> None:
         """Insert records as fast as this database can, in one transaction."""
+
+    async def heartbeat(self, worker: int, office: str, seconds: float) -> Heartbeat | None:
+        """Record a sign of life, and take or keep the office of the leader for so many seconds, if it is free or ours.
+        One statement where the database can do that, which never waits for a lock. None: nobody knows this worker."""
 
     async def wait(self, queues: Sequence[Queue[Any]], seconds: float, who: object = None) -> None:
         """Sleep until there may be new rows, `seconds` at the most. `who` tells sleepers apart: each is called."""

@@ -21,7 +21,7 @@ from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease, Tokens
 from rowmill.model.queue import Queue
 from rowmill.model.words import Step
-from rowmill.store import dsn, postgres_claims, postgres_renewals, raw_sql, rights
+from rowmill.store import dsn, fleet, postgres_claims, postgres_renewals, raw_sql, rights
 from rowmill.store import postgres_sql as sql
 from rowmill.store.flush import Flush, flushes
 from rowmill.store.history import crashed_keys
@@ -30,7 +30,7 @@ from rowmill.store.limiting.postgres import PostgresLimiter
 from rowmill.store.line import Line, is_away, reason, refused_values
 from rowmill.store.listener import Listener
 from rowmill.store.loading import Run
-from rowmill.store.port import CONNECTIONS, Condemned, Disconnected, Heard, Settled
+from rowmill.store.port import CONNECTIONS, Condemned, Disconnected, Heard, Heartbeat, Settled
 from rowmill.store.postgres_engines import async_engine, sync_engine
 from rowmill.store.postgres_session import ALIVE, IMPATIENT
 from rowmill.store.postgres_terms import PostgresTerms
@@ -250,6 +250,16 @@ class PostgresStore:
     async def load(self, queue: Queue[Any], runs: Sequence[Run]) -> None:
         named = [([column.name for column in columns], records) for columns, records in runs]
         await self.loads.copy(queue.table, named)
+
+    async def heartbeat(self, worker: int, office: str, seconds: float) -> Heartbeat | None:
+        """On the connection of the claims: like them, it waits for nobody's lock."""
+        with suppress(asyncpg.PostgresError):  # what is wrong is said by the statements one by one
+            [found] = await self.claims.fetch(sql.HEARTBEAT, worker, office, seconds)
+            if not found["known"]:
+                return None
+            if found["office"]:
+                return Heartbeat(set(zip(found["queues"], found["stages"], strict=True)), found["leading"])
+        return await self.run(lambda connection: fleet.heartbeat(connection, worker, office, seconds), whole=False)
 
     async def wait(self, queues: Sequence[Queue[Any]], seconds: float, who: object = None) -> None:
         await self.listener.wait([queue.table for queue in queues], seconds)

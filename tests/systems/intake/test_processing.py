@@ -154,6 +154,8 @@ def test_the_worker_is_set_up_by_the_environment(monkeypatch: pytest.MonkeyPatch
     worker = settings.worker
     assert (worker.poll_base, worker.poll_max, worker.rescue_every) == (0.5, 8, 60)
     assert declare(rm.Mill(sqlite_url), settings.worker_stale_seconds).steps[0].lease == 120
+    monkeypatch.setenv("INTAKE_WORKER_POLL_BASE_SECONDS", "60")
+    assert (IntakeSettings().worker.poll_base, IntakeSettings().worker.poll_max) == (8, 8), "the longest is a ceiling"
 
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "soon"])
