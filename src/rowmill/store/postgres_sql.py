@@ -63,8 +63,8 @@ def settle(terms: PostgresTerms, step: Step, move: Move, columns: tuple[str, ...
     )
 
 
-# served by: the primary keys of worker and leader. A leader's row that somebody else has locked is passed over: a process
-# that is frozen while it holds the lock must not keep our sign of life.
+# served by: the primary keys of worker and leader. A leader's row that somebody else has locked is passed over: a
+# process that is frozen while it holds the lock must not delay our sign of life.
 HEARTBEAT = (
     f"WITH seen AS (UPDATE {SCHEMA}.worker SET seen_at = {NOW} WHERE id = $1::bigint RETURNING id), "
     f"free AS (SELECT name FROM {SCHEMA}.leader WHERE name = $2::text AND (worker = $1::bigint OR until < {NOW}) "

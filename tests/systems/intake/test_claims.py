@@ -122,6 +122,7 @@ async def test_the_caller_s_transaction_decides(database_url: str, tmp_path: Pat
 
 
 async def test_both_take_async_sessions(database_url: str, tmp_path: Path) -> None:
+    """F3, F4."""
     async with house_on(database_url, tmp_path, Scribe()) as house:
         number = await house.put("total: 1")
         async with async_session(database_url) as db:
@@ -196,7 +197,6 @@ async def test_a_claim_passes_over_what_others_have_locked(pg_url: str, tmp_path
         with psycopg.connect(pg_url) as other:
             other.execute(f"SELECT 1 FROM project_files WHERE id = {first} FOR UPDATE")
             assert await claimed(pg_url) == second
-
 
 
 @pytest.mark.parametrize("seconds", [60.0, 0.5])

@@ -56,10 +56,9 @@ def upkeep(seconds: float) -> int:
 
 async def test_an_idle_worker_sends_one_statement_a_heartbeat_and_two_a_look(pg_url: str, tmp_path: Path) -> None:
     """F10."""
-    async with proxy_to(pg_url) as (proxy, url):
-        async with house_on(url, tmp_path, Scribe(), worker_poll_base_seconds=POLL, worker_poll_max_seconds=POLL) as house:
-            async with idle(house):
-                sent, seconds = await counted(lambda: len(proxy.executed))
+    polling = {"worker_poll_base_seconds": POLL, "worker_poll_max_seconds": POLL}
+    async with proxy_to(pg_url) as (proxy, url), house_on(url, tmp_path, Scribe(), **polling) as house, idle(house):
+        sent, seconds = await counted(lambda: len(proxy.executed))
     expected = looks(seconds, HEARTBEAT_SECONDS) + 2 * looks(seconds, POLL)
     assert sent <= expected + upkeep(seconds), proxy.executed[-sent:]
 

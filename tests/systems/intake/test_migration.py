@@ -150,8 +150,8 @@ async def test_a_worker_of_before_works_on_after_the_migration(database_url: str
             "UPDATE project_files SET processing_status = 'processing', processing_attempts = processing_attempts + 1, "
             "processing_started_at = CURRENT_TIMESTAMP, processing_error = NULL WHERE id = (SELECT id FROM "
             "project_files WHERE processing_status = 'queued' AND (processing_available_at IS NULL OR "
-            "processing_available_at <= CURRENT_TIMESTAMP) ORDER BY processing_available_at NULLS FIRST, created_at, id "
-            f"LIMIT 1 {skip}) RETURNING id, processing_attempts"
+            "processing_available_at <= CURRENT_TIMESTAMP) ORDER BY processing_available_at NULLS FIRST, created_at, "
+            f"id LIMIT 1 {skip}) RETURNING id, processing_attempts"
         )
         assert [await old(claim) for _ in range(2)] == [[(1, 1)], [(2, 1)]]
         done = "UPDATE project_files SET processing_status = 'completed', processed_at = CURRENT_TIMESTAMP"

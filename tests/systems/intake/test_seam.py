@@ -51,7 +51,7 @@ key = "warehouse"
 
 @pytest.mark.parametrize("text", [AS_LINES, AS_TOML])
 async def test_the_catalogue_may_be_text(text: str) -> None:
-    """The answer has the evidence: the page, and what it quotes."""
+    """F11: the answer has the evidence: the page, and what it quotes."""
     found = await seam.analyze_project_file_document(
         file_bytes=PAPER, filename="a.txt", doc_type=None, field_catalog=text, media_type=None
     )

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from rowmill.systems.intake.models import SuggestionState
 from rowmill.systems.intake.reads import Project, one_file, outdate_analysis
-from rowmill.systems.intake.suggestions import BeingProcessed, Decision, NeverThere, NotThere, StateChanged, decide
+from rowmill.systems.intake.suggestions import BeingProcessed, Decision, NotThere, StateChanged, decide
 from tests.systems.intake.house import House, Scribe, house_on
 
 APPLY, REJECT = Decision(SuggestionState.APPLIED, "ann"), Decision(SuggestionState.REJECTED)

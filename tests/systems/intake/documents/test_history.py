@@ -69,6 +69,7 @@ async def test_a_document_that_fails_for_want_of_memory_in_a_used_process_is_rea
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(6))
 async def test_the_outcomes_are_the_same_in_every_order(reader: Reader, seed: int) -> None:
+    """F5: a code is about the document, not about those before it."""
     names = [*DOCUMENTS, "scan.png", "roomy.pdf", "text.pdf"]
     random.Random(seed).shuffle(names)
     assert [(name, await outcome(reader, name)) for name in names] == [(name, OUTCOMES[name]) for name in names]

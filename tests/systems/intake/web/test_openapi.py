@@ -67,6 +67,7 @@ async def refusals(house: Served, scribe: Scribe) -> list[tuple[str, int, httpx.
 
 
 async def test_what_is_refused_is_refused_as_the_description_says(database_url: str, tmp_path: Path) -> None:
+    """F12."""
     scribe = Scribe()
     async with served(database_url, tmp_path, scribe, max_file_bytes=1000) as house:
         described = await house.get("/openapi.json")

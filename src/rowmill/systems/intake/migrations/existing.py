@@ -25,7 +25,7 @@ ADVICE = {
 def check_existing(connection: sa.Connection, columns: Mapping[str, "sa.Column[Any]"]) -> None:
     """Raise SchemaMismatch with everything that has to be changed first. Nothing is written before."""
     found = {column["name"]: column["type"] for column in sa.inspect(connection).get_columns(TABLE)}
-    has_rows = connection.execute(sa.text(f"SELECT 1 FROM {TABLE} LIMIT 1")).first() is not None
+    has_rows = connection.scalar(sa.select(sa.literal(1)).select_from(sa.table(TABLE)).limit(1)) is not None
     problems = [*_of_another_type(found), *(_missing(found, columns) if has_rows else ())]
     if problems:
         told = "".join(f"\n  - {problem}" for problem in problems)
