@@ -109,10 +109,10 @@ def judge_error(lease: Lease[Any], error: BaseException) -> Again | Dead:
     code, message = code_of(error), str(error)
     if isinstance(error, (RateLimited, ProviderDown, ProviderRefused)):
         return Again(error.retry_after, code, message, spend=False)
-    said = isinstance(error, WorkError)
-    if (said and not error.retryable) or (retry.permanent and isinstance(error, retry.permanent)):
+    permanent = isinstance(error, WorkError) and not error.retryable
+    if permanent or (retry.permanent and isinstance(error, retry.permanent)):
         return Dead(code, message)
-    known = said or (retry.transient and isinstance(error, retry.transient))
+    known = isinstance(error, WorkError) or (retry.transient and isinstance(error, retry.transient))
     if retry.unknown_is_permanent and not known:
         return Dead(code, message)
     return Again(None, code, message)

@@ -39,6 +39,7 @@ class ReadingProcess:
         self._process, self._limits = process, limits
         self._most = 32 * MB + 60 * limits.characters  # of an answer: a place takes about ten bytes a letter
         self.documents = 0
+        self._peak = _Peak(process.pid)
         self._asked = False
 
     @classmethod
@@ -72,6 +73,7 @@ class ReadingProcess:
     async def ask(self, request: Frame, progress: Progress | None) -> Frame:
         """The answer, or one of our errors. A process that did not answer properly is dead afterwards."""
         peak, self._asked = _Peak(self.pid), True
+        self._peak = peak
         try:
             async with asyncio.timeout(self._limits.seconds):
                 with peak.watched():
@@ -84,7 +86,7 @@ class ReadingProcess:
             raise ReadingTimedOut(f"{limits.page_seconds:g} seconds a page, {limits.seconds:g} in all") from error
         except (EOFError, OSError) as error:
             await self.kill()
-            raise self._died(peak.data) from error
+            raise self._died() from error
         except (ValueError, KeyError, TypeError) as error:
             await self.kill()
             raise ReaderDied(STRANGE) from error
@@ -104,13 +106,13 @@ class ReadingProcess:
             if progress is not None:
                 progress(int(frame.said["page"]), int(frame.said["of"]))
 
-    def _died(self, data: int) -> Exception:
+    def _died(self) -> Exception:
         """Of the memory that we allow: the file is too large, for ever, and trying again would only cost as much once
         more. Of anything else: perhaps not the file's fault, so it may be tried again."""
         ended = -(self._process.returncode or 0)
         if ended == signal.SIGXCPU:
             return ReadingTimedOut("seconds of CPU")
-        if ended in CRASHES and data >= NEARLY * self._limits.memory:
+        if ended in CRASHES and self.short_of_memory:
             return OutOfMemory("memory")
         return ReaderDied(f"the process that read it ended by signal {ended}" if ended > 0 else "the process ended")
 
@@ -128,6 +130,11 @@ class ReadingProcess:
     def used(self) -> bool:
         """Whether it was asked for anything before: what that left behind takes part of its memory."""
         return self._asked
+
+    @property
+    def short_of_memory(self) -> bool:
+        """Whether the last request brought it near its limit."""
+        return self._peak.data >= NEARLY * self._limits.memory
 
     def held(self) -> int:
         """The bytes of data that it has now, as its limit counts them; 0 where /proc does not exist."""

@@ -14,9 +14,6 @@ from rowmill.systems.intake.errors import CorruptFile, EmptyFile, OcrFailed, Out
 
 HELD = 260 * MB
 """A process with the OCR engine loaded has 210 to 250 MB of data, of the 440 that it may have."""
-MAY_BE_HISTORY = (OutOfMemory, OcrFailed, ReaderDied, CorruptFile)
-"""Failures that a process may have because of the documents before. A parser that is refused memory may also say that
-the file is broken."""
 
 
 class Reader:
@@ -74,7 +71,10 @@ class Reader:
             if process.used:
                 try:
                     return await self._ask_process(process, request, progress)
-                except MAY_BE_HISTORY:
+                except (OutOfMemory, OcrFailed, ReaderDied, CorruptFile) as error:
+                    # A parser that is refused memory may also say that the file is broken.
+                    if isinstance(error, CorruptFile) and not process.short_of_memory:
+                        raise
                     await process.kill()
                 process = await self._started()
             return await self._ask_process(process, request, progress)
