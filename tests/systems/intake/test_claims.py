@@ -183,7 +183,9 @@ async def test_many_callers_and_workers_share_the_files(pg_url: str, tmp_path: P
                 taken.append(number)
             return taken
 
-        *callers, _ = await asyncio.gather(*(caller() for _ in range(3)), house.drain())
+        draining = asyncio.create_task(house.drain())
+        callers = await asyncio.gather(*(caller() for _ in range(3)))
+        await draining
         rows = [await house.file(number) for number in numbers]
         assert {row.processing_attempts for row in rows} == {1}
         by_callers = sorted(number for taken in callers for number in taken)

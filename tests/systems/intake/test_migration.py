@@ -104,10 +104,13 @@ async def test_the_back_fill_writes_only_what_is_missing(database_url: str, tmp_
     """F13: a backoff and a start that are there stay; the lease is that of the settings, from the start on."""
     mill = rm.Mill(database_url)
     moment = "TIMESTAMP WITH TIME ZONE" if mill.url.get_backend_name() == "postgresql" else "TIMESTAMP"
-    await mill.run(lambda connection: connection.exec_driver_sql(OF_BEFORE).close())
-    for name in ("processing_available_at", "processing_started_at"):
-        change = f"ALTER TABLE project_files ADD COLUMN {name} {moment}"
-        await mill.run(lambda connection, change=change: connection.exec_driver_sql(change).close())
+
+    def make(connection: sa.Connection) -> None:
+        connection.exec_driver_sql(OF_BEFORE).close()
+        for name in ("processing_available_at", "processing_started_at"):
+            connection.exec_driver_sql(f"ALTER TABLE project_files ADD COLUMN {name} {moment}").close()
+
+    await mill.run(make)
     backoff, start = datetime(2040, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)
     times = {"processing_available_at": backoff, "processing_started_at": start}
     columns = [*old_file(1), "processing_status"]

@@ -20,7 +20,9 @@ from rowmill.systems.intake.queue import STALE_FAILED, STALE_REQUEUED
 from rowmill.systems.intake.settings import MAX_PROCESSING_ATTEMPTS, IntakeSettings
 
 # As literals, so that the partial indexes serve them under every plan.
-QUEUED, PROCESSING, FAILED = (sa.literal_column(f"'{word}'") for word in ("queued", "processing", "failed"))
+QUEUED: sa.ColumnClause[str] = sa.literal_column("'queued'")
+PROCESSING: sa.ColumnClause[str] = sa.literal_column("'processing'")
+FAILED: sa.ColumnClause[str] = sa.literal_column("'failed'")
 ATTEMPTS = sa.func.coalesce(ProjectFile.processing_attempts, 0)
 UNSYNCHRONIZED = {"synchronize_session": False, "populate_existing": True}
 
