@@ -97,6 +97,7 @@ def environment(folder: Path, database_url: str | None) -> dict[str, str]:
         "INTAKE_WORKER_POLL_MAX_SECONDS": "1",
         "INTAKE_WORKER_STALE_SECONDS": str(STALE_SECONDS),
         "ROWMILL_RESCUE_EVERY": "1",
+        "ROWMILL_HEARTBEAT": "1",
     }
 
 

@@ -12,10 +12,12 @@ from sqlalchemy import Connection
 from rowmill import Again, Cancel, Dead, Lease, Mill, PermanentError, Queue, Retry, States
 from rowmill.keep.keeper import Keeper
 from rowmill.observe.events import Events
-from rowmill.store import fleet, tidying
+from rowmill.store import fleet, pausing, tidying
 from rowmill.store.moment import moment
+from rowmill.store.port import Heartbeat
 from rowmill.store.schema import own_tables
 from tests.conformance.fleet import Member, jobs, worker
+from tests.conformance.fleet import fleet as fleet_of
 
 
 def plain(mill: Mill) -> Queue[Any]:
@@ -240,9 +242,39 @@ async def test_whoever_is_frozen_as_it_takes_the_lead_keeps_nobody_else_from_it(
         monkeypatch.setattr(fleet, "lead", frozen)
         keeper = keeper_of(member, keep_history=1.0)
         await keeper.tick(0.0)  # it is the first
-        await keeper.tick(0.0)  # it stays
         assert keeper.leading
-        assert seen == [[(member.store.worker,)]] * 2
+        assert seen == [[(member.store.worker,)]]
+
+
+async def test_a_leader_s_row_that_is_locked_keeps_nobody_s_sign_of_life(pg_url: str) -> None:
+    """A process that is frozen with the row locked: the others live on, and one of them leads when it is gone."""
+    async with worker(pg_url, plain) as member:
+        keeper, leads = keeper_of(member, keep_history=1.0), []
+
+        async def tick() -> None:
+            await keeper.tick(0.0)
+            leads.append(keeper.leading)
+
+        await tick()
+        [before] = await member.own("worker")
+        with psycopg.connect(pg_url) as frozen:
+            frozen.execute("SELECT worker FROM rowmill.leader FOR UPDATE")
+            await tick()
+        [after] = await member.own("worker")
+        assert after.seen_at > before.seen_at
+        await tick()
+        assert leads == [True, False, True]
+
+
+async def test_a_heartbeat_says_what_is_paused_and_who_leads(database_url: str) -> None:
+    async with fleet_of(database_url, plain, size=2) as [first, second]:
+        beats = [await one.store.heartbeat(one.store.worker, "upkeep", 30.0) for one in (first, second, first)]
+        assert beats == [Heartbeat(set(), leading) for leading in (True, False, True)]
+        await age(first, "leader", "until", 1)
+        await first.mill.run(lambda connection: pausing.pause(connection, first.queue))
+        assert await second.store.heartbeat(second.store.worker, "upkeep", 30.0) == Heartbeat({("jobs", "")}, True)
+        assert await second.store.heartbeat(2**40, "upkeep", 30.0) is None
+        assert await second.store.heartbeat(second.store.worker, "another", 30.0) == Heartbeat({("jobs", "")}, True)
 
 
 async def test_a_frozen_process_keeps_its_locks_for_a_minute_at_the_most(pg_url: str) -> None:

@@ -42,6 +42,8 @@ class Proxy:
     answers: int = 0
     cut_every: int | None = None
     """After so many answers of the server, every connection is cut."""
+    executed: list[tuple[str, str]] = field(default_factory=list)
+    """Every statement that was carried out: the name of its connection, and its text."""
     lost: list[str] = field(default_factory=list)
     """The names of connections that were cut after their request was carried out."""
     silent: set[str] = field(default_factory=set)
@@ -125,8 +127,11 @@ class Proxy:
             if kind == b"P":
                 name, text, *_ = body.split(b"\x00")
                 wire.statements[name] = text
+            elif kind == b"Q":
+                self.executed.append((wire.name, body.rstrip(b"\x00").decode()))
             elif kind == b"B":
                 _portal, name, *_ = body.split(b"\x00")
+                self.executed.append((wire.name, wire.statements.get(name, b"").decode()))
                 for lost in [one for one in self._lose if one[0] == wire.name]:
                     if lost[1] in wire.statements.get(name, b""):
                         self._lose.discard(lost)

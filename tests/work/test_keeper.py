@@ -9,26 +9,26 @@ from rowmill import Lease
 from rowmill.keep.keeper import Keeper
 from rowmill.observe.events import Events
 from rowmill.store import rescuing
-from rowmill.store.port import Disconnected
+from rowmill.store.port import Disconnected, Heartbeat
 from tests.work.shop import WORDS, job_table, shop_on, soon, until
 
 
 class Flaky:
-    """A store that is away for the first few calls; then it answers what makes its worker the leader."""
+    """A store that is away for the first few heartbeats; then its worker is the leader."""
 
     def __init__(self, outage: int) -> None:
         self.left = outage
         self.calls = 0
         self.steady = asyncio.Event()
 
-    async def run(self, work: Any, **_: bool) -> Any:
+    async def heartbeat(self, worker: int, office: str, seconds: float) -> Heartbeat:
         if self.left:
             self.left -= 1
             raise Disconnected("gone")
         self.calls += 1
         if self.calls > 20:
             self.steady.set()
-        return {("paused", "queue")}
+        return Heartbeat({("paused", "queue")}, leading=True)
 
 
 class Sweeps(Keeper):

@@ -96,15 +96,12 @@ class Keeper:
     async def tick(self, now: float) -> None:
         """One sign of life, and, as the leader, what is due."""
         lag = as_text(self.settle_lags())
-        paused = await self._store.run(lambda c: fleet.sign_of_life(c, self.worker, lag))
+        beat = await self._store.heartbeat(self.worker, self._office, self._heartbeat * 5, lag)
         self._second_look.answered()
-        if paused is None:
+        if beat is None:
             await self._join_again()
             return
-        self._paused = paused
-        term = self._heartbeat * 5
-        # Whoever is frozen with the leader's row locked would keep everybody from the upkeep.
-        self.leading = await self._store.run(lambda c: fleet.lead(c, self.worker, term, self._office), whole=False)
+        self._paused, self.leading = beat.paused, beat.leading
         if not self.leading:
             return
         if now >= self._rescue_at:

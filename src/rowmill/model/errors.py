@@ -12,7 +12,7 @@ RowmillError
 ├── ReconciliationBusy    another process runs this reconciliation just now
 ├── InventoryError        an inventory is not what it has to be: out of order, a key twice, keys of another type
 ├── BadRequest            what was asked for can't be done; says what can
-└── WorkError             what a handler raises to say how it failed
+└── WorkError             what a handler raises to say how it failed: `retryable` or not, with a `code`
     ├── TransientError    try again, after the backoff
     │   ├── RateLimited      the provider asks us to wait: costs no attempt
     │   ├── ProviderDown     the provider is away: costs no attempt
@@ -88,14 +88,18 @@ class BadRequest(RowmillError):
 
 
 class WorkError(RowmillError):
-    """What a handler raises to say how it failed. `code` is stable and fit for logs and filters."""
+    """What a handler raises to say how it failed. `code` is stable and fit for logs and filters; `retryable` says
+    whether the row is tried again."""
 
     code = "error"
+    retryable = True
 
-    def __init__(self, message: str = "", *, code: str | None = None) -> None:
+    def __init__(self, message: str = "", *, code: str | None = None, retryable: bool | None = None) -> None:
         super().__init__(message)
         if code is not None:
             self.code = code
+        if retryable is not None:
+            self.retryable = retryable
 
 
 class TransientError(WorkError):
@@ -103,11 +107,18 @@ class TransientError(WorkError):
 
     code = "transient"
 
+    def __init__(self, message: str = "", *, code: str | None = None) -> None:
+        super().__init__(message, code=code)
+
 
 class PermanentError(WorkError):
     """Never try again."""
 
     code = "permanent"
+    retryable = False
+
+    def __init__(self, message: str = "", *, code: str | None = None) -> None:
+        super().__init__(message, code=code)
 
 
 class RateLimited(TransientError):

@@ -8,12 +8,11 @@ from rowmill.model import lifecycle
 from rowmill.model.errors import (
     CODE_LENGTH,
     Limited,
-    PermanentError,
     ProviderDown,
     ProviderRefused,
     RateLimited,
     TransactionMisused,
-    TransientError,
+    WorkError,
     code_of,
     safe_text,
     text_of,
@@ -169,9 +168,10 @@ def judge_error(lease: Lease[Any], error: BaseException) -> Again | Dead:
     code, message = code_of(error), text_of(error)
     if isinstance(error, (RateLimited, ProviderDown, ProviderRefused)):
         return Again(wait_of(error), code, message, spend=False)
-    if isinstance(error, PermanentError) or (retry.permanent and isinstance(error, retry.permanent)):
+    permanent = isinstance(error, WorkError) and not error.retryable
+    if permanent or (retry.permanent and isinstance(error, retry.permanent)):
         return Dead(code, message)
-    known = isinstance(error, TransientError) or (retry.transient and isinstance(error, retry.transient))
+    known = isinstance(error, WorkError) or (retry.transient and isinstance(error, retry.transient))
     if retry.unknown_is_permanent and not known:
         return Dead(code, message)
     return Again(None, code, message)

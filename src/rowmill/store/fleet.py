@@ -16,6 +16,7 @@ from rowmill.model.errors import DeclarationError
 from rowmill.model.queue import Queue
 from rowmill.store.dialect_insert import insert_of
 from rowmill.store.moment import moment
+from rowmill.store.port import Heartbeat
 from rowmill.store.schema import WAKE_LOCK, full_name, own_tables
 from rowmill.store.terms import Terms
 
@@ -71,6 +72,14 @@ def living(connection: Connection, workers: Collection[int], *, within: float | 
     if within is not None:
         query = query.where(table.c.seen_at >= moment(connection.dialect.name, -within))
     return set(connection.scalars(query))
+
+
+def heartbeat(
+    connection: Connection, worker: int, office: str, seconds: float, settle_lag: str | None
+) -> Heartbeat | None:
+    """A sign of life, and the attempt to lead. None: nobody knows this worker."""
+    paused = sign_of_life(connection, worker, settle_lag)
+    return None if paused is None else Heartbeat(paused, lead(connection, worker, seconds, office))
 
 
 def sign_off(connection: Connection, worker: int) -> None:

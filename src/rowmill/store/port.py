@@ -91,6 +91,16 @@ class Renewed:
     """The row, or the table, is locked: the lease holds, and still ends when it did."""
 
 
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """What a worker learns with its sign of life."""
+
+    paused: set[tuple[str, str]]
+    """(queue, stage) of what is paused; the stage is empty for all of them."""
+    leading: bool
+    """Whether this worker does the upkeep for all."""
+
+
 class Store(Protocol):
     """A database as the worker sees it."""
 
@@ -155,6 +165,13 @@ class Store(Protocol):
 
     async def load(self, queue: Queue[Any], runs: Sequence[Run]) -> None:
         """Insert records as fast as this database can, in one transaction."""
+
+    async def heartbeat(
+        self, worker: int, office: str, seconds: float, settle_lag: str | None = None
+    ) -> Heartbeat | None:
+        """Record a sign of life and what could not be written (see `model.settle_lag`), and take or keep the office of
+        the leader for so many seconds, if it is free or ours. One statement where the database can do that, which
+        never waits for a lock. None: nobody knows this worker."""
 
     async def wait(self, queues: Sequence[Queue[Any]], seconds: float, who: object = None) -> None:
         """Sleep until there may be new rows, `seconds` at the most. `who` tells sleepers apart: each is called."""

@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,7 +20,7 @@ from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease, Tokens
 from rowmill.model.queue import Queue
 from rowmill.model.words import Step
-from rowmill.store import dsn, postgres_claims, postgres_renewals, raw_sql, rights
+from rowmill.store import dsn, fleet, postgres_claims, postgres_renewals, raw_sql, rights
 from rowmill.store import postgres_sql as sql
 from rowmill.store.flush import Flush, flushes
 from rowmill.store.history import crashed_keys
@@ -35,6 +35,7 @@ from rowmill.store.port import (
     Delay,
     Disconnected,
     Heard,
+    Heartbeat,
     LockTimeout,
     Renewed,
     Settled,
@@ -394,6 +395,19 @@ class PostgresStore:
     async def load(self, queue: Queue[Any], runs: Sequence[Run]) -> None:
         named = [([column.name for column in columns], records) for columns, records in runs]
         await self.loads.copy(queue.table, named)
+
+    async def heartbeat(
+        self, worker: int, office: str, seconds: float, settle_lag: str | None = None
+    ) -> Heartbeat | None:
+        """On the connection of the claims: like them, it waits for nobody's lock."""
+        with suppress(asyncpg.PostgresError):  # what is wrong is said by the statements one by one
+            [found] = await self.claims.fetch(sql.HEARTBEAT, worker, office, seconds, settle_lag)
+            if not found["known"]:
+                return None
+            if found["office"]:
+                return Heartbeat(set(zip(found["queues"], found["stages"], strict=True)), found["leading"])
+        beat = partial(fleet.heartbeat, worker=worker, office=office, seconds=seconds, settle_lag=settle_lag)
+        return await self.run(beat, whole=False)
 
     async def wait(self, queues: Sequence[Queue[Any]], seconds: float, who: object = None) -> None:
         await self.listener.wait([queue.table for queue in queues], seconds)

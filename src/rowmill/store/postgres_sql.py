@@ -65,6 +65,22 @@ def settle(terms: PostgresTerms, step: Step, move: Move, columns: tuple[str, ...
     )
 
 
+# served by: the primary keys of worker and leader. A leader's row that somebody else has locked is passed over: a
+# process that is frozen while it holds the lock must not delay our sign of life.
+HEARTBEAT = (
+    f"WITH seen AS (UPDATE {SCHEMA}.worker SET seen_at = {NOW}, settle_lag = $4::text WHERE id = $1::bigint "
+    "RETURNING id), "
+    f"free AS (SELECT name FROM {SCHEMA}.leader WHERE name = $2::text AND (worker = $1::bigint OR until < {NOW}) "
+    "FOR UPDATE SKIP LOCKED), "
+    f"led AS (UPDATE {SCHEMA}.leader AS t SET worker = seen.id, until = {NOW} + $3::float8 * interval '1 second' "
+    "FROM free, seen WHERE t.name = free.name RETURNING t.name) "
+    "SELECT EXISTS (SELECT FROM seen) AS known, EXISTS (SELECT FROM led) AS leading, "
+    f"EXISTS (SELECT FROM {SCHEMA}.leader WHERE name = $2::text) AS office, "
+    f"ARRAY(SELECT queue FROM {SCHEMA}.pause ORDER BY queue, stage) AS queues, "
+    f"ARRAY(SELECT stage FROM {SCHEMA}.pause ORDER BY queue, stage) AS stages"
+)
+"""$1 worker, $2 office, $3 seconds, $4 what could not be written. `office` is false where nobody ever led: the row
+has to be inserted."""
 KEPT = f"SELECT kept FROM {SCHEMA}.receipt WHERE worker = $1 AND flush = $2"
 """The places of a flush that were written; NULL: all of them. Served by: the primary key."""
 

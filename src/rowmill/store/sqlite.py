@@ -20,13 +20,13 @@ from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease, Tokens
 from rowmill.model.queue import Queue
 from rowmill.model.words import Step
-from rowmill.store import sqlite_claims
+from rowmill.store import fleet, sqlite_claims
 from rowmill.store.data_version import DataVersion
 from rowmill.store.flush import flushes
 from rowmill.store.history import crashed_keys
 from rowmill.store.limiting.sqlite import SqliteLimiter
 from rowmill.store.loading import Run
-from rowmill.store.port import Condemned, Disconnected, Heard, Renewed, Settled
+from rowmill.store.port import Condemned, Disconnected, Heard, Heartbeat, Renewed, Settled
 from rowmill.store.presence import claim_refused
 from rowmill.store.refusals import tell
 from rowmill.store.rows import read_text
@@ -224,6 +224,11 @@ class SqliteStore:
                 connection.executemany(statement, records).close()
 
         await self.writer.write(work)
+
+    async def heartbeat(
+        self, worker: int, office: str, seconds: float, settle_lag: str | None = None
+    ) -> Heartbeat | None:
+        return await self.run(lambda connection: fleet.heartbeat(connection, worker, office, seconds, settle_lag))
 
     async def wait(self, queues: Sequence[Queue[Any]], seconds: float, who: object = None) -> None:
         await self.data_version.wait(seconds, who)

@@ -20,7 +20,7 @@ class WorkerSettings:
     poll_base: float = 0.1
     """The first wait of a worker that found nothing; it grows by half each time."""
     poll_max: float = 5.0
-    """The longest wait between two looks."""
+    """The longest wait between two looks, its random spread included."""
     grace: float = 25.0
     """How long handlers may take to finish when the worker is told to stop: Kubernetes kills after 30 seconds."""
     heartbeat: float = 2.0

@@ -173,7 +173,7 @@ class Station:
                 continue
             except Disconnected as error:
                 self._events.away(str(error), who="claim")
-                await self._until(self._woken, pause * (0.5 + random.random()))
+                await self._until(self._woken, min(pause * (0.5 + random.random()), self._settings.poll_max))
                 pause = min(pause * 2, self._settings.poll_max)
                 continue
             if leases:
@@ -196,7 +196,8 @@ class Station:
         if self.stopping or self._woken.is_set():
             return
         woken = asyncio.ensure_future(self._woken.wait())
-        called = asyncio.ensure_future(self._store.wait([self.queue], pause * (0.75 + random.random() / 2), self))
+        spread = min(pause * (0.75 + random.random() / 2), self._settings.poll_max)
+        called = asyncio.ensure_future(self._store.wait([self.queue], spread, self))
         try:
             await asyncio.wait({woken, called}, return_when=asyncio.FIRST_COMPLETED)
         finally:

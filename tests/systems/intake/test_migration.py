@@ -1,5 +1,6 @@
 """The tables, and how files that were there before become a queue."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ from alembic.migration import MigrationContext
 
 import rowmill as rm
 from rowmill.integrations import alembic as rowmill_alembic
+from rowmill.store.moment import as_moment
 from rowmill.systems.intake.migrations import revisions
-from rowmill.systems.intake.models import Base
+from rowmill.systems.intake.models import Base, Moment
 from rowmill.systems.intake.queue import declare
 from tests.systems.intake.house import Scribe, house_on
 
@@ -96,6 +98,114 @@ async def test_a_table_of_before_gets_what_it_lacks(database_url: str, tmp_path:
         assert named.uploaded_by == "ann"
         await house.drain()
         assert (await house.file(1)).processing_error.startswith("storage")
+
+
+async def test_the_back_fill_writes_only_what_is_missing(database_url: str, tmp_path: Path) -> None:
+    """F13: a backoff and a start that are there stay; the lease is that of the settings, from the start on."""
+    mill = rm.Mill(database_url)
+    moment = "TIMESTAMP WITH TIME ZONE" if mill.url.get_backend_name() == "postgresql" else "TIMESTAMP"
+
+    def make(connection: sa.Connection) -> None:
+        connection.exec_driver_sql(OF_BEFORE).close()
+        for name in ("processing_available_at", "processing_started_at"):
+            connection.exec_driver_sql(f"ALTER TABLE project_files ADD COLUMN {name} {moment}").close()
+
+    await mill.run(make)
+    backoff, start = datetime(2040, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)
+    times = {"processing_available_at": backoff, "processing_started_at": start}
+    columns = [*old_file(1), "processing_status"]
+    table = sa.table("project_files", *map(sa.column, columns), *(sa.column(name, Moment) for name in times))
+    rows = [
+        old_file(1, processing_status="queued", processing_available_at=backoff, processing_started_at=None),
+        old_file(2, processing_status="queued", processing_available_at=None, processing_started_at=None),
+        old_file(3, processing_status="processing", processing_available_at=None, processing_started_at=start),
+        old_file(4, processing_status="processing", processing_available_at=None, processing_started_at=None),
+    ]
+    await mill.run(lambda connection: connection.execute(sa.insert(table), rows).close())
+    async with house_on(database_url, tmp_path, Scribe(), worker_stale_seconds=120) as house:
+        waits, queued, runs, started = [await house.file(number) for number in (1, 2, 3, 4)]
+        assert as_moment(waits.processing_available_at) == backoff
+        assert queued.processing_available_at is not None
+        assert as_moment(runs.processing_started_at) == start
+        assert runs.processing_available_at is None
+        for row in (runs, started):
+            assert row.leased_until - row.processing_started_at == timedelta(seconds=120)
+        assert (waits.leased_until, queued.leased_until) == (None, None)
+
+
+async def test_a_worker_of_before_works_on_after_the_migration(database_url: str, tmp_path: Path) -> None:
+    """F13: its statements know nothing of leases. What it leaves behind, a worker of now takes up."""
+    mill = rm.Mill(database_url)
+    skip = "FOR UPDATE SKIP LOCKED" if mill.url.get_backend_name() == "postgresql" else ""
+    await mill.run(lambda connection: connection.exec_driver_sql(OF_BEFORE).close())
+    async with house_on(database_url, tmp_path, Scribe()) as house:
+
+        async def old(statement: str) -> list[Any]:
+            found = await house.mill.run(lambda connection: connection.exec_driver_sql(statement).all())
+            return [tuple(row) for row in found]
+
+        for number in (1, 2, 3):
+            await old(
+                "INSERT INTO project_files (id, organization_id, project_id, filename, size_bytes, storage_key) "
+                f"VALUES ({number}, 1, 1, 'a.txt', 1, '1/1/{number:064}') RETURNING id"
+            )
+        claim = (
+            "UPDATE project_files SET processing_status = 'processing', processing_attempts = processing_attempts + 1, "
+            "processing_started_at = CURRENT_TIMESTAMP, processing_error = NULL WHERE id = (SELECT id FROM "
+            "project_files WHERE processing_status = 'queued' AND (processing_available_at IS NULL OR "
+            "processing_available_at <= CURRENT_TIMESTAMP) ORDER BY processing_available_at NULLS FIRST, created_at, "
+            f"id LIMIT 1 {skip}) RETURNING id, processing_attempts"
+        )
+        assert [await old(claim) for _ in range(2)] == [[(1, 1)], [(2, 1)]]
+        done = "UPDATE project_files SET processing_status = 'completed', processed_at = CURRENT_TIMESTAMP"
+        assert await old(f"{done} WHERE id = 1 RETURNING processing_status") == [("completed",)]
+        failed = (
+            "UPDATE project_files SET processing_status = 'queued', processing_error = 'network', "
+            "processing_available_at = CURRENT_TIMESTAMP WHERE id = 2 RETURNING processing_status"
+        )
+        assert await old(failed) == [("queued",)]
+        assert await old(claim) == [(3, 1)], "what is available at once comes first"
+
+        await house.drain()
+        assert (await house.file(3)).processing_status == "processing", "the worker of before has the time of a lease"
+        assert (await house.file(2)).processing_error.startswith("storage")
+        await house.bench.advance(901)
+        await house.drain()
+        taken_up = await house.file(3)
+        assert (taken_up.processing_attempts, taken_up.processing_error.split(":")[0]) == (2, "storage")
+
+
+OF_OTHERS = {
+    "uuid": "id CHAR(36) PRIMARY KEY, organization_id INTEGER NOT NULL, project_id INTEGER NOT NULL, filename TEXT NOT "
+    "NULL, size_bytes BIGINT NOT NULL, storage_key TEXT NOT NULL",
+    "named otherwise": "id INTEGER PRIMARY KEY, organization_id INTEGER NOT NULL, project_id INTEGER NOT NULL, name "
+    "TEXT NOT NULL, size_bytes BIGINT NOT NULL, path TEXT NOT NULL",
+}
+
+
+@pytest.mark.parametrize(
+    ("columns", "row", "advice"),
+    [
+        ("uuid", "'6f9619ff-8b86-d011-b42d-00c04fc964ff', 1, 1, 'a', 1, 'k'", ["column id is", "external_id"]),
+        ("named otherwise", "1, 1, 1, 'a', 1, 'k'", ["RENAME COLUMN … TO filename", "RENAME COLUMN … TO storage_key"]),
+    ],
+)
+async def test_a_table_that_intake_can_t_work_on_is_refused_with_what_to_do(
+    database_url: str, columns: str, row: str, advice: list[str]
+) -> None:
+    """F13: keys of another type, columns of other names. Nothing is changed before that is said."""
+    mill = rm.Mill(database_url)
+
+    def make(connection: sa.Connection) -> None:
+        connection.exec_driver_sql(f"CREATE TABLE project_files ({OF_OTHERS[columns]})").close()
+        connection.exec_driver_sql(f"INSERT INTO project_files VALUES ({row})").close()
+
+    await mill.run(make)
+    with pytest.raises(rm.SchemaMismatch) as refused:
+        await mill.run(revisions.upgrade)
+    assert all(part in str(refused.value) for part in [*advice, "rowmill adopt project_files"])
+    tables = await mill.run(lambda connection: sa.inspect(connection).get_table_names(), write=False)
+    assert tables == ["project_files"]
 
 
 async def test_a_file_that_was_in_processing_is_recovered_after_a_whole_lease(

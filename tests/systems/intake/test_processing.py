@@ -154,6 +154,8 @@ def test_the_worker_is_set_up_by_the_environment(monkeypatch: pytest.MonkeyPatch
     worker = settings.worker
     assert (worker.poll_base, worker.poll_max, worker.rescue_every) == (0.5, 8, 60)
     assert declare(rm.Mill(sqlite_url), settings.worker_stale_seconds).steps[0].lease == 120
+    monkeypatch.setenv("INTAKE_WORKER_POLL_BASE_SECONDS", "60")
+    assert (IntakeSettings().worker.poll_base, IntakeSettings().worker.poll_max) == (8, 8), "the longest is a ceiling"
 
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "soon"])
@@ -171,3 +173,22 @@ async def test_who_leaves_first_closes_nothing_for_the_others(database_url: str,
             pass
         await house.drain()
         assert (await house.file(number)).processing_status == "completed"
+
+
+async def test_a_file_put_back_with_its_attempts_used_up_is_buried_and_not_read_a_fourth_time(
+    database_url: str, tmp_path: Path
+) -> None:
+    """F3: by hand, with SQL that knows nothing of attempts. It fails with a code; the next file is read."""
+    scribe = Scribe()
+    async with house_on(database_url, tmp_path, scribe) as house:
+        spent, fresh = await house.put("total: 1", "spent.txt"), await house.put("total: 2", "fresh.txt")
+        put_back = sa.update(ProjectFile).where(ProjectFile.id == spent)
+        values = {"processing_status": "queued", "processing_attempts": 3, "processing_error": None}
+        await house.mill.run(lambda connection: connection.execute(put_back.values(values)).close())
+        await house.drain()
+        row = await house.file(spent)
+        assert scribe.read == ["fresh.txt"]
+        assert (row.processing_status, row.processing_attempts) == ("failed", 3)
+        assert row.processing_error.split(":")[0] == "attempts_used_up"
+        assert row.processed_at is not None
+        assert (await house.file(fresh)).processing_status == "completed"

@@ -4,10 +4,12 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rowmill.systems.intake import seam
 from rowmill.systems.intake.analysis import Analysis, Evidence, Mapped, Suggestion, Unmapped
 from rowmill.systems.intake.documents.document import Document, Kind, Line, Page
-from rowmill.systems.intake.fields.loading import load_catalogue
+from rowmill.systems.intake.fields.loading import BadCatalogue, load_catalogue, read_catalogue
 from tests.systems.intake.house import Scribe, house_on
 
 PAPER = b"Invoice number: 4711\nInvoice date: 31 March 2026\nWarehouse: north\n"
@@ -24,6 +26,56 @@ async def test_the_seam_reads_and_maps() -> None:
     assert values["invoice_number"] == ("4711", 1, "4711")
     assert values["issue_date"] == ("2026-03-31", 1, "31 March 2026")
     assert [(note.label, note.value) for note in found.mapped.unmapped] == [("Warehouse", "north")]
+
+
+AS_LINES = """
+- invoice_number (id): Invoice number, Rechnungsnummer
+2) Issue date (date): Invoice date
+Warehouse
+"""
+AS_TOML = """
+[[field]]
+key = "invoice_number"
+type = "id"
+synonyms = ["Rechnungsnummer"]
+
+[[field]]
+key = "issue_date"
+label = "Invoice date"
+type = "date"
+
+[[field]]
+key = "warehouse"
+"""
+
+
+@pytest.mark.parametrize("text", [AS_LINES, AS_TOML])
+async def test_the_catalogue_may_be_text(text: str) -> None:
+    """F11: the answer has the evidence: the page, and what it quotes."""
+    found = await seam.analyze_project_file_document(
+        file_bytes=PAPER, filename="a.txt", doc_type=None, field_catalog=text, media_type=None
+    )
+    values = {one.field: (one.value, one.evidence.page, one.evidence.quote) for one in found.mapped.suggestions}
+    assert values == {
+        "invoice_number": ("4711", 1, "4711"),
+        "issue_date": ("2026-03-31", 1, "31 March 2026"),
+        "warehouse": ("north", 1, "north"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("  \n", "is empty"),
+        ("total\nTotal", "two fields have the key total"),
+        ("total\n\n: Sum", "line 3: key must be"),
+        ("total (money)", r"line 1 \(total\): type must be one of"),
+        ("lines (table)", "a table needs its columns"),
+    ],
+)
+def test_a_text_that_is_no_catalogue_says_where(text: str, why: str) -> None:
+    with pytest.raises(BadCatalogue, match=why):
+        read_catalogue(text)
 
 
 def test_it_is_called_by_keywords_alone() -> None:

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from rowmill.systems.intake.models import SuggestionState
 from rowmill.systems.intake.reads import Project, one_file, outdate_analysis
-from rowmill.systems.intake.suggestions import Decision, NotThere, StateChanged, decide
+from rowmill.systems.intake.suggestions import BeingProcessed, Decision, NotThere, StateChanged, decide
 from tests.systems.intake.house import House, Scribe, house_on
 
 APPLY, REJECT = Decision(SuggestionState.APPLIED, "ann"), Decision(SuggestionState.REJECTED)
@@ -90,7 +90,7 @@ async def test_a_suggestion_that_was_replaced_can_t_be_applied(database_url: str
 
 
 async def test_a_decision_while_the_file_is_read_again_is_kept(database_url: str, tmp_path: Path) -> None:
-    """Whoever decides before the new result commits, has decided."""
+    """Who rejects before the new result commits, has rejected. Nothing is applied meanwhile."""
     scribe = Scribe()
     async with house_on(database_url, tmp_path, scribe) as house:
         number = await house.put("total: 1")
@@ -100,7 +100,9 @@ async def test_a_decision_while_the_file_is_read_again_is_kept(database_url: str
         scribe.reading.clear()
         again = asyncio.create_task(read_again(house, number))
         await scribe.reading.wait()
-        await judge(house, number, suggestion)
+        with pytest.raises(BeingProcessed):
+            await judge(house, number, suggestion)
+        await judge(house, number, suggestion, REJECT)
         scribe.go.set()
         await again
-        assert await house.suggestions(number) == [("total", "1", "applied")]
+        assert await house.suggestions(number) == [("total", "1", "rejected")]

@@ -54,6 +54,13 @@ def test_permanent_errors_end_dead_at_once() -> None:
     assert judge(lease(), rm.PermanentError("x", code="empty"), 0.0).move is lifecycle.DIE
 
 
+@pytest.mark.parametrize(("retryable", "move"), [(True, lifecycle.AGAIN), (False, lifecycle.DIE)])
+def test_an_error_that_says_whether_it_is_retryable_is_judged_by_that(retryable: bool, move: lifecycle.Move) -> None:
+    for retry in (rm.Retry(), rm.Retry(unknown_is_permanent=True)):
+        verdict = judge(lease(queue(retry=retry)), rm.WorkError("x", code="odd", retryable=retryable), 0.0)
+        assert (verdict.move, verdict.code) == (move, "odd")
+
+
 def test_types_named_by_the_queue_are_judged_as_it_says() -> None:
     strict = rm.Retry(permanent=(KeyError,), transient=(OSError,), unknown_is_permanent=True)
     judged = {kind: judge(lease(queue(retry=strict)), kind("x"), 0.0).move for kind in (KeyError, OSError, ValueError)}

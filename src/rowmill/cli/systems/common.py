@@ -60,8 +60,6 @@ def url_given(database_url: str | None) -> str | None:
 
 async def prepare(system: "System", name: str) -> None:
     """Tables as this version needs them: made at once on SQLite, which is nobody else's; elsewhere somebody decides."""
-    from rowmill.systems.common.system import migrate
-
     ours = system.mill.url.get_backend_name() == "sqlite"
     found = await system.mill.run(system.revisions.current, write=ours)
     if found >= system.revisions.heads():
@@ -69,14 +67,12 @@ async def prepare(system: "System", name: str) -> None:
     if not ours:
         problem = f"the tables of {name} are missing or of another version"
         raise SchemaMismatch(f"{problem}. Run: rowmill systems {name} migrate")
-    await migrate(system)
+    await system.migrate()
 
 
 def migrate(system: "System", json: bool) -> None:
-    from rowmill.systems.common.system import migrate
-
     async def change() -> list[str]:
-        await migrate(system)
+        await system.migrate()
         return sorted(await system.mill.run(system.revisions.current, write=False))
 
     revisions = asyncio.run(change())

@@ -1,6 +1,7 @@
 """The revisions of a system's tables: an Alembic environment of its own, on a connection that it is given."""
 
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import command, context
@@ -17,11 +18,12 @@ class Revisions:
     def __init__(self, folder: Path, version_table: str, lock: int) -> None:
         self.folder, self.version_table, self.lock = folder, version_table, lock
 
-    def upgrade(self, connection: sa.Connection, revision: str = "heads") -> None:
-        """Bring the tables to a revision, within the transaction of this connection; one process at a time."""
+    def upgrade(self, connection: sa.Connection, revision: str = "heads", **settings: Any) -> None:
+        """Bring the tables to a revision, within the transaction of this connection; one process at a time.
+        Revisions find `settings` in the attributes of Alembic's configuration."""
         if connection.dialect.name == "postgresql":
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(self.lock)))
-        command.upgrade(self._config(connection), revision)
+        command.upgrade(self._config(connection, **settings), revision)
 
     def downgrade(self, connection: sa.Connection, revision: str) -> None:
         command.downgrade(self._config(connection), revision)
@@ -48,8 +50,8 @@ class Revisions:
         )
         context.run_migrations()
 
-    def _config(self, connection: sa.Connection) -> Config:
-        found = Config(attributes={"connection": connection})
+    def _config(self, connection: sa.Connection, **settings: Any) -> Config:
+        found = Config(attributes={"connection": connection, **settings})
         found.set_main_option("script_location", str(self.folder))
         found.set_main_option("path_separator", "os")
         return found

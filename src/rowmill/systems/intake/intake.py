@@ -60,7 +60,7 @@ class Intake:
             await self._model.close()
 
     async def migrate(self) -> None:
-        await system.migrate(self)
+        await system.migrate(self, stale_seconds=self.settings.worker_stale_seconds)
 
     async def content(self, file: ProjectFile) -> bytes:
         return await self.storage.get(file.storage_key, most=self.settings.max_file_bytes)

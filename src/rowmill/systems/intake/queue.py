@@ -4,6 +4,9 @@ import rowmill as rm
 from rowmill.systems.intake.models import ProjectFile
 from rowmill.systems.intake.settings import MAX_PROCESSING_ATTEMPTS
 
+STALE_REQUEUED = "stale_processing_requeued"
+STALE_FAILED = "stale_processing_max_attempts"
+
 
 def declare(mill: rm.Mill, stale_seconds: float) -> rm.Queue[ProjectFile]:
     return mill.queue(
@@ -21,5 +24,5 @@ def declare(mill: rm.Mill, stale_seconds: float) -> rm.Queue[ProjectFile]:
         order=rm.Order(by=("created_at",)),
         retry=rm.Retry(attempts=MAX_PROCESSING_ATTEMPTS, backoff=rm.exponential(30, cap=600)),
         lease=stale_seconds,
-        crash=rm.Crash("stale_processing_requeued", "stale_processing_max_attempts"),
+        crash=rm.Crash(STALE_REQUEUED, STALE_FAILED),
     )

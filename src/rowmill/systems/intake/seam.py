@@ -8,6 +8,7 @@ from typing import Protocol
 from rowmill.systems.intake.analysis import Analysis, Mapped
 from rowmill.systems.intake.documents.document import Document
 from rowmill.systems.intake.fields.catalogue import Catalogue
+from rowmill.systems.intake.fields.loading import read_catalogue
 from rowmill.systems.intake.fields.rules import map_by_rules
 
 Progress = Callable[[int, int], None]
@@ -60,19 +61,22 @@ class Analyst:
         file_bytes: bytes,
         filename: str,
         doc_type: str | None,
-        field_catalog: Catalogue,
+        field_catalog: Catalogue | str,
         media_type: str | None,
     ) -> Analysis:
+        """A catalogue in text is read as `read_catalogue` does."""
+        catalogue = read_catalogue(field_catalog) if isinstance(field_catalog, str) else field_catalog
         progress = PROGRESS.get(None)
         document = await self.reader.read(file_bytes, filename=filename, media_type=media_type, progress=progress)
-        mapped = await self.mapper.map(document, doc_type=doc_type, catalogue=field_catalog)
+        mapped = await self.mapper.map(document, doc_type=doc_type, catalogue=catalogue)
         return Analysis(document, mapped)
 
 
 async def analyze_project_file_document(
-    *, file_bytes: bytes, filename: str, doc_type: str | None, field_catalog: Catalogue, media_type: str | None
+    *, file_bytes: bytes, filename: str, doc_type: str | None, field_catalog: Catalogue | str, media_type: str | None
 ) -> Analysis:
-    """The seam with its usual parts, for one document: read in a process of its own, fields by rules."""
+    """The seam with its usual parts, for one document: read in a process of its own, fields by rules. Every suggestion
+    has its evidence: the page, and the text that is quoted from it."""
     from rowmill.systems.intake.documents.reader import Reader
 
     async with Reader() as reader:

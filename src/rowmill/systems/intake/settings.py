@@ -10,6 +10,9 @@ import rowmill as rm
 
 MAX_PROCESSING_ATTEMPTS = 3
 SWEEP_SECONDS = 60.0
+HEARTBEAT_SECONDS = 10.0
+"""Between two signs of life. Files take seconds to minutes, so an idle worker need not say so more often; it is taken
+for dead after thirty seconds."""
 MB = 1024 * 1024
 
 
@@ -41,7 +44,7 @@ class IntakeSettings(BaseSettings):
     worker_poll_base_seconds: float = Field(default=1.0, gt=0)
     """The first wait of a worker that found nothing."""
     worker_poll_max_seconds: float = Field(default=30.0, gt=0)
-    """The longest."""
+    """The longest wait, with its random spread: a ceiling."""
     worker_stale_seconds: float = Field(default=900.0, ge=1)
     """After so long without a sign of life a file is taken from its worker."""
     readers: int = Field(default=1, ge=1)
@@ -67,7 +70,8 @@ class IntakeSettings(BaseSettings):
     @property
     def worker(self) -> rm.WorkerSettings:
         return rm.WorkerSettings(
-            poll_base=self.worker_poll_base_seconds,
-            poll_max=max(self.worker_poll_base_seconds, self.worker_poll_max_seconds),
+            poll_base=min(self.worker_poll_base_seconds, self.worker_poll_max_seconds),
+            poll_max=self.worker_poll_max_seconds,
             rescue_every=SWEEP_SECONDS,
+            heartbeat=HEARTBEAT_SECONDS,
         )

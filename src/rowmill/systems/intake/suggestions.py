@@ -11,6 +11,7 @@ from rowmill.systems.intake.analysis import Mapped
 from rowmill.systems.intake.models import FieldSuggestion, ProjectFile, SuggestionState, UnmappedNote
 
 PENDING = SuggestionState.PENDING
+PROCESSING = "processing"
 
 
 async def replace_pending(session: AsyncSession, file_id: int, mapped: Mapped) -> None:
@@ -50,6 +51,14 @@ class NotThere(LookupError):
     """There is no such file in this project."""
 
 
+class NeverThere(LookupError):
+    """There never was such a suggestion of this file."""
+
+
+class BeingProcessed(Exception):
+    """The file is being processed: what is pending may be replaced in a moment."""
+
+
 class StateChanged(Exception):
     """Somebody decided before, or the file was read again. `state` is what it is now, None if it is gone."""
 
@@ -68,9 +77,13 @@ class Decision:
 
 
 def decide(connection: sa.Connection, file_id: int, suggestion_id: int, decision: Decision) -> None:
-    """Apply or reject a suggestion that is pending; otherwise StateChanged. The statement itself looks, so that of two
-    who decide at once, one is told."""
+    """Apply or reject a suggestion that is pending; otherwise StateChanged, or NeverThere. The statement itself looks,
+    so that of two who decide at once, one is told.
+
+    While the file is being processed, nothing is applied (BeingProcessed); what a person rejects stays rejected.
+    """
     this = (FieldSuggestion.id == suggestion_id) & (FieldSuggestion.file_id == file_id)
+    processed = sa.select(ProjectFile.id).where(ProjectFile.id == file_id, ProjectFile.processing_status == PROCESSING)
     change = (
         sa.update(FieldSuggestion)
         .where(this, FieldSuggestion.state == PENDING)
@@ -78,8 +91,27 @@ def decide(connection: sa.Connection, file_id: int, suggestion_id: int, decision
             state=decision.state, decided_by=decision.by, decided_at=sa.func.now(), applied_value=decision.value
         )
     )  # fmt: skip
+    if decision.state is SuggestionState.APPLIED:
+        change = change.where(~processed.exists())
     if connection.execute(change).rowcount:
         return
     if connection.scalar(sa.select(ProjectFile.id).where(ProjectFile.id == file_id)) is None:
         raise NotThere
-    raise StateChanged(connection.scalar(sa.select(FieldSuggestion.state).where(this)))
+    state = connection.scalar(sa.select(FieldSuggestion.state).where(this))
+    if state == PENDING:
+        raise BeingProcessed(f"file {file_id} is being processed; decide when that is done")
+    if state is None and not was_there(connection, suggestion_id):
+        raise NeverThere
+    raise StateChanged(state)
+
+
+def was_there(connection: sa.Connection, suggestion_id: int) -> bool:
+    """Whether a suggestion that the file does not have may have been one of its own. Numbers are never given twice, and
+    the database knows the last one."""
+    if connection.scalar(sa.select(FieldSuggestion.id).where(FieldSuggestion.id == suggestion_id)) is not None:
+        return False  # it is another file's
+    if connection.dialect.name == "postgresql":
+        last = sa.text("SELECT pg_sequence_last_value(pg_get_serial_sequence('field_suggestions', 'id')::regclass)")
+    else:
+        last = sa.text("SELECT seq FROM sqlite_sequence WHERE name = 'field_suggestions'")
+    return suggestion_id <= (connection.scalar(last) or 0)

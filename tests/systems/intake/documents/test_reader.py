@@ -146,7 +146,7 @@ async def test_the_process_is_replaced_after_so_many_documents_or_so_much_memory
         assert idle(reader)
         await ask(reader)
         assert reader.pid not in (None, first)
-    async with Reader(ocr="off", rss_each=MB) as reader:
+    async with Reader(ocr="off", held_each=MB) as reader:
         await ask(reader)
         assert reader.pid is None
 

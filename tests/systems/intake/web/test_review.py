@@ -61,6 +61,38 @@ async def test_what_was_replaced_answers_409_and_another_file_404(database_url: 
         assert gone.status_code == 404
 
 
+async def test_a_suggestion_that_never_was_is_404(database_url: str, tmp_path: Path) -> None:
+    """F9: a number that nobody was given yet, and one of another file."""
+    async with served(database_url, tmp_path, Scribe()) as house:
+        first, [one] = await one_file(house)
+        second, [other] = await one_file(house, "total: 13")
+        for location, number in ((first, other), (second, one), (first, other + 1), (first, 2**62)):
+            answer = await house.client.post(f"{location}/suggestions/{number}/apply")
+            assert (answer.status_code, answer.json()["code"]) == (404, "no_such_suggestion")
+
+
+async def test_nothing_is_applied_while_the_file_is_processed(database_url: str, tmp_path: Path) -> None:
+    """F9: the page says so, too."""
+    scribe = Scribe()
+    async with served(database_url, tmp_path, scribe) as house:
+        location, [total] = await one_file(house)
+        scribe.go.clear()
+        scribe.reading.clear()
+        await house.client.post(f"{location}/requeue")
+        working = asyncio.create_task(house.drain())
+        await scribe.reading.wait()
+        answer = await house.client.post(f"{location}/suggestions/{total}/apply")
+        assert (answer.status_code, answer.json()["code"], answer.json()["state"]) == (409, "processing", "pending")
+        page = (await house.client.get("/review/1/1/files/1")).text
+        assert f'suggestions/{total}/apply" disabled' in page
+        assert "can't be applied until that is done" in page.replace("&#39;", "'")
+        rejected = await house.client.post(f"{location}/suggestions/{total}/reject")
+        assert rejected.status_code == 200
+        scribe.go.set()
+        await working
+        assert "disabled" not in (await house.client.get("/review/1/1/files/1")).text
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -31,6 +31,28 @@ PREFLIGHT = {
 }
 
 
+class KnownHosts:
+    """Refuses requests for other names than these, with a problem as every endpoint answers it. `*.example.org` stands
+    for every name under it, `*` for all."""
+
+    def __init__(self, app: ASGIApp, names: Sequence[str]) -> None:
+        self.app, self.names = app, tuple(name.lower() for name in names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket") and not self._knows(Headers(scope=scope).get("host", "")):
+            problem = {"code": "unknown_host", "message": "this server does not answer to that name"}
+            await JSONResponse(problem, 400)(scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+    def _knows(self, host: str) -> bool:
+        address, closed, _ = host.lower().partition("]")
+        name = f"{address}]" if closed else address.split(":")[0]
+        return any(
+            one in ("*", name) or (one.startswith("*.") and name.endswith(one.removeprefix("*"))) for one in self.names
+        )
+
+
 class Guard:
     """Refuses bodies over a size while they come in, and changes that a page of another site asks for. Sets the
     headers that keep a browser from running what somebody uploaded.

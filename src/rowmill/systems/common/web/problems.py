@@ -19,6 +19,23 @@ class Problem(BaseModel):
     message: str
 
 
+class Changed(Problem):
+    """A problem with something that changed meanwhile."""
+
+    state: str | None = Field(description="What it is now; null: it is gone.")
+
+
+EVERYWHERE = {
+    "s400": "a request that can't be read, or for a host that this server does not answer to",
+    "s403": "asked by a page of another site",
+    "s405": "no such method here",
+    "s413": "too many bytes",
+    "s422": "a value that can't be",
+    "s503": "the database, or the storage, does not answer",
+}
+"""What every endpoint may answer: for `FastAPI(responses=problems(**EVERYWHERE))`."""
+
+
 def problems(**why: str) -> dict[int | str, dict[str, Any]]:
     """For OpenAPI: `problems(s404="no such file")`."""
     return {int(name[1:]): {"model": Problem, "description": text} for name, text in why.items()}
@@ -29,7 +46,7 @@ def answer_with_problems(app: FastAPI, status: Mapping[type[rm.WorkError], int])
 
     async def work_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, rm.WorkError)
-        usual = 503 if isinstance(error, rm.TransientError) else 422
+        usual = 503 if error.retryable else 422
         return JSONResponse({"code": error.code, "message": str(error)}, status.get(type(error), usual))
 
     app.add_exception_handler(rm.WorkError, work_error)

@@ -20,7 +20,7 @@ from rowmill.systems.intake.documents.ocr.engine import Ocr
 from rowmill.systems.intake.documents.packing import to_json
 from rowmill.systems.intake.documents.pages import render_page
 from rowmill.systems.intake.documents.read import read_document
-from rowmill.systems.intake.errors import FileTooLarge, ReaderDied
+from rowmill.systems.intake.errors import OutOfMemory, ReaderDied
 
 THREADS = 2
 
@@ -75,7 +75,7 @@ def answer(frame: Frame, answers: BinaryIO, limits: Limits, ocr: Ocr | None) -> 
     except rm.WorkError as error:
         send(answers, Frame(describe(error)))
     except MemoryError as error:
-        send(answers, Frame(describe(FileTooLarge("memory"), error)))
+        send(answers, Frame(describe(OutOfMemory("memory"), error)))
     except Exception as error:
         send(answers, Frame(describe(ReaderDied("it raised"), error)))
 

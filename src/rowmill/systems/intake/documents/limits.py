@@ -9,7 +9,7 @@ MB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The defaults let a colour scan of A4 at 600 dpi and a report of some hundred pages through, and keep the reading
+    """The defaults let a colour scan of A4 at 600 dpi and a report of a few hundred pages through, and keep the reading
     process under 500 MB."""
 
     bytes: int = 50 * MB
@@ -38,7 +38,8 @@ class Limits:
     seconds: float = 900.0
     """For the whole document. `Reader` holds to it."""
     memory: int = 440 * MB
-    """Of data, in the process that reads. `Reader` holds to it."""
+    """Of data, in a fresh process that reads this one document, with the program and the OCR engine. `Reader` holds to
+    it."""
 
     def check(self, what: str, found: int, allowed: int) -> None:
         """FileTooLarge, which says what of it was too much."""

@@ -13,7 +13,7 @@ from rowmill.systems.intake import errors
 from rowmill.systems.intake.documents import confine
 from rowmill.systems.intake.documents.frames import Frame, pack, receive_async
 from rowmill.systems.intake.documents.limits import MB, Limits
-from rowmill.systems.intake.errors import FileTooLarge, ReaderDied, ReadingTimedOut
+from rowmill.systems.intake.errors import OutOfMemory, ReaderDied, ReadingTimedOut
 
 PROGRAM = "rowmill.systems.intake.documents.child"
 START_SECONDS = 60.0
@@ -39,6 +39,8 @@ class ReadingProcess:
         self._process, self._limits = process, limits
         self._most = 32 * MB + 60 * limits.characters  # of an answer: a place takes about ten bytes a letter
         self.documents = 0
+        self._peak = _Peak(process.pid)
+        self._asked = False
 
     @classmethod
     async def start(cls, limits: Limits, ocr: str) -> Self:
@@ -70,7 +72,8 @@ class ReadingProcess:
 
     async def ask(self, request: Frame, progress: Progress | None) -> Frame:
         """The answer, or one of our errors. A process that did not answer properly is dead afterwards."""
-        peak = _Peak(self.pid)
+        peak, self._asked = _Peak(self.pid), True
+        self._peak = peak
         try:
             async with asyncio.timeout(self._limits.seconds):
                 with peak.watched():
@@ -83,7 +86,7 @@ class ReadingProcess:
             raise ReadingTimedOut(f"{limits.page_seconds:g} seconds a page, {limits.seconds:g} in all") from error
         except (EOFError, OSError) as error:
             await self.kill()
-            raise self._died(peak.data) from error
+            raise self._died() from error
         except (ValueError, KeyError, TypeError) as error:
             await self.kill()
             raise ReaderDied(STRANGE) from error
@@ -103,14 +106,14 @@ class ReadingProcess:
             if progress is not None:
                 progress(int(frame.said["page"]), int(frame.said["of"]))
 
-    def _died(self, data: int) -> Exception:
+    def _died(self) -> Exception:
         """Of the memory that we allow: the file is too large, for ever, and trying again would only cost as much once
         more. Of anything else: perhaps not the file's fault, so it may be tried again."""
         ended = -(self._process.returncode or 0)
         if ended == signal.SIGXCPU:
             return ReadingTimedOut("seconds of CPU")
-        if ended in CRASHES and data >= NEARLY * self._limits.memory:
-            return FileTooLarge("memory")
+        if ended in CRASHES and self.short_of_memory:
+            return OutOfMemory("memory")
         return ReaderDied(f"the process that read it ended by signal {ended}" if ended > 0 else "the process ended")
 
     async def _send(self, frame: Frame) -> None:
@@ -123,12 +126,21 @@ class ReadingProcess:
         assert self._process.stdout is not None
         return await receive_async(self._process.stdout, most=self._most)
 
-    def rss(self) -> int:
-        """What it holds now, in bytes; zero where nobody says."""
+    @property
+    def used(self) -> bool:
+        """Whether it was asked for anything before: what that left behind takes part of its memory."""
+        return self._asked
+
+    @property
+    def short_of_memory(self) -> bool:
+        """Whether the last request brought it near its limit."""
+        return self._peak.data >= NEARLY * self._limits.memory
+
+    def held(self) -> int:
+        """The bytes of data that it has now, as its limit counts them; 0 where /proc does not exist."""
         try:
-            with open(f"/proc/{self.pid}/statm") as file:
-                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        except (OSError, IndexError):
+            return data_of(self.pid)
+        except OSError:
             return 0
 
     async def kill(self) -> None:
@@ -139,11 +151,17 @@ class ReadingProcess:
         await asyncio.shield(self._process.wait())
 
 
+def data_of(pid: int) -> int:
+    """The data of a process in bytes, as RLIMIT_DATA counts it."""
+    with open(f"/proc/{pid}/status") as file:
+        return next((int(line.split()[1]) * 1024 for line in file if line.startswith("VmData:")), 0)
+
+
 class _Peak:
     """The most data that a process was seen to have. What it had is gone with it when it dies."""
 
     def __init__(self, pid: int) -> None:
-        self._file, self.data = f"/proc/{pid}/status", 0
+        self._pid, self.data = pid, 0
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -156,14 +174,8 @@ class _Peak:
     async def _watch(self) -> None:
         with contextlib.suppress(OSError):  # it is gone, or this is no Linux
             while True:
-                self._look()
+                self.data = max(self.data, data_of(self._pid))
                 await asyncio.sleep(LOOK_SECONDS)
-
-    def _look(self) -> None:
-        with open(self._file) as file:
-            for line in file:
-                if line.startswith("VmData:"):
-                    self.data = max(self.data, int(line.split()[1]) * 1024)
 
 
 def _error(said: dict[str, Any]) -> Exception:

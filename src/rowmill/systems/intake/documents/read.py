@@ -13,7 +13,7 @@ from rowmill.systems.intake.documents.limits import Limits
 from rowmill.systems.intake.documents.ocr.engine import Ocr
 from rowmill.systems.intake.documents.reading import Contents, Reading
 from rowmill.systems.intake.documents.zips import open_zip, refuse_dtds
-from rowmill.systems.intake.errors import CorruptFile, EmptyFile, FileTooLarge
+from rowmill.systems.intake.errors import CorruptFile, EmptyFile, FileTooLarge, OutOfMemory
 
 FORMATS = "rowmill.systems.intake.documents.formats"
 """Each kind has a module of its name there. It is imported with the first file of its kind: all libraries together take
@@ -60,7 +60,9 @@ def _contents(kind: Kind, file_bytes: bytes, reading: Reading) -> Contents:
         return read(file_bytes, reading)
     except rm.WorkError:
         raise
-    except (MemoryError, RecursionError) as error:
+    except MemoryError as error:
+        raise OutOfMemory("memory") from error
+    except RecursionError as error:
         raise FileTooLarge("it takes too much to read") from error
     except Exception as error:
         # Parsers meet broken files with whatever they were doing when they noticed: KeyError, AttributeError, …

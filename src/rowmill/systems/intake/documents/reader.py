@@ -10,7 +10,10 @@ from rowmill.systems.intake.documents.limits import MB, Limits
 from rowmill.systems.intake.documents.ocr.choose import OcrName, choose
 from rowmill.systems.intake.documents.packing import from_json
 from rowmill.systems.intake.documents.process import STRANGE, Progress, ReadingProcess
-from rowmill.systems.intake.errors import EmptyFile, ReaderDied
+from rowmill.systems.intake.errors import CorruptFile, EmptyFile, OcrFailed, OutOfMemory, ReaderDied
+
+HELD = 260 * MB
+"""A process with the OCR engine loaded has 210 to 250 MB of data, of the 440 that it may have."""
 
 
 class Reader:
@@ -18,6 +21,9 @@ class Reader:
 
         async with Reader() as reader:
             document = await reader.read(file_bytes, filename="a.pdf", media_type=None)
+
+    What becomes of a document does not depend on those before it: a failure that they may have caused is final only
+    in a fresh process. So `Limits.memory` is what one document may take, and not what is left of it.
 
     Who cancels a call ends the process's work with it. The process dies with its parent, however that ends.
     """
@@ -28,13 +34,13 @@ class Reader:
         *,
         ocr: OcrName = "auto",
         documents_each: int = 200,
-        rss_each: int = 300 * MB,
+        held_each: int = HELD,
     ) -> None:
-        """After so many documents, or when it holds so much memory after one, the process is replaced. LookupError if
-        the OCR engine is not there."""
+        """The process is replaced after `documents_each` documents, or when it keeps more than `held_each` bytes of
+        data after one. LookupError if the OCR engine is not there."""
         choose(ocr)
         self.limits, self._ocr = limits or Limits(), ocr
-        self._documents_each, self._rss_each = documents_each, rss_each
+        self._documents_each, self._held_each = documents_each, held_each
         self._lock = asyncio.Lock()
         self._process: ReadingProcess | None = None
         self._closed = False
@@ -62,11 +68,23 @@ class Reader:
     async def _ask(self, request: Frame, progress: Progress | None) -> Frame:
         async with self._lock:
             process = await self._started()
-            try:
-                return await process.ask(request, progress)
-            finally:
-                if process.documents >= self._documents_each or process.rss() > self._rss_each:
+            if process.used:
+                try:
+                    return await self._ask_process(process, request, progress)
+                except (OutOfMemory, OcrFailed, ReaderDied, CorruptFile) as error:
+                    # A parser that is refused memory may also say that the file is broken.
+                    if isinstance(error, CorruptFile) and not process.short_of_memory:
+                        raise
                     await process.kill()
+                process = await self._started()
+            return await self._ask_process(process, request, progress)
+
+    async def _ask_process(self, process: ReadingProcess, request: Frame, progress: Progress | None) -> Frame:
+        try:
+            return await process.ask(request, progress)
+        finally:
+            if process.documents >= self._documents_each or process.held() > self._held_each:
+                await process.kill()
 
     async def _started(self) -> ReadingProcess:
         self._must_be_open()

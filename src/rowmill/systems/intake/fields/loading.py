@@ -1,4 +1,4 @@
-"""A catalogue from a TOML file, and the one that comes with Rowmill."""
+"""A catalogue from a TOML file or from text, and the one that comes with Rowmill."""
 
 import re
 import tomllib
@@ -11,6 +11,8 @@ import rowmill as rm
 from rowmill.systems.intake.fields.catalogue import Catalogue, Field, FieldType
 
 KEY = re.compile(r"[a-z][a-z0-9_]{0,62}")
+LINE = re.compile(r"(?:[-*•]\s+|\d+[.)]\s+)?([^:()]*?)\s*(?:\(([^)]*)\))?\s*(?::(.*))?")
+"""A list's mark, the name, the type in brackets, and what papers call it."""
 KNOWN = {"key", "label", "type", "synonyms", "scheme", "doc_types", "many"}
 
 
@@ -34,6 +36,33 @@ def load_catalogue(path: str | Path | None = None) -> Catalogue:
         raise BadCatalogue(f"{path} is not UTF-8. Save it as UTF-8.") from error
 
 
+def read_catalogue(text: str) -> Catalogue:
+    """The catalogue that a text describes: TOML as in the file, or a line for each field.
+
+        invoice_number (id): Invoice no., Rechnungsnummer
+        total (amount)
+        Delivery note
+
+    In front of the colon stands the key, with its type if it is not text; behind it what papers call the field.
+    """
+    if "[[field]]" in text:
+        return _catalogue(text, "the catalogue")
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
+        raise BadCatalogue("the catalogue is empty. Write a line for each field, as: invoice_number (id): Invoice no.")
+    return Catalogue(tuple(_distinct([_line(line, f"line {number}") for number, line in lines], "the catalogue")))
+
+
+def _line(line: str, where: str) -> Field:
+    found = LINE.fullmatch(line.strip())
+    name, kind, called = found.groups() if found else ("", None, None)
+    key = re.sub(r"[^a-z0-9]+", "_", name.casefold()).strip("_")
+    labels = [label.strip() for label in (called or "").split(",") if label.strip()]
+    labels.append(name.replace("_", " ").strip())
+    entry = {"key": key, "type": (kind or "text").strip().lower(), "label": labels[0], "synonyms": labels[1:]}
+    return _field(entry, f"the catalogue, {where}")
+
+
 def _catalogue(text: str, name: str) -> Catalogue:
     try:
         content = tomllib.loads(text)
@@ -46,12 +75,16 @@ def _catalogue(text: str, name: str) -> Catalogue:
     if not isinstance(labels, dict):
         raise BadCatalogue(f"{name}: labels must be a table with a list, ignore")
     fields = [_field(entry, f"{name}, field {number}") for number, entry in enumerate(entries, 1)]
+    return Catalogue(tuple(_distinct(fields, name)), _words(labels, "ignore", name))
+
+
+def _distinct(fields: list[Field], name: str) -> list[Field]:
     seen: set[str] = set()
     for field in fields:
         if field.key in seen:
             raise BadCatalogue(f"{name}: two fields have the key {field.key}. Give each its own.")
         seen.add(field.key)
-    return Catalogue(tuple(fields), _words(labels, "ignore", name))
+    return fields
 
 
 def _field(entry: Mapping[str, Any], where: str) -> Field:

@@ -4,12 +4,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import rowmill as rm
-from rowmill.systems.common.web.guard import LOOPBACK, Guard
+from rowmill.systems.common.web.guard import LOOPBACK, Guard, KnownHosts
 from rowmill.systems.common.web.pages import serve_static
-from rowmill.systems.common.web.problems import answer_with_problems
+from rowmill.systems.common.web.problems import EVERYWHERE, answer_with_problems, problems
 from rowmill.systems.intake.errors import EmptyFile, FileTooLarge, MissingObject
 from rowmill.systems.intake.intake import Intake
 from rowmill.systems.intake.web import files, pages, review
@@ -32,6 +31,7 @@ def create_app(intake: Intake, *, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        responses=problems(**EVERYWHERE),
     )
     app.state.intake = intake
     app.include_router(files.router)
@@ -39,6 +39,6 @@ def create_app(intake: Intake, *, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
     app.include_router(pages.router)
     serve_static(app, __package__)
     app.add_middleware(Guard, most=intake.settings.max_file_bytes)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
+    app.add_middleware(KnownHosts, names=hosts)
     answer_with_problems(app, STATUS)
     return app

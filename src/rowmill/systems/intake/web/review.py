@@ -5,7 +5,7 @@ from typing import Annotated
 import sqlalchemy as sa
 from fastapi import APIRouter, Body, HTTPException, Path
 
-from rowmill.systems.common.web.problems import problems
+from rowmill.systems.common.web.problems import Changed, problems
 from rowmill.systems.intake import reads
 from rowmill.systems.intake import suggestions as deciding
 from rowmill.systems.intake.models import SuggestionState
@@ -20,7 +20,9 @@ from rowmill.systems.intake.web.asking import (
 
 router = APIRouter(tags=["review"])
 SUGGESTION = PREFIX + "/files/{file_id}/suggestions/{suggestion_id}"
-WHY = problems(s404="no such file", s409="it was decided on, or replaced, meanwhile")
+WHY = problems(s404="no such file or suggestion") | {
+    409: {"model": Changed, "description": "it was decided on, or replaced, meanwhile, or the file is being processed"}
+}
 SuggestionId = Annotated[int, Path(ge=1, le=LARGEST_FILE_ID)]
 Given = Annotated[schemas.Decision | None, Body()]
 
@@ -29,7 +31,8 @@ Given = Annotated[schemas.Decision | None, Body()]
 async def apply(
     intake: GivenIntake, file: GivenFile, suggestion_id: SuggestionId, decision: Given = None
 ) -> schemas.Suggestion:
-    """Take a pending suggestion, as it is or with a value of your own."""
+    """Take a pending suggestion, as it is or with a value of your own. Not while its file is being processed: a new
+    reading may be about to replace it."""
     return await decide(intake, file, suggestion_id, SuggestionState.APPLIED, decision or schemas.Decision())
 
 
@@ -57,6 +60,11 @@ async def decide(
         return await intake.mill.run(work)
     except deciding.NotThere:
         raise HTTPException(404, {"code": "no_such_file", "message": "the file is gone"}) from None
+    except deciding.NeverThere:
+        message = f"file {file['id']} never had a suggestion {suggestion_id}"
+        raise HTTPException(404, {"code": "no_such_suggestion", "message": message}) from None
+    except deciding.BeingProcessed as error:
+        raise HTTPException(409, {"code": "processing", "message": str(error), "state": "pending"}) from None
     except deciding.StateChanged as error:
         raise HTTPException(409, {"code": "state_changed", "message": str(error), "state": error.state}) from None
 

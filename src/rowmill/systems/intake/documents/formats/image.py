@@ -9,7 +9,7 @@ from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from rowmill.systems.intake.documents.document import Page
 from rowmill.systems.intake.documents.limits import Limits
 from rowmill.systems.intake.documents.reading import Contents, Facts, Reading, known
-from rowmill.systems.intake.errors import CorruptFile, FileTooLarge
+from rowmill.systems.intake.errors import CorruptFile, FileTooLarge, OutOfMemory
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP", "GIF")
 BROKEN = (
@@ -31,8 +31,10 @@ def opened(file_bytes: bytes) -> Iterator[Image.Image]:
     try:
         with Image.open(io.BytesIO(file_bytes), formats=FORMATS) as image:
             yield image
-    except (Image.DecompressionBombError, MemoryError) as error:
+    except Image.DecompressionBombError as error:
         raise FileTooLarge("pixels of the image") from error
+    except MemoryError as error:
+        raise OutOfMemory("memory") from error
     except BROKEN as error:
         raise CorruptFile("a broken image") from error
 
@@ -83,16 +85,23 @@ def read(file_bytes: bytes, reading: Reading) -> Contents:
     with opened(file_bytes) as image:
         facts, number = _facts(image), frames_of(image)
         reading.limits.check("pages", reading.pages + number, reading.limits.pages)
-        pages = tuple(_read_frame(image, frame, number, reading) for frame in range(number))
+    pages = tuple(_read_frame(file_bytes, frame, number, reading) for frame in range(number))
     if reading.ocr:
         facts["ocr"] = reading.ocr.name
     return Contents(pages, facts)
 
 
-def _read_frame(image: Image.Image, frame: int, number: int, reading: Reading) -> Page:
+def _read_frame(file_bytes: bytes, frame: int, number: int, reading: Reading) -> Page:
     reading.progress(frame + 1, number)
-    seen = upright(image, frame, reading.limits)  # without OCR, too: a broken image is not a read one
+    seen = _seen(file_bytes, frame, reading.limits)  # without OCR, too: a broken image is not a read one
     return reading.page(frame + 1, reading.recognise(seen), scanned=True)
+
+
+def _seen(file_bytes: bytes, frame: int, limits: Limits) -> Image.Image:
+    """A frame as OCR sees it. The file is opened for it alone: an open image would keep all of its pixels in memory
+    while OCR runs."""
+    with opened(file_bytes) as image:
+        return upright(image, frame, limits)
 
 
 def _facts(image: Image.Image) -> Facts:

@@ -6,7 +6,7 @@ from PIL import Image
 
 from rowmill.systems.intake.documents.document import Box, Line, Word
 from rowmill.systems.intake.documents.layout import Spot, lines_of
-from rowmill.systems.intake.errors import OcrFailed
+from rowmill.systems.intake.errors import OcrFailed, OutOfMemory
 
 THREADS = 2
 LONGEST_SIDE = 3600
@@ -24,8 +24,8 @@ class RapidOcr:
     def read(self, image: Image.Image) -> tuple[Line, ...]:
         import numpy as np
 
-        pixels = np.asarray(image.convert("RGB"))[:, :, ::-1]  # it takes arrays to be in OpenCV's order
-        answer = self._ask(pixels)
+        # It takes arrays to be in OpenCV's order, and makes a copy for each step that is given a view.
+        answer = self._ask(np.ascontiguousarray(np.asarray(image.convert("RGB"))[:, :, ::-1]))
         if getattr(answer, "txts", None) is None:
             # It eats errors of its own steps. If it found lines and answers no texts, not even unsure ones, it did so.
             if getattr(answer, "boxes", None) is not None:
@@ -41,6 +41,8 @@ class RapidOcr:
         try:
             self._engine = self._engine or _load()
             return self._engine(pixels)
+        except MemoryError as error:
+            raise OutOfMemory("memory, in rapidocr") from error
         except Exception as error:
             raise OcrFailed("rapidocr") from error
 

@@ -4,6 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from rowmill.systems.common.missing import missing_columns, missing_indexes
+from rowmill.systems.intake.migrations.existing import check_existing
 
 revision = "intake_1"
 down_revision = None
@@ -35,6 +36,7 @@ def upgrade() -> None:
     connection = op.get_bind()
     if not sa.inspect(connection).has_table("project_files"):
         op.create_table("project_files", *columns().values(), sqlite_autoincrement=True)
+    check_existing(connection, columns())
     for name in missing_columns(connection, "project_files", columns()):
         op.add_column("project_files", columns()[name])
     for name in missing_indexes(connection, "project_files", INDEXES):

@@ -1,22 +1,24 @@
 """Files are a queue: attempts, times, and a lease.
 
-What is queued becomes available now. What is in processing gets started now, so that whoever works on it has the time
-of a whole lease, and is taken for dead after that.
+Only what is NULL is written. What is queued becomes available now; a backoff that is there stays. What is in processing
+gets started now, unless it has a start, and a lease of INTAKE_WORKER_STALE_SECONDS from its start on.
+
+Every column that is added may be NULL or has a default, so a worker of before, which does not know them, works on.
 """
 
 from typing import Any
 
 import sqlalchemy as sa
-from alembic import op
+from alembic import context, op
 
 from rowmill.systems.common.missing import missing_columns, missing_indexes
+from rowmill.systems.intake.settings import IntakeSettings
 
 revision = "intake_2"
 down_revision = "intake_1"
 branch_labels = None
 depends_on = None
 
-LEASE_SECONDS = 900
 MOMENT = sa.DateTime(timezone=True)
 COLUMNS: dict[str, tuple[Any, dict[str, Any]]] = {
     "processing_attempts": (sa.Integer, {"nullable": False, "server_default": "0"}),
@@ -45,13 +47,20 @@ def upgrade() -> None:
 def fill() -> None:
     names = ("processing_status", "processing_available_at", "processing_started_at", "leased_until")
     files = sa.table("project_files", *(sa.column(name) for name in names))
-    if op.get_context().dialect.name == "sqlite":
-        later: sa.ColumnElement[Any] = sa.func.datetime("now", f"+{LEASE_SECONDS} seconds")
-    else:
-        later = sa.func.now() + sa.text(f"interval '{LEASE_SECONDS} seconds'")
+    available, started, until = files.c.processing_available_at, files.c.processing_started_at, files.c.leased_until
     queued, processing = (files.c.processing_status == word for word in ("queued", "processing"))
-    op.execute(sa.update(files).where(queued).values(processing_available_at=sa.func.now()))
-    op.execute(sa.update(files).where(processing).values(processing_started_at=sa.func.now(), leased_until=later))
+    op.execute(sa.update(files).where(queued, available.is_(None)).values({available: sa.func.now()}))
+    op.execute(sa.update(files).where(processing, started.is_(None)).values({started: sa.func.now()}))
+    op.execute(sa.update(files).where(processing, until.is_(None)).values({until: after(started)}))
+
+
+def after(started: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    """The end of a lease that began then."""
+    given = context.config.attributes.get("stale_seconds")
+    seconds = float(IntakeSettings().worker_stale_seconds if given is None else given)
+    if op.get_context().dialect.name == "sqlite":
+        return sa.func.datetime(started, f"{seconds:+} seconds")
+    return started + sa.literal_column(f"{seconds!r} * interval '1 second'")
 
 
 def downgrade() -> None:
