@@ -121,8 +121,7 @@ async def test_the_last_receipts_of_a_worker_stay_until_it_is_gone(database_url:
         assert await member.mill.run(tidying.roll_up) == 0
         await age(member, "worker", column, tidying.KNOWN_SECONDS + 1)
         assert await member.mill.run(tidying.roll_up) == tidying.UNANSWERED
-        [entry] = await member.own("throughput")
-        assert entry.rows == number
+        assert sum(entry.rows for entry in await member.own("throughput")) == number
 
 
 async def test_a_second_roll_up_adds_to_the_first(database_url: str) -> None:
