@@ -1,6 +1,8 @@
 """The revisions of a system's tables: an Alembic environment of its own, on a connection that it is given."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import command, context
@@ -12,10 +14,14 @@ from rowmill.integrations import alembic as rowmill_alembic
 
 class Revisions:
     """The folder of revisions, the table that says which of them a database is at, beside that of the team's own, and
-    the number of the lock that keeps two processes from upgrading at once."""
+    the number of the lock that keeps two processes from upgrading at once. Revisions find `attributes` in Alembic's
+    `context.config.attributes`."""
 
-    def __init__(self, folder: Path, version_table: str, lock: int) -> None:
+    def __init__(
+        self, folder: Path, version_table: str, lock: int, attributes: Mapping[str, Any] | None = None
+    ) -> None:
         self.folder, self.version_table, self.lock = folder, version_table, lock
+        self.attributes = dict(attributes or {})
 
     def upgrade(self, connection: sa.Connection, revision: str = "heads") -> None:
         """Bring the tables to a revision, within the transaction of this connection; one process at a time."""
@@ -37,7 +43,7 @@ class Revisions:
         """The revisions that this version of the system needs."""
         return set(ScriptDirectory(str(self.folder)).get_heads())
 
-    def run(self, metadata: sa.MetaData) -> None:
+    def run(self, metadata: sa.MetaData | list[sa.MetaData]) -> None:
         """What Alembic's env.py does: run the revisions on the connection that it is given."""
         context.configure(
             connection=context.config.attributes["connection"],
@@ -49,7 +55,7 @@ class Revisions:
         context.run_migrations()
 
     def _config(self, connection: sa.Connection) -> Config:
-        found = Config(attributes={"connection": connection})
+        found = Config(attributes={**self.attributes, "connection": connection})
         found.set_main_option("script_location", str(self.folder))
         found.set_main_option("path_separator", "os")
         return found
