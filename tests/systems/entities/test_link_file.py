@@ -21,8 +21,8 @@ from tests.systems.entities.commands import answers, are_there, database, shell_
 from tests.systems.entities.house import house_on
 from tests.systems.shell import Shell
 
-ADDED = ["wikidata_id", "dbpedia_uri", "other_ids", "link_label", "link_confidence", "link_source", "enrichment_status",
-         "enrichment_note"]  # fmt: skip
+ADDED = ["wikidata_id", "dbpedia_uri", "other_ids", "linking_label", "linking_confidence", "linking_source",
+         "enrichment_status", "enrichment_note"]  # fmt: skip
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ def test_names_are_linked_and_columns_added(database_url: str, tmp_path: Path) -
     content = "no,name\n1,Ada Lovelace\n2,Nobody At All\n3,\n4,Zürich\n".encode()
     ada, nobody, without, zurich = linked(shell, content, "-c", "name")
     assert list(ada) == ["no", "name", *ADDED, "entity_birth_date", "entity_occupation", "entity_coordinates"]
-    assert (ada["no"], ada["wikidata_id"], ada["link_label"]) == ("1", "Q7259", "Ada Lovelace")
-    assert (ada["other_ids"], ada["link_source"]) == ("embedded: ada", "embedded")
-    assert 0.75 <= float(ada["link_confidence"]) <= 1
+    assert (ada["no"], ada["wikidata_id"], ada["linking_label"]) == ("1", "Q7259", "Ada Lovelace")
+    assert (ada["other_ids"], ada["linking_source"]) == ("embedded: ada", "embedded")
+    assert 0.75 <= float(ada["linking_confidence"]) <= 1
     assert (ada["entity_birth_date"], ada["entity_occupation"]) == ("1815-12-10", "mathematician; writer")
     assert (nobody["enrichment_status"], nobody["enrichment_note"]) == ("COMPLETE", "No external link found")
     assert nobody["wikidata_id"] == nobody["entity_birth_date"] == ""
@@ -86,11 +86,11 @@ def test_a_file_of_an_older_windows_is_read_and_that_is_said(shell: Shell) -> No
 
 
 def test_what_strangers_wrote_is_no_formula_and_what_is_in_the_file_is_left_alone(shell: Shell) -> None:
-    content = b'name,sum,link_label\nEvil Corp,=1+1,mine\nJulius Caesar,"-2+3","a\x00b"\n'
+    content = b'name,sum,linking_label\nEvil Corp,=1+1,mine\nJulius Caesar,"-2+3","a\x00b"\n'
     evil, caesar = linked(shell, content, "-c", "name")
-    assert (evil["sum"], evil["link_label"], caesar["sum"]) == ("=1+1", "mine", "-2+3")
-    assert caesar["link_label"] == "a\x00b"
-    assert evil["link_label_2"] == "Evil Corp", "a column that is there already stays what it is"
+    assert (evil["sum"], evil["linking_label"], caesar["sum"]) == ("=1+1", "mine", "-2+3")
+    assert caesar["linking_label"] == "a\x00b"
+    assert evil["linking_label_2"] == "Evil Corp", "a column that is there already stays what it is"
     assert evil["entity_industry"] == "'=cmd|' /C calc'!A0; +1+cmd"
     assert caesar["entity_birth_date"] == "-0100-07-12", "digits call nothing"
 

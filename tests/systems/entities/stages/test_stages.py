@@ -6,7 +6,6 @@ import sqlalchemy as sa
 
 import rowmill as rm
 from rowmill.systems.entities.deciding import queue_again
-from rowmill.systems.entities.models import Entity
 from rowmill.testing import QUICK
 from tests.systems.entities.house import Sage, house_on
 
@@ -29,8 +28,8 @@ async def test_an_entity_is_linked_enriched_and_complete(database_url: str) -> N
         row = await house.entity(id)
         assert (row.enrichment_status, row.enrichment_error) == ("COMPLETE", None)
         assert row.enriched_at is not None
-        assert (row.wikidata_id, row.link_source, row.link_label) == ("Q7259", "wikidata", "Ada Lovelace")
-        assert row.link_confidence >= house.entities.settings.link_threshold
+        assert (row.wikidata_id, row.linking_source, row.linking_label) == ("Q7259", "wikidata", "Ada Lovelace")
+        assert row.linking_confidence >= house.entities.settings.link_threshold
         assert row.enrichment_seconds > 0
         assert await house.merged(id) == {
             "occupation": ["poet"], "birth_date": ["1815-12-10"], "birth_place": [{"id": "Q84", "label": "London"}],
@@ -42,9 +41,7 @@ async def test_an_entity_is_linked_enriched_and_complete(database_url: str) -> N
 async def test_an_entity_that_somebody_else_inserts_is_queued(database_url: str) -> None:
     """E1: by an INSERT of a name, and nothing else."""
     async with house_on(database_url, sage()) as house:
-        id = "0f0e0d0c0b0a09080706050403020100"
-        insert = sa.text("INSERT INTO entities (id, name) VALUES (:id, 'Ada Lovelace')")
-        await house.mill.run(lambda connection: connection.execute(insert, {"id": id}).close())
+        await house.execute(sa.text("INSERT INTO entities (entity_id, name) VALUES ('a/1', 'Ada Lovelace')"))
         await house.drain()
         assert await house.bench.states(house.entities.queue) == {"COMPLETE": 1}
 
@@ -56,7 +53,7 @@ async def test_without_a_link_it_is_complete_and_says_so(database_url: str) -> N
         await house.drain()
         row = await house.entity(id)
         assert (row.enrichment_status, row.enrichment_note) == ("COMPLETE", "No external link found")
-        assert (row.wikidata_id, row.link_confidence) == (None, None)
+        assert (row.wikidata_id, row.linking_confidence) == (None, None)
         assert await house.merged(id) == {"birth_date": ["1900"]}
 
 
@@ -148,7 +145,7 @@ async def test_a_second_run_changes_nothing(database_url: str) -> None:
         await queue_again(house.entities, id)
         await house.drain()
         after = await house.entity(id)
-        moved = {"enriched_at", "enrichment_seconds", "enrichment_available_at"}
+        moved = {"enriched_at", "enrichment_seconds", "enrichment_available_at", "answers_since"}
         assert {key: value for key, value in after._mapping.items() if key not in moved} == {
             key: value for key, value in before._mapping.items() if key not in moved
         }
@@ -205,8 +202,8 @@ async def test_local_facts_changed_while_it_is_enriched_are_the_ones_that_are_me
         wise.failing, wise.failure = "facts", rm.TransientError()
         await house.drain()
         wise.failure = None
-        change = sa.update(Entity).where(Entity.id == id).values(properties={"birth_date": "1815"})
-        await house.mill.run(lambda connection: connection.execute(change).close())
+        entity = house.tables.entity
+        await house.execute(sa.update(entity).where(entity.id == id).values(properties={"birth_date": "1815"}))
         await house.bench.advance(2)
         await house.drain()
         assert await house.merged(id) == {"birth_date": ["1815"], "birth_place": [ADA["birth_place"]]}
@@ -220,7 +217,7 @@ async def test_a_conflict_names_all_who_say_so_however_long_their_names_are(data
     async with house_on(database_url, *sages) as house:
         id = await house.put("Ada Lovelace", entity_type="person")
         linked = {"enrichment_status": "LINKED", "other_ids": {sage.name: "1" for sage in sages}}
-        await house.mill.run(lambda connection: connection.execute(sa.update(Entity).values(linked)).close())
+        await house.execute(sa.update(house.tables.entity).values(linked))
         await house.drain()
         assert await house.status(id) == "COMPLETE"
         [conflict] = await house.conflicts(id)
