@@ -45,9 +45,10 @@ def target(move: Move) -> str:
 
 
 def attempts(move: Move) -> str:
-    return {
+    words = {
         Attempts.KEEP: "kept", Attempts.COUNT: "one more", Attempts.GIVE_BACK: "given back", Attempts.RESET: "zero",
-    }[move.attempts]  # fmt: skip
+    }  # fmt: skip
+    return words[move.attempts] + ("" if move.failures is None else f"; of failures: {words[move.failures]}")
 
 
 def error(move: Move) -> str:

@@ -288,3 +288,40 @@ async def test_another_index_in_the_place_of_one_whose_column_is_missing_is_made
 
     parts = [change.what for change in found.plan.changes if change.part is Part.INDEX]
     assert parts == ["index rowmill_jobs_running (rescue) was made for other words or columns"]
+
+
+@pytest.mark.parametrize("name", ["retry_count", "enrichment_retry_count", "retries", "failures"])
+async def test_a_column_whose_name_says_so_counts_failures(site: Site, name: str) -> None:
+    await site.sql(
+        f"CREATE TABLE jobs (id integer PRIMARY KEY, enrichment_status text, {name} integer NOT NULL DEFAULT 0)",
+        "INSERT INTO jobs VALUES (1, 'pending', 0), (2, 'done', 1), (3, 'failed', 3)",
+    )
+
+    found = await site.adopt("jobs")
+
+    assert found.columns["attempts"] == name
+    assert site.declared(found)["jobs"].counts == "failures"
+    assert any(f"{name} is taken for a count of failed tries" in note for note in found.notes)
+
+
+async def test_other_counts_are_of_all_attempts(site: Site) -> None:
+    await site.make(PLAIN)
+
+    found = await site.adopt("enrichment_requests")
+
+    assert "counts=" not in str(found.declaration)
+    assert site.declared(found)["enrichment_requests"].counts == "attempts"
+
+
+async def test_rows_that_the_first_claim_would_bury_are_named(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status text, attempts integer NOT NULL DEFAULT 0)",
+        "INSERT INTO jobs VALUES (1, 'pending', 0), (2, 'pending', 3), (3, 'pending', 8), (4, 'failed', 3)",
+    )
+
+    found = await site.adopt("jobs")
+
+    [note] = [note for note in found.notes if "their next claim buries them" in note]
+    assert note.startswith("2 rows are ready that have had 3 attempts or more")
+    await site.sql(note.partition("If they should run: ")[2])
+    assert await site.value("SELECT sum(attempts) FROM jobs") == 3

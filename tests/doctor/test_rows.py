@@ -196,3 +196,15 @@ async def test_a_table_that_cannot_be_looked_at_is_a_finding(postgres: Clinic, m
         codes = await postgres.codes()
 
     assert codes == {"check_failed"}
+
+
+async def test_rows_that_were_put_back_with_their_attempts_used_up(clinic: Clinic) -> None:
+    await clinic.sql(*(clinic.insert("'pending'", attempts=str(made)) for made in (0, 2, 3, 9)))
+    await clinic.sql(clinic.insert("'failed'", attempts="3"))
+
+    [finding] = [one for one in await clinic.audit() if one.code == "attempts_used_up"]
+    assert finding.what == ("2 rows of stage work ready with all 3 attempts used up: the next claim buries them")
+    fix = finding.fix.removeprefix("if they should run: ").partition(". To put rows back")[0]
+    await clinic.sql(fix)
+
+    assert "attempts_used_up" not in await clinic.codes()

@@ -64,6 +64,30 @@ async def test_round_trips_per_thousand_rows(pg_url: str, monkeypatch: pytest.Mo
     assert len(trips) <= 12 * ROWS / 1000, f"{trips.count('claim')} claims, {trips.count('settle')} settles"
 
 
+@pytest.mark.parametrize("used_up", [0, 10])
+async def test_one_statement_takes_rows_and_buries_those_without_attempts(
+    pg_url: str, monkeypatch: pytest.MonkeyPatch, used_up: int
+) -> None:
+    mill = rm.Mill(pg_url)
+    queue = mill.queue(Job)
+    sent: list[str] = []
+    fetch = Line.fetch
+
+    async def counted(line: Line, statement: str, *arguments: Any) -> list[Any]:
+        sent.append(statement)
+        return await fetch(line, statement, *arguments)
+
+    async with mill.opened():
+        store = await filled(mill)
+        await mill.run(lambda c: c.execute(sa.text(f"UPDATE jobs SET attempts = 3 WHERE id <= {used_up}")).close())
+        monkeypatch.setattr(Line, "fetch", counted)
+        leases = await store.claim(queue, queue.steps[0], 100)
+        dead = await mill.run(lambda c: c.scalar(sa.text("SELECT count(*) FROM jobs WHERE state = 'dead'")))
+
+    assert len(sent) == 1
+    assert (len(leases), dead) == (100 - used_up, used_up)
+
+
 async def test_pages_and_log_per_row(pg_url: str) -> None:
     mill = rm.Mill(pg_url)
     queue = mill.queue(Job)

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, MetaData, Table
 
 from rowmill import InOrder, Mill, Order, Queue, Retry, Stage, States
+from rowmill.model.queue import Counts
 from rowmill.store import fleet, watermark
 from rowmill.store.open import open_store
 from rowmill.store.port import Store
@@ -35,9 +36,10 @@ class Shape:
     ranked: bool = False
     in_order: bool = False
     dead_head_blocks: bool = False
+    counts: Counts = "attempts"
 
     def model(self) -> Model:
-        return Model(self.stages, self.in_order, self.dead_head_blocks)
+        return Model(self.stages, self.in_order, self.dead_head_blocks, self.counts == "failures")
 
     def declare(self, mill: Mill) -> Queue[Any]:
         moment = sa.DateTime(timezone=True)
@@ -70,12 +72,13 @@ class Shape:
             in_order=InOrder(per="per", dead_head=head) if self.in_order else None,
             retry=Retry(attempts=ATTEMPTS),
             lease=LONG,
+            counts=self.counts,
         )
 
 
 SHAPES = (
     Shape("plain", PLAIN),
-    Shape("staged", STAGED, ranked=True),
+    Shape("staged, counts failures", STAGED, ranked=True, counts="failures"),
     Shape("in order, dead head blocks", PLAIN, in_order=True, dead_head_blocks=True),
     Shape("staged, in order, dead head is skipped", STAGED, in_order=True),
 )

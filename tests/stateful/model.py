@@ -42,6 +42,7 @@ class Model:
     stages: Sequence[Words]
     in_order: bool = False
     dead_head_blocks: bool = False
+    counts_failures: bool = False
     rows: dict[int, Row] = field(default_factory=dict)
 
     def claimable(self, stage: int) -> Iterator[Row]:
@@ -66,6 +67,15 @@ class Model:
         row.attempts += 1
         return row.attempts
 
+    def used_up(self, key: int) -> bool:
+        return self.rows[key].attempts >= ATTEMPTS
+
+    def exhaust(self, key: int, stage: int) -> None:
+        """A claim met it with its attempts used up."""
+        row = self.rows[key]
+        row.word = "dead"
+        self._fail(row, stage)
+
     def settle(self, key: int, stage: int, move: str, wait: float, result: str | None) -> None:
         row = self.rows[key]
         row.token = row.expired = None
@@ -87,6 +97,8 @@ class Model:
                 row.word, row.attempts = self.stages[stage].ready, row.attempts - 1
             case _:
                 raise AssertionError(f"no worker makes the move {move}")
+        if self.counts_failures and move in ("done", "abandon"):
+            row.attempts -= 1
         if move in ("again", "park", "dead", "abandon"):
             self._fail(row, stage)
         if result is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
+import sqlalchemy as sa
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -137,14 +138,43 @@ class LifecycleMachine(RuleBasedStateMachine):
         free = self.in_sequence(stage)
         leases = self.arena.run(store.claim(self.queue, self.queue.steps[stage], limit))
         keys = [lease.key for lease in leases]
-        assert set(keys) <= set(free), "claimed what was not free"
-        assert len(set(keys)) == len(keys) == min(limit, len(free)), "claimed too many, or left rows behind"
-        assert self.model.in_order or not ordered or keys == free[:limit], "not the queue's order"
+        buried = self.buried(stage)
+        freed = self.in_sequence(stage) if buried else []  # by a dead head that is skipped
+        assert set(keys) <= {*free, *freed}, "claimed what was not free"
+        assert not any(self.model.used_up(key) for key in keys), "claimed what has no attempts left"
+        assert len(set(keys)) == len(keys) <= limit, "claimed too many"
+        assert len(keys) + len(buried) >= min(limit, len(free)), "left rows behind"
+        assert keys or all(key in buried for key in free), "left rows behind"
+        taken = [key for key in free if key not in buried][: len(keys)]
+        assert self.model.in_order or not ordered or keys == taken, "not the queue's order"
         for lease in leases:
             assert lease.attempt == self.model.claim(lease.key, stage, lease.token)
             assert (lease.token, lease.key) not in self.given, "two claims of a row share a token"
             self.given.add((lease.token, lease.key))
             self.leases.append(lease)
+
+    def buried(self, stage: int) -> list[int]:
+        """The rows that a claim buried, because their attempts were used up. The model knows of them from now on."""
+        found = self.arena.rows()
+        waiting = (self.model.stages[stage].ready, self.model.stages[stage].waiting)
+        keys = [key for key, row in self.model.rows.items() if row.word in waiting and found[key].state == "dead"]
+        for key in keys:
+            assert self.model.used_up(key), "buried a row that has attempts left"
+            self.model.exhaust(key, stage)
+        return keys
+
+    @rule(worker=workers, pick=picks)
+    def somebody_puts_a_dead_row_back_by_hand(self, worker: int, pick: int) -> None:
+        """And leaves its attempts as they are."""
+        dead = [row for row in self.model.rows.values() if row.word == "dead"]
+        if not dead:
+            return
+        row = dead[pick % len(dead)]
+        row.word, row.due = self.model.stages[row.failed_at].ready, True
+        table = self.queue.table
+        put_back = sa.update(table).where(table.c.id == row.key)
+        self.arena.connection.execute(put_back.values(state=row.word, available_at=None, finished_at=None))
+        self.arena.stores[worker].forget(self.queue)
 
     def in_sequence(self, stage: int) -> list[int]:
         """The keys that may be claimed, in the order in which they should be."""
@@ -163,10 +193,13 @@ class LifecycleMachine(RuleBasedStateMachine):
         stage, store = self.stage(stage), self.arena.stores[worker]
         self.give_back_unanswered(worker)
         assert isinstance(store, PostgresStore)
-        with AnswersLost(store.claims, "UPDATE") as lost, suppress(Disconnected):
+        with AnswersLost(store.claims, "WITH rowmill_taken") as lost, suppress(Disconnected):
             self.arena.run(store.claim(self.queue, self.queue.steps[stage], limit))
         assert len(lost.records) <= limit
+        self.buried(stage)
         for record in lost.records:
+            if record["lease"] is None:
+                continue
             self.model.claim(record["id"], stage, record["lease"])
             self.unanswered.setdefault((worker, stage, record["lease"]), []).append(record["id"])
         store.forget(self.queue)
@@ -231,6 +264,7 @@ class LifecycleMachine(RuleBasedStateMachine):
             "claim": "again",
             "rescue": "release",
             "bury": "dead",
+            "exhaust": "dead",
             "cancel": "abandon",
             "requeue": "release",
             "advance": "done" if last else "advance",
@@ -384,7 +418,7 @@ class AnswersLost:
 
     async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
         found = await self._fetch(statement, *arguments)
-        if not statement.startswith(self._opening) or (statement.startswith("UPDATE") and len(arguments) == 1):
+        if not statement.startswith(self._opening):
             return found
         self.records = found
         self._line.fetch = self._fetch  # type: ignore[method-assign]

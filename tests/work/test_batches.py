@@ -133,3 +133,16 @@ async def test_a_provider_that_is_down_is_down_for_the_whole_batch(sqlite_url: s
 
         assert calls == [3]
         assert {(row.state, row.attempts) for row in (await shop.rows()).values()} == {("waiting", 0)}
+
+
+async def test_each_row_of_a_batch_has_failures_of_its_own(database_url: str) -> None:
+    async with shop_on(database_url, retry=LATER, counts="failures") as shop:
+
+        @shop.jobs.batch_handler(size=5)
+        async def handle(batch: Batch) -> dict[int, Any]:
+            return {1: None, 2: {"result": "two"}, 3: Again(), 4: Dead("no"), 5: Again(spend=False)}
+
+        await shop.put(5)
+        await shop.drain()
+
+        assert {key: row.attempts for key, row in (await shop.rows()).items()} == {1: 0, 2: 0, 3: 1, 4: 1, 5: 0}

@@ -276,3 +276,24 @@ async def test_as_many_transactions_of_handlers_as_the_mill_has_connections_for(
 async def test_a_mill_needs_a_connection_for_them(sqlite_url: str) -> None:
     with pytest.raises(BadRequest, match="connections must be 1 or more, not 0"):
         Mill(sqlite_url, connections=0)
+
+
+@KINDS
+async def test_success_within_a_transaction_takes_the_try_back_where_failures_are_counted(
+    database_url: str, kind: str
+) -> None:
+    async with shop_on(database_url, retry=Retry(attempts=3, backoff=fixed(0.0)), counts="failures") as shop:
+        tries: list[int] = []
+
+        def stumble_once(job: Lease[Any]) -> None:
+            tries.append(job.attempt)
+            if job.attempt == 1:
+                raise Stumble
+
+        register(shop, kind, within=stumble_once)
+        await shop.put(1)
+        await shop.drain()
+
+        row = await shop.row()
+        assert (row.state, row.attempts, tries) == ("done", 1, [1, 2])
+        assert await shop.effected() == [1]

@@ -254,3 +254,22 @@ async def test_a_worker_leaves_without_a_database_after_a_while_and_says_what_it
 
         assert [fields["rows"] for fields in shop.named("unwritten")] == [3]
         assert {row.lease for row in (await shop.rows()).values()} != {None}, "they come back when their leases end"
+
+
+async def test_a_row_that_is_released_at_shutdown_has_not_failed(database_url: str) -> None:
+    async with shop_on(database_url, counts="failures") as shop:
+        begun = asyncio.Event()
+
+        @shop.jobs.handler()
+        async def handle(job: Lease[Any]) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        await shop.put(1)
+        async with shop.working(grace=0.0) as working:
+            await soon(begun)
+            assert (await shop.row()).attempts == 1
+            await working.stop()
+
+        row = await shop.row()
+        assert (row.state, row.attempts) == ("ready", 0)

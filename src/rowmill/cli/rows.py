@@ -106,7 +106,8 @@ def show(
 
     def shown() -> None:
         stage = f", stage {row.stage}" if row.stage and len(mill[queue].steps) > 1 else ""
-        print(f"{queue} {row.key}: {row.state or 'NULL'} ({row.kind}{stage}), {row.attempts} attempts")
+        counted = mill[queue].counts
+        print(f"{queue} {row.key}: {row.state or 'NULL'} ({row.kind}{stage}), {row.attempts} {counted}")
         table(["column", "value"], [[name, "NULL" if v is None else v] for name, v in shown_values.items()])
         if attempts:
             print()

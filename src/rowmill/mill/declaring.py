@@ -8,7 +8,7 @@ from sqlalchemy.engine import Dialect
 from rowmill.mill.queue import Queue
 from rowmill.model import declare
 from rowmill.model.alerts import Alerts
-from rowmill.model.queue import Columns, Crash, EpochUnit, InOrder, Keep, Order
+from rowmill.model.queue import Columns, Counts, Crash, EpochUnit, FinishedOn, InOrder, Keep, Order
 from rowmill.model.retry import Retry
 from rowmill.model.words import Stage, States, as_value, vocabulary
 from rowmill.store import schema
@@ -29,6 +29,10 @@ class QueueOptions(TypedDict, total=False):
     timeout: float | None
     crash: Crash | None
     epoch: EpochUnit
+    counts: Counts
+    """What the attempts column holds at rest: all tries ("attempts"), or the failed ones ("failures")."""
+    finished_on: FinishedOn
+    """Which ends set `finished_at`: every final state ("final"), or success alone ("done")."""
     alerts: Alerts | None
     keep: Keep | None
 
@@ -49,6 +53,8 @@ def declare_queue(
     timeout: float | None = None,
     crash: Crash | None = None,
     epoch: EpochUnit = "s",
+    counts: Counts = "attempts",
+    finished_on: FinishedOn = "final",
     alerts: Alerts | None = None,
     keep: Keep | None = None,
 ) -> Queue[Any]:
@@ -74,6 +80,7 @@ def declare_queue(
     priority, order_by = checked.order(order)
     per, per_by = checked.in_order(in_order)
     checked.epoch(epoch, mapped)
+    checked.meanings(counts, finished_on, keep or Keep(), mapped)
     for other in others:
         if other.name == chosen:
             checked.problem("this mill has a queue of that name already: pass name=...")
@@ -86,7 +93,7 @@ def declare_queue(
         name=chosen, table=table, mapper=mapper, columns=mapped, names=names, vocabulary=words,
         priority=priority, lower_first=order.lower_first, order_by=order_by,
         per=per, per_by=per_by, dead_head_blocks=in_order is None or in_order.dead_head == "block",
-        crash=crash, epoch=epoch, keep=keep,
+        crash=crash, epoch=epoch, counts=counts, finished_on=finished_on, keep=keep,
     )  # fmt: skip
     queue.alerts = alerts or Alerts()
     return queue

@@ -22,7 +22,9 @@ from rowmill.mill.schedules import Schedules
 from rowmill.model.death import Death, mourn
 from rowmill.model.errors import BadRequest, DeclarationError, RowmillError, UnknownQueue
 from rowmill.model.limits import USUAL_BREAKER, Breaker, Budget, Rate
+from rowmill.model.queue import Queue as QueueModel
 from rowmill.model.schedule import Schedule
+from rowmill.model.words import Step
 from rowmill.observe.events import Events, Observer
 from rowmill.outbox.inbox import DAYS_30, Inbox
 from rowmill.outbox.outbox import Outbox
@@ -67,6 +69,7 @@ class Mill(Schedules):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._choosing_loop = threading.Lock()
         self._keepers: list[Keeper] = []
+        self._workers: list[Worker] = []
         self.limits = Limits(self)
 
     def _new_store(self) -> Store:
@@ -127,10 +130,12 @@ class Mill(Schedules):
         for queue in self.queues.values():
             self._fit(queue)
 
-    def _condemned(self, queue: str, stage: str, key: str, attempt: int, code: str) -> None:
-        """A row died in its claim, since it can't be read."""
-        self.events.condemned(queue, stage, key, attempt, code)
-        mourn(self[queue], [Death(key, attempt, code)])
+    def _condemned(self, queue: QueueModel[Any], step: Step, death: Death) -> None:
+        """A row died in its claim: it can't be read, or its attempts were used up."""
+        self.events.condemned(queue.name, step.name, queue.key_text(death.key), death.attempt, death.code)
+        for worker in self._workers[:1]:  # of several here, claims bear the number of the first
+            worker.report.buried += 1
+        mourn(queue, [death])
 
     def _fit(self, queue: Queue[Any]) -> None:
         """Make a queue known to the store, and put its indexes, as this database spells them, into the table's
@@ -223,7 +228,7 @@ class Mill(Schedules):
                 rights.check(connection, [store.terms(queue) for queue in chosen], limited=bool(self.limits))
                 schema.check_version(connection)
                 for queue in chosen:
-                    presence.check_table(connection, queue)
+                    presence.check_table(connection, store.terms(queue))
                 number = fleet.join(connection, [store.terms(queue) for queue in chosen])
                 if scheduler is not None:
                     scheduler.start(connection)
@@ -249,11 +254,13 @@ class Mill(Schedules):
             if scheduler is not None:
                 scheduler.wake = worker.waker(tick_tables.QUEUE)
             self._keepers.append(keeper)
+            self._workers.append(worker)
             store.worker = self._keepers[0].worker  # beside a worker that runs already, claims go by that one's number
             try:
                 yield worker
             finally:
                 self._keepers.remove(keeper)
+                self._workers.remove(worker)
                 store.worker = (self._keepers or [keeper])[0].worker
                 # Without a database, nobody is told: others will see that our signs of life have ended.
                 with suppress(Disconnected, TimeoutError):

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from rowmill.model import declare
 from rowmill.model.errors import DeclarationError
-from rowmill.model.queue import EpochUnit, InOrder, Order
+from rowmill.model.queue import Counts, EpochUnit, FinishedOn, InOrder, Order
 from rowmill.model.retry import Retry, steps
 from rowmill.model.words import States
 from rowmill.outbox.outbox import Outbox
@@ -39,6 +39,10 @@ class OutboxOptions(TypedDict, total=False):
     log_messages: bool
     """May what a handler said of a failure stand in the alert of a dead event? Its code always does."""
     epoch: EpochUnit
+    counts: Counts
+    """What the attempts column holds at rest: all tries ("attempts"), or the failed ones ("failures")."""
+    finished_on: FinishedOn
+    """Which ends set `processed_at`: every final state ("final"), or success alone ("done")."""
 
 
 def declare_outbox(
@@ -57,6 +61,8 @@ def declare_outbox(
     source: str | None = None,
     log_messages: bool = True,
     epoch: EpochUnit = "s",
+    counts: Counts = "attempts",
+    finished_on: FinishedOn = "final",
 ) -> Outbox:
     table = outbox_table(sa.MetaData(), name or "outbox") if source_table is None else source_table
     chosen = columns or getattr(table, "__rowmill_columns__", None) or OutboxColumns()
@@ -72,6 +78,8 @@ def declare_outbox(
         lease=lease,
         timeout=timeout,
         epoch=epoch,
+        counts=counts,
+        finished_on=finished_on,
     )
     outbox = Outbox(mill, queue, chosen, concurrency=concurrency, source=source, log_messages=log_messages)
     mill.outboxes[queue.name] = outbox

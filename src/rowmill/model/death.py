@@ -10,6 +10,11 @@ from rowmill.model.errors import RowmillError, safe_text
 
 if TYPE_CHECKING:
     from rowmill.model.queue import Queue
+    from rowmill.model.words import Step
+
+
+ATTEMPTS_USED_UP = "attempts_used_up"
+"""The code of a row that was put back without its attempts at zero, and so died at its next claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,11 @@ def facts_of(queue: "Queue[Any]", read: Callable[[], Any]) -> dict[str, Any]:
         column.name: getattr(row, column.key if mapper is None else mapper.get_property_by_column(column).key)
         for column in queue.mourner.columns
     }
+
+
+def used_up(queue: "Queue[Any]", step: "Step", key: Any, attempts: int, read: Callable[[], Any]) -> Death:
+    """The death of a row that a claim found with all of its attempts used."""
+    return Death(key, attempts, ATTEMPTS_USED_UP, step.used_up, facts_of(queue, read))
 
 
 def mourn(queue: "Queue[Any]", deaths: Iterable[Death]) -> None:

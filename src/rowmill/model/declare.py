@@ -4,7 +4,7 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, get_args
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Table
@@ -12,7 +12,7 @@ from sqlalchemy.orm import Mapper
 
 from rowmill.model.errors import DeclarationError
 from rowmill.model.lifecycle import Kind
-from rowmill.model.queue import REQUIRED, Columns, InOrder, Keep, Order
+from rowmill.model.queue import REQUIRED, Columns, Counts, FinishedOn, InOrder, Keep, Order
 from rowmill.model.words import Vocabulary, Word, as_value
 
 TYPES = {
@@ -30,6 +30,8 @@ TAKEN_FOR_PARAMETERS = re.compile(r"%\([^)]*\)s|__\[POSTCOMPILE_")
 """What SQLAlchemy puts values in the place of, wherever it stands in a statement: within quotes too."""
 
 NUMBERS = (sa.Integer, sa.Numeric, sa.Float)
+NULLABLE = ("lease", "leased_until", "error", "error_code", "finished_at", "started_at")
+"""Roles of columns that are empty most of the time."""
 TIMES = ("available_at", "leased_until", "finished_at", "created_at", "updated_at", "started_at")
 
 
@@ -145,7 +147,7 @@ class Declaration:
             other = by_name.setdefault(column.name, role)
             if other != role:
                 self.problem(f"column {column.name} is mapped twice, as {other} and as {role}")
-        for role in ("lease", "leased_until", "error", "error_code", "finished_at", "started_at"):
+        for role in NULLABLE:
             column = mapped.get(role)
             if column is not None and not column.nullable:
                 self.problem(
@@ -191,6 +193,21 @@ class Declaration:
             if unit == "ms" and isinstance(kind, sa.Integer) and not isinstance(kind, sa.BigInteger):
                 name = mapped[role].name
                 self.problem(f"column {name} ({role}) must be a BigInteger: milliseconds do not fit {kind!r}")
+
+    def meanings(self, counts: Counts, finished_on: FinishedOn, keep: Keep, mapped: dict[str, "Column[Any]"]) -> None:
+        """What the attempts column and `finished_at` mean to their readers."""
+        for option, given, known in (
+            ("counts", counts, get_args(Counts)),
+            ("finished_on", finished_on, get_args(FinishedOn)),
+        ):
+            if given not in known:
+                self.problem(f"{option}=... is {' or '.join(map(repr, known))}, not {given!r}")
+        if finished_on == "done" and not {"updated_at", "created_at"} & mapped.keys():
+            for kind in (kind for kind in keep.ages() if kind is not Kind.DONE):
+                self.problem(
+                    f'Keep({kind}=...) needs to know how old a {kind} row is, and finished_on="done" leaves its '
+                    "finished_at empty. Map a time that it has: Columns(updated_at=...) or Columns(created_at=...)"
+                )
 
     def listed(self, names: Iterable[str], used_as: str) -> tuple["Column[Any]", ...]:
         if isinstance(names, str):

@@ -1,6 +1,7 @@
 """The state machine, as data. Every statement that changes a row is built from `MOVES`.
 
 ready ──claim──▶ running ──done──▶ done (or the next stage's ready)
+  │     └─exhaust─▶ dead (the row was put back although its attempts are used up)
   ▲                 │ ├─again──▶ waiting ──claim──▶ running
   │                 │ ├─dead───▶ dead
   │                 │ └─cancel─▶ cancelled
@@ -30,7 +31,7 @@ FINAL = frozenset({Kind.DONE, Kind.DEAD, Kind.CANCELLED})
 
 
 class Attempts(StrEnum):
-    """What a move does to the count of attempts."""
+    """What a move does to the attempts column."""
 
     KEEP = "keep"
     COUNT = "count"
@@ -55,6 +56,8 @@ class Move:
     target: Kind
     attempts: Attempts = Attempts.KEEP
     error: Error = Error.KEEP
+    failures: Attempts | None = None
+    """What it does to the attempts column of a queue that counts failures, where that differs."""
     delayed: bool = False
     """`available_at` is set to now plus a given wait (otherwise to now, for a target that can be claimed)."""
     recorded: bool = True
@@ -77,23 +80,24 @@ class Move:
 _RUNNING = frozenset({Kind.RUNNING})
 
 CLAIM = Move("claim", CLAIMABLE, Kind.RUNNING, Attempts.COUNT, Error.CLEAR)
-DONE = Move("done", _RUNNING, Kind.DONE, error=Error.CLEAR)
+DONE = Move("done", _RUNNING, Kind.DONE, error=Error.CLEAR, failures=Attempts.GIVE_BACK)
 ADVANCE = Move("advance", _RUNNING, Kind.READY, Attempts.RESET, Error.CLEAR)
 AGAIN = Move("again", _RUNNING, Kind.WAITING, error=Error.SET, delayed=True)
 PARK = Move("park", _RUNNING, Kind.WAITING, Attempts.GIVE_BACK, Error.SET, delayed=True)
 DIE = Move("dead", _RUNNING, Kind.DEAD, error=Error.SET)
-ABANDON = Move("abandon", _RUNNING, Kind.CANCELLED, error=Error.SET)
+ABANDON = Move("abandon", _RUNNING, Kind.CANCELLED, error=Error.SET, failures=Attempts.GIVE_BACK)
 RELEASE = Move("release", _RUNNING, Kind.READY, Attempts.GIVE_BACK, delayed=True)
 HOLD = Move("hold", _RUNNING, Kind.READY, Attempts.GIVE_BACK, Error.SET, delayed=True, recorded=False)
 RESCUE = Move("rescue", _RUNNING, Kind.READY, error=Error.SET)
 BURY = Move("bury", _RUNNING, Kind.DEAD, error=Error.SET)
+EXHAUST = Move("exhaust", CLAIMABLE, Kind.DEAD, error=Error.SET)
 CANCEL = Move("cancel", CLAIMABLE, Kind.CANCELLED)
 REQUEUE = Move("requeue", FINAL | {Kind.WAITING}, Kind.READY, Attempts.RESET, Error.CLEAR)
 
 MOVES = {
     move.name: move
     for move in (
-        CLAIM, DONE, ADVANCE, AGAIN, PARK, DIE, ABANDON, RELEASE, HOLD, RESCUE, BURY, CANCEL, REQUEUE,
+        CLAIM, DONE, ADVANCE, AGAIN, PARK, DIE, ABANDON, RELEASE, HOLD, RESCUE, BURY, EXHAUST, CANCEL, REQUEUE,
     )
 }  # fmt: skip
 SETTLING = frozenset({DONE, ADVANCE, AGAIN, PARK, DIE, ABANDON, RELEASE, HOLD})

@@ -10,7 +10,7 @@ from sqlalchemy import Column, Table
 from sqlalchemy.orm import Mapper
 
 from rowmill.model.death import Mourner
-from rowmill.model.lifecycle import CLAIM, Kind, Move
+from rowmill.model.lifecycle import CLAIM, FINAL, Attempts, Kind, Move
 from rowmill.model.words import Step, Vocabulary, Word
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ class Crash:
 @dataclass(frozen=True, slots=True)
 class Keep:
     """How long finished rows stay, in seconds after they finished; None: for ever. Older ones are deleted all the
-    time, by one worker for all; or by a schedule, if `cron` says when."""
+    time, by one worker for all; or by a schedule, if `cron` says when. A row whose end sets no `finished_at`
+    (`finished_on="done"`) ages by `updated_at`, or else by `created_at`."""
 
     done: float | None = None
     dead: float | None = None
@@ -93,6 +94,10 @@ class Keep:
 
 
 EpochUnit = Literal["s", "ms"]
+Counts = Literal["attempts", "failures"]
+"""What the attempts column holds at rest: all tries of the row's stage, or only those that failed."""
+FinishedOn = Literal["final", "done"]
+"""Which ends of a row set its `finished_at`: every final state, or success alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +128,8 @@ class Queue(Generic[R]):
         dead_head_blocks: bool = True,
         crash: Crash | None = None,
         epoch: EpochUnit = "s",
+        counts: Counts = "attempts",
+        finished_on: FinishedOn = "final",
         only: "Only | None" = None,
         keep: Keep | None = None,
     ) -> None:
@@ -140,6 +147,8 @@ class Queue(Generic[R]):
         self.dead_head_blocks = dead_head_blocks
         self.crash = crash or Crash()
         self.epoch = epoch
+        self.counts = counts
+        self.finished_on = finished_on
         self.only = only
         self.keep = keep or Keep()
         self.key: tuple[Column[Any], ...] = tuple(table.primary_key.columns)
@@ -173,6 +182,20 @@ class Queue(Generic[R]):
                 return step.running[0]
             case kind:
                 return self.vocabulary.of(kind)[0]
+
+    def counted(self, move: Move) -> Attempts:
+        """What a move does to the attempts column."""
+        return move.attempts if move.failures is None or self.counts == "attempts" else move.failures
+
+    def sets_finished_at(self, kind: Kind) -> bool:
+        """Does a row that reaches this state get a `finished_at`?"""
+        return kind is Kind.DONE or (kind in FINAL and self.finished_on == "final")
+
+    def aged_by(self, kind: Kind) -> str:
+        """The column, by its role, that says since when a row is in this final state."""
+        if self.sets_finished_at(kind):
+            return "finished_at"
+        return "updated_at" if "updated_at" in self.columns else "created_at"
 
     def sources(self, move: Move, step: Step) -> tuple[Word, ...]:
         """The words that a move starts from, at a stage."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+LARGEST_COUNT = 2**31 - 1
 Backoff = Callable[[int], float]
 """Seconds to wait after attempt n (1 is the first)."""
 
@@ -69,6 +70,11 @@ class Retry:
     permanent: tuple[type[BaseException], ...] = ()
     transient: tuple[type[BaseException], ...] = ()
     unknown_is_permanent: bool = False
+
+    @property
+    def unlimited(self) -> bool:
+        """More attempts than an integer column can count."""
+        return self.attempts > LARGEST_COUNT
 
     def wait(self, attempt: int, chance: float) -> float:
         """Seconds to wait after this attempt; `chance` is in [0, 1)."""

@@ -73,7 +73,7 @@ def queue_indexes(terms: Terms) -> list[QueueIndex]:
         parts = (terms.name(queue.per), *terms.per_sequence)
         found.append(QueueIndex(index_name(terms, "in_order"), parts, terms.is_in(terms.holding), IN_ORDER))
     for kind in queue.keep.ages():
-        parts = (terms.role("finished_at"), *terms.keys)
+        parts = (terms.role(queue.aged_by(kind)), *terms.keys)
         where = terms.is_in(queue.vocabulary.of(kind))
         found.append(QueueIndex(index_name(terms, f"{kind}_finished"), parts, where, RETENTION))
     return found

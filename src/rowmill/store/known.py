@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from operator import itemgetter
 from types import NoneType
 from typing import Any
@@ -14,7 +14,8 @@ import asyncpg
 from sqlalchemy import Column
 from sqlalchemy.dialects.postgresql.ranges import AbstractMultiRange
 
-from rowmill.model.lease import Lease
+from rowmill.model.death import Death, used_up
+from rowmill.model.lease import Lease, Tokens
 from rowmill.model.lifecycle import Error
 from rowmill.model.words import Step
 from rowmill.store import postgres_claim_sql as claim_sql
@@ -31,6 +32,8 @@ from rowmill.store.watermark import Position, Shape, Watermark
 
 PLACE = itemgetter(-2)
 """Where a record of `postgres_claim_sql.claim` stood in the claim."""
+BURIED_PLACE = -3
+"""Of what says that the claim buried the row."""
 
 
 class Known:
@@ -76,6 +79,20 @@ class Known:
             Lease(queue, step, key(record), record[token], record[attempts], now, record, load)
             for record in records
             if record[token] is not None
+        ]
+
+    def holds_our_tokens(self, records: Sequence[Any], tokens: Tokens) -> bool:
+        """Has every row the lease that its claim wrote, or none? A trigger may have written another."""
+        place = self.load.lease_place
+        return {record[place] for record in records} <= {None, *tokens.given}
+
+    def buried(self, step: Step, records: Sequence[Any]) -> list[Death]:
+        """Of what a claim returned: the rows that it buried, because their attempts were used up."""
+        load = self.load
+        return [
+            used_up(self.terms.queue, step, load.key(record), record[load.attempts_place], partial(load, record))
+            for record in records
+            if record[BURIED_PLACE] is not None
         ]
 
     def position(self, record: Any) -> Position:

@@ -82,7 +82,7 @@ def stats(connection: Connection, terms: Terms, parked: str) -> OutboxStats:
 def _count(connection: Connection, terms: Terms, kind: Kind) -> int:
     queue = terms.queue
     wanted = sa.select(sa.func.count()).select_from(queue.table).where(in_words(terms, queue.vocabulary.of(kind)))
-    if kind is Kind.DEAD:
+    if kind is Kind.DEAD and queue.sets_finished_at(kind):  # as the condition of the index on finished events
         wanted = wanted.where(queue.columns["finished_at"].is_not(None))
     return connection.scalar(wanted) or 0
 

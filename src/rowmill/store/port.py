@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from rowmill.model.death import Death
 from rowmill.model.errors import RowmillError
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
@@ -21,8 +22,8 @@ from rowmill.store.terms import Terms
 T = TypeVar("T")
 CONNECTIONS = 15
 """For transactions of handlers, at once."""
-Condemned = Callable[[str, str, str, int, str], None]
-"""Called with the queue, the stage, the key, the attempt and the code."""
+Condemned = Callable[[Queue[Any], Step, Death], None]
+"""Called with the queue, the stage and the death."""
 
 Heard = Callable[[str, str, str, str], None]
 """Called with the queue, the stage, the key and the reason."""
@@ -53,7 +54,7 @@ class Store(Protocol):
     engine: AsyncEngine
     dialect: Dialect
     on_condemned: Condemned
-    """Hears of rows that a claim had to bury, because the driver can't read them."""
+    """Hears of rows that a claim had to bury: because the driver can't read them, or their attempts are used up."""
     on_refused: Heard
     """Hears of rows that claims step over, because the table does not let them be claimed."""
 
@@ -72,7 +73,8 @@ class Store(Protocol):
         """Let go of every connection. Twice is fine."""
 
     async def claim(self, queue: Queue[Any], step: Step, limit: int) -> list[Lease[Any]]:
-        """Take up to `limit` rows, in the queue's order, under a lease of their own."""
+        """Take up to `limit` rows, in the queue's order, under a lease of their own. Rows whose attempts are used up
+        are buried instead; it goes on until it has taken a row, or finds none that is ready."""
 
     def look_from_the_start(self, queue: Queue[Any]) -> None:
         """The next claims of this queue pass over nothing, whatever that costs."""

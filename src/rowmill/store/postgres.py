@@ -34,7 +34,7 @@ from rowmill.store.port import CONNECTIONS, Condemned, Disconnected, Heard, Sett
 from rowmill.store.postgres_engines import async_engine, sync_engine
 from rowmill.store.postgres_session import ALIVE, IMPATIENT
 from rowmill.store.postgres_terms import PostgresTerms
-from rowmill.store.presence import claim_refused
+from rowmill.store.presence import claim_refused, lease_changed
 from rowmill.store.refusals import tell
 from rowmill.store.schema import SCHEMA
 
@@ -133,15 +133,28 @@ class PostgresStore:
             refused.hurry()
 
     async def claim(self, queue: Queue[Any], step: Step, limit: int) -> list[Lease[Any]]:
-        await self._give_back_unanswered()
         known = self.known(queue)
+        while True:
+            await self._give_back_unanswered()
+            records = await self._claim(queue, step, known, limit)
+            leases = known.leases(step, records)
+            buried = known.buried(step, records) if len(leases) < len(records) else []
+            for death in buried:
+                self.on_condemned(queue, step, death)
+            if leases or not buried:
+                return leases
+
+    async def _claim(self, queue: Queue[Any], step: Step, known: Known, limit: int) -> list[Any]:
         tokens = Tokens(self.worker, self._claim_numbers)
         try:
             records = await postgres_claims.claim(self.claims, known, step, tokens, limit)
             if known.refused(step).unheard:
                 await tell(self, queue, step, known.refused(step))
+            if not known.holds_our_tokens(records, tokens):
+                raise lease_changed(known.terms)
+            return records
         except postgres_claims.UNREADABLE:
-            records = await postgres_claims.read_one_by_one(
+            return await postgres_claims.read_one_by_one(
                 self.claims, known, step, tokens.given, self.worker, self.on_condemned
             )
         except BaseException as error:
@@ -151,7 +164,6 @@ class PostgresStore:
                 await self._check_rights(error, known.terms)
                 raise claim_refused(known.terms, step, refused_values(error)) from error
             raise
-        return known.leases(step, records)
 
     async def _give_back_unanswered(self) -> None:
         """A claim whose answer was lost may have taken rows: nobody works on them, so they go back at once. The

@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
-from rowmill.model.lifecycle import CLAIM, DIE, RELEASE
+from rowmill.model.death import ATTEMPTS_USED_UP
+from rowmill.model.lease import CLAIM_BITS
+from rowmill.model.lifecycle import DIE, RELEASE
 from rowmill.model.words import Step
 from rowmill.store.order_sql import Finder, Start, can_be_claimed, ready
 from rowmill.store.postgres_sql import given, one_of
@@ -10,6 +12,9 @@ from rowmill.store.postgres_terms import NOW, PostgresTerms
 from rowmill.store.schema import SCHEMA
 from rowmill.store.terms import set_clause
 from rowmill.store.watermark import Shape, Stretch
+
+BURIED = "rowmill_buried"
+"""What a claim answers beside the columns of a row: its key as text, if it was buried."""
 
 
 # served by: the stage's ready index, (priority, available_at, order columns, key) WHERE state IN (claimable)
@@ -156,7 +161,9 @@ def key_types(terms: PostgresTerms) -> list[tuple[str, str]]:
 
 
 def _claim_of(terms: PostgresTerms, step: Step, picks: str) -> str:
-    pairs = terms.assignments(CLAIM, step, wait="$3::float8", token="$1")
+    """Take the picked rows. Those whose attempts are used up are buried, with an entry in the history, and answered
+    without a lease."""
+    pairs = terms.claim_assignments(step, wait="$3::float8", token="$1")
     source = f"unnest(ARRAY(SELECT * FROM ({picks}) AS pick LIMIT $2))"
     if len(terms.keys) == 1:
         given = f"{source} WITH ORDINALITY AS given(g_k0, g_place)"
@@ -166,11 +173,28 @@ def _claim_of(terms: PostgresTerms, step: Step, picks: str) -> str:
         given = f"ROWS FROM ({source} AS ({parts})) WITH ORDINALITY AS given({names}, g_place)"
     same = " AND ".join(f"t.{key} = {one_of(f'g_k{n}')}" for n, key in enumerate(terms.keys))
     columns = ", ".join(f"t.{terms.name(column)}" for column in terms.queue.table.columns)
+    # A row that a trigger left as it was has no lease either.
+    buried = f"t.{terms.lease} IS NULL AND {terms.is_in(terms.queue.vocabulary.dead, 't.')}"
     # The time is the same for all of them, and dear to read: the first row brings it.
-    return (
-        f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {given} WHERE {same} "
-        f"RETURNING {columns}, g_place, CASE WHEN g_place = 1 THEN {NOW} END AS claimed_at"
+    taken = (
+        f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {given} WHERE {same} RETURNING {columns}, "
+        f"CASE WHEN {buried} THEN {key_text(terms)} END AS {BURIED}, "
+        f"g_place, CASE WHEN g_place = 1 THEN {NOW} END AS claimed_at"
     )
+    if step.retry.unlimited:
+        return taken
+    queue, stage, code = (terms.text(text) for text in (terms.queue.name, step.name, ATTEMPTS_USED_UP))
+    history = (
+        f"INSERT INTO {SCHEMA}.attempt (queue, key, stage, attempt, worker, ended_at, code, message) "
+        f"SELECT {queue}, {BURIED}, {stage}, {terms.attempts}, $1::bigint >> {CLAIM_BITS}, {NOW}, {code}, "
+        f"{terms.text(step.used_up)} FROM rowmill_taken WHERE {BURIED} IS NOT NULL"
+    )
+    return f"WITH rowmill_taken AS ({taken}), rowmill_history AS ({history}) SELECT * FROM rowmill_taken"
+
+
+def key_text(terms: PostgresTerms) -> str:
+    """The key of a row of table t as `Queue.key_text` writes it."""
+    return f"concat_ws('|', {', '.join(f't.{key}::text' for key in terms.keys)})"
 
 
 # served by: the partial index on running rows, which is small
@@ -202,7 +226,7 @@ def held_row(terms: PostgresTerms, step: Step) -> str:
     """One of the rows that a claim took, $2 from 0, as the claim would have answered it. $1 its token."""
     columns = ", ".join(f"t.{terms.name(column)}" for column in terms.queue.table.columns)
     return (
-        f"SELECT {columns}, 1 AS g_place, {NOW} AS claimed_at FROM {terms.table} AS t "
+        f"SELECT {columns}, NULL AS {BURIED}, 1 AS g_place, {NOW} AS claimed_at FROM {terms.table} AS t "
         f"WHERE {held(terms, step)} ORDER BY {terms.order} LIMIT 1 OFFSET $2"
     )
 
@@ -212,12 +236,11 @@ def condemn(terms: PostgresTerms, step: Step) -> str:
     """Bury the row that `held_row` finds. $1 token, $2 its place, $3 worker, $4 code, $5 message."""
     keys = ", ".join(terms.keys)
     own = ", ".join(f"t.{key}" for key in terms.keys)
-    text = ", ".join(f"t.{key}::text" for key in terms.keys)
     pairs = terms.assignments(DIE, step, error="$4::text || ': ' || $5::text", code="$4::text")
     found = f"SELECT {own} FROM {terms.table} AS t WHERE {held(terms, step)} ORDER BY {terms.order} LIMIT 1 OFFSET $2"
     return (
         f"WITH condemned AS (UPDATE {terms.table} AS t SET {set_clause(pairs)} WHERE ({keys}) IN ({found}) "
-        f"AND {held(terms, step)} RETURNING concat_ws('|', {text}) AS g_row, t.{terms.attempts} AS g_attempt) "
+        f"AND {held(terms, step)} RETURNING {key_text(terms)} AS g_row, t.{terms.attempts} AS g_attempt) "
         f"INSERT INTO {SCHEMA}.attempt (queue, key, stage, attempt, worker, ended_at, code, message) "
         f"SELECT {terms.text(terms.queue.name)}, g_row, {terms.text(step.name)}, g_attempt, $3::bigint, {NOW}, $4, $5 "
         "FROM condemned RETURNING key, attempt"

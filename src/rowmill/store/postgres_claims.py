@@ -12,6 +12,7 @@ from typing import Any
 
 import asyncpg
 
+from rowmill.model.death import Death
 from rowmill.model.lease import NO_TOKEN, Tokens
 from rowmill.model.words import Step
 from rowmill.store import order_sql
@@ -191,7 +192,7 @@ async def _read_one_by_one(
             reason = f"a value of this row can't be read: {type(error).__name__}"
             about = (token, len(records), worker, "unreadable", reason)
             for key, attempt in await line.fetch(sql.condemn(known.terms, step), *about):
-                on_condemned(known.terms.queue.name, step.name, key, attempt, "unreadable")
+                on_condemned(known.terms.queue, step, Death(key, attempt, "unreadable"))
             continue
         if not found:
             return records

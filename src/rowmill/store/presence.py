@@ -1,21 +1,24 @@
 """Is a table in the database as it is declared? Asked before a worker starts: a migration may have been forgotten."""
 
 import shlex
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Table
+from sqlalchemy.engine.interfaces import ReflectedColumn
 from sqlalchemy.exc import NoSuchTableError
 
 from rowmill.model.errors import DeclarationError
-from rowmill.model.queue import Queue
 from rowmill.model.words import Step
+from rowmill.store.column_facts import column_problems
+from rowmill.store.key_facts import key_problem
+from rowmill.store.rights import READ_ONLY
 from rowmill.store.terms import Terms
 
 
-def check_table(connection: Connection, queue: Queue[Any]) -> None:
-    """Refuse a table that is not there, lacks columns, or may hold rows that no claim would find; names all."""
-    table = queue.table
+def check_table(connection: Connection, terms: Terms) -> None:
+    """Refuse a table that is not there, lacks columns, or can't keep the promises of a queue: rows that no claim would
+    find, a key that is not unique, a lease that does not fit. Names every problem."""
+    queue, table = terms.queue, terms.queue.table
     try:
         columns = sa.inspect(connection).get_columns(table.name, schema_of(connection, table))
     except NoSuchTableError:
@@ -23,7 +26,7 @@ def check_table(connection: Connection, queue: Queue[Any]) -> None:
             queue.name,
             [f"there is no table {table.name} in the database. Create it, or look whether DATABASE_URL is right"],
         ) from None
-    there = {column["name"]: column["nullable"] for column in columns}
+    there = {column["name"]: column for column in columns}
     problems = [
         f"table {table.name} lacks column {column.name} in the database. "
         f"Add it with a migration of yours, or: rowmill adopt {shlex.quote(table.name)}"
@@ -31,14 +34,26 @@ def check_table(connection: Connection, queue: Queue[Any]) -> None:
         if column.name not in there
     ]
     priority = queue.priority
-    if priority is not None and not priority.nullable and there.get(priority.name, False):
+    if priority is not None and not priority.nullable and _may_be_null(there.get(priority.name)):
         problems.append(
             f"column {priority.name} (priority) may be NULL in the database and is declared NOT NULL: one such row "
             "would keep others from being claimed. Declare it nullable, and a missing one counts as 0; or make it "
             "NOT NULL in the database"
         )
+    for role, column in queue.columns.items():
+        if column.name in there and role not in READ_ONLY:
+            found = there[column.name]
+            unfit = column_problems(terms, role, found["type"], nullable=found["nullable"])
+            problems += [f"{problem.what}. Mend it: {problem.fix}" for problem in unfit]
+    key = key_problem(connection, terms)
+    if key is not None:
+        problems.append(f"{key.what}. Mend it: {key.fix}")
     if problems:
         raise DeclarationError(queue.name, problems)
+
+
+def _may_be_null(column: ReflectedColumn | None) -> bool:
+    return column is not None and column["nullable"]
 
 
 def claim_refused(terms: Terms, step: Step, reason: str) -> DeclarationError:
@@ -49,6 +64,19 @@ def claim_refused(terms: Terms, step: Step, reason: str) -> DeclarationError:
         [
             f"a claim writes {terms.word(step.running[0])} into column {queue.columns['state'].name} of table "
             f"{queue.table.name}, and the table refuses it: {reason}. Is there a constraint or a trigger against it?"
+        ],
+    )
+
+
+def lease_changed(terms: Terms) -> DeclarationError:
+    """A claimed row came back with another lease than was written: nothing would keep two workers apart."""
+    queue = terms.queue
+    return DeclarationError(
+        queue.name,
+        [
+            f"a claim writes a token of its own into column {queue.columns['lease'].name} of table {queue.table.name}, "
+            "and the table keeps something else: is there a trigger that writes to it? The token is what keeps a "
+            "worker from writing to a row that another one holds. Take the column out of the trigger"
         ],
     )
 

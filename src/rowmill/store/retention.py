@@ -22,19 +22,19 @@ BATCH = 500
 
 def old(terms: Terms, kind: Kind, age: float) -> Condition:
     """Rows that reached this final state so many seconds ago."""
-    finished = terms.queue.columns["finished_at"]
+    finished = terms.queue.columns[terms.queue.aged_by(kind)]
     before: sa.ColumnElement[Any] = sa.literal_column(instant(terms, finished, timedelta(seconds=age)))
     return sa.and_(in_words(terms, terms.queue.vocabulary.of(kind)), finished <= before)
 
 
-# served by: the index on (finished_at, key) of the rows in this final state
+# served by: the index on (finished_at, or what stands for it, and the key) of the rows in this final state
 def delete_some(
     connection: Connection, terms: Terms, kind: Kind, age: float, after: Key | None, limit: int = BATCH
 ) -> Batch:
     """Delete the next rows that are old enough, the oldest first, from a position on. The condition is in the DELETE: a
     row that was requeued since it was looked at stays. So does one that another table refers to and does not let go."""
     condition = old(terms, kind, age)
-    order = [sa.literal_column(f"{terms.table}.{terms.role('finished_at')}"), *raw_key(terms)]
+    order = [sa.literal_column(f"{terms.table}.{terms.role(terms.queue.aged_by(kind))}"), *raw_key(terms)]
 
     def change(connection: Connection, rows: Sequence[Any]) -> Changed:
         # In a form from which the planner proves nothing: with old statistics it might walk the whole index of finished

@@ -30,7 +30,7 @@ from rowmill.store.presence import claim_refused
 from rowmill.store.refusals import tell
 from rowmill.store.rows import read_text
 from rowmill.store.sqlite_errors import RolledBack, connection_problem, refused_values
-from rowmill.store.sqlite_known import SqliteKnown
+from rowmill.store.sqlite_known import BURIED_PLACE, SqliteKnown
 from rowmill.store.sqlite_settles import Executes, settle_flush
 from rowmill.store.sqlite_sql import SqliteTerms
 from rowmill.store.sqlite_writer import Writer, take_over_transactions
@@ -102,13 +102,33 @@ class SqliteStore:
 
     async def claim(self, queue: Queue[Any], step: Step, limit: int) -> list[Lease[Any]]:
         known = self.known(queue)
+        load = known.load
+        while True:
+            records = await self._claim(queue, step, known, limit)
+            now = datetime.now(UTC)
+            now = now.replace(microsecond=now.microsecond // 1000 * 1000)  # as SQLite's own clock has it
+            leases = [
+                Lease(
+                    queue, step, load.key(record), record[load.lease_place], record[load.attempts_place], now, record,
+                    load,
+                )
+                for record in records
+                if not record[BURIED_PLACE]
+            ]  # fmt: skip
+            buried = known.buried(step, records) if len(leases) < len(records) else []
+            for death in buried:
+                self.on_condemned(queue, step, death)
+            if leases or not buried:
+                return leases
+
+    async def _claim(self, queue: Queue[Any], step: Step, known: SqliteKnown, limit: int) -> list[Any]:
         tokens = Tokens(self.worker, self._claim_numbers)
         try:
             records = await sqlite_claims.claim_around(self.writer, known, step, tokens, limit)
         except sqlite3.DatabaseError as error:
             if str(error).startswith("no such index"):
                 known.statements.clear()  # it was there when they were made
-                return await self.claim(queue, step, limit)
+                return await self._claim(queue, step, known, limit)
             if not str(error).startswith("Could not decode to UTF-8"):
                 raise claim_refused(known.terms, step, refused_values(error)) from error
             # One bad text fails the whole answer. Read by ourselves, which costs time, it fails its row alone.
@@ -117,14 +137,7 @@ class SqliteStore:
             records = await sqlite_claims.claim_around(self.writer, known, step, tokens, limit)
         if known.refused(step).unheard:
             await tell(self, queue, step, known.refused(step))
-        load, now = known.load, datetime.now(UTC)
-        now = now.replace(microsecond=now.microsecond // 1000 * 1000)  # as SQLite's own clock has it
-        return [
-            Lease(
-                queue, step, load.key(record), record[load.lease_place], record[load.attempts_place], now, record, load
-            )
-            for record in records
-        ]
+        return records
 
     async def settle(self, verdicts: Sequence[Verdict]) -> Settled:
         try:

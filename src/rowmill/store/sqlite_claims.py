@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Any
 
-from rowmill.model.lease import NO_TOKEN, Tokens
+from rowmill.model.lease import NO_TOKEN, Tokens, worker_of
 from rowmill.model.words import Step
-from rowmill.store import order_sql
+from rowmill.store import order_sql, sqlite_sql
 from rowmill.store.keys import Key
 from rowmill.store.port import Disconnected
 from rowmill.store.refusals import Pick, Refusal, Take
 from rowmill.store.sqlite_errors import refused_values
-from rowmill.store.sqlite_known import SqliteKnown
+from rowmill.store.sqlite_known import BURIED_PLACE, SqliteKnown
 from rowmill.store.sqlite_writer import Writer
 from rowmill.store.watermark import MAX_LEVELS, STRETCHES, Stretch
 
@@ -31,9 +31,20 @@ def claim(
         if known.terms.priority is not None and stretch is not Stretch.WHOLE:
             given.append(level)
         taken = connection.execute(statement, given).fetchall()
-        records += taken if pick else in_sequence(taken)
+        records += taken if pick else in_sequence(_noted(connection, known, step, token, taken))
         if len(records) >= limit:
             break
+    return records
+
+
+def _noted(connection: sqlite3.Connection, known: SqliteKnown, step: Step, token: int, records: list[Any]) -> list[Any]:
+    """The records of a claim. Those that it buried have their entry in the history, in the same transaction."""
+    buried = known.buried(step, records) if any(record[BURIED_PLACE] for record in records) else []
+    queue = known.terms.queue
+    about = {"queue": queue.name, "stage": step.name, "worker": worker_of(token), "started_at": None}
+    for death in buried:
+        entry = {"key": queue.key_text(death.key), "attempt": death.attempt, "code": death.code}
+        connection.execute(sqlite_sql.HISTORY, about | entry | {"message": death.message})
     return records
 
 
@@ -48,8 +59,8 @@ def _claim_in_order(
             connection, step, ask.find, len(refused), pick=pick, behind=bool(ask.behind)
         )
         given = (token, ask.most, step.lease, *refused.parts, *ask.behind)
-        ask.found = connection.execute(statement, given).fetchall()
-        records += ask.found if pick else known.in_sequence(ask.found)
+        ask.found = found = connection.execute(statement, given).fetchall()
+        records += found if pick else known.in_sequence(_noted(connection, known, step, token, found))
         if pick and records:
             break  # nothing was taken: the next time would find the same rows again
     return records
@@ -90,7 +101,9 @@ def _taker(writer: Writer, known: SqliteKnown, step: Step, tokens: Tokens) -> Ta
     async def take(keys: Sequence[Key]) -> list[Any]:
         def work(connection: sqlite3.Connection) -> list[Any]:
             statement, token = known.claim_this_statement(connection, step), tokens.fresh()
-            return [record for key in keys for record in connection.execute(statement, (token, 1, step.lease, *key))]
+            given = ((token, 1, step.lease, *key) for key in keys)
+            taken = [record for one in given for record in connection.execute(statement, one)]
+            return _noted(connection, known, step, token, taken)
 
         try:
             return await writer.write(work)

@@ -2,10 +2,11 @@
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import Any
 
+from rowmill.model.death import Death, used_up
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
 from rowmill.model.lifecycle import Error
@@ -22,6 +23,9 @@ from rowmill.store.searching import Search
 from rowmill.store.sqlite_sequence import in_sequence
 from rowmill.store.sqlite_sql import SqliteTerms
 from rowmill.store.watermark import Stretch
+
+BURIED_PLACE = -1
+"""In a record of a claim: of what says that it buried the row."""
 
 
 class SqliteKnown:
@@ -43,6 +47,15 @@ class SqliteKnown:
 
     def search(self, step: Step) -> Search:
         return self.searches[step.name]
+
+    def buried(self, step: Step, records: Sequence[Any]) -> list[Death]:
+        """Of what a claim returned: the rows that it buried, because their attempts were used up."""
+        load = self.load
+        return [
+            used_up(self.terms.queue, step, load.key(record), record[load.attempts_place], partial(load, record))
+            for record in records
+            if record[BURIED_PLACE]
+        ]
 
     def claim_statement(
         self, connection: sqlite3.Connection, step: Step, stretch: Stretch, left_out: int, *, pick: bool = False

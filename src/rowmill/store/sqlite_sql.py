@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column
 
-from rowmill.model.lifecycle import CLAIM, Move
+from rowmill.model.lifecycle import Move
 from rowmill.model.words import Step
 from rowmill.store.indexes import IN_ORDER, QueueIndex, queue_indexes, ready_index
 from rowmill.store.order_sql import Finder, Start, can_be_claimed
@@ -113,11 +113,14 @@ def by_index(terms: Terms, step: Step, statement: str, usable: Callable[[QueueIn
 
 
 def claim_of(terms: Terms, step: Step, picks: str) -> str:
-    pairs = terms.assignments(CLAIM, step, wait="?3", token="?1")
+    """Take the picked rows. Those whose attempts are used up are buried, and answered as dead: by their state, since
+    RETURNING may say of a lease that was NULL, and still is, that it is not (SQLite 3.40)."""
+    pairs = terms.claim_assignments(step, wait="?3", token="?1")
     columns = ", ".join(terms.name(column) for column in terms.queue.table.columns)
     keys = ", ".join(terms.keys)
     key = f"({keys})" if len(terms.keys) > 1 else keys
-    return f"UPDATE {terms.table} SET {set_clause(pairs)} WHERE {key} IN ({picks}) RETURNING {columns}"
+    dead = terms.is_in(terms.queue.vocabulary.dead)
+    return f"UPDATE {terms.table} SET {set_clause(pairs)} WHERE {key} IN ({picks}) RETURNING {columns}, {dead}"
 
 
 # served by: the primary key

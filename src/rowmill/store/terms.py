@@ -14,6 +14,7 @@ from sqlalchemy import Column
 from sqlalchemy.engine import Dialect
 
 from rowmill.model import lifecycle
+from rowmill.model.death import ATTEMPTS_USED_UP
 from rowmill.model.lifecycle import Attempts, Move
 from rowmill.model.queue import Queue
 from rowmill.model.words import Step, Word, as_value
@@ -191,7 +192,7 @@ class Terms(ABC):
         """What a move writes: (column, expression), from the lifecycle's data."""
         queue = self.queue
         pairs = [(self.state, self.word(queue.target(move, step)))]
-        match move.attempts:
+        match queue.counted(move):
             case Attempts.COUNT:
                 pairs.append((self.attempts, self.attempts_plus(1)))
             case Attempts.GIVE_BACK:
@@ -212,15 +213,37 @@ class Terms(ABC):
                 pairs += self.error_columns(error, code)
             case lifecycle.Error.KEEP:
                 pass
-        if move.finishes:
+        if queue.sets_finished_at(move.target):
             pairs.append((self.role("finished_at"), self.now("finished_at")))
-        elif move.name in ("advance", "requeue"):
+        elif move.finishes or move.name in ("advance", "requeue"):
             pairs.append((self.role("finished_at"), "NULL"))
         if move.takes_lease and "started_at" in queue.columns:
             pairs.append((self.role("started_at"), self.now("started_at")))
         if "updated_at" in queue.columns:
             pairs.append((self.role("updated_at"), self.now("updated_at")))
         return pairs
+
+    def claim_assignments(self, step: Step, *, wait: str, token: str) -> list[tuple[str, str]]:
+        """What a claim writes: it takes the row; one whose attempts are used up, it buries.
+
+        The column itself stands at the end of each CASE for its type: words and parameters have none of their own,
+        and a column of an enum type takes no text."""
+        taken = dict(self.assignments(lifecycle.CLAIM, step, wait=wait, token=token))
+        if step.retry.unlimited:
+            return list(taken.items())
+        error, code = self.text(f"{ATTEMPTS_USED_UP}: {step.used_up}"), self.text(ATTEMPTS_USED_UP)
+        buried = dict(self.assignments(lifecycle.EXHAUST, step, error=error, code=code))
+        pairs = []
+        for column in dict.fromkeys((*taken, *buried)):
+            then, otherwise = buried.get(column, column), taken.get(column, column)
+            if then != otherwise:
+                then = f"CASE WHEN {self.used_up(step)} THEN {then} WHEN true THEN {otherwise} ELSE {column} END"
+            pairs.append((column, then))
+        return pairs
+
+    def used_up(self, step: Step) -> str:
+        """Has the row had all of its attempts at this stage?"""
+        return f"coalesce({self.attempts}, 0) >= {step.retry.attempts}"
 
     def error_columns(self, error: str, code: str) -> list[tuple[str, str]]:
         pairs = [(self.role("error"), self.cut("error", error))]

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from rowmill.model import limits
+from rowmill.model.death import ATTEMPTS_USED_UP
 from rowmill.model.lifecycle import Kind
 from rowmill.model.words import Step
 from rowmill.store import activity, pausing
@@ -31,6 +32,7 @@ class Reason(StrEnum):
     LEASE_EXPIRED = "lease_expired"
     NO_LEASE = "no_lease"
     REFUSED = "refused"
+    ATTEMPTS_USED_UP = "attempts_used_up"
     BACKOFF = "backoff"
     LIMIT = "limit"
     PAUSED = "paused"
@@ -75,13 +77,13 @@ def why(connection: Connection, terms: Terms, key: str, shut: Shut = lambda *_: 
             holds += [hold for hold in shut(connection, row) if hold.facts["limit"] not in named]
             return row, holds or [Hold(Reason.READY, "nothing holds it: a worker takes it when its turn comes")]
         case Kind.DEAD:
-            return row, [_dead(connection, terms, key), *_kept(terms, row)]
+            return row, [_dead(connection, terms, key), *_kept(connection, terms, row, key)]
         case Kind.DONE:
             done = Hold(Reason.DONE, "it is done" + _at(row), {"finished_at": row.finished_at})
-            return row, [done, *_kept(terms, row)]
+            return row, [done, *_kept(connection, terms, row, key)]
         case Kind.CANCELLED:
             cancelled = Hold(Reason.CANCELLED, "it was cancelled" + _at(row), {"finished_at": row.finished_at})
-            return row, [cancelled, *_kept(terms, row)]
+            return row, [cancelled, *_kept(connection, terms, row, key)]
     known = ", ".join(map(Lexicon(terms).text, Lexicon(terms).words))
     text = f"its state {row.state} is a word that the queue does not know, so nobody claims it. Known: {known}"
     return row, [Hold(Reason.UNKNOWN_WORD, text, {"state": row.state})]
@@ -91,11 +93,17 @@ def _at(row: RowView) -> str:
     return f", since {row.finished_at:%Y-%m-%d %H:%M:%S} UTC" if row.finished_at else ""
 
 
-def _kept(terms: Terms, row: RowView) -> Iterator[Hold]:
-    """Until when it is."""
-    age = terms.queue.keep.ages().get(Kind(row.kind))
-    if age is not None and row.finished_at is not None:
-        until = row.finished_at + timedelta(seconds=age)
+# served by: the primary key
+def _kept(connection: Connection, terms: Terms, row: RowView, key: str) -> Iterator[Hold]:
+    """Until when a finished row is kept."""
+    queue, kind = terms.queue, Kind(row.kind)
+    age = queue.keep.ages().get(kind)
+    if age is None:
+        return
+    finished = sa.select(queue.columns[queue.aged_by(kind)]).where(keys_in(terms, [parse_key(queue, key)]))
+    since = as_moment(connection.scalar(finished), queue.epoch)
+    if since is not None:
+        until = since + timedelta(seconds=age)
         yield Hold(Reason.KEPT, f"it is kept until {until:%Y-%m-%d %H:%M:%S} UTC, and deleted then", {"until": until})
 
 
@@ -128,6 +136,13 @@ def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, k
             f"{last.message}. Mend the row, or what forbids it; it is tried again every minute"
         )
         yield Hold(Reason.REFUSED, text, {"reason": last.message, "at": last.ended_at, "stage": last.stage})
+    if row.attempts >= step.retry.attempts:
+        text = (
+            f"its {step.retry.attempts} attempts are used up ({row.attempts} made): the next claim buries it, with the "
+            f"code {ATTEMPTS_USED_UP}. If it should run, set its count to zero: UPDATE {terms.table} "
+            f"SET {terms.attempts} = 0"
+        )
+        yield Hold(Reason.ATTEMPTS_USED_UP, text, {"attempts": row.attempts, "limit": step.retry.attempts})
     pauses = pausing.paused(connection, queue)
     for stage in (pausing.WHOLE, step.name):
         if stage in pauses:

@@ -18,7 +18,7 @@ from rowmill.model.words import Word, vocabulary
 from rowmill.store.adopt import lexicon
 from rowmill.store.adopt.guess import States, Wishes
 from rowmill.store.adopt.look import Look
-from rowmill.store.adopt.roles import NULLABLE, Roles
+from rowmill.store.adopt.roles import Roles
 from rowmill.store.postgres_terms import PostgresTerms
 from rowmill.store.sqlite_sql import SqliteTerms
 from rowmill.store.terms import Terms
@@ -38,7 +38,7 @@ def future_table(look: Look, states: States, roles: Roles, dialect: Dialect) -> 
         if role not in names:
             names[role] = _free_name(table, role)
             table.append_column(_new_column(role, names[role], states))
-    for role in NULLABLE & set(names):
+    for role in set(declare.NULLABLE) & set(names):
         table.columns[names[role]].nullable = True
     state, error = table.columns[names["state"]], table.columns[names["error"]]
     words = [word for words in states.words.values() for word in words]
@@ -121,5 +121,6 @@ def build_queue(
     queue: Queue[Any] = Queue(
         name=table.name, table=table, mapper=None, columns=mapped, names=names, vocabulary=words,
         priority=priority, lower_first=order.lower_first, order_by=order_by, epoch=roles.epoch,
+        counts="failures" if lexicon.counts_failures(columns.attempts) else "attempts",
     )  # fmt: skip
     return queue, columns, order

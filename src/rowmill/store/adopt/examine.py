@@ -10,6 +10,7 @@ from rowmill.model.errors import BadRequest
 from rowmill.model.lifecycle import Kind
 from rowmill.model.queue import Columns, Order, Queue
 from rowmill.model.words import Word
+from rowmill.store import raw_sql
 from rowmill.store.adopt import lexicon
 from rowmill.store.adopt.build import build_queue, terms_of
 from rowmill.store.adopt.change import Plan
@@ -70,6 +71,7 @@ def examine_table(
     finished = _finished(terms, look, states) if _unfilled(look, states.column) else None
     found = _adoption(queue, look, states, make_plan(connection, terms, look, finished))
     found.notes = [*states.notes, *roles.notes, *_order_notes(order, wishes), *found.notes, *_zone_notes(terms, look)]
+    found.notes += [*_count_notes(queue), *_used_up_notes(connection, terms, look)]
     if found.plan.changes:
         found.notes.append(STOP_FIRST)
     found.declaration = declaration(look, queue, columns, order, states, roles, wishes)
@@ -95,8 +97,8 @@ def examine_queue(connection: Connection, terms: Terms, queue: Queue[Any], *, el
         known = texts_of(terms)
         states.unknown = {word: n for word, n in seen.counts.items() if word is None or str(word) not in known}
     finished = _finished(terms, look, states) if _unfilled(look, states.column) else None
-    found = _adoption(queue, look, states, make_plan(connection, terms, look, finished))
-    found.notes += _zone_notes(terms, look)
+    found = _adoption(queue, look, states, make_plan(connection, terms, look, finished, declared=True))
+    found.notes += [*_zone_notes(terms, look), *_used_up_notes(connection, terms, look)]
     return found
 
 
@@ -167,6 +169,31 @@ def _order_notes(order: Order, wishes: Wishes) -> list[str]:
     if order.priority is None or wishes.lower_first:
         return []
     return [f"a higher {order.priority} goes first; if a lower one should, say --lower-first"]
+
+
+def _count_notes(queue: Queue[Any]) -> list[str]:
+    if queue.counts == "attempts":
+        return []
+    name = queue.columns["attempts"].name
+    return [f'{name} is taken for a count of failed tries; if it counts every try, leave out counts="failures"']
+
+
+def _used_up_notes(connection: Connection, terms: Terms, look: Look) -> list[str]:
+    """Rows that the first claim would bury. Only asked of a table that is quickly read."""
+    there = {"state", "attempts"} <= {role for role, c in terms.queue.columns.items() if c.name in look.table.columns}
+    if not there or not look.exact or look.elsewhere:
+        return []
+    notes = []
+    for step in terms.queue.steps:
+        rows = f"{terms.is_in(step.claimable)} AND {terms.used_up(step)}"
+        count = raw_sql.run(connection, f"SELECT count(*) FROM {terms.table} WHERE {rows}").scalar_one()
+        if count:
+            again = f"UPDATE {terms.table} SET {terms.attempts} = 0 WHERE {rows}"
+            notes.append(
+                f"{count} rows are ready that have had {step.retry.attempts} attempts or more: their next claim buries "
+                f"them. If they should run: {again}"
+            )
+    return notes
 
 
 def _zone_notes(terms: Terms, look: Look) -> list[str]:

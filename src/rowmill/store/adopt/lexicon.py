@@ -52,7 +52,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "attempts": (
         "attempts", "attempt_count", "attempts_count", "attempts_made", "attempt", "retry_count", "retries",
         "retry_attempts", "num_attempts", "num_retries", "try_count", "tries", "failure_count", "fail_count",
-        "error_count",
+        "error_count", "failures", "failed_attempts",
     ),
     "available_at": (
         "available_at", "next_retry_at", "next_attempt_at", "next_run_at", "next_try_at", "retry_at", "run_at",
@@ -90,6 +90,12 @@ NAMES: dict[str, tuple[str, ...]] = {
     "priority": ("priority", "prio", "urgency", "importance"),
 }  # fmt: skip
 
+FAILURES = (
+    "retry_count", "retries", "num_retries", "failure_count", "fail_count", "error_count", "failures",
+    "failed_attempts",
+)  # fmt: skip
+"""Of the names for attempts, those whose readers take them for the tries that failed."""
+
 PREFIXES = ("queue_", "rowmill_")
 """For a column to be added whose name is taken."""
 
@@ -109,6 +115,12 @@ def plain(name: str) -> str:
     """A name or word without its style: processingStatus, "Processing Status" and PROCESSING-STATUS are one."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
     return re.sub(r"[^a-z0-9]+", "_", spaced.lower()).strip("_")
+
+
+def counts_failures(column: str) -> bool:
+    """Does the name of a column say that it counts failed tries?"""
+    name = plain(column)
+    return any(name == one or name.endswith(f"_{one}") for one in FAILURES)
 
 
 def meaning(word: str, others: frozenset[str]) -> Kind | None:

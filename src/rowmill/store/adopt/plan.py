@@ -9,21 +9,29 @@ from rowmill.store.adopt.look import Look
 from rowmill.store.adopt.plan_columns import UNFILLED, add_columns, filled, loosen_columns, missing_columns, not_null
 from rowmill.store.adopt.plan_indexes import make_indexes
 from rowmill.store.adopt.plan_words import allow_words
+from rowmill.store.key_facts import key_problem
 from rowmill.store.terms import Terms
 
 
-def make_plan(connection: Connection, terms: Terms, look: Look, finished: str | None = None) -> Plan:
+def make_plan(
+    connection: Connection, terms: Terms, look: Look, finished: str | None = None, *, declared: bool = False
+) -> Plan:
     """Compare what the queue needs with what the database has. `finished` is a condition for rows that are done,
-    for a table that gets its state column only now."""
+    for a table that gets its state column only now. The key of a `declared` queue need not be the primary key of its
+    table."""
     plan = Plan()
     if not look.is_table:
         plan.obstacles.append(f"{look.table.name} is a view or a foreign table: adopt the table behind it")
         return plan
-    if not look.table.primary_key.columns:
+    if not look.table.primary_key.columns and not declared:
         plan.obstacles.append(
             f"table {look.table.name} has no primary key: a row could not be told from another. Give it one, as in: "
             f"ALTER TABLE {terms.table} ADD COLUMN id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
         )
+        return plan
+    problem = key_problem(connection, terms)
+    if problem is not None:
+        plan.obstacles.append(f"{problem.what}. Mend it: {problem.fix}")
         return plan
     postgres = connection.dialect.name == "postgresql"
     plan.changes += allow_words(plan, terms, look, postgres)

@@ -7,11 +7,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column
 
+from rowmill.model.declare import NULLABLE
 from rowmill.model.errors import MESSAGE_LENGTH
 from rowmill.store.adopt.change import Change, Part, Plan
 from rowmill.store.adopt.look import Look
 from rowmill.store.adopt.plan_words import texts_of
-from rowmill.store.adopt.roles import NULLABLE
 from rowmill.store.terms import Terms, bare
 
 UNFILLED = "rowmill: rows without a state are not filled yet"

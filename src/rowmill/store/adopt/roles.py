@@ -7,14 +7,13 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Connection
 
+from rowmill.model.declare import NULLABLE
 from rowmill.model.queue import EpochUnit
 from rowmill.store.adopt import lexicon
 from rowmill.store.adopt.look import Look
 from rowmill.store.adopt.times import kind_of_time
 
 TIME_ROLES = ("available_at", "leased_until", "finished_at", "started_at", "created_at", "updated_at")
-NULLABLE = frozenset({"lease", "leased_until", "error", "error_code", "finished_at", "started_at"})
-"""Parts whose column is empty most of the time."""
 
 
 @dataclass(slots=True)

@@ -19,8 +19,16 @@ Check = Callable[[Connection], Iterable[Finding]]
 SECONDS = 10
 """For one check: an audit must not weigh on a database that is in trouble already."""
 
-OF_A_TABLE = (columns.columns, columns.zones, indexes.words_allowed, indexes.indexes, indexes.trigger, indexes.plans)
-OF_ITS_ROWS = (rows.running, rows.words, rows.never_due, rows.order)
+OF_A_TABLE = (
+    columns.columns,
+    columns.key,
+    columns.zones,
+    indexes.words_allowed,
+    indexes.indexes,
+    indexes.trigger,
+    indexes.plans,
+)
+OF_ITS_ROWS = (rows.running, rows.words, rows.never_due, rows.used_up, rows.order)
 WITH_OUR_TABLES = (rows.waiting, rows.refused)
 RANK = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 

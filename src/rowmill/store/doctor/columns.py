@@ -7,9 +7,12 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill.model.errors import MESSAGE_LENGTH
+from rowmill.model.lifecycle import CLAIMABLE
 from rowmill.store.adopt.plan_words import texts_of
-from rowmill.store.adopt.roles import NULLABLE, TIME_ROLES
-from rowmill.store.doctor.finding import Finding, Patient, Severity
+from rowmill.store.column_facts import column_problems
+from rowmill.store.doctor.finding import Finding, Patient, Severity, many
+from rowmill.store.index_plans import index_plans
+from rowmill.store.key_facts import key_problem
 from rowmill.store.terms import bare
 
 
@@ -31,41 +34,27 @@ def columns(patient: Patient) -> Iterator[Finding]:
 
 def _column(patient: Patient, role: str, declared: "Column[Any]", found: "Column[Any]") -> Iterator[Finding]:
     name, alter = found.name, f"ALTER TABLE {patient.terms.table} ALTER COLUMN {patient.terms.name(found)}"
-    if role in NULLABLE and not found.nullable:
+    for problem in column_problems(patient.terms, role, found.type, nullable=bool(found.nullable)):
+        fix = patient.adopt if problem.code == "column_not_null" and patient.postgres else problem.fix
+        yield patient.finding(Severity.ERROR, problem.code, problem.what, fix)
+    if role == "lease" and _default(found).upper() not in ("", "NULL"):
+        drop = f"{alter} DROP DEFAULT"
         yield patient.finding(
-            Severity.ERROR,
-            "column_not_null",
-            f"column {name} ({role}) does not allow NULL, so rows can't be settled",
-            patient.adopt if patient.postgres else f"map another column: Columns({role}=...)",
+            Severity.WARNING,
+            "lease_default",
+            f"column {name} (lease) has a default: new rows look as if somebody held them",
+            drop if patient.postgres else "make the table anew without it",
         )
     if not patient.postgres:
         return  # SQLite's columns take anything
     wanted, kind = bare(declared, patient.terms.dialect), bare(found, patient.terms.dialect)
-    if role in TIME_ROLES and isinstance(wanted, sa.DateTime) != isinstance(kind, sa.DateTime):
-        yield patient.finding(
-            Severity.ERROR,
-            "column_type",
-            f"column {name} ({role}) is {kind} in the database and {wanted} in your code",
-            f"declare it as {kind}",
-        )
-    elif isinstance(wanted, sa.DateTime) and isinstance(kind, sa.DateTime) and wanted.timezone != kind.timezone:
+    if isinstance(wanted, sa.DateTime) and isinstance(kind, sa.DateTime) and wanted.timezone != kind.timezone:
         yield patient.finding(
             Severity.WARNING,
             "column_type",
             f"column {name} ({role}) {'has' if kind.timezone else 'has no'} time zone in the database, and "
             f"{'has one' if wanted.timezone else 'none'} in your code: times are off by the session's zone",
             f"declare it as DateTime(timezone={kind.timezone})",
-        )
-    if role == "lease" and not isinstance(kind, sa.BigInteger):
-        yield patient.finding(
-            Severity.ERROR, "column_type", f"column {name} (lease) is {kind}: tokens do not fit", f"{alter} TYPE bigint"
-        )
-    if role == "attempts" and not isinstance(kind, sa.Integer):
-        yield patient.finding(
-            Severity.ERROR,
-            "column_type",
-            f"column {name} (attempts) is {kind}",
-            f"{alter} TYPE integer USING {patient.terms.name(found)}::int",
         )
     length = kind.length if isinstance(kind, sa.String) and not isinstance(kind, sa.Enum) else None
     needed = {"error": MESSAGE_LENGTH, "state": max(map(len, texts_of(patient.terms)))}.get(role, 0)
@@ -76,6 +65,39 @@ def _column(patient: Patient, role: str, declared: "Column[Any]", found: "Column
             f"column {name} ({role}) takes {length} characters; {needed} may be written",
             f"{alter} TYPE text",
         )
+
+
+def key(patient: Patient) -> Iterator[Finding]:
+    """Does the database keep the key unique, and is it there?"""
+    problem = key_problem(patient.connection, patient.terms)
+    if problem is not None:
+        yield patient.finding(Severity.ERROR, "key_not_unique", problem.what, problem.fix)
+    terms, most = patient.terms, patient.limits.most
+    missing = [terms.name(one) for one in terms.queue.key if _may_be_null(patient, one)]
+    if missing:
+        ready = terms.is_in(terms.queue.vocabulary.all_of(CLAIMABLE))
+        without = " OR ".join(f"{name} IS NULL" for name in missing)
+        some = f"SELECT 1 FROM {terms.table} WHERE {ready} AND ({without}) LIMIT {most + 1}"
+        with index_plans(patient.connection):
+            count: int = patient.connection.exec_driver_sql(f"SELECT count(*) FROM ({some}) AS found").scalar_one()
+        if count:
+            changes = ", ".join(f"ALTER COLUMN {name} SET NOT NULL" for name in missing)
+            forbid = f"; then forbid it: ALTER TABLE {terms.table} {changes}"
+            yield patient.finding(
+                Severity.ERROR,
+                "key_null",
+                f"{many(count, most)} ready without a key: no claim can take them, and they are in the way of others",
+                f"give them one: UPDATE {terms.table} SET ... WHERE {without}" + (forbid if patient.postgres else ""),
+            )
+
+
+def _may_be_null(patient: Patient, column: "Column[Any]") -> bool:
+    return bool(patient.look.table.columns[column.name].nullable)
+
+
+def _default(column: "Column[Any]") -> str:
+    given = getattr(column.server_default, "arg", "")
+    return str(getattr(given, "text", given))
 
 
 def zones(patient: Patient) -> Iterator[Finding]:

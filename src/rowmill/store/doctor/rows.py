@@ -6,6 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column
 
+from rowmill.model.death import ATTEMPTS_USED_UP
 from rowmill.model.lifecycle import CLAIMABLE, Kind
 from rowmill.store.activity import workers
 from rowmill.store.adopt.look import words_in
@@ -169,6 +170,30 @@ def never_due(patient: Patient) -> Iterator[Finding]:
                 f"{wrong} rows whose {column.name} is written so that it sorts wrongly (with a T, or with a zone): "
                 "they become available too late, or too early",
                 f"rowmill adopt {patient.typed} --apply mends them; write such times as 2026-01-31 09:00:00, in UTC",
+            )
+
+
+# served by: the ready index
+def used_up(patient: Patient) -> Iterator[Finding]:
+    """Rows that their next claim will bury: among the first that are to be claimed, which is where such rows are."""
+    terms = patient.terms
+    for step in terms.queue.steps:
+        if step.retry.unlimited:
+            continue
+        head = f"SELECT {terms.attempts} FROM {terms.table} WHERE {terms.is_in(step.claimable)} "
+        head += f"ORDER BY {terms.order} LIMIT {patient.limits.most}"
+        count = f"SELECT count(*) FROM ({head}) AS head WHERE {terms.used_up(step)}"
+        with index_plans(patient.connection):
+            found: int = patient.connection.exec_driver_sql(count).scalar_one()
+        if found:
+            again = f"UPDATE {terms.table} SET {terms.attempts} = 0 WHERE {terms.is_in(step.claimable)}"
+            yield patient.finding(
+                Severity.WARNING,
+                ATTEMPTS_USED_UP,
+                f"{many(found, patient.limits.most)} of stage {step.name} ready with all {step.retry.attempts} "
+                "attempts used up: the next claim buries them",
+                f"if they should run: {again} AND {terms.used_up(step)}. To put rows back, use: "
+                f"rowmill requeue {patient.typed}",
             )
 
 
