@@ -25,4 +25,6 @@ def declare(mill: rm.Mill, tables: Tables, settings: EntitiesSettings) -> rm.Que
         order=rm.Order(by=("created_at",)),
         retry=rm.Retry(attempts=settings.max_attempts, backoff=rm.steps(*BACKOFF_SECONDS)),
         lease=120.0,
+        counts="failures",
+        finished_on="done",
     )

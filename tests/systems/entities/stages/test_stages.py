@@ -5,9 +5,12 @@ import asyncio
 import sqlalchemy as sa
 
 import rowmill as rm
+from rowmill.store.moment import as_moment
+from rowmill.store.schema import own_tables
 from rowmill.systems.entities.deciding import queue_again
+from rowmill.systems.entities.models import EntityId
 from rowmill.testing import QUICK
-from tests.systems.entities.house import Sage, house_on
+from tests.systems.entities.house import House, Sage, house_on
 
 ADA = {"birth_date": "1815-12-10", "birth_place": {"id": "Q84", "label": "London"}}
 
@@ -16,6 +19,17 @@ def sage() -> Sage:
     found = Sage()
     found.learn("Ada Lovelace", "Q7259", **ADA)
     return found
+
+
+async def waits(house: House, id: EntityId) -> float:
+    """Seconds between an entity's last failure and its next try, both by the database's clock."""
+    attempt = own_tables(house.mill.url.get_backend_name()).attempt
+    wanted = sa.select(attempt.c.ended_at).where(attempt.c.key == str(id)).order_by(attempt.c.id.desc()).limit(1)
+    [last] = await house.read(wanted)
+    waited = as_moment((await house.entity(id)).enrichment_available_at), as_moment(last.ended_at)
+    assert waited[0] is not None
+    assert waited[1] is not None
+    return round((waited[0] - waited[1]).total_seconds(), 1)
 
 
 async def test_an_entity_is_linked_enriched_and_complete(database_url: str) -> None:
@@ -28,6 +42,7 @@ async def test_an_entity_is_linked_enriched_and_complete(database_url: str) -> N
         row = await house.entity(id)
         assert (row.enrichment_status, row.enrichment_error) == ("COMPLETE", None)
         assert row.enriched_at is not None
+        assert row.enrichment_retry_count == 0, "no try failed"
         assert (row.wikidata_id, row.linking_source, row.linking_label) == ("Q7259", "wikidata", "Ada Lovelace")
         assert row.linking_confidence >= house.entities.settings.link_threshold
         assert row.enrichment_seconds > 0
@@ -68,12 +83,11 @@ async def test_a_retry_resumes_at_the_stage_that_failed(database_url: str) -> No
             row = await house.entity(id)
             assert (row.enrichment_status, row.enrichment_retry_count) == ("ENRICH_FAILED", attempt)
             assert row.enrichment_error.startswith("odd_answer")
-            await house.bench.advance(wait - 0.9)
-            await house.drain()
-            assert (await house.entity(id)).enrichment_retry_count == attempt, "not before its time"
-            await house.bench.advance(1)
+            assert await waits(house, id) == wait
+            await house.bench.advance(wait)
         await house.drain()
-        assert await house.status(id) == "FAILED"
+        row = await house.entity(id)
+        assert (row.enrichment_status, row.enrichment_retry_count, row.enriched_at) == ("FAILED", 3, None)
         assert wise.asked == ["candidates Ada Lovelace", *["facts Q7259"] * 3]
 
 
@@ -88,7 +102,23 @@ async def test_a_linking_that_fails_waits_as_such_and_is_tried_again(database_ur
         wise.failure = None
         await house.bench.advance(2)
         await house.drain()
-        assert await house.status(id) == "COMPLETE"
+        row = await house.entity(id)
+        assert (row.enrichment_status, row.enrichment_retry_count) == ("COMPLETE", 0), "at its last stage none failed"
+
+
+async def test_one_failed_try_at_the_last_stage_is_counted(database_url: str) -> None:
+    """E1: a success after it leaves the count of failed tries as it is."""
+    wise = sage()
+    wise.failure, wise.failing = rm.TransientError("odd", code="odd_answer"), "candidates"
+    async with house_on(database_url, wise) as house:
+        id = await house.put("Nobody at All")
+        await house.drain()
+        wise.failure = None
+        await house.bench.advance(2)
+        await house.drain()
+        row = await house.entity(id)
+        assert (row.enrichment_status, row.enrichment_note) == ("COMPLETE", "No external link found")
+        assert row.enrichment_retry_count == 1
 
 
 async def test_the_states_are_written_as_it_happens(database_url: str) -> None:

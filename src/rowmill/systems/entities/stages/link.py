@@ -77,9 +77,10 @@ def columns(link: Link | None) -> dict[str, Any]:
 
 def kept(choice: Choice) -> dict[str, Any]:
     """What a person needs to choose otherwise."""
+    offered = [made_fit(as_json(each)) for each in choice.candidates]
     return {
         "linking_reason": made_fit(choice.reason),
-        "linking_candidates": [made_fit(as_json(offered)) for offered in choice.candidates] or None,
+        "linking_candidates": [each for each in offered if any(each[name] for name in SAME)] or None,
     }
 
 
