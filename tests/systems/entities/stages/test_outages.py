@@ -67,7 +67,7 @@ async def test_failures_of_a_service_that_is_not_known_to_be_down_cost_attempts(
     async with house_on(database_url, wise, **AWAY) as house:
         id = await house.put("Ada Lovelace", entity_type="person")
         for attempt in (1, 2):
-            await house.drain()
+            await house.drain_until_asked(wise, "candidates Ada Lovelace")
             row = await house.entity(id)
             assert (row.enrichment_status, row.enrichment_retry_count) == ("LINK_FAILED", attempt)
             assert row.enrichment_error.startswith("provider_down")

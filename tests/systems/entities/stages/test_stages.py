@@ -79,7 +79,7 @@ async def test_a_retry_resumes_at_the_stage_that_failed(database_url: str) -> No
     async with house_on(database_url, wise) as house:
         id = await house.put("Ada Lovelace", entity_type="person")
         for attempt, wait in ((1, 1), (2, 2)):
-            await house.drain()
+            await house.drain_until_asked(wise, "facts Q7259")
             row = await house.entity(id)
             assert (row.enrichment_status, row.enrichment_retry_count) == ("ENRICH_FAILED", attempt)
             assert row.enrichment_error.startswith("odd_answer")
@@ -97,7 +97,7 @@ async def test_a_linking_that_fails_waits_as_such_and_is_tried_again(database_ur
     wise.failure = rm.TransientError("odd", code="odd_answer")
     async with house_on(database_url, wise) as house:
         id = await house.put("Ada Lovelace", entity_type="person")
-        await house.drain()
+        await house.drain_until_asked(wise, "candidates Ada Lovelace")
         assert await house.status(id) == "LINK_FAILED"
         wise.failure = None
         await house.bench.advance(2)
@@ -112,7 +112,7 @@ async def test_one_failed_try_at_the_last_stage_is_counted(database_url: str) ->
     wise.failure, wise.failing = rm.TransientError("odd", code="odd_answer"), "candidates"
     async with house_on(database_url, wise) as house:
         id = await house.put("Nobody at All")
-        await house.drain()
+        await house.drain_until_asked(wise, "candidates Nobody at All")
         wise.failure = None
         await house.bench.advance(2)
         await house.drain()
