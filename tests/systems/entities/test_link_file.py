@@ -143,7 +143,7 @@ def test_links_alone_and_then_the_rest(shell: Shell) -> None:
     assert "entity_birth_date" not in ada
     [ada, _] = linked(shell, content, "-c", "name")
     assert (ada["enrichment_status"], ada["entity_birth_date"]) == ("COMPLETE", "1815-12-10")
-    assert len(answers(shell, "SELECT id FROM entities")) == 2
+    assert len(answers(shell, "SELECT entity_id FROM entities")) == 2
 
 
 def test_rows_that_failed_say_why_and_can_be_tried_again(shell: Shell) -> None:
@@ -165,7 +165,7 @@ def test_interrupted_it_says_how_far_it_is_and_goes_on_from_there(shell: Shell) 
     (shell.folder / "in.csv").write_text(f"no,name\n{rows}")
     options = ("link", "in.csv", "-c", "name", "-o", "out.csv")
     process = shell.start(*options)
-    done = "SELECT id, enriched_at FROM entities WHERE enrichment_status = 'COMPLETE' ORDER BY id"
+    done = "SELECT entity_id, enriched_at FROM entities WHERE enrichment_status = 'COMPLETE' ORDER BY entity_id"
     until(lambda: process.poll() is not None or are_there(shell, done))
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=90)
@@ -174,7 +174,9 @@ def test_interrupted_it_says_how_far_it_is_and_goes_on_from_there(shell: Shell) 
     assert f"stopped: {len(before)} of 800 are final. The same command goes on from there" in said
     assert 0 < len(before) < 800
     assert not (shell.folder / "out.csv").exists()
-    assert answers(shell, "SELECT id FROM entities WHERE enrichment_status LIKE '%ING' AND lease IS NOT NULL") == []
+    assert (
+        answers(shell, "SELECT entity_id FROM entities WHERE enrichment_status LIKE '%ING' AND lease IS NOT NULL") == []
+    )
     shell.run(*options)
     after = dict(answers(shell, done))
     assert len(after) == 800
@@ -219,7 +221,7 @@ def test_what_is_wrong_is_said_before_anything_is_done(
     (shell.folder / "given.csv").write_bytes(content)
     assert run(["systems", "entities", "link", "given.csv", *words]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
-    assert not are_there(shell, "SELECT id FROM entities")
+    assert not are_there(shell, "SELECT entity_id FROM entities")
 
 
 def test_a_file_that_is_not_there(shell: Shell) -> None:
