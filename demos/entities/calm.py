@@ -53,5 +53,5 @@ async def calm_links(world: World, mentions: Sequence[Made]) -> list[str | None]
         service("dbpedia-data", "/data"),
     )
     linker = Linker([wikidata, dbpedia], threshold=settings.link_threshold, gap=settings.link_gap)
-    links = [await linker.link(made.mention) for made in mentions]
+    links = [(await linker.link(made.mention)).link for made in mentions]
     return [link.wikidata_id if link else None for link in links]

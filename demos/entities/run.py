@@ -21,6 +21,8 @@ from demos.entities.world import make_world
 
 LONGEST = 1200.0
 LOOK_SECONDS = 0.3
+ATTEMPTS = 12
+"""At one stage. Of so many faults by chance, three would now and then be too few."""
 CALLS_PER_SECOND, CALLS_AT_ONCE, CALL_SECONDS, RETRY_AFTER = 200, 8, 2, 2.0
 FAULTS = {"429": 0.001, "500": 0.02, "hang": 0.001, "cut": 0.01, "html": 0.004, "short": 0.004}
 LAGS = {"wikidata": {"maxlag": 0.001}}
@@ -112,6 +114,7 @@ def environment(folder: Path, url: str, database_url: str | None) -> dict[str, s
         "ENTITIES_DBPEDIA_SPOTLIGHT_URL": f"{url}/spotlight/en/candidates",
         "ENTITIES_DBPEDIA_DATA_URL": f"{url}/data",
         "ENTITIES_CONTACT": "demo@example.org",
+        "ENTITIES_MAX_ATTEMPTS": str(ATTEMPTS),
         "ENTITIES_CALLS_PER_SECOND": str(CALLS_PER_SECOND),
         "ENTITIES_CALLS_AT_ONCE": str(CALLS_AT_ONCE),
         "ENTITIES_CALL_SECONDS": str(CALL_SECONDS),
@@ -160,7 +163,7 @@ def look(client: httpx.Client, mentions: list[Made], wanted: list[str | None], r
             counts[entity["enrichment_status"]] += 1
             found, meant = entity["wikidata_id"], mentions[number].right
             result.otherwise += found != wanted[number] or entity["enrichment_status"] != "COMPLETE"
-            result.linked += entity["link_source"] is not None
+            result.linked += entity["linking_source"] is not None
             result.without_link += entity["enrichment_note"] == "No external link found"
             result.right += found is not None and found == meant
             result.wrong += found is not None and found != meant

@@ -76,8 +76,8 @@ async def test_of_entities(pg_url: str, role: str) -> None:
         assert await house.merged(id) == {"birth_date": ["1816"]}
         [conflict] = await house.conflicts(id)
         believed = entities.believed
-        await house.mill.run(lambda c: decide(c, conflict.id, Decision("other"), believed))
-        await house.mill.run(lambda c: edit(c, id, {"birth_date": "1817"}, believed))
+        await house.mill.run(lambda c: decide(c, entities.tables, conflict.id, Decision("other"), believed))
+        await house.mill.run(lambda c: edit(c, entities.tables, id, {"birth_date": "1817"}, believed))
         await queue_again(entities, id)
         await house.mill.drain(settings=QUICK)
         assert await house.status(id) == "COMPLETE"

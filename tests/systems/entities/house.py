@@ -2,7 +2,6 @@
 point."""
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from rowmill.systems.entities.entities import Entities
-from rowmill.systems.entities.models import Entity, EntityChange, EntityConflict, EntityFact
+from rowmill.systems.entities.models import COLUMNS, EntityId
 from rowmill.systems.entities.settings import EntitiesSettings
 from rowmill.systems.entities.sources.port import Source
 from rowmill.systems.entities.submitting import submit
@@ -66,44 +65,65 @@ class House:
     """Entities, and what a test asks of them."""
 
     def __init__(self, entities: Entities) -> None:
-        self.entities, self.mill = entities, entities.mill
+        self.entities, self.mill, self.tables = entities, entities.mill, entities.tables
         self.bench = Bench(entities.mill)
 
-    async def put(self, name: str, **more: Any) -> uuid.UUID:
+    async def put(self, name: str, **more: Any) -> EntityId:
         [id] = await self.put_all({"name": name, **more})
         return id
 
-    async def put_all(self, *rows: dict[str, Any]) -> list[uuid.UUID]:
+    async def put_all(self, *rows: dict[str, Any]) -> list[EntityId]:
         return await self.mill.run(lambda connection: submit(self.entities, connection, rows))
+
+    async def execute(self, statement: Any) -> None:
+        """In a transaction of its own, as another program would."""
+        await self.mill.run(lambda connection: connection.execute(statement).close())
 
     async def drain(self) -> None:
         await self.mill.drain(settings=QUICK)
 
+    async def drain_until_asked(self, sage: Sage, question: str) -> None:
+        """Work until the source is asked this once more. On a slow machine a drain would wait for the next try, too."""
+        before = sage.asked.count(question)
+        async with self.mill.worker(settings=QUICK) as worker:
+            running = asyncio.create_task(worker.run())
+            while sage.asked.count(question) == before:
+                await sage.asking.wait()
+                sage.asking.clear()
+            worker.stop()
+            await running
+
     async def read(self, statement: "sa.Select[*tuple[Any, ...]]") -> Sequence[Any]:
         return await self.mill.run(lambda connection: connection.execute(statement).all(), write=False)
 
-    async def entity(self, id: uuid.UUID) -> Any:
-        [row] = await self.read(sa.select(Entity.__table__).where(Entity.id == id))
+    async def entity(self, id: EntityId) -> Any:
+        """As the row has it, by attribute."""
+        entity = self.tables.entity
+        columns = (getattr(entity, name).label(name) for name in COLUMNS.values())
+        [row] = await self.read(sa.select(*columns).where(entity.id == id))
         return row
 
-    async def status(self, id: uuid.UUID) -> str:
+    async def status(self, id: EntityId) -> str:
         return str((await self.entity(id)).enrichment_status)
 
-    async def merged(self, id: uuid.UUID) -> dict[str, list[Any]]:
+    async def merged(self, id: EntityId) -> dict[str, list[Any]]:
         """By property, the values."""
         found = (await self.entity(id)).enriched_properties or {}
         return {key: [each["value"] for each in values] for key, values in found.items()}
 
-    async def facts(self, id: uuid.UUID) -> Sequence[Any]:
-        return await self.read(sa.select(EntityFact.__table__).where(EntityFact.entity_id == id))
+    async def facts(self, id: EntityId) -> Sequence[Any]:
+        fact = self.tables.fact
+        return await self.read(sa.select(fact.__table__).where(fact.entity_id == id))
 
-    async def conflicts(self, id: uuid.UUID) -> Sequence[Any]:
-        wanted = sa.select(EntityConflict.__table__).where(EntityConflict.entity_id == id)
-        return await self.read(wanted.order_by(EntityConflict.id))
+    async def conflicts(self, id: EntityId) -> Sequence[Any]:
+        conflict = self.tables.conflict
+        wanted = sa.select(conflict.__table__).where(conflict.entity_id == id)
+        return await self.read(wanted.order_by(conflict.id))
 
-    async def history(self, id: uuid.UUID) -> list[str]:
+    async def history(self, id: EntityId) -> list[str]:
         """What happened, the oldest first."""
-        wanted = sa.select(EntityChange.kind).where(EntityChange.entity_id == id).order_by(EntityChange.id)
+        change = self.tables.change
+        wanted = sa.select(change.kind).where(change.entity_id == id).order_by(change.id)
         return [row.kind for row in await self.read(wanted)]
 
 

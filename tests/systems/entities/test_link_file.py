@@ -21,8 +21,8 @@ from tests.systems.entities.commands import answers, are_there, database, shell_
 from tests.systems.entities.house import house_on
 from tests.systems.shell import Shell
 
-ADDED = ["wikidata_id", "dbpedia_uri", "other_ids", "link_label", "link_confidence", "link_source", "enrichment_status",
-         "enrichment_note"]  # fmt: skip
+ADDED = ["wikidata_id", "dbpedia_uri", "other_ids", "linking_label", "linking_confidence", "linking_source",
+         "enrichment_status", "enrichment_note"]  # fmt: skip
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ def test_names_are_linked_and_columns_added(database_url: str, tmp_path: Path) -
     content = "no,name\n1,Ada Lovelace\n2,Nobody At All\n3,\n4,Zürich\n".encode()
     ada, nobody, without, zurich = linked(shell, content, "-c", "name")
     assert list(ada) == ["no", "name", *ADDED, "entity_birth_date", "entity_occupation", "entity_coordinates"]
-    assert (ada["no"], ada["wikidata_id"], ada["link_label"]) == ("1", "Q7259", "Ada Lovelace")
-    assert (ada["other_ids"], ada["link_source"]) == ("embedded: ada", "embedded")
-    assert 0.75 <= float(ada["link_confidence"]) <= 1
+    assert (ada["no"], ada["wikidata_id"], ada["linking_label"]) == ("1", "Q7259", "Ada Lovelace")
+    assert (ada["other_ids"], ada["linking_source"]) == ("embedded: ada", "embedded")
+    assert 0.75 <= float(ada["linking_confidence"]) <= 1
     assert (ada["entity_birth_date"], ada["entity_occupation"]) == ("1815-12-10", "mathematician; writer")
     assert (nobody["enrichment_status"], nobody["enrichment_note"]) == ("COMPLETE", "No external link found")
     assert nobody["wikidata_id"] == nobody["entity_birth_date"] == ""
@@ -86,11 +86,11 @@ def test_a_file_of_an_older_windows_is_read_and_that_is_said(shell: Shell) -> No
 
 
 def test_what_strangers_wrote_is_no_formula_and_what_is_in_the_file_is_left_alone(shell: Shell) -> None:
-    content = b'name,sum,link_label\nEvil Corp,=1+1,mine\nJulius Caesar,"-2+3","a\x00b"\n'
+    content = b'name,sum,linking_label\nEvil Corp,=1+1,mine\nJulius Caesar,"-2+3","a\x00b"\n'
     evil, caesar = linked(shell, content, "-c", "name")
-    assert (evil["sum"], evil["link_label"], caesar["sum"]) == ("=1+1", "mine", "-2+3")
-    assert caesar["link_label"] == "a\x00b"
-    assert evil["link_label_2"] == "Evil Corp", "a column that is there already stays what it is"
+    assert (evil["sum"], evil["linking_label"], caesar["sum"]) == ("=1+1", "mine", "-2+3")
+    assert caesar["linking_label"] == "a\x00b"
+    assert evil["linking_label_2"] == "Evil Corp", "a column that is there already stays what it is"
     assert evil["entity_industry"] == "'=cmd|' /C calc'!A0; +1+cmd"
     assert caesar["entity_birth_date"] == "-0100-07-12", "digits call nothing"
 
@@ -143,7 +143,7 @@ def test_links_alone_and_then_the_rest(shell: Shell) -> None:
     assert "entity_birth_date" not in ada
     [ada, _] = linked(shell, content, "-c", "name")
     assert (ada["enrichment_status"], ada["entity_birth_date"]) == ("COMPLETE", "1815-12-10")
-    assert len(answers(shell, "SELECT id FROM entities")) == 2
+    assert len(answers(shell, "SELECT entity_id FROM entities")) == 2
 
 
 def test_rows_that_failed_say_why_and_can_be_tried_again(shell: Shell) -> None:
@@ -165,7 +165,7 @@ def test_interrupted_it_says_how_far_it_is_and_goes_on_from_there(shell: Shell) 
     (shell.folder / "in.csv").write_text(f"no,name\n{rows}")
     options = ("link", "in.csv", "-c", "name", "-o", "out.csv")
     process = shell.start(*options)
-    done = "SELECT id, enriched_at FROM entities WHERE enrichment_status = 'COMPLETE' ORDER BY id"
+    done = "SELECT entity_id, enriched_at FROM entities WHERE enrichment_status = 'COMPLETE' ORDER BY entity_id"
     until(lambda: process.poll() is not None or are_there(shell, done))
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=90)
@@ -174,7 +174,9 @@ def test_interrupted_it_says_how_far_it_is_and_goes_on_from_there(shell: Shell) 
     assert f"stopped: {len(before)} of 800 are final. The same command goes on from there" in said
     assert 0 < len(before) < 800
     assert not (shell.folder / "out.csv").exists()
-    assert answers(shell, "SELECT id FROM entities WHERE enrichment_status LIKE '%ING' AND lease IS NOT NULL") == []
+    assert (
+        answers(shell, "SELECT entity_id FROM entities WHERE enrichment_status LIKE '%ING' AND lease IS NOT NULL") == []
+    )
     shell.run(*options)
     after = dict(answers(shell, done))
     assert len(after) == 800
@@ -219,7 +221,7 @@ def test_what_is_wrong_is_said_before_anything_is_done(
     (shell.folder / "given.csv").write_bytes(content)
     assert run(["systems", "entities", "link", "given.csv", *words]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
-    assert not are_there(shell, "SELECT id FROM entities")
+    assert not are_there(shell, "SELECT entity_id FROM entities")
 
 
 def test_a_file_that_is_not_there(shell: Shell) -> None:

@@ -9,7 +9,6 @@ from alembic.migration import MigrationContext
 
 import rowmill as rm
 from rowmill.integrations import alembic as rowmill_alembic
-from rowmill.systems.entities.migrations import revisions
 from rowmill.systems.entities.models import Base
 from tests.systems.entities.house import Sage, house_on
 
@@ -18,7 +17,8 @@ async def test_the_table_has_the_columns_that_operators_know(database_url: str) 
     """E1."""
     async with house_on(database_url, Sage()) as house:
         columns = await house.mill.run(lambda connection: sa.inspect(connection).get_columns("entities"), write=False)
-        known = {"enrichment_status", "enrichment_error", "enrichment_retry_count", "enriched_at"}
+        known = {"entity_id", "enrichment_status", "enrichment_error", "enrichment_retry_count", "enriched_at",
+                 "linking_confidence", "linking_source"}  # fmt: skip
         assert {column["name"] for column in columns} >= known
 
 
@@ -28,18 +28,19 @@ async def test_the_migration_and_the_models_agree(database_url: str) -> None:
 
         def differences(connection: sa.Connection) -> list[Any]:
             options = {
-                "version_table": revisions.version_table,
+                "version_table": house.entities.revisions.version_table,
                 "include_name": rowmill_alembic.include_name,
                 "include_object": rowmill_alembic.include_object,
             }
-            return list(compare_metadata(MigrationContext.configure(connection, opts=options), Base.metadata))
+            metadata: Any = [Base.metadata, house.tables.metadata]
+            return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
 
         assert await house.mill.run(differences, write=False) == []
 
 
 OF_BEFORE = """
 CREATE TABLE entities (
-    id CHAR(32) PRIMARY KEY, name TEXT NOT NULL, entity_type TEXT, enrichment_status VARCHAR(20) NOT NULL,
+    entity_id VARCHAR(40) PRIMARY KEY, name TEXT NOT NULL, entity_type TEXT, enrichment_status VARCHAR(20) NOT NULL,
     enrichment_error TEXT, found_in TEXT
 )
 """
@@ -48,14 +49,13 @@ CREATE TABLE entities (
 async def test_a_table_of_before_gets_what_it_lacks(database_url: str) -> None:
     """E1: whoever made it. Who was at work on an entity has the time of a lease from then on."""
     mill = rm.Mill(database_url)
-    kind = "UUID" if mill.url.get_backend_name() == "postgresql" else "CHAR(32)"
     ids = {number: f"{number:032}" for number in (1, 2, 3)}
     states = {1: "PENDING", 2: "LINKING", 3: "COMPLETE"}
-    names = ("id", "name", "enrichment_status", "found_in")
+    names = ("entity_id", "name", "enrichment_status", "found_in")
     rows = [dict(zip(names, (ids[n], "Ada Lovelace", states[n], f"page {n}"), strict=True)) for n in ids]
 
     def prepare(connection: sa.Connection) -> None:
-        connection.exec_driver_sql(OF_BEFORE.replace("CHAR(32)", kind))
+        connection.exec_driver_sql(OF_BEFORE)
         quoted = ", ".join(f":{name}" for name in names)
         connection.execute(sa.text(f"INSERT INTO entities ({', '.join(names)}) VALUES ({quoted})"), rows)
 
@@ -77,6 +77,7 @@ async def test_a_table_of_before_gets_what_it_lacks(database_url: str) -> None:
 async def test_it_can_be_run_again_and_taken_back(database_url: str) -> None:
     async with house_on(database_url, Sage()) as house:
         await house.entities.migrate()
+        revisions = house.entities.revisions
         assert await house.mill.run(revisions.current, write=False) == revisions.heads()
         await house.put("Ada Lovelace")
         await house.mill.run(lambda connection: revisions.downgrade(connection, "entities@base"))

@@ -169,10 +169,10 @@ def link(
 ) -> None:
     """Link the names of a CSV file, and add columns with what was found.
 
-    The file's own columns stay as they are. After them come wikidata_id, dbpedia_uri, other_ids, link_label,
-    link_confidence, link_source, enrichment_status, enrichment_note, and a column for each property that was found, as
-    entity_birth_date; several values are joined by "; ". Added cells that a spreadsheet would take for a formula begin
-    with an apostrophe; those of the file are not touched.
+    The file's own columns stay as they are. After them come wikidata_id, dbpedia_uri, other_ids, linking_label,
+    linking_confidence, linking_source, enrichment_status, enrichment_note, and a column for each property that was
+    found, as entity_birth_date; several values are joined by "; ". Added cells that a spreadsheet would take for a
+    formula begin with an apostrophe; those of the file are not touched.
 
     Rows are kept in the database. Interrupted, the same command goes on where it was, and a second run of the same
     file with the same options asks nobody. While a service can't be asked, it waits, and says so. Exits with 5 if some

@@ -112,7 +112,7 @@ async def _ask(
         candidates = await EmbeddedSource(knowledge_base).candidates(mention)
     finally:
         knowledge_base.close()
-    link = choose(mention, candidates, threshold=settings.link_threshold, gap=settings.link_gap)
+    link = choose(mention, candidates, threshold=settings.link_threshold, gap=settings.link_gap).link
     return rank(mention, candidates), link
 
 

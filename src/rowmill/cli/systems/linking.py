@@ -26,7 +26,6 @@ from rowmill.cli.systems.knowledge import known_type
 from rowmill.cli.systems.waiting import waits
 from rowmill.cli.work import settings_of
 from rowmill.systems.entities.entities import Entities
-from rowmill.systems.entities.models import Entity
 from rowmill.systems.entities.settings import EntitiesSettings
 from rowmill.systems.entities.sheets.columns import Columns
 from rowmill.systems.entities.sheets.errors import BadSheet
@@ -34,11 +33,11 @@ from rowmill.systems.entities.sheets.sheet import Sheet
 from rowmill.systems.entities.sheets.target import check_target
 from rowmill.systems.entities.sheets.writing import batched, write
 from rowmill.systems.entities.submitting import submit
-from rowmill.systems.entities.words import COMPLETE, FAILED
+from rowmill.systems.entities.words import COMPLETE, FAILED, PENDING
 from rowmill.work.settings import WorkerSettings
 
 LOOK_SECONDS = 0.3
-TO_LINK = ("PENDING", "LINKING", "LINK_FAILED")
+TO_LINK = (PENDING, "LINKING", "LINK_FAILED")
 DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}
 
 
@@ -179,7 +178,7 @@ def suppressed_end() -> Iterator[None]:
 
 
 async def count(entities: Entities, batch: Batch, *conditions: "sa.ColumnElement[bool]") -> int:
-    wanted = sa.select(sa.func.count()).where(Entity.dataset == batch.dataset, *conditions)
+    wanted = sa.select(sa.func.count()).where(entities.tables.entity.dataset == batch.dataset, *conditions)
     return await entities.mill.run(lambda connection: connection.scalar(wanted), write=False) or 0
 
 
@@ -202,7 +201,8 @@ def _submit(entities: Entities, rows: list[dict[str, Any]], connection: sa.Conne
 
 async def retry_failed(entities: Entities, batch: Batch) -> None:
     """At the stage that failed, with no retries counted."""
-    wanted = sa.select(Entity.id).where(Entity.dataset == batch.dataset, Entity.enrichment_status == FAILED)
+    entity = entities.tables.entity
+    wanted = sa.select(entity.id).where(entity.dataset == batch.dataset, entity.enrichment_status == FAILED)
     ids = await entities.mill.run(lambda connection: connection.scalars(wanted).all(), write=False)
     for some in batched(ids):
         await entities.queue.requeue(*some)
@@ -210,7 +210,7 @@ async def retry_failed(entities: Entities, batch: Batch) -> None:
 
 async def work(entities: Entities, batch: Batch, wanted: Wanted, settings: WorkerSettings, told: process.Told) -> int:
     """Work until every row of the file is final, or until told to stop; answers how many are left."""
-    status = Entity.enrichment_status
+    status = sa.func.coalesce(entities.tables.entity.enrichment_status, PENDING)
     is_open = status.not_in((COMPLETE, FAILED)) if wanted.enrich else status.in_(TO_LINK)
     left = await count(entities, batch, is_open)
     if not left:
@@ -233,8 +233,9 @@ async def work(entities: Entities, batch: Batch, wanted: Wanted, settings: Worke
 
 
 async def sum_up(entities: Entities, batch: Batch) -> int:
-    failed = await count(entities, batch, Entity.enrichment_status == FAILED)
-    linked = await count(entities, batch, Entity.link_label.is_not(None), Entity.enrichment_status != FAILED)
+    entity = entities.tables.entity
+    failed = await count(entities, batch, entity.enrichment_status == FAILED)
+    linked = await count(entities, batch, entity.linking_label.is_not(None), entity.enrichment_status != FAILED)
     counts = [
         (linked, "linked"),
         (batch.asked - linked - failed, "without a link"),

@@ -1,5 +1,6 @@
 """The revisions of a system's tables: an Alembic environment of its own, on a connection that it is given."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,14 @@ from rowmill.integrations import alembic as rowmill_alembic
 
 class Revisions:
     """The folder of revisions, the table that says which of them a database is at, beside that of the team's own, and
-    the number of the lock that keeps two processes from upgrading at once."""
+    the number of the lock that keeps two processes from upgrading at once. Revisions find `attributes` in Alembic's
+    `context.config.attributes`."""
 
-    def __init__(self, folder: Path, version_table: str, lock: int) -> None:
+    def __init__(
+        self, folder: Path, version_table: str, lock: int, attributes: Mapping[str, Any] | None = None
+    ) -> None:
         self.folder, self.version_table, self.lock = folder, version_table, lock
+        self.attributes = dict(attributes or {})
 
     def upgrade(self, connection: sa.Connection, revision: str = "heads", **settings: Any) -> None:
         """Bring the tables to a revision, within the transaction of this connection; one process at a time.
@@ -39,7 +44,7 @@ class Revisions:
         """The revisions that this version of the system needs."""
         return set(ScriptDirectory(str(self.folder)).get_heads())
 
-    def run(self, metadata: sa.MetaData) -> None:
+    def run(self, metadata: sa.MetaData | list[sa.MetaData]) -> None:
         """What Alembic's env.py does: run the revisions on the connection that it is given."""
         context.configure(
             connection=context.config.attributes["connection"],
@@ -51,7 +56,7 @@ class Revisions:
         context.run_migrations()
 
     def _config(self, connection: sa.Connection, **settings: Any) -> Config:
-        found = Config(attributes={"connection": connection, **settings})
+        found = Config(attributes={**self.attributes, **settings, "connection": connection})
         found.set_main_option("script_location", str(self.folder))
         found.set_main_option("path_separator", "os")
         return found

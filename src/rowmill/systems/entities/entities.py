@@ -5,14 +5,15 @@ from contextlib import asynccontextmanager
 
 import rowmill as rm
 from rowmill.systems.common import system
-from rowmill.systems.entities import queue
+from rowmill.systems.entities import null_status, queue
 from rowmill.systems.entities.asking.answers import forget_expired
 from rowmill.systems.entities.asking.desk import Desk, declare_limits, open_services
+from rowmill.systems.entities.foreign_table import check_table
 from rowmill.systems.entities.kb.base import open_knowledge_base
 from rowmill.systems.entities.kb.thing import KnowledgeBase
 from rowmill.systems.entities.linking.linker import Linker
-from rowmill.systems.entities.migrations import revisions
-from rowmill.systems.entities.models import Entity
+from rowmill.systems.entities.migrations import revisions_of
+from rowmill.systems.entities.models import COLUMNS, Entity, Shape, Tables, tables_of
 from rowmill.systems.entities.settings import EntitiesSettings
 from rowmill.systems.entities.sources.choose import names_of, open_sources
 from rowmill.systems.entities.sources.port import Source
@@ -23,14 +24,14 @@ class Entities:
     """A database of entities, and the knowledge bases that they are linked to. `sources` take the place of those that
     the settings name. Workers of one that does not `enrich` link, and leave the rest to others."""
 
-    revisions = revisions
-
     def __init__(
         self, settings: EntitiesSettings, *, sources: Sequence[Source] | None = None, enrich: bool = True
     ) -> None:
         self.settings = settings
         self.mill = rm.Mill(settings.database_url)
-        self.queue: rm.Queue[Entity] = queue.declare(self.mill)
+        self.tables: Tables = tables_of(shape_of(settings))
+        self.revisions = revisions_of(self.tables.shape)
+        self.queue: rm.Queue[Entity] = queue.declare(self.mill, self.tables, settings)
         self.knowledge_base: KnowledgeBase = open_knowledge_base(settings.knowledge_base)
         self.believed = [source.name for source in sources] if sources is not None else names_of(settings)
         self.limits = declare_limits(settings, self.mill)
@@ -46,12 +47,19 @@ class Entities:
             """Answers of services that hold no longer."""
             await forget_expired(self.mill)
 
+        @self.mill.every("entities-null-status", rm.minutes(1))
+        async def sweep(tick: rm.Tick) -> None:
+            """Rows without a status that no trigger saw."""
+            while await self.mill.run(lambda connection: null_status.sweep(connection, self.tables)):
+                pass
+
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         """Connected, and the services at hand. It may be entered several times, as by a server and the worker beside
         it: who leaves last closes."""
         async with self.mill.opened():
             if not self._users:
+                await self.mill.run(lambda connection: check_table(connection, self.tables.shape), write=False)
                 self._desk = open_services(self.settings, self.mill)
                 self.sources = self._given or open_sources(self.settings, self._desk, self.knowledge_base)
             self._users += 1
@@ -70,8 +78,19 @@ class Entities:
         await system.migrate(self)
 
     async def in_outage(self) -> bool:
-        """Is a service taken to be down, by the whole fleet?"""
+        """Is the breaker of a service open, in the whole fleet?"""
         for limit in self.limits.values():
             if (await limit.state()).breaker == "open":
                 return True
         return False
+
+
+def shape_of(settings: EntitiesSettings) -> Shape:
+    """Of the table that the settings describe."""
+    problems = [f"columns: there is no column {name} to rename. There are: {', '.join(COLUMNS)}"
+                for name in settings.columns if name not in COLUMNS]  # fmt: skip
+    if len(set(settings.columns.values())) < len(settings.columns):
+        problems.append("columns: two are renamed to the same name")
+    if problems:
+        raise rm.DeclarationError("entities", problems, kind="settings of")
+    return Shape(frozenset(settings.columns.items()), settings.id_type)

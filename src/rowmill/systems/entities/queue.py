@@ -1,13 +1,13 @@
 """The table of entities, declared as a queue of three stages."""
 
 import rowmill as rm
-from rowmill.systems.entities.models import Entity
-from rowmill.systems.entities.settings import BACKOFF_SECONDS, MAX_ATTEMPTS
+from rowmill.systems.entities.models import Entity, Tables
+from rowmill.systems.entities.settings import BACKOFF_SECONDS, EntitiesSettings
 
 
-def declare(mill: rm.Mill) -> rm.Queue[Entity]:
+def declare(mill: rm.Mill, tables: Tables, settings: EntitiesSettings) -> rm.Queue[Entity]:
     return mill.queue(
-        Entity,
+        tables.entity,
         columns=rm.Columns(
             state="enrichment_status",
             attempts="enrichment_retry_count",
@@ -23,6 +23,8 @@ def declare(mill: rm.Mill) -> rm.Queue[Entity]:
             rm.Stage("save", ready="ENRICHED", running="SAVING"),
         ],
         order=rm.Order(by=("created_at",)),
-        retry=rm.Retry(attempts=MAX_ATTEMPTS, backoff=rm.steps(*BACKOFF_SECONDS)),
+        retry=rm.Retry(attempts=settings.max_attempts, backoff=rm.steps(*BACKOFF_SECONDS)),
         lease=120.0,
+        counts="failures",
+        finished_on="done",
     )

@@ -1,6 +1,7 @@
 """How entities behaves. Read from the environment once, at the edge, and frozen."""
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -28,6 +29,10 @@ class EntitiesSettings(BaseSettings):
         repr=False,
     )
     """Otherwise ROWMILL_DATABASE_URL or DATABASE_URL."""
+    columns: dict[str, str] = Field(default_factory=dict)
+    """Columns that your table of entities calls otherwise, in JSON: {"entity_id": "id", "name": "label"}."""
+    id_type: Literal["text", "uuid"] = "text"
+    """What the ids of your table are."""
     sources: str = "embedded"
     """Who is asked, by names with commas: embedded, wikidata, dbpedia, and those of ENTITIES_RECONCILIATION. Where two
     of them contradict each other, the first is believed."""
@@ -35,6 +40,12 @@ class EntitiesSettings(BaseSettings):
     """The embedded knowledge base, a file made by `rowmill systems entities kb build`; otherwise the one that ships."""
     batch_size: int = Field(default=BATCH_SIZE, ge=1)
     """Entities that one worker process has under way at once."""
+
+    max_attempts: int = Field(default=MAX_ATTEMPTS, ge=1)
+    """At one stage; after the last one the entity is FAILED."""
+    count_outages: bool = False
+    """Every failure of a service costs an attempt, also one that is known to the whole fleet: while it is taken to be
+    down, asks to wait, or refuses us."""
 
     link_threshold: float = Field(default=0.75, ge=0, le=1)
     """Confidence below which there is no link."""

@@ -1,12 +1,11 @@
 """Entities put in by whoever has them: one, or very many."""
 
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from rowmill.systems.entities.models import Entity
+from rowmill.systems.entities.models import EntityId
 
 if TYPE_CHECKING:
     from rowmill.systems.entities.entities import Entities
@@ -16,17 +15,21 @@ ROWS_AT_ONCE = 500
 EMPTY: dict[str, Any] = dict.fromkeys(("entity_type", "context", "properties", "dataset", "external_id"))
 
 
-def submit(entities: "Entities", connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> list[uuid.UUID]:
+def submit(entities: "Entities", connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> list[EntityId]:
     """Put entities in, ready to be linked, in the transaction of this connection; answers their ids. Those of a dataset
     that are there already are left as they are, and answered with the ids that they have."""
-    given = [{**EMPTY, **row, "id": uuid.uuid4()} for row in rows]
+    given = _with_ids(entities, rows)
     _insert(entities, connection, given)
-    return _ids(connection, given)
+    return _ids(entities, connection, given)
 
 
 def submit_counted(entities: "Entities", connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> int:
     """The same; answers how many of them were not there already."""
-    return _insert(entities, connection, [{**EMPTY, **row, "id": uuid.uuid4()} for row in rows])
+    return _insert(entities, connection, _with_ids(entities, rows))
+
+
+def _with_ids(entities: "Entities", rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{**EMPTY, **row, "id": entities.tables.shape.new_id()} for row in rows]
 
 
 def _insert(entities: "Entities", connection: sa.Connection, given: Sequence[Mapping[str, Any]]) -> int:
@@ -37,16 +40,17 @@ def _insert(entities: "Entities", connection: sa.Connection, given: Sequence[Map
     return new
 
 
-def _ids(connection: sa.Connection, given: Sequence[Mapping[str, Any]]) -> list[uuid.UUID]:
+def _ids(entities: "Entities", connection: sa.Connection, given: Sequence[Mapping[str, Any]]) -> list[EntityId]:
     """Of those that have a place in a dataset, as they are in the table."""
     placed = [(row["dataset"], row["external_id"]) for row in given if _is_placed(row)]
-    there: dict[tuple[str, str], uuid.UUID] = {}
+    entity = entities.tables.entity
+    there: dict[tuple[str | None, str | None], EntityId] = {}
     for start in range(0, len(placed), ROWS_AT_ONCE):
         some = placed[start : start + ROWS_AT_ONCE]
-        wanted = sa.select(Entity.dataset, Entity.external_id, Entity.id).where(
-            sa.tuple_(Entity.dataset, Entity.external_id).in_(some)
+        wanted = sa.select(entity.dataset, entity.external_id, entity.id).where(
+            sa.tuple_(entity.dataset, entity.external_id).in_(some)
         )
-        there |= {(row.dataset, row.external_id): row.id for row in connection.execute(wanted)}
+        there |= {(dataset, external_id): id for dataset, external_id, id in connection.execute(wanted)}
     return [there[row["dataset"], row["external_id"]] if _is_placed(row) else row["id"] for row in given]
 
 

@@ -79,6 +79,18 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Offered:
+    """A candidate with its score, as a person sees it."""
+
+    link: Link
+    """What the entity would be linked to; its confidence is the score."""
+    description: str
+    types: tuple[str, ...]
+    reasons: Mapping[str, float]
+    """What the score is made of: name, type, context, facts, prominence."""
+
+
+@dataclass(frozen=True, slots=True)
 class Fact:
     """What one source says of one property of a thing.
 

@@ -1,10 +1,13 @@
 """The words of `enrichment_status`, and what they come to."""
 
-PENDING = ("PENDING", "LINKED", "ENRICHED", "LINK_FAILED", "ENRICH_FAILED")
+PENDING = "PENDING"
+READY = (PENDING, "LINKED", "ENRICHED")
+"""They wait for a worker."""
+OPEN = (*READY, "LINK_FAILED", "ENRICH_FAILED")
 """They wait for a worker, for a time, or for a service."""
 IN_PROGRESS = ("LINKING", "ENRICHING", "SAVING")
 COMPLETE = "COMPLETE"
 FAILED = "FAILED"
 STATUSES = (
-    "PENDING", "LINKING", "LINK_FAILED", "LINKED", "ENRICHING", "ENRICH_FAILED", "ENRICHED", "SAVING", COMPLETE, FAILED,
+    PENDING, "LINKING", "LINK_FAILED", "LINKED", "ENRICHING", "ENRICH_FAILED", "ENRICHED", "SAVING", COMPLETE, FAILED,
 )  # fmt: skip

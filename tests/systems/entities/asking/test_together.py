@@ -10,7 +10,7 @@ import rowmill as rm
 from demos.entities.plan import Fault
 from demos.entities.server import Server
 from demos.entities.world import World
-from rowmill.systems.entities.asking.gathering import Gatherer
+from rowmill.systems.entities.asking.gathering import Gatherer, Take
 from rowmill.systems.entities.asking.service import Batch
 from tests.systems.entities.services import PERSON, desk_on, kept
 
@@ -153,10 +153,10 @@ async def test_what_is_wanted_again_before_the_rest_is_answered_is_answered_agai
     async def known(items: Sequence[str]) -> dict[str, str]:
         return {item: "kept" for item in items if item == "Q5"}
 
-    async def ask(items: Sequence[str]) -> dict[str, str]:
-        asked.append(list(items))
+    async def ask(take: Take[str]) -> dict[str, str]:
+        asked.append(list(take()))
         await go.wait()
-        return dict.fromkeys(items, "asked")
+        return dict.fromkeys(take(), "asked")
 
     gatherer = Gatherer(known, ask, most=50, pause=0)
     first = asyncio.create_task(gatherer.get(["Q5", "Q6"]))
@@ -168,3 +168,65 @@ async def test_what_is_wanted_again_before_the_rest_is_answered_is_answered_agai
     assert await first == {"Q5": "kept", "Q6": "asked"}
     assert await second == {"Q5": "kept"}
     await gatherer.close()
+
+
+async def test_items_that_come_while_a_call_waits_for_its_turn_go_with_it() -> None:
+    """And those that are too many go with the next one."""
+    turn, calls = asyncio.Event(), list[list[str]]()
+
+    async def known(items: Sequence[str]) -> dict[str, str]:
+        return {}
+
+    async def ask(take: Take[str]) -> dict[str, str]:
+        await turn.wait()
+        calls.append(list(take()))
+        return dict.fromkeys(take(), "asked")
+
+    gatherer = Gatherer(known, ask, most=3, pause=0)
+    asked = []
+    for item in ("Q1", "Q2", "Q3", "Q4", "Q1"):
+        asked.append(asyncio.create_task(gatherer.get([item])))
+        for _ in range(10):
+            await asyncio.sleep(0)
+    turn.set()
+    await asyncio.gather(*asked)
+    assert calls == [["Q1", "Q2", "Q3"], ["Q4"]]
+    await gatherer.close()
+
+
+async def test_who_waits_for_a_call_that_can_t_be_made_hears_of_it() -> None:
+    async def known(items: Sequence[str]) -> dict[str, str]:
+        return {}
+
+    async def ask(take: Take[str]) -> dict[str, str]:
+        raise rm.Limited("wikidata", "", "rate", 1.0)
+
+    gatherer = Gatherer(known, ask, most=3, pause=0)
+    for _ in range(2):
+        with pytest.raises(rm.Limited):
+            await gatherer.get(["Q1"])
+    await gatherer.close()
+
+
+async def test_what_can_t_be_looked_up_is_told_and_the_rest_is_given_up_at_the_end() -> None:
+    broken, hanging = asyncio.Event(), asyncio.Event()
+
+    async def known(items: Sequence[str]) -> dict[str, str]:
+        if not broken.is_set():
+            broken.set()
+            raise rm.DatabaseUnreachable("away")
+        hanging.set()
+        await asyncio.Event().wait()
+        return {}
+
+    async def ask(take: Take[str]) -> dict[str, str]:
+        return {}
+
+    gatherer = Gatherer(known, ask, most=3, pause=0)
+    with pytest.raises(rm.DatabaseUnreachable):
+        await gatherer.get(["Q1"])
+    waits = asyncio.create_task(gatherer.get(["Q1"]))
+    await hanging.wait()
+    await gatherer.close()
+    with pytest.raises(asyncio.CancelledError):
+        await waits

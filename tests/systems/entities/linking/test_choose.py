@@ -29,7 +29,7 @@ BERLIN = "http://dbpedia.org/resource/Berlin"
 
 
 def choose(mention: Mention, candidates: Sequence[Candidate], *, order: Sequence[str] = ()) -> Link | None:
-    return choosing.choose(mention, candidates, threshold=THRESHOLD, gap=GAP, order=order)
+    return choosing.choose(mention, candidates, threshold=THRESHOLD, gap=GAP, order=order).link
 
 
 def chosen(mention: Mention, *candidates: Candidate) -> str | None:

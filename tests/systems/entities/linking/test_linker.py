@@ -45,7 +45,7 @@ def linker(*sources: Asked) -> Linker:
 async def test_what_all_sources_offer_is_chosen_from() -> None:
     wikidata = Asked("wikidata", [candidate("Berlin", PLACE, source="wikidata", id="Q64")])
     dbpedia = Asked("dbpedia", [candidate("Berlin", PLACE, source="dbpedia", id=BERLIN, wikidata_id="Q64")])
-    link = await linker(wikidata, dbpedia).link(mention("Berlin"))
+    link = (await linker(wikidata, dbpedia).link(mention("Berlin"))).link
     assert link
     assert (link.source, link.wikidata_id, link.dbpedia_uri) == ("wikidata+dbpedia", "Q64", BERLIN)
 
@@ -68,7 +68,7 @@ class Knowing(Asked):
 @pytest.mark.parametrize("known", ["Q64", None])
 async def test_whom_only_dbpedia_offers_gets_the_id_of_wikidata_from_its_data(known: str | None) -> None:
     dbpedia = Knowing("dbpedia", [candidate("Berlin", PLACE, source="dbpedia", id=BERLIN)], known)
-    link = await linker(Asked("wikidata", []), dbpedia).link(mention("Berlin"))
+    link = (await linker(Asked("wikidata", []), dbpedia).link(mention("Berlin"))).link
     assert link
     assert (link.source, link.wikidata_id, link.dbpedia_uri) == ("dbpedia", known, BERLIN)
     assert dbpedia.told == [BERLIN]
@@ -76,11 +76,11 @@ async def test_whom_only_dbpedia_offers_gets_the_id_of_wikidata_from_its_data(kn
 
 async def test_nobody_is_asked_for_an_id_that_is_known_or_of_a_thing_that_it_does_not_have() -> None:
     dbpedia = Knowing("dbpedia", [candidate("Berlin", PLACE, source="dbpedia", id=BERLIN, wikidata_id="Q64")], "Q1")
-    link = await linker(dbpedia).link(mention("Berlin"))
+    link = (await linker(dbpedia).link(mention("Berlin"))).link
     assert link
     assert link.wikidata_id == "Q64"
     other = Knowing("dbpedia", [], "Q1")
-    found = await linker(other, Asked("own", [candidate("Berlin", PLACE, source="own")])).link(mention("Berlin"))
+    found = (await linker(other, Asked("own", [candidate("Berlin", PLACE, source="own")])).link(mention("Berlin"))).link
     assert found
     assert found.wikidata_id is None
     assert dbpedia.told == other.told == []
@@ -98,12 +98,13 @@ async def test_sources_are_asked_at_once() -> None:
     together = asyncio.Barrier(3)
     sources = [Asked(str(number), [BASKETBALL], together) for number in range(3)]
     async with asyncio.timeout(30):
-        assert await linker(*sources).link(mention("Michael Jordan"))
+        assert (await linker(*sources).link(mention("Michael Jordan"))).link
 
 
 async def test_no_source_knows_it() -> None:
-    assert await linker(Asked("one", []), Asked("other", [])).link(mention("Nobody")) is None
-    assert await linker().link(mention("Nobody")) is None
+    for sources in ((Asked("one", []), Asked("other", [])), ()):
+        choice = await linker(*sources).link(mention("Nobody"))
+        assert (choice.link, choice.candidates, choice.reason) == (None, (), "no source knows that name")
 
 
 async def test_if_one_cannot_be_asked_the_others_finish_and_nothing_is_concluded() -> None:

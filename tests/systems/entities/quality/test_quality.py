@@ -49,7 +49,7 @@ def test_answers_are_in_the_knowledge_base(found: list[Verdict]) -> None:
 async def test_the_linker_links_as_it_is_measured(found: list[Verdict]) -> None:
     linker = Linker([EmbeddedSource(open_knowledge_base())], threshold=THRESHOLD, gap=GAP)
     for each in found[::10]:
-        link = await linker.link(each.case.mention)
+        link = (await linker.link(each.case.mention)).link
         assert (link.other_ids["embedded"] if link else None) == each.linked(THRESHOLD, GAP)
 
 

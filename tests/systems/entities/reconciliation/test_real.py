@@ -59,7 +59,7 @@ async def test_a_match_is_what_the_linker_links(knowledge_base: SqliteKnowledgeB
     for number, query in enumerate(QUERIES):
         known = {"country": {"id": "france", "label": "France"}} if "properties" in query else {}
         type = EntityType(query["type"]) if "type" in query else None
-        link = await linker.link(Mention(query["query"], type, known=known))
+        link = (await linker.link(Mention(query["query"], type, known=known))).link
         matches = [each["id"] for each in said[str(number)]["result"] if each["match"]]
         assert matches == ([] if link is None else [link.id_in(NAME)]), query
         scores = [each["score"] for each in said[str(number)]["result"]]

@@ -1,9 +1,9 @@
-"""A service that is away costs nothing but time."""
+"""A service that can't be asked: what that costs an entity."""
 
 import pytest
 
 import rowmill as rm
-from rowmill.systems.entities.stages import outage
+from rowmill.systems.entities.stages.outage import put_back
 from tests.systems.entities.house import Sage, house_on
 
 AWAY = {"sources": "wikidata", "wikidata_url": "http://127.0.0.1:9/w/api.php"}
@@ -21,7 +21,6 @@ def sage() -> Sage:
     [
         rm.RateLimited(retry_after=30),
         rm.ProviderRefused("no"),
-        rm.ProviderDown("away"),
         rm.Limited("entities-wikidata", "", "parked", 30.0),
     ],
 )
@@ -61,32 +60,56 @@ async def test_one_source_that_is_away_keeps_all_from_concluding(database_url: s
         assert (await house.entity(nobody)).enrichment_note == "No external link found"
 
 
-async def test_a_question_at_which_a_well_service_fails_again_and_again_ends(database_url: str) -> None:
-    """E4: while others get their answers it is not an outage."""
+async def test_failures_of_a_service_that_is_not_known_to_be_down_cost_attempts(database_url: str) -> None:
+    """E4: 1, 2 seconds, three attempts, then FAILED."""
     wise = sage()
     wise.failure = rm.ProviderDown("status 500")
     async with house_on(database_url, wise, **AWAY) as house:
         id = await house.put("Ada Lovelace", entity_type="person")
-        for _ in range(outage.MOST_FAILURES):
-            await house.drain()
-            assert (await house.entity(id)).enrichment_retry_count == 0
-            await house.bench.advance(100)
-        for _ in range(3):
-            await house.drain()
-            await house.bench.advance(100)
-        row = await house.entity(id)
-        assert (row.enrichment_status, row.service_failures) == ("FAILED", 0), "who puts it back wants it tried anew"
+        for attempt in (1, 2):
+            await house.drain_until_asked(wise, "candidates Ada Lovelace")
+            row = await house.entity(id)
+            assert (row.enrichment_status, row.enrichment_retry_count) == ("LINK_FAILED", attempt)
+            assert row.enrichment_error.startswith("provider_down")
+            await house.bench.advance(attempt)
+        await house.drain()
+        assert await house.status(id) == "FAILED"
         wise.failure = None
         await house.entities.queue.requeue(id, stage="link")
         await house.drain()
-        assert ((await house.entity(id)).enrichment_status, (await house.entity(id)).service_failures) == (
-            "COMPLETE",
-            0,
-        )
+        assert await house.status(id) == "COMPLETE"
 
 
-async def test_in_an_outage_nothing_is_counted(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long it lasts: the breaker of the whole fleet is open."""
+@pytest.mark.parametrize(
+    "failure",
+    [
+        rm.RateLimited(retry_after=30),
+        rm.ProviderRefused("no"),
+        rm.Limited("entities-wikidata", "", "open", 30.0),
+    ],
+)
+async def test_all_of_them_can_be_counted(database_url: str, failure: Exception) -> None:
+    """E4."""
+    wise = sage()
+    wise.failure = failure
+    async with house_on(database_url, wise, count_outages=True, max_attempts=2, **AWAY) as house:
+        id = await house.put("Ada Lovelace", entity_type="person")
+        for _ in range(2):
+            await house.drain()
+            await house.bench.advance(100)
+        assert await house.status(id) == "FAILED"
+
+
+@pytest.mark.parametrize("count_outages", [True, False])
+async def test_to_wait_for_room_in_a_limit_of_ours_is_no_failure(sqlite_url: str, count_outages: bool) -> None:
+    async with house_on(sqlite_url, sage(), count_outages=count_outages, **AWAY) as house:
+        full = rm.Limited("entities-wikidata", "", "rate", 30.0)
+        with pytest.raises(rm.Limited):
+            await put_back(house.entities, full)
+
+
+async def test_in_an_outage_nothing_is_counted(database_url: str) -> None:
+    """E4: however long it lasts, the breaker of the whole fleet is open."""
     wise = sage()
     wise.failure = rm.ProviderDown("away")
     async with house_on(database_url, wise, **AWAY) as house:
@@ -99,9 +122,9 @@ async def test_in_an_outage_nothing_is_counted(database_url: str, monkeypatch: p
 
         await open_breaker()
         id = await house.put("Ada Lovelace", entity_type="person")
-        for _ in range(3 * outage.MOST_FAILURES):
+        for _ in range(5):
             await house.drain()
             await house.bench.advance(3600)
         row = await house.entity(id)
-        assert (row.enrichment_retry_count, row.service_failures) == (0, 0)
+        assert row.enrichment_retry_count == 0
         assert row.enrichment_status in ("PENDING", "LINK_FAILED")

@@ -5,10 +5,12 @@ import asyncio
 import sqlalchemy as sa
 
 import rowmill as rm
+from rowmill.store.moment import as_moment
+from rowmill.store.schema import own_tables
 from rowmill.systems.entities.deciding import queue_again
-from rowmill.systems.entities.models import Entity
+from rowmill.systems.entities.models import EntityId
 from rowmill.testing import QUICK
-from tests.systems.entities.house import Sage, house_on
+from tests.systems.entities.house import House, Sage, house_on
 
 ADA = {"birth_date": "1815-12-10", "birth_place": {"id": "Q84", "label": "London"}}
 
@@ -17,6 +19,17 @@ def sage() -> Sage:
     found = Sage()
     found.learn("Ada Lovelace", "Q7259", **ADA)
     return found
+
+
+async def waits(house: House, id: EntityId) -> float:
+    """Seconds between an entity's last failure and its next try, both by the database's clock."""
+    attempt = own_tables(house.mill.url.get_backend_name()).attempt
+    wanted = sa.select(attempt.c.ended_at).where(attempt.c.key == str(id)).order_by(attempt.c.id.desc()).limit(1)
+    [last] = await house.read(wanted)
+    waited = as_moment((await house.entity(id)).enrichment_available_at), as_moment(last.ended_at)
+    assert waited[0] is not None
+    assert waited[1] is not None
+    return round((waited[0] - waited[1]).total_seconds(), 1)
 
 
 async def test_an_entity_is_linked_enriched_and_complete(database_url: str) -> None:
@@ -29,8 +42,9 @@ async def test_an_entity_is_linked_enriched_and_complete(database_url: str) -> N
         row = await house.entity(id)
         assert (row.enrichment_status, row.enrichment_error) == ("COMPLETE", None)
         assert row.enriched_at is not None
-        assert (row.wikidata_id, row.link_source, row.link_label) == ("Q7259", "wikidata", "Ada Lovelace")
-        assert row.link_confidence >= house.entities.settings.link_threshold
+        assert row.enrichment_retry_count == 0, "no try failed"
+        assert (row.wikidata_id, row.linking_source, row.linking_label) == ("Q7259", "wikidata", "Ada Lovelace")
+        assert row.linking_confidence >= house.entities.settings.link_threshold
         assert row.enrichment_seconds > 0
         assert await house.merged(id) == {
             "occupation": ["poet"], "birth_date": ["1815-12-10"], "birth_place": [{"id": "Q84", "label": "London"}],
@@ -42,9 +56,7 @@ async def test_an_entity_is_linked_enriched_and_complete(database_url: str) -> N
 async def test_an_entity_that_somebody_else_inserts_is_queued(database_url: str) -> None:
     """E1: by an INSERT of a name, and nothing else."""
     async with house_on(database_url, sage()) as house:
-        id = "0f0e0d0c0b0a09080706050403020100"
-        insert = sa.text("INSERT INTO entities (id, name) VALUES (:id, 'Ada Lovelace')")
-        await house.mill.run(lambda connection: connection.execute(insert, {"id": id}).close())
+        await house.execute(sa.text("INSERT INTO entities (entity_id, name) VALUES ('a/1', 'Ada Lovelace')"))
         await house.drain()
         assert await house.bench.states(house.entities.queue) == {"COMPLETE": 1}
 
@@ -56,7 +68,7 @@ async def test_without_a_link_it_is_complete_and_says_so(database_url: str) -> N
         await house.drain()
         row = await house.entity(id)
         assert (row.enrichment_status, row.enrichment_note) == ("COMPLETE", "No external link found")
-        assert (row.wikidata_id, row.link_confidence) == (None, None)
+        assert (row.wikidata_id, row.linking_confidence) == (None, None)
         assert await house.merged(id) == {"birth_date": ["1900"]}
 
 
@@ -67,16 +79,15 @@ async def test_a_retry_resumes_at_the_stage_that_failed(database_url: str) -> No
     async with house_on(database_url, wise) as house:
         id = await house.put("Ada Lovelace", entity_type="person")
         for attempt, wait in ((1, 1), (2, 2)):
-            await house.drain()
+            await house.drain_until_asked(wise, "facts Q7259")
             row = await house.entity(id)
             assert (row.enrichment_status, row.enrichment_retry_count) == ("ENRICH_FAILED", attempt)
             assert row.enrichment_error.startswith("odd_answer")
-            await house.bench.advance(wait - 0.9)
-            await house.drain()
-            assert (await house.entity(id)).enrichment_retry_count == attempt, "not before its time"
-            await house.bench.advance(1)
+            assert await waits(house, id) == wait
+            await house.bench.advance(wait)
         await house.drain()
-        assert await house.status(id) == "FAILED"
+        row = await house.entity(id)
+        assert (row.enrichment_status, row.enrichment_retry_count, row.enriched_at) == ("FAILED", 3, None)
         assert wise.asked == ["candidates Ada Lovelace", *["facts Q7259"] * 3]
 
 
@@ -86,12 +97,28 @@ async def test_a_linking_that_fails_waits_as_such_and_is_tried_again(database_ur
     wise.failure = rm.TransientError("odd", code="odd_answer")
     async with house_on(database_url, wise) as house:
         id = await house.put("Ada Lovelace", entity_type="person")
-        await house.drain()
+        await house.drain_until_asked(wise, "candidates Ada Lovelace")
         assert await house.status(id) == "LINK_FAILED"
         wise.failure = None
         await house.bench.advance(2)
         await house.drain()
-        assert await house.status(id) == "COMPLETE"
+        row = await house.entity(id)
+        assert (row.enrichment_status, row.enrichment_retry_count) == ("COMPLETE", 0), "at its last stage none failed"
+
+
+async def test_one_failed_try_at_the_last_stage_is_counted(database_url: str) -> None:
+    """E1: a success after it leaves the count of failed tries as it is."""
+    wise = sage()
+    wise.failure, wise.failing = rm.TransientError("odd", code="odd_answer"), "candidates"
+    async with house_on(database_url, wise) as house:
+        id = await house.put("Nobody at All")
+        await house.drain_until_asked(wise, "candidates Nobody at All")
+        wise.failure = None
+        await house.bench.advance(2)
+        await house.drain()
+        row = await house.entity(id)
+        assert (row.enrichment_status, row.enrichment_note) == ("COMPLETE", "No external link found")
+        assert row.enrichment_retry_count == 1
 
 
 async def test_the_states_are_written_as_it_happens(database_url: str) -> None:
@@ -148,7 +175,7 @@ async def test_a_second_run_changes_nothing(database_url: str) -> None:
         await queue_again(house.entities, id)
         await house.drain()
         after = await house.entity(id)
-        moved = {"enriched_at", "enrichment_seconds", "enrichment_available_at"}
+        moved = {"enriched_at", "enrichment_seconds", "enrichment_available_at", "answers_since"}
         assert {key: value for key, value in after._mapping.items() if key not in moved} == {
             key: value for key, value in before._mapping.items() if key not in moved
         }
@@ -205,8 +232,8 @@ async def test_local_facts_changed_while_it_is_enriched_are_the_ones_that_are_me
         wise.failing, wise.failure = "facts", rm.TransientError()
         await house.drain()
         wise.failure = None
-        change = sa.update(Entity).where(Entity.id == id).values(properties={"birth_date": "1815"})
-        await house.mill.run(lambda connection: connection.execute(change).close())
+        entity = house.tables.entity
+        await house.execute(sa.update(entity).where(entity.id == id).values(properties={"birth_date": "1815"}))
         await house.bench.advance(2)
         await house.drain()
         assert await house.merged(id) == {"birth_date": ["1815"], "birth_place": [ADA["birth_place"]]}
@@ -220,7 +247,7 @@ async def test_a_conflict_names_all_who_say_so_however_long_their_names_are(data
     async with house_on(database_url, *sages) as house:
         id = await house.put("Ada Lovelace", entity_type="person")
         linked = {"enrichment_status": "LINKED", "other_ids": {sage.name: "1" for sage in sages}}
-        await house.mill.run(lambda connection: connection.execute(sa.update(Entity).values(linked)).close())
+        await house.execute(sa.update(house.tables.entity).values(linked))
         await house.drain()
         assert await house.status(id) == "COMPLETE"
         [conflict] = await house.conflicts(id)

@@ -1,9 +1,9 @@
 """Conflicts are kept for a person to decide, and decided once."""
 
 import asyncio
-import uuid
 
 from rowmill.systems.entities.deciding import queue_again
+from rowmill.systems.entities.models import EntityId
 from tests.systems.entities.house import Sage
 from tests.systems.entities.served import Served, served
 
@@ -14,7 +14,7 @@ def sage() -> Sage:
     return found
 
 
-async def one_conflict(house: Served) -> tuple[uuid.UUID, str]:
+async def one_conflict(house: Served) -> tuple[EntityId, str]:
     id = await house.put("Ada Lovelace", entity_type="person", properties={"birth_date": "1816"})
     await house.drain()
     [conflict] = (await house.get("/conflicts"))["conflicts"]

@@ -4,6 +4,7 @@ import asyncio
 import uuid
 
 import pytest
+import sqlalchemy as sa
 
 import rowmill as rm
 from tests.systems.entities.house import Sage
@@ -36,8 +37,8 @@ async def test_the_numbers(database_url: str) -> None:
         assert {status: number for status, number in found["by_status"].items() if number} == {
             "COMPLETE": 3, "FAILED": 1, "LINK_FAILED": 1,
         }  # fmt: skip
-        assert (found["success_rate"], found["failure_rate"]) == (0.75, 0.25)
-        assert (found["pending"], found["in_progress"]) == (1, 0)
+        assert (found["success_rate"], found["failure_rate"]) == (0.6, 0.2), "of all"
+        assert (found["pending"], found["in_progress"]) == (0, 0), "PENDING alone"
         assert found["average_processing_time_seconds"] > 0
         assert found["waiting_for"] == {"odd": 1}
 
@@ -78,7 +79,7 @@ async def test_an_entity_is_queued_again(database_url: str, end: str) -> None:
         await house.drain()
         assert await house.status(id) == end
         answer = await house.client.post(f"/enrichment/queue/{id}")
-        assert (answer.status_code, answer.json()) == (202, {"entity_id": str(id), "enrichment_status": "PENDING"})
+        assert (answer.status_code, answer.json()) == (202, {"status": "queued", "entity_id": str(id)})
         row = await house.entity(id)
         assert (row.enrichment_retry_count, row.enrichment_error, row.enriched_at) == (0, None, None)
         wise.failure = None
@@ -90,5 +91,18 @@ async def test_an_unknown_entity_is_404(database_url: str) -> None:
     async with served(database_url, sage()) as house:
         answer = await house.client.post(f"/enrichment/queue/{uuid.uuid4()}")
         assert (answer.status_code, answer.json()["code"]) == (404, "no_such_entity")
-        odd = await house.client.post("/enrichment/queue/seventeen")
-        assert (odd.status_code, odd.json()["code"]) == (422, "invalid")
+        odd = await house.client.post("/enrichment/queue/a/b%20c%00")
+        assert (odd.status_code, odd.json()["code"]) == (404, "no_such_entity")
+
+
+@pytest.mark.parametrize("status", ["PENDING", "LINKED", "ENRICHED", "LINK_FAILED", "ENRICH_FAILED"])
+async def test_one_that_waits_begins_anew(database_url: str, status: str) -> None:
+    """Wherever it waits, and also where it is ready already."""
+    async with served(database_url, sage()) as house:
+        id = await house.put("Ada Lovelace")
+        changed = {"enrichment_status": status, "enrichment_retry_count": 2, "enrichment_error": "odd"}
+        await house.execute(sa.update(house.tables.entity).values(changed))
+        answer = await house.client.post(f"/enrichment/queue/{id}")
+        assert answer.status_code == 202
+        row = await house.entity(id)
+        assert (row.enrichment_status, row.enrichment_retry_count, row.enrichment_error) == ("PENDING", 0, None)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from rowmill.systems.entities.models import Entity
 from rowmill.systems.entities.web import bulk
 from tests.systems.entities.house import Sage
 from tests.systems.entities.served import Served, served
@@ -40,7 +39,7 @@ async def test_one_is_put_in_enriched_and_shown_with_who_says_what(database_url:
         assert (answer.json()["name"], answer.json()["enrichment_status"]) == ("Ada Lovelace", "PENDING")
         await house.drain()
         found = await house.get(answer.headers["location"])
-        assert (found["enrichment_status"], found["wikidata_id"], found["link_source"]) == (
+        assert (found["enrichment_status"], found["wikidata_id"], found["linking_source"]) == (
             "COMPLETE",
             "Q7259",
             "wikidata",
@@ -207,7 +206,7 @@ async def test_local_facts_that_are_no_object_say_nothing(database_url: str, giv
     """Rows are written by SQL, too."""
     async with served(database_url, sage()) as house:
         id = await house.put("Ada Lovelace", entity_type="person")
-        odd = sa.update(Entity).values(properties=given)
+        odd = sa.update(house.tables.entity).values(properties=given)
         await house.mill.run(lambda connection: connection.execute(odd).close())
         await house.drain()
         assert (await house.merged(id))["birth_date"] == ["1815-12-10"]

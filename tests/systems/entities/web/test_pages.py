@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill.systems.entities.models import Entity
+from rowmill.systems.entities.models import EntityId
 from rowmill.systems.entities.web import pages
 from rowmill.systems.entities.words import STATUSES
 from tests.systems.entities.house import Sage
@@ -27,12 +27,13 @@ async def page(house: Served, path: str, code: int = 200, **parameters: Any) -> 
     return answer.text
 
 
-async def set_status(house: Served, id: uuid.UUID, status: str, **values: Any) -> None:
-    change = sa.update(Entity).where(Entity.id == id).values(enrichment_status=status, **values)
+async def set_status(house: Served, id: EntityId, status: str, **values: Any) -> None:
+    entity = house.tables.entity
+    change = sa.update(entity).where(entity.id == id).values(enrichment_status=status, **values)
     await house.mill.run(lambda connection: connection.execute(change).close())
 
 
-async def in_conflict(house: Served, sage: Sage, name: str = "Ada Lovelace") -> tuple[uuid.UUID, int]:
+async def in_conflict(house: Served, sage: Sage, name: str = "Ada Lovelace") -> tuple[EntityId, int]:
     """An entity that is complete, and contradicted."""
     sage.learn(name, "Q7259", birth_date="1815-12-10", employer=({"id": "Q1", "label": "Nobody"},))
     id = await house.put(name, entity_type="person", properties={"birth_date": "1816"})
@@ -186,7 +187,7 @@ async def test_whatever_somebody_wrote_is_shown_as_text(database_url: str) -> No
         await house.drain()
         assert await house.status(id) == "COMPLETE"
         await set_status(
-            house, id, "FAILED", enrichment_error=HOSTILE, enrichment_note=HOSTILE, link_label=HOSTILE,
+            house, id, "FAILED", enrichment_error=HOSTILE, enrichment_note=HOSTILE, linking_label=HOSTILE,
             wikidata_id="Q1' onload='", dbpedia_uri="javascript:alert(1)", other_ids={HOSTILE: HOSTILE},
         )  # fmt: skip
         for path in ("/", "/browse", f"/browse/{id}", "/review-conflicts", "/browse?dataset=%3Cscript%3Ealert"):
@@ -213,7 +214,7 @@ async def test_whatever_somebody_wrote_is_shown_as_text(database_url: str) -> No
 async def test_only_addresses_of_dbpedia_are_links_to_it(sqlite_url: str, uri: str, linked: bool) -> None:
     async with served(sqlite_url, Sage()) as house:
         id = await house.put("Berlin")
-        await set_status(house, id, "COMPLETE", dbpedia_uri=uri, link_label="Berlin", link_confidence=0.9)
+        await set_status(house, id, "COMPLETE", dbpedia_uri=uri, linking_label="Berlin", linking_confidence=0.9)
         shown = await page(house, f"/browse/{id}")
         assert (f'<a href="{uri}"' in shown) is linked
         assert ">DBpedia<" in shown
@@ -224,7 +225,7 @@ async def test_only_addresses_of_dbpedia_are_links_to_it(sqlite_url: str, uri: s
     [
         ("GET", f"/browse/{NOBODY}"),
         ("GET", "/browse/not-an-id"),
-        ("GET", "/browse?after=not-an-id"),
+        ("GET", "/browse?after=a%00b"),
         ("POST", f"/browse/{NOBODY}/queue"),
         ("POST", "/browse/not-an-id/queue"),
     ],

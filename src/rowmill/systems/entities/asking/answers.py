@@ -10,12 +10,18 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 import rowmill as rm
+from rowmill.systems.entities import clock
 from rowmill.systems.entities.asking.rounds import Rounds
+from rowmill.systems.entities.asking.since import in_utc
 from rowmill.systems.entities.models import ServiceAnswer
 
 log = logging.getLogger("rowmill")
 BATCH = 500
 KEY = sa.tuple_(ServiceAnswer.service, ServiceAnswer.question)
+
+
+Asked = tuple[str, datetime | None]
+"""A question, and since when an answer to it counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +39,11 @@ class Answers:
 
     def __init__(self, mill: rm.Mill) -> None:
         self._mill = mill
-        self._finding = Rounds[tuple[str, Sequence[str]], dict[str, Any]](self._find)
+        self._finding = Rounds[tuple[str, Sequence[Asked]], dict[Asked, Any]](self._find)
         self._keeping = Rounds[Sequence[Kept], None](self._keep)
 
-    async def find(self, service: str, questions: Sequence[str]) -> dict[str, Any]:
-        """Those that are there and hold still, by question."""
+    async def find(self, service: str, questions: Sequence[Asked]) -> dict[Asked, Any]:
+        """Those that are there, hold still and are new enough, by question."""
         return await self._finding.ask((service, questions)) if questions else {}
 
     async def keep(self, service: str, answers: Mapping[str, Any], days: float) -> None:
@@ -50,21 +56,26 @@ class Answers:
         except Exception as error:
             log.warning("%d answers of %s could not be kept: %s", len(answers), service, type(error).__name__)
 
-    async def _find(self, asked: Sequence[tuple[str, Sequence[str]]]) -> list[dict[str, Any]]:
-        pairs = sorted({(service, question) for service, questions in asked for question in questions})
+    async def _find(self, asked: Sequence[tuple[str, Sequence[Asked]]]) -> list[dict[Asked, Any]]:
+        pairs = sorted({(service, question) for service, questions in asked for question, _ in questions})
 
         def read(connection: sa.Connection) -> dict[tuple[str, str], Any]:
             found: dict[tuple[str, str], Any] = {}
             for start in range(0, len(pairs), BATCH):
-                wanted = sa.select(ServiceAnswer.service, ServiceAnswer.question, ServiceAnswer.answer).where(
+                wanted = sa.select(ServiceAnswer.__table__).where(
                     KEY.in_(pairs[start : start + BATCH]), ServiceAnswer.expires_at > sa.func.now()
                 )
-                found |= {(row.service, row.question): row.answer for row in connection.execute(wanted)}
+                found |= {(row.service, row.question): row for row in connection.execute(wanted)}
             return found
 
         there = await self._mill.run(read, write=False)
+
+        def is_new(service: str, question: str, since: datetime | None) -> bool:
+            row = there.get((service, question))
+            return row is not None and (since is None or in_utc(row.answered_at) > since)
+
         return [
-            {question: there[service, question] for question in questions if (service, question) in there}
+            {each: there[service, each[0]].answer for each in questions if is_new(service, *each)}
             for service, questions in asked
         ]
 
@@ -77,7 +88,7 @@ class Answers:
 
 
 def _keep(connection: sa.Connection, answers: Sequence[Kept]) -> None:
-    now = connection.scalar(sa.select(sa.func.now()))
+    now = connection.scalar(sa.select(clock.now(connection)))
     assert isinstance(now, datetime)
     rows = [
         {

@@ -2,77 +2,112 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from rowmill.systems.entities.asking.flights import seen
 
 PAUSE = 0.03
-"""Seconds for which items gather."""
+"""Seconds for which items gather before we look which of them are known."""
+Item = TypeVar("Item")
+Take = Callable[[], Sequence[Item]]
+"""Takes the items of one call out of those that wait. To be called once, when the call can be made."""
 
 
-class Gatherer:
-    """Asks for an item once, however many want it: of what is known already, it asks nothing; for the rest, once so
-    many have gathered or a moment has passed. Those who wait may be cancelled; the others get their answer."""
+class Gatherer(Generic[Item]):
+    """Asks for an item once, however many want it, and for many in one call.
+
+    Items that are known already are not asked for. The rest waits while the call waits for its turn: which items go
+    into it is decided when it is made. Those who wait may be cancelled; the others get their answer.
+    """
 
     def __init__(
         self,
-        known: Callable[[Sequence[str]], Awaitable[Mapping[str, Any]]],
-        ask: Callable[[Sequence[str]], Awaitable[Mapping[str, Any]]],
+        known: Callable[[Sequence[Item]], Awaitable[Mapping[Item, Any]]],
+        ask: Callable[[Take[Item]], Awaitable[Mapping[Item, Any]]],
         *,
         most: int,
         pause: float = PAUSE,
     ) -> None:
-        """`ask` answers for every item, with an exception for those that it has no answer for."""
+        """`ask` takes items, and answers for each of them, with an exception for those that it has no answer for."""
         self._known, self._ask, self._most, self._pause = known, ask, most, pause
-        self._wanted: dict[str, asyncio.Future[Any]] = {}
+        self._wanted: dict[Item, asyncio.Future[Any]] = {}
         """All that are not answered yet."""
-        self._gathered: dict[str, asyncio.Future[Any]] = {}
-        """Those of them that wait for the next call."""
+        self._new: dict[Item, asyncio.Future[Any]] = {}
+        """Those of them that were not looked up yet."""
+        self._unknown: dict[Item, asyncio.Future[Any]] = {}
+        """Those of them that wait for a call, the oldest first."""
+        self._callers = 0
+        """Calls that wait for their turn: as many as it takes for all that are unknown."""
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def get(self, items: Sequence[str]) -> dict[str, Any]:
+    async def get(self, items: Sequence[Item]) -> dict[Item, Any]:
         futures = {item: self._future(item) for item in items}
         if futures:
             await asyncio.wait(futures.values())
         return {item: future.result() for item, future in futures.items()}
 
-    def _future(self, item: str) -> "asyncio.Future[Any]":
+    def _future(self, item: Item) -> "asyncio.Future[Any]":
         if item in self._wanted:
             return self._wanted[item]
         loop = asyncio.get_running_loop()
         future = self._wanted[item] = loop.create_future()
         future.add_done_callback(seen)
-        self._gathered[item] = future
-        if len(self._gathered) >= self._most:
-            self._go()
+        self._new[item] = future
+        if len(self._new) >= self._most:
+            self._look_up()
         elif self._timer is None:
-            self._timer = loop.call_later(self._pause, self._go)
+            self._timer = loop.call_later(self._pause, self._look_up)
         return future
 
-    def _go(self) -> None:
+    def _look_up(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        some, self._gathered, self._timer = self._gathered, {}, None
-        task = asyncio.create_task(self._answer(some), name="entities batch")
+        some, self._new, self._timer = self._new, {}, None
+        self._start(self._sort_out(some))
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.create_task(work, name="entities batch")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, some: "Mapping[str, asyncio.Future[Any]]") -> None:
-        """These and no others: what is told is wanted anew by the next one, perhaps before the rest is answered."""
+    async def _sort_out(self, some: "dict[Item, asyncio.Future[Any]]") -> None:
+        """Tell what is known, and let the rest wait for a call."""
         try:
             known = await self._known(list(some))
-            self._tell(some, known)
-            left = [item for item in some if item not in known]
-            self._tell(some, await self._ask(left) if left else {})
         except Exception as error:
-            self._tell(some, {item: error for item, future in some.items() if not future.done()})
-        finally:
-            for item, future in some.items():
-                future.cancel()
-                self._answered(item, future)
+            known = dict.fromkeys(some, error)
+        except BaseException:
+            self._give_up(some)
+            raise
+        self._tell(some, known)
+        self._unknown |= {item: future for item, future in some.items() if item not in known}
+        while self._callers * self._most < len(self._unknown):
+            self._callers += 1
+            self._start(self._call())
 
-    def _tell(self, some: "Mapping[str, asyncio.Future[Any]]", answers: Mapping[str, Any]) -> None:
+    async def _call(self) -> None:
+        taken: dict[Item, asyncio.Future[Any]] = {}
+        waits = True
+
+        def take() -> Sequence[Item]:
+            nonlocal waits
+            if waits:
+                waits = False
+                self._callers -= 1
+                for item in list(self._unknown)[: self._most]:
+                    taken[item] = self._unknown.pop(item)
+            return list(taken)
+
+        try:
+            self._tell(taken, await self._ask(take))
+        except Exception as error:
+            self._tell(taken, dict.fromkeys(take(), error))
+        finally:
+            take()
+            self._give_up(taken)
+
+    def _tell(self, some: "Mapping[Item, asyncio.Future[Any]]", answers: Mapping[Item, Any]) -> None:
         for item, answer in answers.items():
             future = some[item]
             self._answered(item, future)
@@ -81,7 +116,13 @@ class Gatherer:
             else:
                 future.set_result(answer)
 
-    def _answered(self, item: str, future: "asyncio.Future[Any]") -> None:
+    def _give_up(self, some: "Mapping[Item, asyncio.Future[Any]]") -> None:
+        """Those that were not told."""
+        for item, future in some.items():
+            future.cancel()
+            self._answered(item, future)
+
+    def _answered(self, item: Item, future: "asyncio.Future[Any]") -> None:
         if self._wanted.get(item) is future:
             del self._wanted[item]
 

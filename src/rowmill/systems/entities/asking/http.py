@@ -1,6 +1,7 @@
 """A service over HTTP: never asked twice for what it answered, nor by two at once, nor out of turn."""
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,12 +13,16 @@ from rowmill.systems.entities.asking.answers import Answers
 from rowmill.systems.entities.asking.calling import call
 from rowmill.systems.entities.asking.faults import Fault
 from rowmill.systems.entities.asking.flights import Flights
-from rowmill.systems.entities.asking.gathering import Gatherer
+from rowmill.systems.entities.asking.gathering import Gatherer, Take
 from rowmill.systems.entities.asking.question import Question
 from rowmill.systems.entities.asking.refusals import Rejected
 from rowmill.systems.entities.asking.service import Batch, never
+from rowmill.systems.entities.asking.since import current
 from rowmill.systems.entities.asking.turns import Turns
 from rowmill.systems.entities.settings import EntitiesSettings
+
+Wanted = tuple[str, datetime | None]
+"""An item, and since when an answer about it counts."""
 
 
 class HttpService:
@@ -38,7 +43,7 @@ class HttpService:
         self._client, self._answers, self._settings, self._fault = client, answers, settings, fault
         self._turns = Turns(limit, settings.calls_at_once, settings.wait_seconds)
         self._flights = Flights()
-        self._gatherers: dict[str, Gatherer] = {}
+        self._gatherers: dict[str, Gatherer[Wanted]] = {}
 
     async def get(self, path: str, parameters: Mapping[str, str], *, nothing: Callable[[Any], bool] = never) -> Any:
         return await self._answered(Question.of("GET", self._url(path), parameters), nothing)
@@ -52,16 +57,19 @@ class HttpService:
             def key(item: str) -> str:
                 return Question.of(batch.method, self._url(batch.path), batch.join([item])).key(batch.name)
 
-            async def known(items: Sequence[str]) -> Mapping[str, Any]:
-                keys = {key(item): item for item in items}
-                found = await self._answers.find(self.name, list(keys))
-                return {keys[each]: answer for each, answer in found.items()}
+            async def known(wanted: Sequence[Wanted]) -> Mapping[Wanted, Any]:
+                asked = {(key(item), since): (item, since) for item, since in wanted}
+                found = await self._answers.find(self.name, list(asked))
+                return {asked[each]: answer for each, answer in found.items()}
 
-            async def ask(items: Sequence[str]) -> Mapping[str, Any]:
-                return await self._ask(batch, items, key)
+            async def ask(take: Take[Wanted]) -> Mapping[Wanted, Any]:
+                found = await self._ask(batch, lambda: list(dict.fromkeys(item for item, _ in take())), key)
+                return {(item, since): found[item] for item, since in take()}
 
             self._gatherers[batch.name] = Gatherer(known, ask, most=batch.most)
-        return await self._gatherers[batch.name].get(items)
+        since = current()
+        found = await self._gatherers[batch.name].get([(item, since) for item in items])
+        return {item: found[item, since] for item in items}
 
     async def close(self) -> None:
         await self._flights.close()
@@ -81,23 +89,24 @@ class HttpService:
         return path
 
     async def _answered(self, question: Question, nothing: Callable[[Any], bool]) -> Any:
-        key = question.key()
+        key, since = question.key(), current()
 
         async def answer() -> Any:
-            known = await self._answers.find(self.name, [key])
+            known = await self._answers.find(self.name, [(key, since)])
             if known:
-                return known[key]
-            found = await self._call(question, self._checked(nothing))
+                return known[key, since]
+            found = await self._call(lambda: question, self._checked(nothing))
             await self._answers.keep(self.name, {key: found}, self._days(nothing(found)))
             return found
 
-        return await self._flights.join(key, answer)
+        return await self._flights.join(f"{key} {since}", answer)
 
-    async def _call(self, question: Question, fault: Fault) -> Any:
+    async def _call(self, question: Callable[[], Question], fault: Fault) -> Any:
+        """The question is put together when its turn has come."""
         async with self._turns.turn():
             return await call(
                 self._client,
-                question,
+                question(),
                 name=self.name,
                 base=self.base_url,
                 seconds=self._settings.call_seconds,
@@ -119,28 +128,34 @@ class HttpService:
 
         return fault
 
-    async def _ask(self, batch: Batch, items: Sequence[str], key: Callable[[str], str]) -> dict[str, Any]:
+    async def _ask(self, batch: Batch, take: Take[str], key: Callable[[str], str]) -> dict[str, Any]:
         """An answer or an exception for each item. One that the service rejects is found by halves: it must not take
         those of others with it."""
-        asked = Question.of(batch.method, self._url(batch.path), batch.join(items))
+
+        def question() -> Question:
+            return Question.of(batch.method, self._url(batch.path), batch.join(take()))
 
         def empty(answer: Any) -> bool:
-            return not batch.split(answer, items)
+            return not batch.split(answer, take())
 
         try:
-            found = dict(batch.split(await self._call(asked, self._checked(empty, must=True)), items))
+            answer = await self._call(question, self._checked(empty, must=True))
         except Rejected as error:
+            items = take()
             if len(items) == 1:
                 return {items[0]: error}
             half = len(items) // 2
-            return await self._ask(batch, items[:half], key) | await self._ask(batch, items[half:], key)
+            first = await self._ask(batch, lambda: items[:half], key)
+            return first | await self._ask(batch, lambda: items[half:], key)
         except rm.WorkError as error:
-            return dict.fromkeys(items, error)
+            return dict.fromkeys(take(), error)
+        items = take()
+        found = dict(batch.split(answer, items))
         for nothing in (True, False):
             kept = {key(item): answer for item, answer in found.items() if batch.nothing(answer) is nothing}
             await self._answers.keep(self.name, kept, self._days(nothing))
         left = [item for item in items if item not in found]
-        return found | (await self._ask(batch, left, key) if left else {})
+        return found | (await self._ask(batch, lambda: left, key) if left else {})
 
     def _days(self, nothing: bool) -> float:
         return self._settings.cache_no_match_days if nothing else self._settings.cache_days

@@ -1,16 +1,18 @@
 """Chooses the candidate that is meant, or none: never a guess."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from rowmill.systems.entities.linking.context import rarity, words_of_candidate, words_of_mention
 from rowmill.systems.entities.linking.same import dbpedia_uri_of, may_be_the_same, things, wikidata_id_of
 from rowmill.systems.entities.linking.score import Parts, parts
-from rowmill.systems.entities.things import Candidate, Link, Mention
+from rowmill.systems.entities.things import Candidate, Link, Mention, Offered
 
 ANOTHER_SOURCE = 0.1
 """The share of the doubt that it takes away if another source has the same thing. It is small, and the same for two and
 for five: sources copy from each other."""
+MOST_OFFERED = 8
+"""Candidates that are kept, for a person to choose from."""
 MOST = 200
 """Candidates that are looked at; sources give some ten each."""
 
@@ -26,24 +28,55 @@ class Scored:
     score: float
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was chosen, from what, and why nothing was."""
+
+    link: Link | None
+    candidates: tuple[Offered, ...] = ()
+    """The likeliest first."""
+    reason: str | None = None
+    """Why there is no link, for people."""
+
+
 def choose(
     mention: Mention, candidates: Sequence[Candidate], *, threshold: float, gap: float, order: Sequence[str] = ()
-) -> Link | None:
+) -> Choice:
     """The thing that is meant, if it is likely enough and far enough ahead of the next one. The same for any order of
     candidates; `order` is that of sources, the one that is believed first in front."""
-    chosen = decide(rank(mention, candidates, order=order), threshold=threshold, gap=gap)
-    return None if chosen is None else _link(chosen, order)
+    ranked = rank(mention, candidates, order=order)
+    offered = tuple(_offered(scored, order) for scored in ranked[:MOST_OFFERED])
+    reason = _why_not(ranked, threshold, gap)
+    return Choice(None if reason else offered[0].link, offered, reason)
 
 
 def decide(ranked: Sequence[Scored], *, threshold: float, gap: float) -> Scored | None:
     """The first of them, unless it is too unlikely or another one is too close."""
-    if not ranked or ranked[0].score < threshold:
-        return None
+    return None if _why_not(ranked, threshold, gap) else ranked[0]
+
+
+def _why_not(ranked: Sequence[Scored], threshold: float, gap: float) -> str | None:
+    """Why none of them is chosen."""
+    if not ranked:
+        return "no source knows that name"
     best, *others = ranked
-    near = (other for other in others if _lead(best, other) < gap)
-    if not all(may_be_the_same(best.candidates, other.candidates) for other in near):
-        return None
-    return best
+    if best.score < threshold:
+        return f"{_shown(best)} is below the threshold of {threshold:.2f}"
+    for other in others:
+        if _lead(best, other) < gap and not may_be_the_same(best.candidates, other.candidates):
+            return f"{_shown(best)} and {_shown(other)} are too close"
+    return None
+
+
+def _shown(scored: Scored) -> str:
+    best = scored.candidates[0]
+    return f"{best.name}{f', {best.description}' if best.description else ''} ({scored.score:.2f})"
+
+
+def _offered(scored: Scored, order: Sequence[str]) -> Offered:
+    best = scored.candidates[0]
+    reasons = {name: round(value, 4) for name, value in asdict(scored.parts).items()}
+    return Offered(_link(scored, order), best.description, tuple(sorted(best.types)), reasons)
 
 
 def _lead(best: Scored, other: Scored) -> float:

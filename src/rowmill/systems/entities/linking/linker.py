@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import rowmill as rm
-from rowmill.systems.entities.linking.choose import choose
+from rowmill.systems.entities.linking.choose import Choice, choose
 from rowmill.systems.entities.sources.port import KnowsWikidata, Source
 from rowmill.systems.entities.things import Candidate, Link, Mention
 
@@ -16,11 +16,12 @@ class Linker:
         self._threshold = threshold
         self._gap = gap
 
-    async def link(self, mention: Mention) -> Link | None:
-        """Raises if a source could not be asked: who did not answer may have known better, so nothing is concluded."""
+    async def link(self, mention: Mention) -> Choice:
+        """Choose among what all sources offer. Raises if a source could not be asked: it may have known better than the
+        others, so nothing is concluded."""
         candidates = await self._candidates(mention)
         # Beside the loop: with many aliases it takes a while, and the loop has leases to renew.
-        link = await asyncio.to_thread(
+        choice = await asyncio.to_thread(
             choose,
             mention,
             candidates,
@@ -28,9 +29,11 @@ class Linker:
             gap=self._gap,
             order=[source.name for source in self._sources],
         )
-        return link if link is None or link.wikidata_id else await self._known_to_wikidata(link)
+        if choice.link is None or choice.link.wikidata_id:
+            return choice
+        return replace(choice, link=await self.with_wikidata_id(choice.link))
 
-    async def _known_to_wikidata(self, link: Link) -> Link:
+    async def with_wikidata_id(self, link: Link) -> Link:
         """The same, with Wikidata's id where one of the sources that have the thing can tell."""
         for source in self._sources:
             if isinstance(source, KnowsWikidata) and (id := link.id_in(source.name)):

@@ -2,6 +2,18 @@
 
 from pathlib import Path
 
-from rowmill.systems.common.revisions import Revisions
+from alembic import context
 
-revisions = Revisions(Path(__file__).parent, "entities_alembic_version", lock=0x1_7E47)
+from rowmill.systems.common.revisions import Revisions
+from rowmill.systems.entities.models import Shape
+
+
+def revisions_of(shape: Shape) -> Revisions:
+    """For a table of this shape."""
+    return Revisions(Path(__file__).parent, "entities_alembic_version", lock=0x1_7E47, attributes={"shape": shape})
+
+
+def shape_given() -> Shape:
+    """The shape, for a revision that runs."""
+    found: Shape = context.config.attributes["shape"]
+    return found

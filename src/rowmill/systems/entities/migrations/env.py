@@ -1,6 +1,7 @@
 """What Alembic runs."""
 
-from rowmill.systems.entities.migrations import revisions
-from rowmill.systems.entities.models import Base
+from rowmill.systems.entities.migrations import revisions_of, shape_given
+from rowmill.systems.entities.models import Base, tables_of
 
-revisions.run(Base.metadata)
+shape = shape_given()
+revisions_of(shape).run([Base.metadata, tables_of(shape).metadata])

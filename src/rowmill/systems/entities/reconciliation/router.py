@@ -4,7 +4,6 @@ import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
-from fastapi.responses import HTMLResponse
 
 from rowmill.systems.common.web.guard import bounded
 from rowmill.systems.common.web.problems import problems
@@ -22,6 +21,11 @@ router = APIRouter(prefix=PREFIX, tags=["reconciliation"])
 
 Json = Annotated[str | None, Query(description="JSON, as the specification gives it.")]
 WRONG = problems(s400="it is not what the specification calls a query", s413="too much at once")
+HTML = {"text/html": {"schema": {"type": "string"}}}
+PAGE: dict[int | str, dict[str, Any]] = {
+    200: {"description": "a page", "content": HTML},
+    404: {"description": "a page that says that there is no such thing", "content": HTML},
+}
 FORM = {"type": "object", "properties": {"queries": {"type": "string"}, "extend": {"type": "string"}}}
 
 
@@ -68,13 +72,13 @@ async def answer(service: Service, queries: str | None, extend: str | None) -> d
         raise HTTPException(413, {"code": "too_many", "message": str(error)}) from None
 
 
-@router.get("/preview", response_class=HTMLResponse)
+@router.get("/preview", response_class=Response, responses=PAGE)
 async def preview(service: GivenService, id: Identifier) -> Response:
     """A thing, for a frame."""
     return pages.preview(await asyncio.to_thread(service.knowledge_base.get, id))
 
 
-@router.get("/view", response_class=HTMLResponse)
+@router.get("/view", response_class=Response, responses=PAGE)
 async def view(service: GivenService, id: Identifier) -> Response:
     """A thing, and all that is known of it."""
     return pages.view(await asyncio.to_thread(service.knowledge_base.get, id))

@@ -6,16 +6,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from rowmill.systems.entities.models import Entity
 from rowmill.systems.entities.properties.catalogue import catalogue
 from rowmill.systems.entities.properties.shown import shown
 from rowmill.systems.entities.words import FAILED
 
-COLUMNS = ("wikidata_id", "dbpedia_uri", "other_ids", "link_label", "link_confidence", "link_source",
+COLUMNS = ("wikidata_id", "dbpedia_uri", "other_ids", "linking_label", "linking_confidence", "linking_source",
            "enrichment_status", "enrichment_note")  # fmt: skip
-READ = (Entity.id, Entity.external_id, Entity.wikidata_id, Entity.dbpedia_uri, Entity.other_ids, Entity.link_label,
-        Entity.link_confidence, Entity.link_source, Entity.enrichment_status, Entity.enrichment_note,
-        Entity.enrichment_error, Entity.enriched_properties)  # fmt: skip
+READ = ("id", "external_id", *COLUMNS, "enrichment_error", "enriched_properties")
 PREFIX = "entity_"
 SEPARATOR = "; "
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -45,11 +42,11 @@ def in_order(keys: set[str]) -> list[str]:
 def cells(entity: sa.RowMapping | None, note: str | None, keys: Sequence[str]) -> list[str]:
     """Those of an entity; or the reason why there is none."""
     found = known(entity, note)
-    confidence = found["link_confidence"]
+    confidence = found["linking_confidence"]
     other_ids = SEPARATOR.join(f"{source}: {id}" for source, id in (found["other_ids"] or {}).items())
     plain = found | {
         "other_ids": other_ids,
-        "link_confidence": "" if confidence is None else f"{confidence:.4f}",
+        "linking_confidence": "" if confidence is None else f"{confidence:.4f}",
     }
     properties = found["properties"] or {}
     values = (SEPARATOR.join(shown(one["value"]) for one in properties.get(key, ())) for key in keys)

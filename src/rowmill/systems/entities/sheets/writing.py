@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import sqlalchemy as sa
 
-from rowmill.systems.entities.models import Entity
+from rowmill.systems.entities import reads
 from rowmill.systems.entities.sheets import result
 from rowmill.systems.entities.sheets.columns import Columns
 from rowmill.systems.entities.sheets.sheet import Row, Sheet
@@ -55,12 +55,12 @@ async def write(
 
 async def properties_of(entities: "Entities", dataset: str) -> set[str]:
     """Those that any entity of the dataset has."""
-    keys, last = set[str](), ""
+    entity, keys, last = entities.tables.entity, set[str](), ""
     while True:
         wanted = (
-            sa.select(Entity.external_id, Entity.enriched_properties)
-            .where(Entity.dataset == dataset, Entity.external_id > last)
-            .order_by(Entity.external_id)
+            sa.select(*reads.columns(entities.tables, ["external_id", "enriched_properties"]))
+            .where(entity.dataset == dataset, entity.external_id > last)
+            .order_by(entity.external_id)
             .limit(ROWS_AT_ONCE)
         )
         rows = await _read(entities, wanted)
@@ -71,7 +71,8 @@ async def properties_of(entities: "Entities", dataset: str) -> set[str]:
 
 
 async def _entities(entities: "Entities", dataset: str, ids: Sequence[str]) -> dict[str, sa.RowMapping]:
-    wanted = sa.select(*result.READ).where(Entity.dataset == dataset, Entity.external_id.in_(ids))
+    entity, read = entities.tables.entity, reads.columns(entities.tables, result.READ)
+    wanted = sa.select(*read).where(entity.dataset == dataset, entity.external_id.in_(ids))
     return {row["external_id"]: row for row in await _read(entities, wanted)}
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import rowmill as rm
 from rowmill.systems.common.values import made_fit
+from rowmill.systems.entities.asking.since import answers_since
 from rowmill.systems.entities.linking.types import type_of
 from rowmill.systems.entities.merging import replace_facts
 from rowmill.systems.entities.models import Entity
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
 async def enrich(entities: "Entities", entity: rm.Lease[Entity]) -> rm.Outcome | None:
     began = time.monotonic()
     try:
-        facts = await known(entities, entity.row)
+        with answers_since(entity.row.answers_since):
+            facts = await known(entities, entity.row)
     except CANT_BE_ASKED as error:
-        return await put_back(entities, entity, error)
+        return await put_back(entities, error)
     seconds = entity.row.enrichment_seconds + time.monotonic() - began
-    async with entity.settling(rm.Done({"enrichment_seconds": seconds, "service_failures": 0})) as session:
+    async with entity.settling(rm.Done({"enrichment_seconds": seconds})) as session:
         connection = await session.connection()
-        await connection.run_sync(replace_facts, entity.key, facts)
+        await connection.run_sync(replace_facts, entities.tables, entity.key, facts)
     return None
 
 

@@ -17,7 +17,8 @@ ONCE_LEASE = 30.0
 
 def same_question(row: Entity) -> str:
     """What of two entities must not be looked up at the same time: whoever comes second finds the answer kept."""
-    return f"link {value_hash(folded(row.name[: link.LONGEST_NAME]))}"
+    name = (row.name or "")[: link.LONGEST_NAME]
+    return f"link {value_hash(folded(name))}"
 
 
 def same_thing(row: Entity) -> str:

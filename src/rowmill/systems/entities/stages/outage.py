@@ -1,34 +1,27 @@
-"""An entity whose service can't be asked: it waits, and that costs it nothing."""
+"""An entity whose service can't be asked: it waits, and what that costs."""
 
 from typing import TYPE_CHECKING
 
 import rowmill as rm
-from rowmill.systems.entities.models import Entity
 
 if TYPE_CHECKING:
     from rowmill.systems.entities.entities import Entities
 
-CANT_BE_ASKED = (rm.RateLimited, rm.ProviderRefused, rm.ProviderDown)
+CANT_BE_ASKED = (rm.RateLimited, rm.ProviderRefused, rm.ProviderDown, rm.Limited)
 """They are told to the limit of the service where they happen. Let out of a handler they would be told to its limits
 too, and these are about entities of one name."""
-MOST_FAILURES = 10
-LONGEST_WAIT = 60.0
+OF_THE_SERVICE = ("off", "parked", "open")
+"""Reasons of a limit that say how the service is. The others say that we have no room."""
 
 
 async def put_back(
-    entities: "Entities", entity: rm.Lease[Entity], error: rm.RateLimited | rm.ProviderRefused | rm.ProviderDown
+    entities: "Entities", error: rm.RateLimited | rm.ProviderRefused | rm.ProviderDown | rm.Limited
 ) -> rm.Again:
-    """An outage is nobody's fault: the entity gets its attempt back, however long it lasts. But a service may be well
-    and fail at one question again and again. While others get their answers, failures are counted, and after ten in a
-    row they cost attempts."""
-    waits = rm.Again(after=error.retry_after, code=error.code, message=str(error), spend=False)
-    if not isinstance(error, rm.ProviderDown) or await entities.in_outage():
-        return waits
-    failures = entity.row.service_failures + 1
-    waits.values = {"service_failures": failures}
-    waits.after = min(2.0 ** (failures - 1), LONGEST_WAIT)
-    if failures > MOST_FAILURES:
-        waits.after, waits.spend = None, True
-        if entity.last_attempt:  # whoever puts it back wants it tried anew
-            waits.values = {"service_failures": 0}
-    return waits
+    """A failure of the service costs an attempt, unless the whole fleet knows that it is down or was asked to wait.
+    With `count_outages` it always does. To wait for room in a limit of ours is no failure, and never costs one."""
+    if isinstance(error, rm.Limited) and (error.reason not in OF_THE_SERVICE or not entities.settings.count_outages):
+        raise error
+    spend = entities.settings.count_outages
+    if isinstance(error, rm.ProviderDown) and not spend:
+        spend = not await entities.in_outage()
+    return rm.Again(None if spend else error.retry_after, error.code, str(error), spend=spend)

@@ -18,5 +18,5 @@ async def save(entities: "Entities", entity: rm.Lease[Entity]) -> None:
     done = rm.Done()
     async with entity.settling(done) as session:
         connection = await session.connection()
-        await connection.run_sync(merge_entity, entity.key, entities.believed)
+        await connection.run_sync(merge_entity, entities.tables, entity.key, entities.believed)
         done.values = {"enrichment_seconds": entity.row.enrichment_seconds + time.monotonic() - began}

@@ -4,12 +4,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from fastapi import APIRouter, Depends, FastAPI
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import rowmill as rm
-from rowmill.systems.common.web.guard import LOOPBACK, Guard
+from rowmill.systems.common.web.guard import LOOPBACK, Guard, KnownHosts
 from rowmill.systems.common.web.pages import serve_static
-from rowmill.systems.common.web.problems import answer_with_problems
+from rowmill.systems.common.web.problems import answer_with_problems, problems
 from rowmill.systems.entities.entities import Entities
 from rowmill.systems.entities.reconciliation import router as reconciliation
 from rowmill.systems.entities.reconciliation.asking import no_scripts
@@ -20,6 +19,15 @@ from rowmill.systems.entities.web.asking import GivenEntities
 
 MOST_BYTES = 256 * 1024 * 1024
 """Of a bulk of entities, which is read as it comes."""
+EVERYWHERE = problems(
+    s400="the server does not answer to that host name, or the body can't be read",
+    s403="a page of another site asks",
+    s405="the path takes other methods",
+    s413="too much at once",
+    s422="a value is not what it has to be",
+    s503="the database does not answer",
+)
+"""What every operation may answer."""
 service = APIRouter(tags=["service"])
 
 
@@ -43,6 +51,7 @@ def create_app(entities: Entities, *, hosts: Sequence[str] = LOOPBACK) -> FastAP
         description="Entities are linked to knowledge bases in the background, and enriched by what these know.",
         version=rm.__version__,
         lifespan=lifespan,
+        responses=EVERYWHERE,
         docs_url=None,
         redoc_url=None,
     )
@@ -58,6 +67,6 @@ def create_app(entities: Entities, *, hosts: Sequence[str] = LOOPBACK) -> FastAP
     serve_static(app, __package__)
     open_paths = [reconciliation.PREFIX] if settings.open_reconciliation else []
     app.add_middleware(Guard, most=MOST_BYTES, open_paths=open_paths)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
+    app.add_middleware(KnownHosts, hosts=list(hosts))
     answer_with_problems(app, {})
     return app

@@ -1,13 +1,14 @@
 """What every endpoint needs: the entities, and the one in the path."""
 
-import uuid
 from typing import Annotated
 
 import sqlalchemy as sa
-from fastapi import Depends, HTTPException, Request
+from fastapi import Depends, HTTPException, Path, Request
 
+from rowmill.systems.common.values import UNFIT
 from rowmill.systems.entities import reads
 from rowmill.systems.entities.entities import Entities
+from rowmill.systems.entities.models import EntityId
 
 
 def the_entities(request: Request) -> Entities:
@@ -22,11 +23,25 @@ def no_such_entity() -> HTTPException:
     return HTTPException(404, {"code": "no_such_entity", "message": "there is no such entity"})
 
 
-async def the_entity(entities: GivenEntities, entity_id: uuid.UUID) -> sa.RowMapping:
-    found = await entities.mill.run(lambda connection: reads.one_entity(connection, entity_id), write=False)
+def id_from(entities: Entities, text: str) -> EntityId:
+    """The id that was written; 404 if no entity can have it."""
+    found = None if UNFIT.search(text) else entities.tables.shape.id_of(text)
     if found is None:
         raise no_such_entity()
     return found
 
 
-GivenEntity = Annotated[sa.RowMapping, Depends(the_entity)]
+def id_in_path(entities: GivenEntities, entity_id: Annotated[str, Path(description="Of an entity.")]) -> EntityId:
+    return id_from(entities, entity_id)
+
+
+GivenId = Annotated[EntityId, Depends(id_in_path)]
+"""As a path of its own, since ids of other programs may hold a slash: `{entity_id:path}`."""
+
+
+async def the_entity(entities: Entities, entity_id: EntityId) -> sa.RowMapping:
+    tables = entities.tables
+    found = await entities.mill.run(lambda connection: reads.one_entity(connection, tables, entity_id), write=False)
+    if found is None:
+        raise no_such_entity()
+    return found

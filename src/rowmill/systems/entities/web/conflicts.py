@@ -24,7 +24,7 @@ async def list_conflicts(
     """The oldest first."""
 
     def read(connection: sa.Connection) -> schemas.Conflicts:
-        rows = reads.conflicts(connection, state=state, after=after, most=limit + 1)
+        rows = reads.conflicts(connection, entities.tables, state=state, after=after, most=limit + 1)
         found = [schemas.Conflict.model_validate(row) for row in rows[:limit]]
         return schemas.Conflicts(conflicts=found, next=found[-1].id if len(rows) > limit else None)
 
@@ -44,8 +44,8 @@ async def decide(
     decision = deciding.Decision(given.choice, given.value, given.by)
 
     def work(connection: sa.Connection) -> schemas.Conflict:
-        deciding.decide(connection, conflict_id, decision, entities.believed)
-        [row] = reads.conflicts(connection, state=None, after=conflict_id - 1, most=1)
+        deciding.decide(connection, entities.tables, conflict_id, decision, entities.believed)
+        [row] = reads.conflicts(connection, entities.tables, state=None, after=conflict_id - 1, most=1)
         return schemas.Conflict.model_validate(row)
 
     try:

@@ -1,15 +1,15 @@
 """How enrichment stands, and one entity queued again."""
 
-import uuid
+from typing import Annotated
 
-from fastapi import APIRouter, HTTPException
+from fastapi import APIRouter, HTTPException, Query
 
 import rowmill as rm
 from rowmill.systems.common.web.problems import problems
 from rowmill.systems.entities import reads
 from rowmill.systems.entities.deciding import NotThere, StateChanged, queue_again
 from rowmill.systems.entities.web import schemas
-from rowmill.systems.entities.web.asking import GivenEntities, no_such_entity, the_entity
+from rowmill.systems.entities.web.asking import GivenEntities, GivenId, no_such_entity
 
 router = APIRouter(tags=["enrichment"])
 
@@ -17,7 +17,7 @@ router = APIRouter(tags=["enrichment"])
 @router.get("/enrichment/stats")
 async def stats(entities: GivenEntities) -> schemas.Stats:
     """How many entities are in which state, how long they take, and what those that wait are waiting for."""
-    found = await entities.mill.run(reads.stats, write=False)
+    found = await entities.mill.run(lambda connection: reads.stats(connection, entities.tables), write=False)
     services = [service_of(name, await limit.state()) for name, limit in entities.limits.items()]
     return schemas.Stats.model_validate({**found, "services": services})
 
@@ -29,17 +29,21 @@ def service_of(name: str, state: rm.LimitState) -> schemas.Service:
 
 
 @router.post(
-    "/enrichment/queue/{entity_id}",
+    "/enrichment/queue/{entity_id:path}",
     status_code=202,
     responses=problems(s404="no such entity", s409="somebody is at work on it"),
 )
-async def queue_entity(entities: GivenEntities, entity_id: uuid.UUID) -> schemas.Queued:
-    """Link and enrich an entity again, also one that is complete or has failed, with no retries counted."""
+async def queue_entity(
+    entities: GivenEntities,
+    entity_id: GivenId,
+    fresh: Annotated[bool, Query(description="Ask the services anew, whatever they answered before.")] = True,
+) -> schemas.Queued:
+    """Link and enrich an entity again, also one that is complete or has failed, with no retries counted. A link that a
+    person chose holds."""
     try:
-        await queue_again(entities, entity_id)
+        await queue_again(entities, entity_id, fresh=fresh)
     except NotThere:
         raise no_such_entity() from None
     except StateChanged as error:
         raise HTTPException(409, {"code": "in_progress", "message": f"the entity is {error.state}"}) from None
-    row = await the_entity(entities, entity_id)
-    return schemas.Queued(entity_id=entity_id, enrichment_status=row["enrichment_status"])
+    return schemas.Queued(entity_id=str(entity_id))

@@ -1,19 +1,22 @@
-"""What the forms of pages do: decide a conflict, queue an entity again. Who comes too late is told on the page."""
+"""What the forms of pages do: decide a conflict, choose a link, queue an entity again. Why something could not be done
+is said on the page."""
 
-import uuid
 from typing import Annotated
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from fastapi import APIRouter, Form, HTTPException, Path, Request
 from fastapi.responses import RedirectResponse, Response
+from pydantic import ValidationError
 
 from rowmill.systems.common.web.fields import fit
 from rowmill.systems.entities import reads
 from rowmill.systems.entities.entities import Entities
 from rowmill.systems.entities.web import enrichment, schemas
-from rowmill.systems.entities.web.asking import GivenEntities
+from rowmill.systems.entities.web import entities as api
+from rowmill.systems.entities.web.asking import GivenEntities, id_from
 from rowmill.systems.entities.web.conflicts import LARGEST_ID, decide
-from rowmill.systems.entities.web.pages import NO_SUCH_ENTITY, problem, show_conflicts, show_entity
+from rowmill.systems.entities.web.pages import show_conflicts, show_entity
 from rowmill.systems.entities.web.shown import value_from
 
 router = APIRouter(include_in_schema=False)
@@ -32,7 +35,7 @@ class NotDone(Exception):
         self.code = code
 
 
-@router.post("/browse/{entity_id}/conflicts/{conflict_id}")
+@router.post("/browse/{entity_id:path}/conflicts/{conflict_id}")
 async def decide_here(
     entities: GivenEntities,
     request: Request,
@@ -45,8 +48,8 @@ async def decide_here(
     try:
         await decided(entities, conflict_id, choice, value)
     except NotDone as error:
-        return await show_entity(entities, request, entity_id, code=error.code, problem=f"Not done: {error}.")
-    return back_to(f"/browse/{entity_id}")
+        return await not_done(entities, request, entity_id, error.code, str(error))
+    return back_to_entity(entity_id)
 
 
 @router.post("/review-conflicts/{conflict_id}")
@@ -65,16 +68,37 @@ async def decide_there(
     return back_to("/review-conflicts")
 
 
-@router.post("/browse/{entity_id}/queue")
+@router.post("/browse/{entity_id:path}/queue")
 async def queue_again(entities: GivenEntities, request: Request, entity_id: str) -> Response:
     try:
-        await enrichment.queue_entity(entities, uuid.UUID(entity_id))
-    except ValueError:
-        return problem(request, 404, NO_SUCH_ENTITY)
+        await enrichment.queue_entity(entities, id_from(entities, entity_id))
     except HTTPException as error:
-        why = f"Not done: {reason(error)}."
-        return await show_entity(entities, request, entity_id, code=error.status_code, problem=why)
-    return back_to(f"/browse/{entity_id}")
+        return await not_done(entities, request, entity_id, error.status_code, reason(error))
+    return back_to_entity(entity_id)
+
+
+@router.post("/browse/{entity_id:path}/link")
+async def link(
+    entities: GivenEntities,
+    request: Request,
+    entity_id: str,
+    choice: Choice = "",
+    source: Value = "",
+    id: Value = "",
+) -> Response:
+    """One of the candidates, another thing, nothing, or whatever the sources find."""
+    try:
+        given = schemas.LinkDecision.model_validate({"choice": choice, "source": source, "id": id})
+        await api.link_entity(entities, id_from(entities, entity_id), given)
+    except ValidationError:
+        return await not_done(entities, request, entity_id, 422, "choose one of the candidates, or write an id")
+    except HTTPException as error:
+        return await not_done(entities, request, entity_id, error.status_code, reason(error))
+    return back_to_entity(entity_id)
+
+
+async def not_done(entities: Entities, request: Request, entity_id: str, code: int, why: str) -> Response:
+    return await show_entity(entities, request, entity_id, code=code, problem=f"Not done: {why}.")
 
 
 async def decided(entities: Entities, conflict_id: int, choice: str, text: str) -> None:
@@ -95,7 +119,7 @@ async def own_value(entities: Entities, conflict_id: int, text: str) -> object:
         raise NotDone(422, f"write a value of at most {LONGEST_VALUE} characters")
 
     def read(connection: sa.Connection) -> str | None:
-        rows = reads.conflicts(connection, state=None, after=conflict_id - 1, most=1)
+        rows = reads.conflicts(connection, entities.tables, state=None, after=conflict_id - 1, most=1)
         return next((row["property"] for row in rows if row["id"] == conflict_id), None)
 
     property = await entities.mill.run(read, write=False)
@@ -110,6 +134,10 @@ async def own_value(entities: Entities, conflict_id: int, text: str) -> object:
 def reason(error: HTTPException) -> str:
     detail: object = error.detail
     return str(detail["message"]) if isinstance(detail, dict) else str(detail)
+
+
+def back_to_entity(entity_id: str) -> Response:
+    return back_to(f"/browse/{quote(entity_id)}")
 
 
 def back_to(path: str) -> Response:

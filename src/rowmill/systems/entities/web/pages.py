@@ -1,6 +1,5 @@
 """Pages for people: the pipeline, entities, one of them, conflicts. Rendered here, and fit for use without a script."""
 
-import uuid
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query, Request
@@ -10,7 +9,7 @@ from rowmill.systems.entities.entities import Entities
 from rowmill.systems.entities.web import conflicts as conflicts_api
 from rowmill.systems.entities.web import enrichment, schemas
 from rowmill.systems.entities.web import entities as api
-from rowmill.systems.entities.web.asking import GivenEntities, the_entity
+from rowmill.systems.entities.web.asking import GivenEntities, id_from
 from rowmill.systems.entities.web.shown import pages, with_query
 from rowmill.systems.entities.words import COMPLETE, FAILED, STATUSES
 
@@ -42,11 +41,11 @@ async def browse(
     after: str = "",
     part: Part = False,
 ) -> HTMLResponse:
+    last = after or None
     try:
-        last = uuid.UUID(after) if after else None
-    except ValueError:
+        found = await api.list_entities(entities, status or None, dataset or None, last, ON_A_PAGE)
+    except HTTPException:
         return problem(request, 404, "There is no such page.")
-    found = await api.list_entities(entities, status or None, dataset or None, last, ON_A_PAGE)
     here = {"status": status, "dataset": dataset}
     return pages.show(
         "list.html" if part else "browse.html",
@@ -62,7 +61,7 @@ async def browse(
     )
 
 
-@router.get("/browse/{entity_id}")
+@router.get("/browse/{entity_id:path}")
 async def entity(entities: GivenEntities, request: Request, entity_id: str, part: Part = False) -> HTMLResponse:
     """What is known of one entity and who says so, what contradicts, what happened."""
     return await show_entity(entities, request, entity_id, template="known.html" if part else "entity.html")
@@ -79,10 +78,11 @@ async def show_entity(
 ) -> HTMLResponse:
     """With the reason, where something could not be done to it."""
     try:
-        found = await api.one_entity(entities, await the_entity(entities, uuid.UUID(entity_id)))
-    except (ValueError, HTTPException):
+        found = await api.one_entity(entities, id_from(entities, entity_id))
+    except HTTPException:
         return pages.show("problem.html", request, code=404, problem=NO_SUCH_ENTITY)
-    return pages.show(template, request, code=code, entity=found, problem=problem)
+    sources = list(dict.fromkeys(("wikidata", "dbpedia", *entities.believed)))
+    return pages.show(template, request, code=code, entity=found, problem=problem, sources=sources)
 
 
 @router.get("/review-conflicts")

@@ -1,9 +1,8 @@
 """What the API takes and answers."""
 
-import uuid
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from rowmill.systems.common.web.fields import Moment, fit
 
@@ -12,6 +11,10 @@ Properties = Annotated[dict[str, Any], AfterValidator(fit)]
 Plain = Annotated[str, AfterValidator(fit)]
 Word = Annotated[str, StringConstraints(max_length=200), AfterValidator(fit)]
 Text = Annotated[str, StringConstraints(max_length=20_000), AfterValidator(fit)]
+
+
+Id = Annotated[str, BeforeValidator(str)]
+"""Of an entity: text, or a uuid, as its table has it."""
 
 
 class Answer(BaseModel):
@@ -43,7 +46,7 @@ class EntityEdit(BaseModel):
 class Entity(Answer):
     """An entity, what it is linked to, and how far its enrichment is."""
 
-    id: uuid.UUID
+    id: Id
     name: str
     entity_type: str | None
     dataset: str | None
@@ -58,14 +61,16 @@ class Entity(Answer):
     wikidata_id: str | None
     dbpedia_uri: str | None
     other_ids: dict[str, str] | None
-    link_confidence: float | None
-    link_source: str | None
-    link_label: str | None
+    linking_confidence: float | None
+    linking_source: str | None
+    linking_label: str | None
+    linking_reason: str | None
+    """Why there is no link."""
 
 
 class Entities(Answer):
     entities: list[Entity]
-    next: uuid.UUID | None = None
+    next: Id | None = None
     """Ask for those after it; None at the end."""
 
 
@@ -93,7 +98,7 @@ class Conflict(Answer):
     """Two values for a property that has one."""
 
     id: int
-    entity_id: uuid.UUID
+    entity_id: Id
     name: str
     property: str
     current_value: Any
@@ -118,9 +123,35 @@ class Change(Answer):
     detail: dict[str, Any]
 
 
+class Candidate(Answer):
+    """A thing that may be meant."""
+
+    label: str
+    description: str
+    types: list[str]
+    score: float
+    reasons: dict[str, float]
+    """What the score is made of: what speaks for it, up to 1, and what against it, down to -1."""
+    source: str
+    wikidata_id: str | None
+    dbpedia_uri: str | None
+    other_ids: dict[str, str]
+
+    @property
+    def ref(self) -> tuple[str, str]:
+        """A source, and the id of the thing there."""
+        if self.wikidata_id:
+            return "wikidata", self.wikidata_id
+        if self.dbpedia_uri:
+            return "dbpedia", self.dbpedia_uri
+        return next(iter(self.other_ids.items()))
+
+
 class WholeEntity(Entity):
     """With its facts, who says so, what contradicts, and what happened."""
 
+    candidates: list[Candidate]
+    """Who may be meant, the likeliest first, as of the last time that sources were asked."""
     context: str | None
     properties: dict[str, Any] | None
     enriched_properties: dict[str, list[Value]] | None
@@ -137,6 +168,19 @@ class Decision(BaseModel):
 
     choice: Literal["current", "other", "value"]
     value: Annotated[Any, AfterValidator(fit)] = None
+    by: Word | None = None
+
+
+class LinkDecision(BaseModel):
+    """What an entity is: a `thing` that a source knows by this id, `none` that is known, or what the `sources` find."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    choice: Literal["thing", "none", "sources"] = "thing"
+    source: Word = Field(default="", examples=["wikidata"])
+    id: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000), AfterValidator(fit)] = Field(
+        default="", examples=["Q312"]
+    )
     by: Word | None = None
 
 
@@ -168,25 +212,29 @@ class Service(Answer):
 
 
 class Stats(Answer):
-    """Rates are of the entities that are final."""
+    """How many entities are in which state."""
 
     total_entities: int
     by_status: dict[str, int]
     success_rate: float
+    """The share of all entities that is COMPLETE."""
     failure_rate: float
+    """The share of all entities that is FAILED."""
     pending: int
+    """PENDING alone."""
     in_progress: int
+    """LINKING, ENRICHING and SAVING."""
     average_processing_time_seconds: float
     """At work on a complete entity; without the time that it waited."""
     open_conflicts: int
     waiting_for: dict[str, int]
-    """Of those that are pending and were tried: why they wait, by code."""
+    """Of those that were tried and wait: why, by code."""
     services: list[Service]
 
 
 class Queued(Answer):
-    entity_id: uuid.UUID
-    enrichment_status: str
+    status: Literal["queued"] = "queued"
+    entity_id: Id
 
 
 class Health(Answer):

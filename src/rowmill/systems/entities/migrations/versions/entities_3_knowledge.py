@@ -4,6 +4,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
+from rowmill.systems.entities.migrations import shape_given
+
 revision = "entities_3"
 down_revision = "entities_2"
 branch_labels = None
@@ -16,8 +18,9 @@ NOW = sa.func.now()
 
 
 def of_an_entity(*, primary_key: bool = False) -> "sa.Column[object]":
-    entity = sa.ForeignKey("entities.id", ondelete="CASCADE")
-    return sa.Column("entity_id", sa.Uuid, entity, nullable=False, primary_key=primary_key)
+    shape = shape_given()
+    entity = sa.ForeignKey(f"entities.{shape.key}", ondelete="CASCADE")
+    return sa.Column("entity_id", shape.key_type, entity, nullable=False, primary_key=primary_key)
 
 
 def upgrade() -> None:
