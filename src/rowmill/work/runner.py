@@ -12,6 +12,7 @@ from typing import Any
 from rowmill.model.errors import Limited, ProviderDown, ProviderRefused, RateLimited, WorkError
 from rowmill.model.judge import Verdict, judge, refuse
 from rowmill.model.lease import Lease
+from rowmill.model.lifecycle import RELEASE
 from rowmill.model.queue import Handler
 
 
@@ -19,6 +20,10 @@ class HandlerTimeout(WorkError):
     """The handler took longer than its time-out."""
 
     code = "timeout"
+
+
+class PermitExpired(Exception):
+    """The handler was not called: the permit of a row is too old to be used."""
 
 
 class Runner:
@@ -33,6 +38,9 @@ class Runner:
         self._chance = chance
         self.once_more: Callable[[Lease[Any]], Awaitable[Verdict | None]] | None = None
         """Asked before a row of a batch that failed runs again, alone; a verdict instead of None: it may not."""
+        self.permitted: Callable[[Lease[Any]], bool] | None = None
+        """Asked of each row right before the handler is called, on the handler's own thread: is its permit fresh? This
+        process may have been frozen since it was looked at."""
         self._threads: ThreadPoolExecutor | None = None
         self._calls: set[asyncio.Future[Any]] = set()
         self._overdue: dict[asyncio.Task[Any] | None, asyncio.Future[Any]] = {}
@@ -45,17 +53,22 @@ class Runner:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def run(self, leases: Sequence[Lease[Any]]) -> list[Verdict]:
-        """Verdicts on the rows of one turn, but for those that the handler settled itself."""
+        """Verdicts on the rows of one turn, but for those that the handler settled itself. Raises PermitExpired if a
+        permit grew too old on the way: the handler was not called then."""
         if self.handler.batch is not None:
             return await self._many(leases)
         [lease] = leases
         answer = await self._call(lease)
+        if isinstance(answer, PermitExpired):
+            raise answer
         return [] if lease.settled else [self.judge(lease, answer)]
 
     async def _many(self, leases: Sequence[Lease[Any]]) -> list[Verdict]:
         """Verdicts on a batch. If the handler fails as a whole, each row is tried alone, so that one bad row
         fails by itself and costs no other an attempt; not for a failure that is true of all of them."""
         answers = await self._call(list(leases))
+        if isinstance(answers, PermitExpired):
+            raise answers
         true_of_all = isinstance(answers, (RateLimited, ProviderDown, ProviderRefused, Limited, HandlerTimeout))
         if isinstance(answers, BaseException) and not true_of_all and len(leases) > 1:
             found: list[Verdict] = []
@@ -64,7 +77,10 @@ class Runner:
                 if lease.lost:
                     continue
                 verdict = None if self.once_more is None else await self.once_more(lease)
-                found += await self._many([lease]) if verdict is None else [verdict]
+                try:
+                    found += await self._many([lease]) if verdict is None else [verdict]
+                except PermitExpired:
+                    found.append(Verdict(lease, RELEASE))
             return found
         return [
             self._judge_part(lease, part)
@@ -118,6 +134,7 @@ class Runner:
         """What the handler returned, or the exception that it raised."""
         try:
             if self.handler.timeout is None and self._threads is None:
+                self._check_permits(argument)
                 return await self.handler.call(argument)
             return await self._call_in_time(argument, self.handler.limit(argument))
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
@@ -128,6 +145,7 @@ class Runner:
     async def _call_in_time(self, argument: Any, limit: float | None) -> Any:
         """The same for a handler in threads, or with a time-out."""
         if self._threads is None:
+            self._check_permits(argument)
             answer = self.handler.call(argument)
         else:
             answer = await self._in_thread(argument, limit)
@@ -157,9 +175,16 @@ class Runner:
     def _guarded(self, argument: Any) -> Any:
         """An exception travels as a value: StopIteration can't be raised into a future, which would never end."""
         try:
+            self._check_permits(argument)
             return self.handler.call(argument)
         except BaseException as error:
             return error
+
+    def _check_permits(self, argument: Any) -> None:
+        if self.permitted is not None:
+            leases = argument if self.handler.batch is not None else (argument,)
+            if not all(map(self.permitted, leases)):
+                raise PermitExpired
 
     @property
     def threads_at_work(self) -> int:
