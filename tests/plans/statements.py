@@ -188,7 +188,7 @@ def claims_in_order() -> list[Statement]:
                 (list(range(BATCH)),),
                 frozenset({in_order}),
                 most=BATCH * 10,
-            )  # fmt: skip
+            )
         ]
         + [
             Statement(

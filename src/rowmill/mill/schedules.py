@@ -139,7 +139,9 @@ class Schedules:
         """
         alone = {schedule.name: schedule for schedule in self.schedules.values() if schedule.outgrows_a_slot}
         shared = tuple(name for name in self.schedules if name not in alone)
-        slots = {(name,): OVERLAPPING if schedule.overlap else STUCK for name, schedule in alone.items()}
+        slots: dict[tuple[str, ...], int] = {
+            (name,): OVERLAPPING if schedule.overlap else STUCK for name, schedule in alone.items()
+        }
         if shared:
             slots[shared] = len(shared)
         queue.parts = tuple(queue.part(names, self._handlers(queue, many)) for names, many in slots.items())
