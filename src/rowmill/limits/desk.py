@@ -300,14 +300,13 @@ class Desk:
             ends, self._ends = self._ends, []
             groups = together(ends, time.monotonic())
             told = await asyncio.gather(*(self._end(finish, group) for finish, group in groups), return_exceptions=True)
-            error = next((one for one in told if one is not None), None)
+            for error, (_, group) in zip(told, groups, strict=True):
+                for _, end in group:
+                    if error is not None and not end.ended.done():  # the caller must hear of it, and nobody else
+                        end.ended.set_exception(error)
             for end in ends:
-                if end.ended.done():
-                    continue
-                if error is None:
+                if not end.ended.done():
                     end.ended.set_result(None)
-                else:  # whoever waits for it must hear of it
-                    end.ended.set_exception(error)
 
     async def _end(self, finish: Finish, group: list[tuple[Grant, End]]) -> None:
         try:
