@@ -154,7 +154,7 @@ def test_a_key_does_not_go_on_while_the_whole_limit_is_off(shell: Shell) -> None
 
 
 def test_stats_have_a_line_for_each_limit(shell: Shell) -> None:
-    unused = {"limit": "eqc", "keys": 0, "off": 0, "parked": 0, "down": 0, "spent": 0}
+    unused = {"limit": "eqc", "keys": 0, "off": 0, "parked": 0, "down": 0, "spent": 0, "declared": [], "holds": ""}
     assert shell.ok("stats", "--json").json["limits"] == [unused]
     for tenant in ("a", "b", "c"):
         call(shell, tenant)

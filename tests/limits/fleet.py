@@ -20,8 +20,10 @@ from tests.support.provider import Provider, provider
 
 
 class Fleet:
-    def __init__(self, url: str, limit: str, rows: int, told: Provider, **environment: str) -> None:
-        self.url, self.provider = url, told
+    def __init__(
+        self, url: str, limit: str, rows: int, told: Provider, app: str = "tests.limits.app:mill", **environment: str
+    ) -> None:
+        self.url, self.provider, self.app = url, told, app
         self.environment = environment | {LIMIT: limit, PROVIDER: told.url, URL: url}
         self.processes: list[subprocess.Popen[bytes]] = []
         self.mill, self.jobs = build(url)
@@ -36,7 +38,7 @@ class Fleet:
         quick = {"ROWMILL_POLL_BASE": "0.02", "ROWMILL_POLL_MAX": "0.2", "ROWMILL_HEARTBEAT": "0.3"}
         quick |= {"ROWMILL_RESCUE_EVERY": "0.3"}
         given = {**os.environ, **quick, **self.environment, "PYTHONPATH": str(REPOSITORY)}
-        command = [sys.executable, "-m", "rowmill", "work", "tests.limits.app:mill"]
+        command = [sys.executable, "-m", "rowmill", "work", self.app]
         self.processes += [
             subprocess.Popen(command, env=given, cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             for _ in range(processes)

@@ -10,7 +10,7 @@ from tests.support.waiting import until
 
 
 def test_four_processes_never_call_more_often_than_the_rate_allows(database_url: str) -> None:
-    with fleet_on(database_url, "rate:20/2/0.6", 200) as fleet:
+    with fleet_on(database_url, "rate:20/2/1.6", 200) as fleet:
         fleet.start(4)
         until(lambda: len(fleet.provider.arrivals) >= 70)
         assert fleet.provider.most_within(2.0) <= 20

@@ -99,6 +99,31 @@ async def test_a_block_of_several_calls_that_is_cancelled_at_its_end_holds_nothi
         assert [(await limit.state()).slots for limit in (a, b)] == [0, 0]
 
 
+async def test_an_end_that_fails_is_heard_of_by_its_own_call_alone(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls that end at the same time are told together, whatever their limits."""
+    async with shop_on(database_url) as shop:
+        a, b = shop.mill.limit("a", concurrent=5), shop.mill.limit("b", concurrent=5)
+        desk, begun = desk_of(shop), asyncio.Barrier(2)
+        finish = desk._limiter.finish
+
+        async def refused(ask: Any) -> Any:
+            if ask.rules.name == "a":
+                raise RuntimeError("the database does not take what it cost")
+            return await finish(ask)
+
+        monkeypatch.setattr(desk._limiter, "finish", refused)
+
+        async def call(limit: rm.Limit) -> None:
+            async with limit.call():
+                await begun.wait()
+
+        ends = await asyncio.gather(call(a), call(b), return_exceptions=True)
+        assert [type(end) for end in ends] == [RuntimeError, type(None)]
+        assert (await b.state()).slots == 0
+
+
 async def test_a_short_lease_is_renewed_beside_a_long_one(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with shop_on(database_url) as shop:
         long = shop.mill.limit("long", concurrent=1, lease=3600.0)

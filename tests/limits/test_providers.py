@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 import rowmill as rm
 from rowmill.model.limits import Reason
 from rowmill.store import tidying
-from rowmill.store.limiting import views
+from rowmill.store.limiting import sweeping, views
 from tests.limits.granting import NOON, Asker, limiter_on, rules
 from tests.support.provider import Provider, get, provider
 from tests.work.shop import Shop, shop_on, until
@@ -154,7 +154,7 @@ async def test_old_keys_are_forgotten_and_what_is_off_stays_off(database_url: st
         await long_ago.finish(1_000_000.0, "refused", key="off")
         eqc = shop.mill.limit("eqc", concurrent=1)
         async with eqc.call("new"):
-            gone = await shop.run(lambda connection: views.tidy(connection, 100))
+            gone = await shop.run(lambda connection: sweeping.sweep(connection, 100))
             left = await shop.run(lambda connection: sorted(view.key for view in views.views(connection)))
     assert gone == 3, "a key and two tickets"
     assert left == ["new", "off"]

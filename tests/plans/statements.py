@@ -164,26 +164,39 @@ def claims_in_order() -> list[Statement]:
     sorted_rows = {order_sql.oldest_free: depth * 2, order_sql.free_heads: BATCH, order_sql.without_key: BATCH}
     assert indexes.keys() == set(order_sql.finders(terms_of(ORDERED)))
     step = ORDERED.steps[0]
-    return [
-        Statement(
-            ORDERED,
-            f"claim in order, {find.__name__}{name}",
-            claim_sql.claim_in_order(terms_of(ORDERED), step, find, shape, behind=bool(behind)),
-            (TOKEN + 1, BATCH, LEASE, *((100, MARK, 5) if shape == ONWARD else ()), *behind),
-            frozenset(indexes[find]),
-            most=BATCH * 35 + looks[find],
-            rows=sorted_rows[find],
-        )
-        for find, name, shape, behind in [
-            *((find, name, shape, ()) for find in indexes for name, shape in (("", NOWHERE), (", onward", ONWARD))),
-            (order_sql.free_heads, ", behind a key", ONWARD, (17,)),
+    return (
+        [
+            Statement(
+                ORDERED,
+                f"claim in order, {find.__name__}{name}",
+                claim_sql.claim_in_order(terms_of(ORDERED), step, find, shape, behind=bool(behind)),
+                (TOKEN + 1, BATCH, LEASE, *((100, MARK, 5) if shape == ONWARD else ()), *behind),
+                frozenset(indexes[find]),
+                most=BATCH * 35 + looks[find],
+                rows=sorted_rows[find],
+            )
+            for find, name, shape, behind in [
+                *((find, name, shape, ()) for find in indexes for name, shape in (("", NOWHERE), (", onward", ONWARD))),
+                (order_sql.free_heads, ", behind a key", ONWARD, (17,)),
+            ]
         ]
-    ] + [
-        Statement(
-            ORDERED, name, of(terms_of(ORDERED), step, ONWARD), (100, MARK, 5), frozenset({ready(ORDERED)}), most=10
-        )
-        for name, of in (("passed over", claim_sql.passed_over), ("oldest, onward", claim_sql.oldest))
-    ]
+        + [
+            Statement(
+                ORDERED,
+                "keys of which two rows run",
+                claim_sql.run_together(terms_of(ORDERED), ORDERED.by_name["account"]),
+                (list(range(BATCH)),),
+                frozenset({in_order}),
+                most=BATCH * 10,
+            )
+        ]
+        + [
+            Statement(
+                ORDERED, name, of(terms_of(ORDERED), step, ONWARD), (100, MARK, 5), frozenset({ready(ORDERED)}), most=10
+            )
+            for name, of in (("passed over", claim_sql.passed_over), ("oldest, onward", claim_sql.oldest))
+        ]
+    )
 
 
 def settle(name: str, move: Move, *values: list[Any], most: int = 35) -> Statement:

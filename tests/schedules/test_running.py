@@ -292,3 +292,64 @@ async def test_a_mill_takes_its_schedules_along_to_another_database(database_url
         await mill.migrate()
         assert (await mill.drain(settings=QUICK)).dead == 0
         assert len(await Plant(mill).ticks()) == 1
+
+
+async def test_no_schedule_waits_for_the_runs_of_another_that_may_overlap(database_url: str) -> None:
+    """Its runs take long, and more of them are due than have room: the others run on."""
+    async with plant_on(database_url) as plant:
+        began, many, done, release = 0, asyncio.Event(), asyncio.Event(), asyncio.Event()
+        beats: list[rm.Tick] = []
+
+        @plant.mill.schedule("long", cron="0 0 1 1 *", overlap=True)
+        async def long(tick: rm.Tick) -> None:
+            nonlocal began
+            began += 1
+            if began == 4:
+                many.set()
+            await release.wait()
+
+        @plant.mill.every("beat", rm.seconds(1))
+        async def beat(tick: rm.Tick) -> None:
+            if many.is_set():
+                beats.append(tick)
+            if len(beats) == 3:
+                done.set()
+                release.set()
+
+        for _ in range(30):
+            await run_now(plant, "long")
+        try:
+            await plant.work_until(done)
+        finally:
+            release.set()
+        assert len(beats) >= 3
+
+
+async def test_no_schedule_waits_for_threads_of_another_that_do_not_end(database_url: str) -> None:
+    """Each try of a function that hangs leaves a thread behind when its time is over."""
+    async with plant_on(database_url) as plant:
+        tries, hung, done, release = 0, asyncio.Event(), asyncio.Event(), threading.Event()
+        loop, beats = asyncio.get_running_loop(), list[rm.Tick]()
+
+        @plant.mill.schedule("hangs", cron="0 0 1 1 *", timeout=0.05, retry=rm.Retry(attempts=20, backoff=rm.fixed(0)))
+        def hangs(tick: rm.Tick) -> None:
+            nonlocal tries
+            tries += 1
+            if tries == 4:
+                loop.call_soon_threadsafe(hung.set)
+            release.wait(30)
+
+        @plant.mill.every("beat", rm.seconds(1))
+        async def beat(tick: rm.Tick) -> None:
+            if hung.is_set():
+                beats.append(tick)
+            if len(beats) == 3:
+                done.set()
+                release.set()
+
+        await run_now(plant, "hangs")
+        try:
+            await plant.work_until(done)
+        finally:
+            release.set()
+        assert len(beats) >= 3

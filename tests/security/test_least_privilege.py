@@ -11,11 +11,12 @@ from psycopg.errors import InsufficientPrivilege
 from sqlalchemy import Connection, make_url
 from sqlalchemy.orm import Session
 
-from rowmill import Again, Dead, Done, Outcome
+from rowmill import Again, Budget, Dead, Done, Outcome
 from rowmill.cli.exits import Exit
 from rowmill.model import lifecycle
 from rowmill.model.errors import MissingRights
 from rowmill.model.judge import Verdict, judge
+from rowmill.model.limits import Declaration
 from rowmill.store import browse, fleet, pausing, rescuing, schema, tidying
 from rowmill.store.filters import Filter
 from rowmill.testing import QUICK, Bench
@@ -198,6 +199,9 @@ def test_a_right_that_is_taken_away_from_a_worker_at_work_is_named(found: Guild)
         assert "lacks UPDATE (leased_until) on table" in told
 
 
+SPENT = Declaration(budget=Budget(10, crashed="spent"))
+
+
 async def everything(connection_url: str) -> None:
     """All that a worker does, without the look at its rights that comes first. Any right that lacks ends it."""
     mill.move_to(connection_url)
@@ -252,6 +256,11 @@ def test_each_right_is_needed(found: Guild) -> None:
                FROM generate_series(1, 2) AS n""",
             """INSERT INTO rowmill.throughput VALUES
                ('orders', 'work', date_trunc('minute', now() - interval '1 hour'), 'done', 1, 1)""",
+            # What a crashed process of another application had reserved of a budget.
+            "TRUNCATE rowmill.limiter, rowmill.ticket, rowmill.spending, rowmill.limit_declaration",
+            "INSERT INTO rowmill.limiter (name, key) VALUES ('eqc', '')",
+            "INSERT INTO rowmill.ticket (id, name, key, span, amount, until) VALUES (1, 'eqc', '', 'day', 1, 1)",
+            f"INSERT INTO rowmill.limit_declaration VALUES ('eqc', '{SPENT.to_json()}', 1e10)",
         )
 
     fresh()

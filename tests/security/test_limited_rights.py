@@ -11,8 +11,9 @@ from sqlalchemy import make_url
 
 from rowmill.cli.exits import Exit
 from rowmill.store import rights
-from rowmill.store.limiting import views
+from rowmill.store.limiting import sweeping
 from rowmill.store.limiting.asks import Finish, Take
+from rowmill.store.limiting.declarations import declare
 from tests.security import guild
 from tests.security.limited import mill, post
 
@@ -79,7 +80,8 @@ async def everything(url: str) -> None:
         await store.limiter.take([another])  # as after a change of the declaration
         await store.limiter.renew(ask.tickets, 30.0)
         await store.limiter.finish(Finish(terms.rules, key, "ok", ask.tickets, [1], [1], [taken.span]))
-        await store.run(lambda connection: views.tidy(connection, 10))
+        await store.run(lambda connection: declare(connection, {post.name: terms.declared}))
+        await store.run(lambda connection: sweeping.sweep(connection, 10))
 
 
 def test_each_right_is_needed(pg_url: str, capsys: pytest.CaptureFixture[str]) -> None:

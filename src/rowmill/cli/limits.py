@@ -18,8 +18,9 @@ from rowmill.cli.rows import read
 from rowmill.limits import LimitState
 from rowmill.limits.state import state_of
 from rowmill.mill import Mill
+from rowmill.model.limits import strictest
 from rowmill.store import schema
-from rowmill.store.limiting import views
+from rowmill.store.limiting import declarations, views
 from rowmill.store.limiting.asks import LimitSummary
 
 T = TypeVar("T")
@@ -60,28 +61,44 @@ def limits(
     if context.invoked_subcommand is not None:
         return
     mill = load_mill(app, database_url)
-    found, known = read(mill, lambda connection: states(connection, mill, key, most))
-    data = {"limits": [as_data(state) for state in found], "keys": known}
+    found, known, every = read(mill, lambda connection: states(connection, mill, key, most))
+    differ = [one for one in every if one.declared]
+    data = {
+        "limits": [as_data(state) for state in found],
+        "keys": known,
+        "differ": [{"limit": one.limit, "declared": one.declared, "holds": one.holds} for one in differ],
+    }
     nothing = "no limits: declare one with mill.limit(…)" if key is None else f"nobody has asked for room for key {key}"
-    emit(data, json, lambda: show(found, known if key is None else 0, nothing))
+    emit(data, json, lambda: show(found, known if key is None else 0, nothing, differ))
 
 
-def states(connection: Connection, mill: Mill, key: str | None, most: int) -> tuple[list[LimitState], int]:
-    """Of keys that are known, and of every limit that is declared; and how many keys there are."""
+def states(
+    connection: Connection, mill: Mill, key: str | None, most: int
+) -> tuple[list[LimitState], int, list[LimitSummary]]:
+    """Of keys that are known, and of every limit that is declared; how many keys there are; and the limits by name."""
     seen, every = views.views(connection, key, most), summaries(connection, mill)
     if key is None:
         seen += [views.view(connection, one.limit, views.EVERY) for one in every if not one.keys]
-    declared = {limit.name: limit for limit in mill.limits}
-    return [state_of(declared.get(view.name), view) for view in seen], sum(one.keys for one in every)
+    ours = {limit.name: limit.terms for limit in mill.limits}
+    holds = {name: terms.declared for name, terms in ours.items()}
+    holds |= {name: strictest(found) for name, found in declarations.living(connection, list(ours)).items()}
+    runs = {name: terms.run for name, terms in ours.items()}
+    found = [state_of(holds.get(view.name), runs.get(view.name, ""), view) for view in seen]
+    return found, sum(one.keys for one in every), every
 
 
 def summaries(connection: Connection, mill: Mill) -> list[LimitSummary]:
     """Of every limit that is known or declared."""
     found = {one.limit: one for one in views.summaries(connection)}
+    living = declarations.living(connection)
     for limit in mill.limits:
         one = found.get(limit.name, LimitSummary(limit.name))
         spent = views.spent(connection, limit.name, limit.budget, limit.terms.run) if limit.budget else 0
         found[limit.name] = replace(one, spent=spent)
+    for name, ways in living.items():
+        if len(ways) > 1:
+            one = found.get(name, LimitSummary(name))
+            found[name] = replace(one, declared=tuple(map(str, ways)), holds=str(strictest(ways)))
     return [one for _, one in sorted(found.items())]
 
 
@@ -90,7 +107,12 @@ def as_data(state: LimitState) -> dict[str, Any]:
     return data | {"available": state.available}
 
 
-def show(found: list[LimitState], keys: int, nothing: str) -> None:
+def differing(one: LimitSummary) -> str:
+    """For people: what holds of a limit that living processes declare in several ways."""
+    return f"declared in {len(one.declared)} ways ({'; '.join(one.declared)}): the strictest holds, {one.holds}"
+
+
+def show(found: list[LimitState], keys: int, nothing: str, differ: list[LimitSummary]) -> None:
     if not found:
         print(nothing)
         return
@@ -98,6 +120,8 @@ def show(found: list[LimitState], keys: int, nothing: str) -> None:
     table(heads, [[s.limit, s.key, calls(s), slots(s), budget(s), standing(s)] for s in found])
     if keys > len(found):
         print(f"{keys - len(found):,} more keys: rowmill limits -n {keys}, or --key KEY")
+    for one in differ:
+        print(f"limit {one.limit} is {differing(one)}")
 
 
 def calls(state: LimitState) -> str:

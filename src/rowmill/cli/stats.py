@@ -147,7 +147,8 @@ def of_limit(one: LimitSummary) -> str:
     trouble = {"off": one.off, "parked": one.parked, "down": one.down, "spent": one.spent}
     parts = [f"{count:,} {word}" for word, count in trouble.items() if count]
     keys = f"{one.keys:,} {'key' if one.keys == 1 else 'keys'} in use"
-    return f"limit {one.limit}: {keys}, {', '.join(parts) or 'none in trouble'}"
+    differ = f"; {limits.differing(one)}" if one.declared else ""
+    return f"limit {one.limit}: {keys}, {', '.join(parts) or 'none in trouble'}{differ}"
 
 
 def of_schedule(one: ScheduleView) -> str:

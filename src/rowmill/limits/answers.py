@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rowmill.model.errors import PermanentError, ProviderDown, ProviderRefused, RateLimited, wait_of
 from rowmill.model.judge import bounded
-from rowmill.model.limits import Budget, Rate, Reason
+from rowmill.model.limits import Budget, Declaration, Rate, Reason, exact
 from rowmill.store.limiting.asks import Finish, Outcome, Rules, Taken
 
 
@@ -15,9 +15,32 @@ class Terms:
     """A limit as it was declared, and as the database checks it."""
 
     rules: Rules
-    rate: Rate | None = None
-    budget: Budget | None = None
+    declared: Declaration
     run: str = ""
+
+    @property
+    def rate(self) -> Rate | None:
+        return self.declared.rate
+
+    @property
+    def budget(self) -> Budget | None:
+        return self.declared.budget
+
+
+def terms_of(name: str, declared: Declaration, lease: float, run: str) -> Terms:
+    rate, budget = declared.rate, declared.budget
+    rules = Rules(
+        name,
+        calls=0 if rate is None else rate.calls,
+        reach=0.0 if rate is None else rate.reach,
+        width=0.0 if rate is None else rate.width,
+        slots=declared.concurrent or 0,
+        budget=0 if budget is None else exact(budget.limit),
+        spent_by_crash=budget is not None and budget.crashed == "spent",
+        lease=lease,
+        breaker=declared.breaker,
+    )
+    return Terms(rules, declared, run)
 
 
 @dataclass(slots=True)

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 from rowmill.limits.answers import Grant, Refusal, outcome_of
 from rowmill.limits.desk import Desk
 from rowmill.model.errors import Limited
-from rowmill.model.limits import Amount, exact
+from rowmill.model.limits import Amount, Reason, exact
 from rowmill.store.limiting.asks import Outcome
 
 if TYPE_CHECKING:
     from rowmill.limits.limit import Limit
 
 TINY = 0.001
+TRIES = 5
+"""To have room in several limits that is fresh in all of them at once."""
 
 
 class Call:
@@ -38,6 +40,18 @@ class Call:
     def lost(self) -> bool:
         """Its slot and its reservation ran out, since this process was away for longer than their lease."""
         return self._grant is not None and self._grant.lost
+
+    @property
+    def fresh(self) -> bool:
+        """May the call still go out? Where the provider counts calls, it would see a late one in another window than
+        that in which it was counted."""
+        return self._grant is not None and time.monotonic() <= self._grant.fresh_until
+
+    @property
+    def fresh_for(self) -> float:
+        """Seconds for which room is fresh."""
+        rate = self.limit.rate
+        return self.limit.terms.rules.lease if rate is None else rate.fresh
 
     async def __aenter__(self) -> "Call":
         self._open = self.limit.host.desk()
@@ -63,8 +77,16 @@ class Call:
                 await asyncio.sleep(answer.soon + TINY)
             elif time.monotonic() <= answer.fresh_until:
                 return answer
-            else:  # this process was held up: the provider would see the call in another window than it was counted in
+            else:  # this process was held up
                 desk.end_soon([answer], "unused")
+
+    async def ask_again(self) -> None:
+        """Give back room that is not fresh any more, and ask for some."""
+        assert self._desk is not None
+        grant, self._grant = self._grant, None
+        if grant is not None:
+            self._desk.end_soon([grant], "unused")
+        self._grant = await self._granted(self._desk)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -78,19 +100,28 @@ class Call:
 
     async def end(self, outcome: Outcome, seconds: float) -> None:
         """The call is over. It is told even if whoever waits for that is cancelled."""
-        assert self._grant is not None
         assert self._desk is not None
         assert self._open is not None
         grant, self._grant = self._grant, None
         try:
-            task = self._desk.end_soon([grant], outcome, cost=self._actual, seconds=seconds)
+            task = None
+            if grant is not None:
+                task = self._desk.end_soon([grant], outcome, cost=self._actual, seconds=seconds)
             if task is not None:
                 await asyncio.shield(task)
         finally:
             await self._open.__aexit__(None, None, None)
 
     def __enter__(self) -> "Call":
-        return self.limit.host.from_thread(self.__aenter__)
+        host = self.limit.host
+        host.from_thread(self.__aenter__)
+        try:
+            while not self.fresh:  # this thread was held up after the loop had its answer
+                host.from_thread(self.ask_again)
+        except BaseException:
+            host.from_thread(self.give_back)
+            raise
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -111,8 +142,24 @@ class Together:
             for call in self._calls:
                 await call.__aenter__()
                 entered.push_async_callback(call.give_back)
+            await self._freshen()
             entered.pop_all()
         return self._given
+
+    async def _freshen(self) -> None:
+        """Ask again where room was had so early that it is not fresh any more, while the others were waited for."""
+        for _ in range(TRIES):
+            stale = [call for call in self._calls if not call.fresh]
+            if not stale:
+                return
+            for call in sorted(stale, key=lambda call: -call.fresh_for):  # the shortest-lived last
+                await call.ask_again()
+        if stale := [call for call in self._calls if not call.fresh]:
+            raise Limited(stale[0].limit.name, stale[0].key, Reason.RATE, TINY)
+
+    async def _give_back(self) -> None:
+        for call in self._calls:
+            await call.give_back()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -123,7 +170,15 @@ class Together:
                 entered.push_async_callback(call.end, outcome, seconds)
 
     def __enter__(self) -> tuple[Call, ...]:
-        return self._calls[0].limit.host.from_thread(self.__aenter__)
+        host = self._calls[0].limit.host
+        host.from_thread(self.__aenter__)
+        try:
+            while not all(call.fresh for call in self._calls):
+                host.from_thread(self._freshen)
+        except BaseException:
+            host.from_thread(self._give_back)
+            raise
+        return self._given
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -5,14 +5,18 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from rowmill.limits.answers import Answer, End, Grant, Refusal, Terms, must_tell, together
+from sqlalchemy.exc import DBAPIError
+
+from rowmill.limits.answers import Answer, End, Grant, Refusal, Terms, must_tell, terms_of, together
 from rowmill.limits.clock import DatabaseClock
-from rowmill.model.limits import Span
+from rowmill.model.limits import Span, strictest
 from rowmill.observe.events import Events
 from rowmill.store.limiting.asks import Change, Finish, Limiter, Outcome, Take, Taken
+from rowmill.store.limiting.declarations import declare
 from rowmill.store.port import Disconnected, Store
 
 MOST = 2000
@@ -20,6 +24,10 @@ MOST = 2000
 PATIENCE = 30.0
 """Seconds for which a database that is away is asked again."""
 CLOSE_SECONDS = 5.0
+AGREE_EVERY = 5.0
+"""Seconds after which we say again how we declare our limits, and hear how others do."""
+AGREED_SECONDS = 15.0
+"""Seconds after which what we heard is too old to ask for room by it: this process was away."""
 
 
 @dataclass(slots=True)
@@ -45,12 +53,28 @@ class Counter:
     asking: "asyncio.Task[None] | None" = None
 
 
+@dataclass(slots=True)
+class Standing:
+    """What holds for a limit of ours, as far as we know."""
+
+    ours: Terms
+    holds: Terms
+    """Ours, or something stricter: see `strictest`."""
+    known_at: float
+    """When we last looked, on the system's monotonic clock."""
+
+
 class Desk:
     """Of one process, one loop and one open database."""
 
     def __init__(self, store: Store, events: Events) -> None:
+        self._store = store
         self._limiter: Limiter = store.limiter
         self._events = events
+        self._standings: dict[str, Standing] = {}
+        self._agreeing: dict[str, asyncio.Task[None]] = {}
+        """Of each limit that we are asking about just now."""
+        self._keeping: asyncio.Task[None] | None = None
         self._clock = DatabaseClock()
         self._counters: dict[str, Counter] = {}
         self._held: dict[int, Grant] = {}
@@ -72,6 +96,10 @@ class Desk:
     ) -> list[Answer]:
         """An answer for each call, in their order. Up to `hold` of them stay, if there may be room by the horizon;
         permits may be used so much later, where that does no harm."""
+        standing = self._standings.get(terms.rules.name)
+        if standing is None or standing.ours is not terms or time.monotonic() - standing.known_at > AGREED_SECONDS:
+            standing = await self._agree(terms)
+        terms = standing.holds
         answered: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
         counter = self._counters.get(terms.rules.name)
         if counter is None or counter.terms is not terms:
@@ -85,6 +113,50 @@ class Desk:
             if answered.done() and not answered.cancelled() and answered.exception() is None:
                 self.give_back(answered.result())  # it came just now, and nobody will see it
             raise
+
+    async def _agree(self, terms: Terms) -> Standing:
+        """Say how we declare a limit, and hear how others do, before we ask for room in it."""
+        name = terms.rules.name
+        there = self._agreeing.get(name)
+        if there is None or there.done():
+            there = self._agreeing[name] = asyncio.create_task(
+                self._surely(lambda: self._declare([terms])), name=f"limit {name} declared"
+            )
+        await asyncio.shield(there)
+        if self._standings[name].ours is not terms:  # the task was under way for what we said before
+            return await self._agree(terms)
+        if self._keeping is None or self._keeping.done():
+            self._keeping = asyncio.create_task(self._keep_declaring(), name="limits declared")
+        return self._standings[name]
+
+    async def _keep_declaring(self) -> None:
+        """A declaration counts while we live: others must not allow themselves more than we do."""
+        while True:
+            await asyncio.sleep(AGREE_EVERY * (0.75 + random.random() / 2))
+            with suppress(Disconnected, DBAPIError):
+                await self._declare([standing.ours for standing in self._standings.values()])
+
+    async def _declare(self, limits: Sequence[Terms]) -> None:
+        """Say how we declare these limits, and take what holds."""
+        ours = {terms.rules.name: terms for terms in limits}
+        asked = time.monotonic()
+        found = await self._store.run(
+            lambda connection: declare(connection, {name: terms.declared for name, terms in ours.items()})
+        )
+        for name, terms in ours.items():
+            others = [one for one in found.get(name, ()) if one.to_json() != terms.declared.to_json()]
+            holds = terms if not others else terms_of(
+                name, strictest([terms.declared, *others]), terms.rules.lease, terms.run
+            )  # fmt: skip
+            before = self._standings.get(name)
+            if before is not None and before.ours is terms and before.holds == holds:
+                holds = before.holds  # the same object: questions gather by it
+            self._standings[name] = Standing(terms, holds, asked)
+            if others:
+                texts = "; ".join(map(str, others))
+                self._events.limit_differs(name, str(terms.declared), texts, str(holds.declared))
+            else:
+                self._events.limit_agrees(name)
 
     def give_back(self, answers: Sequence[Answer]) -> None:
         """What was granted is not used."""
@@ -228,14 +300,13 @@ class Desk:
             ends, self._ends = self._ends, []
             groups = together(ends, time.monotonic())
             told = await asyncio.gather(*(self._end(finish, group) for finish, group in groups), return_exceptions=True)
-            error = next((one for one in told if one is not None), None)
+            for error, (_, group) in zip(told, groups, strict=True):
+                for _, end in group:
+                    if error is not None and not end.ended.done():  # the caller must hear of it, and nobody else
+                        end.ended.set_exception(error)
             for end in ends:
-                if end.ended.done():
-                    continue
-                if error is None:
+                if not end.ended.done():
                     end.ended.set_result(None)
-                else:  # whoever waits for it must hear of it
-                    end.ended.set_exception(error)
 
     async def _end(self, finish: Finish, group: list[tuple[Grant, End]]) -> None:
         try:
@@ -254,7 +325,10 @@ class Desk:
         """Let calls that have ended be told, and leave."""
         if self._ending is not None:
             await asyncio.wait({self._ending}, timeout=CLOSE_SECONDS)
-        tasks = (self._ending, *self._renewing.values(), *(counter.asking for counter in self._counters.values()))
+        tasks = (
+            self._ending, self._keeping, *self._agreeing.values(), *self._renewing.values(),
+            *(counter.asking for counter in self._counters.values()),
+        )  # fmt: skip
         await quiet([task for task in tasks if task is not None])
 
 

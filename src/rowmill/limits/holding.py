@@ -10,7 +10,7 @@ from rowmill.limits.state import state_of
 from rowmill.model.limits import MEANINGS
 from rowmill.model.queue import Queue
 from rowmill.store.browse import RowView
-from rowmill.store.limiting import views
+from rowmill.store.limiting import declarations, views
 from rowmill.store.why import Hold, Reason
 
 
@@ -18,7 +18,9 @@ def shut(limits: Limits, queue: "Queue[Any]", connection: Connection, row: RowVi
     """Of the limits that all rows of this one's stage share, those that have no room."""
     handler = queue.handlers.get(row.stage or "")
     for name in handler.gate.shared if handler is not None and handler.gate is not None else ():
-        refuses = state_of(limits[name], views.view(connection, name, views.EVERY)).refuses
+        ours = limits[name].terms
+        holds = declarations.holding(connection, name) or ours.declared
+        refuses = state_of(holds, ours.run, views.view(connection, name, views.EVERY)).refuses
         if refuses is not None:
             text = f"limit {name} lets no row through: {MEANINGS[refuses]}. See: rowmill limits"
             yield Hold(Reason.LIMIT, text, {"limit": name, "key": "", "why": refuses.value})

@@ -4,19 +4,18 @@ import os
 import uuid
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
-from rowmill.limits.answers import Terms
+from rowmill.limits.answers import terms_of
 from rowmill.limits.call import Call
 from rowmill.limits.desk import Desk
 from rowmill.limits.state import LimitState, state_of
 from rowmill.model.errors import PermanentError
-from rowmill.model.limits import Amount, Breaker, Budget, Rate, exact
-from rowmill.store.limiting import views
-from rowmill.store.limiting.asks import Rules
+from rowmill.model.limits import Amount, Breaker, Budget, Declaration, Rate, exact
+from rowmill.store.limiting import declarations, views
 from rowmill.store.limiting.views import EVERY
 
 if TYPE_CHECKING:
@@ -59,18 +58,8 @@ class Limit:
     ) -> None:
         self.name, self.host = name, host
         self.rate, self.concurrent, self.budget = rate, concurrent, budget
-        rules = Rules(
-            name,
-            calls=0 if rate is None else rate.calls,
-            reach=0.0 if rate is None else rate.reach,
-            width=0.0 if rate is None else rate.width,
-            slots=concurrent or 0,
-            budget=0 if budget is None else exact(budget.limit),
-            spent_by_crash=budget is not None and budget.crashed == "spent",
-            lease=lease,
-            breaker=breaker,
-        )
-        self.terms = Terms(rules, rate, budget, os.environ.get(RUN) or uuid.uuid4().hex)
+        declared = Declaration(rate, concurrent, budget, breaker)
+        self.terms = terms_of(name, declared, lease, os.environ.get(RUN) or uuid.uuid4().hex)
 
     def call(self, key: object = "", *, cost: Amount = 1, wait: float = 0.0) -> Call:
         """Room for one call, for the time of the block; `cost` is what it may cost at the most.
@@ -98,12 +87,16 @@ class Limit:
     def begin_run(self, run: str) -> None:
         """From now on this process works for the run of that name: a budget per run begins anew. Processes that name
         the same run share it; ROWMILL_RUN in their environment does the same."""
-        self.terms = Terms(self.terms.rules, self.rate, self.budget, run)
+        self.terms = replace(self.terms, run=run)
 
     async def state(self, key: object = "") -> LimitState:
         """How it stands. A handler may look, and ask somebody else instead."""
-        view = await self.host.run(lambda connection: views.view(connection, self.name, str(key)), write=False)
-        return state_of(self, view)
+
+        def look(connection: Connection) -> LimitState:
+            holds = declarations.holding(connection, self.name) or self.terms.declared
+            return state_of(holds, self.terms.run, views.view(connection, self.name, str(key)))
+
+        return await self.host.run(look, write=False)
 
     def state_now(self, key: object = "") -> LimitState:
         """`state`, for a thread."""

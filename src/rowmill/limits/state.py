@@ -3,14 +3,11 @@
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from rowmill.model.limits import Amount, Reason, exact, shown
+from rowmill.model.limits import Amount, Declaration, Reason, exact, shown
 from rowmill.store.limiting.asks import LimitView
 from rowmill.store.limiting.meter import Meter
-
-if TYPE_CHECKING:
-    from rowmill.limits.limit import Limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +54,15 @@ class LimitState:
         return next((reason for reason, holds in reasons.items() if holds), None)
 
 
-def state_of(limit: "Limit | None", view: LimitView) -> LimitState:
-    """A view of a limit that this application declares, or of one that it does not know."""
-    rate, budget = (None, None) if limit is None else (limit.rate, limit.budget)
+def state_of(declared: Declaration | None, run: str, view: LimitView) -> LimitState:
+    """A view of a limit as it is declared; None: this application does not know it."""
+    declared = declared or Declaration()
+    rate, budget = declared.rate, declared.budget
     calls = 0
     if rate is not None and view.counts:
         meter = Meter(view.width, view.head, view.counts).turned(view.now, rate.reach, rate.width)
         calls = sum(meter.counted(view.now, rate.per))
-    span = None
-    if limit is not None and budget is not None:
-        span = budget.span(view.now, limit.terms.run).name
+    span = None if budget is None else budget.span(view.now, run).name
     return LimitState(
         limit=view.name,
         key=view.key,
@@ -74,7 +70,7 @@ def state_of(limit: "Limit | None", view: LimitView) -> LimitState:
         calls_limit=None if rate is None else rate.calls,
         per_seconds=None if rate is None else rate.per,
         slots=view.slots,
-        slots_limit=None if limit is None else limit.concurrent,
+        slots_limit=declared.concurrent,
         spent=shown(view.spent.get(span or "", 0)),
         reserved=shown(view.reserved.get(span or "", 0)),
         budget=None if budget is None else budget.limit,

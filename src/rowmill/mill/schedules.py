@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 One = TypeVar("One", bound=Awaitable[Answer] | Answer)
 Function = Callable[[Tick], One]
 STRANGER_SECONDS = 60.0
+OVERLAPPING = 10
+"""Runs of one schedule that may overlap, in one process."""
+STUCK = 4
+"""Threads of one schedule with a time-out that may be left behind in one process before it waits for one of them."""
 
 
 class Schedules:
@@ -125,11 +129,31 @@ class Schedules:
         )
         queue.only = Only(table.c.schedule, tuple(self.schedules))
         queue.writable = {}  # a tick has no columns for its function to fill
+        self._give_slots(queue)
+
+    def _give_slots(self, queue: "Queue[Any]") -> None:
+        """A slot of its own to each schedule: none waits for the run of another.
+
+        Those of which one tick runs at a time share as many slots as they are. One that may overlap, or whose threads
+        may outlast its ticks, could take all of them: it is claimed by itself.
+        """
+        alone = {schedule.name: schedule for schedule in self.schedules.values() if schedule.outgrows_a_slot}
+        shared = tuple(name for name in self.schedules if name not in alone)
+        slots: dict[tuple[str, ...], int] = {
+            (name,): OVERLAPPING if schedule.overlap else STUCK for name, schedule in alone.items()
+        }
+        if shared:
+            slots[shared] = len(shared)
+        queue.parts = tuple(queue.part(names, self._handlers(queue, many)) for names, many in slots.items())
+        queue.handlers = self._handlers(queue, sum(slots.values()))
+
+    def _handlers(self, queue: "Queue[Any]", slots: int) -> dict[str, Handler]:
         # In threads, where functions may block; what an async one returns is awaited on the loop all the same.
-        queue.handlers[queue.steps[0].name] = Handler(
-            call=self._run_tick, concurrency=max(len(self.schedules), 4), batch=None, timeout=None, threaded=True,
+        handler = Handler(
+            call=self._run_tick, concurrency=slots, batch=None, timeout=None, threaded=True,
             timeout_of=lambda lease: self.schedules[lease.row.schedule].timeout,
         )  # fmt: skip
+        return {queue.steps[0].name: handler}
 
     def _run_tick(self, lease: Lease[Any]) -> Any:
         """The handler of all ticks."""

@@ -1,6 +1,8 @@
 """Limits as they are declared: so many calls in a time, at once, or for so much; and what refused a call."""
 
+import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
@@ -180,6 +182,92 @@ class Breaker:
 
 
 USUAL_BREAKER = Breaker()
+PERIODS: tuple[Per, ...] = ("run", "hour", "day", "month")
+"""Of budgets, the shortest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What a process says of a limit. Two processes may differ: two versions of an application, during a deploy."""
+
+    rate: Rate | None = None
+    concurrent: int | None = None
+    budget: Budget | None = None
+    breaker: Breaker | None = None
+
+    def __str__(self) -> str:
+        parts = []
+        if self.rate is not None:
+            parts.append(f"{self.rate.calls:,} calls in {self.rate.per:g} s")
+        if self.concurrent is not None:
+            parts.append(f"{self.concurrent:,} at once")
+        if self.budget is not None:
+            parts.append(f"{self.budget.limit:,} per {self.budget.per}")
+        if self.breaker is not None:
+            parts.append(f"{self.breaker.failures:,} failures, then a pause of {self.breaker.pause:g} s")
+        return ", ".join(parts) or "no limit"
+
+    def to_json(self) -> str:
+        """The same text for the same declaration."""
+        rate, budget, breaker = self.rate, self.budget, self.breaker
+        return json.dumps({
+            "rate": None if rate is None else [rate.calls, float(rate.per), rate.slack],
+            "concurrent": self.concurrent,
+            "budget": None if budget is None else [exact(budget.limit), budget.per, budget.zone, budget.crashed],
+            "breaker": None if breaker is None else [breaker.failures, float(breaker.pause), float(breaker.longest)],
+        })  # fmt: skip
+
+    @staticmethod
+    def from_json(text: str) -> "Declaration | None":
+        """None for what another version of Rowmill wrote and this one can't read."""
+        try:
+            found = json.loads(text)
+            rate, budget, breaker = found["rate"], found["budget"], found["breaker"]
+            return Declaration(
+                None if rate is None else Rate(*rate),
+                found["concurrent"],
+                None if budget is None else Budget(shown(budget[0]), *budget[1:]),
+                None if breaker is None else Breaker(*breaker),
+            )
+        except (ValueError, TypeError, KeyError):
+            return None
+
+
+def strictest(declarations: Sequence[Declaration]) -> Declaration:
+    """What holds where processes declare a limit differently: no more than any of them allows.
+
+    A rate: the fewest calls in the longest period, with the longest margin. At once: the fewest. A budget: the smallest
+    amount for the longest period. A breaker: the fewest failures, the longest pauses. A rule that only some of them
+    have holds for all.
+    """
+    rates = [one.rate for one in declarations if one.rate is not None]
+    slots = [one.concurrent for one in declarations if one.concurrent is not None]
+    breakers = [one.breaker for one in declarations if one.breaker is not None]
+    return Declaration(
+        Rate(min(r.calls for r in rates), max(r.per for r in rates), max(r.slack for r in rates)) if rates else None,
+        min(slots, default=None),
+        _strictest_budget([one.budget for one in declarations if one.budget is not None]),
+        Breaker(
+            min(one.failures for one in breakers),
+            max(one.pause for one in breakers),
+            max(one.longest for one in breakers),
+        )
+        if breakers
+        else None,
+    )
+
+
+def _strictest_budget(budgets: list[Budget]) -> Budget | None:
+    if not budgets:
+        return None
+    per = max((one.per for one in budgets), key=PERIODS.index)
+    return Budget(
+        shown(min(exact(one.limit) for one in budgets)),
+        per,
+        # Any of them will do, as long as every process takes the same.
+        min(one.zone for one in budgets if one.per == per),
+        "spent" if any(one.crashed == "spent" for one in budgets) else "back",
+    )
 
 
 def exact(amount: Amount) -> int:

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -56,8 +57,8 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class InOrder:
-    """Rows with the same `per` are worked on one after another, in the order of `by` (then the key): none is claimed
-    while an earlier one is unfinished. An earlier one that is put back while a later one runs does not wait for it.
+    """Rows with the same `per` are worked on one at a time, in the order of `by` (then the key): none is claimed while
+    another of them runs, or an earlier one is unfinished.
 
     `dead_head` says what a dead row does to those behind it: hold them back, or let them pass.
     """
@@ -155,11 +156,26 @@ class Queue(Generic[R]):
         self.by_name: dict[str, Column[Any]] = {column.name: column for column in table.columns}
         """Columns by the name that the database knows, which is not always that of `table.columns`."""
         self.handlers: dict[str, Handler] = {}
+        self.parts: tuple[Queue[R], ...] = ()
+        """Shares of the rows, each claimed by itself and run in slots of its own; none: they are taken together."""
         self.mourner: Mourner | None = None
 
     @property
     def steps(self) -> tuple[Step, ...]:
         return self.vocabulary.steps
+
+    def part(self, values: tuple[str, ...], handlers: "dict[str, Handler]") -> "Queue[R]":
+        """The same queue for the rows with these values alone, out of those that `only` names."""
+        if self.only is None:
+            raise ValueError(f"queue {self.name} has all rows of its table: it has no parts")
+        part = copy(self)
+        part.only, part.handlers, part.parts = Only(self.only.column, values), handlers, ()
+        return part
+
+    @property
+    def label(self) -> tuple[str, ...]:
+        """Tells it from other queues, and from other parts of itself."""
+        return (self.name, *(() if self.only is None else self.only.values))
 
     def step(self, name: str | None = None) -> Step:
         """The stage of that name, or the first."""

@@ -43,6 +43,11 @@ class Schedule:
         """Ticks of one lane run one after another."""
         return None if self.overlap else self.name
 
+    @property
+    def outgrows_a_slot(self) -> bool:
+        """May more than one of its functions be at work in one process? A thread goes on when its time is over."""
+        return self.overlap or self.timeout is not None
+
     def problems(self) -> list[str]:
         """Everything that is wrong with it, each with its fix."""
         found = []

@@ -66,6 +66,7 @@ class Events:
         self._deaf: set[str] = set()
         self._changed: set[tuple[str, str]] = set()
         self._unknown: set[tuple[str, str]] = set()
+        self._differing: set[str] = set()
 
     @property
     def watched(self) -> bool:
@@ -145,6 +146,17 @@ class Events:
         """How a provider is: parked, opened, closed or off."""
         fields: dict[str, Any] = {"limit": limit} | ({"seconds": seconds} if change == "parked" else {})
         self.emit(logging.ERROR if change == "off" else logging.WARNING, f"limit_{change}", **fields)
+
+    def limit_differs(self, limit: str, ours: str, others: str, holds: str) -> None:
+        """Living processes declare a limit in several ways. Said once per limit, until they agree again."""
+        if limit not in self._differing:
+            self._differing.add(limit)
+            self.emit(logging.WARNING, "limit_differs", limit=limit, ours=ours, others=others, holds=holds)
+
+    def limit_agrees(self, limit: str) -> None:
+        if limit in self._differing:
+            self._differing.discard(limit)
+            self.emit(logging.INFO, "limit_agrees", limit=limit)
 
     def unwritten(self, rows: int) -> None:
         self.emit(logging.ERROR, "unwritten", rows=rows)

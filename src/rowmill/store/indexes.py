@@ -70,7 +70,7 @@ def queue_indexes(terms: Terms) -> list[QueueIndex]:
     running = terms.is_in(queue.vocabulary.of(Kind.RUNNING))
     found.append(QueueIndex(index_name(terms, "running"), (terms.leased_until,), running, "rescue"))
     if queue.per is not None:
-        parts = (terms.name(queue.per), *terms.per_sequence)
+        parts = (terms.name(queue.per), terms.running_first, *terms.per_sequence)
         found.append(QueueIndex(index_name(terms, "in_order"), parts, terms.is_in(terms.holding), IN_ORDER))
     for kind in queue.keep.ages():
         parts = (terms.role(queue.aged_by(kind)), *terms.keys)

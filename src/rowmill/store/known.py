@@ -132,6 +132,12 @@ class Known:
     def passed_over_statement(self, step: Step, shape: Shape) -> str:
         return self._once(("passed over", step.name, shape), lambda: claim_sql.passed_over(self.terms, step, shape))
 
+    def run_together_statement(self, per: "Column[Any]") -> str:
+        return self._once(("run together",), lambda: claim_sql.run_together(self.terms, per))
+
+    def give_back_statement(self, step: Step) -> str:
+        return self._once(("give back", step.name), lambda: claim_sql.give_back(self.terms, step))
+
     @cached_property
     def renew_statement(self) -> str:
         return sql.renew(self.terms)

@@ -1,11 +1,15 @@
 """Statements about order that both databases share: the priorities there are, and rows free in their key's order.
 
+The head of a key is the row that has to end before any other of the key begins: the one that runs, if one does, or else
+the first unfinished one. The in-order index has it first.
+
 Names for parts of a query begin with rowmill_: one like that of the user's table would hide the table.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rowmill.model.lifecycle import Kind
 from rowmill.model.words import Step
 from rowmill.store.terms import Terms
 
@@ -51,7 +55,7 @@ def priorities(terms: Terms, step: Step) -> str:
 
 # served by: the ready index for the candidates, the in-order index for the head of each one's key
 def oldest_free(terms: Terms, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
-    """Keys of rows, oldest first, that are the first unfinished one of their key, or have none.
+    """Keys of rows, oldest first, that are the head of their key, or have none.
 
     Of the candidates of one key, only the first can be free: only it is held against the head. Each look at a head
     walks over what its key has left behind in the index while an old transaction is open.
@@ -92,8 +96,8 @@ def _depth(limit: str) -> str:
 
 # served by: the in-order index, two descents per key
 def free_heads(terms: Terms, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
-    """Keys of rows that are the first unfinished one of their key: for when the oldest rows are all held back. Not if
-    there are no others than those that `oldest_free` has looked at."""
+    """Keys of rows that are the head of their key: for when the oldest rows are all held back. Not if there are no
+    others than those that `oldest_free` has looked at."""
     per = _per(terms)
     holding = terms.is_in(terms.holding)
     begin = f"{per} > {start.behind}" if start.behind else f"{per} IS NOT NULL"
@@ -117,7 +121,7 @@ def _more(terms: Terms, step: Step, limit: str, start: Start) -> str:
 
 
 def _is_free(terms: Terms) -> str:
-    """Is rowmill_candidate the first unfinished row of its key, or has it none?"""
+    """Is rowmill_candidate the head of its key, or has it none?"""
     per, this = _per(terms), ", ".join(f"rowmill_candidate.{key}" for key in terms.keys)
     head = _head(terms, f"rowmill_candidate.{per}", ", ".join(terms.keys))
     return f"rowmill_candidate.{per} IS NULL OR ({this}) = {head}"
@@ -133,12 +137,31 @@ def can_be_claimed(terms: Terms, step: Step) -> str:
 
 
 def _head(terms: Terms, of: str, wanted: str) -> str:
-    """A sub-query for the first unfinished row of a key that has one. `>=`, not `=`: with equality the order is that
+    """A sub-query for the head of a key that has one. `>=`, not `=`: with equality the order is that
     of the rest alone, which other indexes have too, and the planner may walk one of those from end to end."""
     per = _per(terms)
     return (
         f"(SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(terms.holding)} AND {per} >= {of} "
-        f"ORDER BY {', '.join([per, *terms.per_sequence])} LIMIT 1)"
+        f"ORDER BY {_heads_first(terms)} LIMIT 1)"
+    )
+
+
+def _heads_first(terms: Terms) -> str:
+    """The order of the in-order index."""
+    return ", ".join([_per(terms), terms.running_first, *terms.per_sequence])
+
+
+# served by: the in-order index, one descent per key
+def run_together(terms: Terms, given: str) -> str:
+    """The places of those of the given keys, `g_per` at `g_place`, of which two rows or more run."""
+    per, running = _per(terms), terms.is_in(terms.queue.vocabulary.of(Kind.RUNNING))
+    first = (
+        f"SELECT {per} AS g_key, {running} AS g_runs FROM {terms.table} WHERE {terms.is_in(terms.holding)} "
+        f"AND {per} >= g_per ORDER BY {_heads_first(terms)} LIMIT 2"
+    )
+    return (
+        f"SELECT g_place FROM {given} "
+        f"WHERE (SELECT count(*) FROM ({first}) AS firsts WHERE g_key = g_per AND g_runs) = 2"
     )
 
 
@@ -151,7 +174,7 @@ def without_key(terms: Terms, step: Step, limit: str, start: Start = AT_THE_BEGI
         f"SELECT {', '.join(terms.keys)} FROM {terms.table} WHERE {terms.is_in(terms.holding)} "
         f"AND {claimable} AND {per} IS NULL AND ({terms.available_at} IS NULL OR {terms.due}) "
         f"AND {_more(terms, step, limit, start)} "
-        f"ORDER BY {', '.join([per, *terms.per_sequence])} LIMIT {limit}"
+        f"ORDER BY {_heads_first(terms)} LIMIT {limit}"
     )
 
 

@@ -107,7 +107,7 @@ class PostgresStore:
         self.may_create = False
         self._claim_numbers = count(leases_of.first_claim())
         self._flush_numbers = count(leases_of.first_claim())  # its receipts bear the worker's number too
-        self._known: dict[str, Known] = {}
+        self._known: dict[tuple[str, ...], Known] = {}
         self._unanswered: dict[int, tuple[Queue[Any], Step, float]] = {}
         self._closing = False
         self._trimming: asyncio.Task[None] | None = None
@@ -181,22 +181,24 @@ class PostgresStore:
                 self.__dict__.pop(made).dispose()
 
     def known(self, queue: Queue[Any]) -> "Known":
-        found = self._known.get(queue.name)
+        found = self._known.get(queue.label)
         if found is None or found.terms.queue is not queue:
-            found = self._known[queue.name] = Known(PostgresTerms(queue, self.dialect))
+            found = self._known[queue.label] = Known(PostgresTerms(queue, self.dialect))
         return found
 
     def terms(self, queue: Queue[Any]) -> PostgresTerms:
         return self.known(queue).terms
 
     def look_from_the_start(self, queue: Queue[Any]) -> None:
-        for mark in self.known(queue).marks.values():
-            mark.drop()
+        for one in (queue, *queue.parts):
+            for mark in self.known(one).marks.values():
+                mark.drop()
 
     def forget(self, queue: Queue[Any]) -> None:
         self.look_from_the_start(queue)
-        for refused in self.known(queue).refusals.values():
-            refused.hurry()
+        for one in (queue, *queue.parts):
+            for refused in self.known(one).refusals.values():
+                refused.hurry()
 
     async def claim(self, queue: Queue[Any], step: Step, limit: int) -> list[Lease[Any]]:
         known = self.known(queue)
@@ -213,16 +215,12 @@ class PostgresStore:
     async def _claim(self, queue: Queue[Any], step: Step, known: Known, limit: int) -> list[Any]:
         tokens = Tokens(self.worker, self._claim_numbers)
         try:
-            records = await postgres_claims.claim(self.claims, known, step, tokens, limit)
+            records = await self._take(known, step, tokens, limit)
             if known.refused(step).unheard:
                 await tell(self, queue, step, known.refused(step))
             if not known.holds_our_tokens(records, tokens):
                 raise lease_changed(known.terms)
             return records
-        except postgres_claims.UNREADABLE:
-            return await postgres_claims.read_one_by_one(
-                self.claims, known, step, tokens.given, self.worker, self.on_condemned
-            )
         except BaseException as error:
             # Only now: a claim that another stage has under way is not an unanswered one.
             self._unanswered |= dict.fromkeys(tokens.given, (queue, step, time.monotonic() + LATE_SECONDS))
@@ -230,6 +228,17 @@ class PostgresStore:
                 await self._check_rights(error, known.terms)
                 raise claim_refused(known.terms, step, refused_values(error)) from error
             raise
+
+    async def _take(self, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
+        try:
+            return await postgres_claims.claim(self.claims, known, step, tokens, limit)
+        except postgres_claims.UNREADABLE:
+            records = await postgres_claims.read_one_by_one(
+                self.claims, known, step, tokens.given, self.worker, self.on_condemned
+            )
+            if known.terms.queue.per is None:
+                return records
+            return await postgres_claims.step_back(self.claims, known, step, records)
 
     async def _give_back_unanswered(self, only: Queue[Any] | None = None) -> None:
         """A claim whose answer was lost may have taken rows: nobody works on them, so they go back at once. The

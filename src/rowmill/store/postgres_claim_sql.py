@@ -1,13 +1,17 @@
 """How rows are claimed on PostgreSQL. One function per statement, headed by the index that serves it."""
 
 from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Column
 
 from rowmill.model.death import ATTEMPTS_USED_UP
 from rowmill.model.lease import CLAIM_BITS
 from rowmill.model.lifecycle import DIE, RELEASE
 from rowmill.model.words import Step
 from rowmill.store.order_sql import Finder, Start, can_be_claimed, ready
-from rowmill.store.postgres_sql import given, one_of
+from rowmill.store.order_sql import run_together as run_together_of
+from rowmill.store.postgres_sql import fenced, given, one_of, same_key
 from rowmill.store.postgres_terms import NOW, PostgresTerms
 from rowmill.store.schema import SCHEMA
 from rowmill.store.terms import set_clause
@@ -141,6 +145,23 @@ def claim_these(terms: PostgresTerms, step: Step) -> str:
         step,
         f"SELECT {picked(terms)} FROM (SELECT {keys} FROM {these} JOIN {terms.table} AS rowmill_candidate ON {same} "
         f"WHERE {can_be_claimed(terms, step)} ORDER BY g_place {terms.lock} OF rowmill_candidate SKIP LOCKED) AS lane",
+    )
+
+
+# served by: the in-order index
+def run_together(terms: PostgresTerms, per: "Column[Any]") -> str:
+    """The places of those of the keys $1 of which two rows or more run."""
+    arrays = given([("g_raw", terms.type_of(per))], first=1)
+    return run_together_of(terms, f"(SELECT g_raw::{terms.key_type(per)} AS g_per, g_place FROM {arrays}) AS keys")
+
+
+# served by: the primary key
+def give_back(terms: PostgresTerms, step: Step) -> str:
+    """Release claimed rows, each only where its lease still holds. $1 tokens, then the parts of the key."""
+    pairs = terms.assignments(RELEASE, step)
+    return (
+        f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {given(fenced(terms), first=1)} "
+        f"WHERE {same_key(terms)} AND t.{terms.lease} = g_lease"
     )
 
 

@@ -7,6 +7,7 @@ Rows that the table refuses to let go are stepped over.
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from rowmill.model.words import Step
 from rowmill.store import order_sql
 from rowmill.store import postgres_claim_sql as sql
 from rowmill.store.keys import Key
-from rowmill.store.known import PLACE, Known
+from rowmill.store.known import PLACE, Known, as_text, travels_as_itself
 from rowmill.store.line import ConnectionPool, refused_values
 from rowmill.store.port import Condemned
 from rowmill.store.postgres_terms import PostgresTerms
@@ -29,8 +30,49 @@ UNREADABLE = (ValueError, ArithmeticError)
 """What the driver raises for a value that has no place in Python."""
 
 
+STEPS_BACK = 3
+"""How often a claim begins anew that met another one at the same key. Both may have stepped back."""
+
+
 async def claim(line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
-    """Take up to `limit` rows."""
+    """Take up to `limit` rows; where the queue keeps order per key, none while another of its key runs."""
+    if known.terms.queue.per is None:
+        return await _claim(line, known, step, tokens, limit)
+    records: list[Any] = []
+    for _ in range(STEPS_BACK):
+        found = await _claim(line, known, step, tokens, limit - len(records))
+        alone = await step_back(line, known, step, found)
+        records += alone
+        if len(alone) == len(found):
+            break
+    return records
+
+
+async def step_back(line: ConnectionPool, known: Known, step: Step, records: Sequence[Any]) -> list[Any]:
+    """Give back the claimed rows of whose key another one runs as well; answers the rest.
+
+    A claim does not see rows that another one takes at the same time. If the two could not see the same rows of a key,
+    since a row of it was just committed or put back, each takes another one. This is asked after the commit of the
+    claim: of two such claims, the one that asks last sees the other.
+    """
+    queue, load = known.terms.queue, known.load
+    assert queue.per is not None
+    held = [record for record in records if record[load.lease_place] is not None and load.per(record) is not None]
+    if not held:
+        return list(records)
+    as_itself = travels_as_itself(known.terms, queue.per)
+    keys = [load.per(record) if as_itself else as_text(load.per(record)) for record in held]
+    together = [held[row[0] - 1] for row in await line.fetch(known.run_together_statement(queue.per), keys)]
+    if not together:
+        return list(records)
+    tokens, parts = [record[load.lease_place] for record in together], [load.raw_key(record) for record in together]
+    with suppress(asyncpg.PostgresError):  # if the table refuses to have them back, they come back by their leases
+        await line.fetch(known.give_back_statement(step), tokens, *known.raw_key_arrays(parts))
+    gone = set(map(id, together))
+    return [record for record in records if id(record) not in gone]
+
+
+async def _claim(line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
     refused = known.refused(step)
     if refused and refused.due(now := time.monotonic()):
         mended = await refused.try_again(limit, _taker(line, known, step, tokens), now)

@@ -64,9 +64,10 @@ OWN: dict[str, dict[str, tuple[str, ...]]] = {
     "tick": {"SELECT": (), "UPDATE": ("state",), "DELETE": ()},
     "reconciliation": {"SELECT": (), "DELETE": ()},
     "finding": {"SELECT": (), "DELETE": ()},
-    "limiter": {"SELECT": (), "DELETE": ()},
-    "ticket": {"SELECT": (), "DELETE": ()},
-    "spending": {"SELECT": (), "DELETE": ()},
+    "limiter": {"SELECT": (), "UPDATE": ("seen",), "DELETE": ()},
+    "ticket": {"SELECT": (), "UPDATE": ("until",), "DELETE": ()},
+    "spending": {"SELECT": (), "INSERT": (), "UPDATE": ("used", "noted_at"), "DELETE": ()},
+    "limit_declaration": {"SELECT": (), "UPDATE": ("seen",), "DELETE": ()},
 }
 """What a worker does to Rowmill's own tables."""
 TIMED: dict[str, dict[str, tuple[str, ...]]] = {
@@ -78,9 +79,12 @@ TIMED: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """What it does besides, if it runs schedules."""
 LIMITED: dict[str, dict[str, tuple[str, ...]]] = {
-    "limiter": {"INSERT": (), "UPDATE": tuple(c.name for c in LIMITS.limiter.columns if not c.primary_key)},
-    "ticket": {"INSERT": (), "UPDATE": ("slot", "amount", "until", "done")},
-    "spending": {"INSERT": (), "UPDATE": ("used", "noted_at")},
+    "limiter": {
+        "INSERT": (),
+        "UPDATE": tuple(c.name for c in LIMITS.limiter.columns if not c.primary_key and c.name != "seen"),
+    },
+    "ticket": {"INSERT": (), "UPDATE": ("slot", "amount", "done")},
+    "limit_declaration": {"INSERT": ()},
 }
 """What it does besides, if its application has limits. The functions act with the rights of whoever calls them."""
 SEQUENCES = ("attempt_id_seq", "worker_id_seq")

@@ -16,7 +16,7 @@ from rowmill.store.limiting.tables import LimitTables
 from rowmill.store.tick_tables import schedule_table, tick_table
 
 T = TypeVar("T")
-VERSION = 7
+VERSION = 8
 SCHEMA = "rowmill"
 CHANNEL = "rowmill"
 WAKE_LOCK = 0x726F776D
@@ -42,6 +42,7 @@ class OwnTables:
     reconciliation: Table
     finding: Table
     limits: LimitTables
+    limit_declaration: Table
 
 
 def worker_columns() -> list["Column[Any]"]:
@@ -146,6 +147,7 @@ def own_tables(dialect: str) -> OwnTables:
         reconciliation=reconciliation_table(table, prefix, serial, moment),
         finding=finding_table(table, prefix, serial, moment),
         limits=tables.limit_tables(metadata, prefix),
+        limit_declaration=tables.declaration_table(metadata, prefix),
     )
 
 
@@ -269,7 +271,26 @@ def _settle_lag(connection: Connection) -> None:
     connection.execute(sa.text(f"ALTER TABLE {worker.fullname} ADD COLUMN settle_lag text"))
 
 
-MIGRATIONS = {1: _first, 2: _inbox, 3: _kept, 4: _schedules, 5: _reconciliation, 6: _limits, 7: _settle_lag}
+def _declarations(connection: Connection) -> None:
+    """How processes declare limits; and the index on ticks that has those first which run."""
+    own = own_tables(connection.dialect.name)
+    own.limit_declaration.create(connection)
+    prefix = f"{SCHEMA}." if connection.dialect.name == "postgresql" else ""
+    [index] = [index for index in own.tick.indexes if str(index.name).endswith("_in_order")]
+    connection.execute(sa.text(f"DROP INDEX IF EXISTS {prefix}{index.name}"))
+    connection.execute(sa.schema.CreateIndex(index))
+
+
+MIGRATIONS = {
+    1: _first,
+    2: _inbox,
+    3: _kept,
+    4: _schedules,
+    5: _reconciliation,
+    6: _limits,
+    7: _settle_lag,
+    8: _declarations,
+}
 """What brings the tables to each version from the one before."""
 
 

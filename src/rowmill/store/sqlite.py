@@ -63,7 +63,7 @@ class SqliteStore:
         self.data_version = DataVersion(self.path, uri=self._uri)
         self._claim_numbers = count(leases_of.first_claim())
         self._flush_numbers = count(leases_of.first_claim())  # its receipts bear the worker's number too
-        self._known: dict[str, SqliteKnown] = {}
+        self._known: dict[tuple[str, ...], SqliteKnown] = {}
         self.on_condemned: Condemned = lambda *_: None
         self.on_refused: Heard = lambda *_: None
 
@@ -100,9 +100,9 @@ class SqliteStore:
             self.sync_engine.dispose()
 
     def known(self, queue: Queue[Any]) -> SqliteKnown:
-        found = self._known.get(queue.name)
+        found = self._known.get(queue.label)
         if found is None or found.terms.queue is not queue:
-            found = self._known[queue.name] = SqliteKnown(SqliteTerms(queue, self.dialect))
+            found = self._known[queue.label] = SqliteKnown(SqliteTerms(queue, self.dialect))
         return found
 
     def terms(self, queue: Queue[Any]) -> SqliteTerms:
@@ -112,8 +112,9 @@ class SqliteStore:
         """Every claim does."""
 
     def forget(self, queue: Queue[Any]) -> None:
-        for refused in self.known(queue).refusals.values():
-            refused.hurry()
+        for one in (queue, *queue.parts):
+            for refused in self.known(one).refusals.values():
+                refused.hurry()
 
     async def claim(self, queue: Queue[Any], step: Step, limit: int) -> list[Lease[Any]]:
         known = self.known(queue)

@@ -163,6 +163,11 @@ class Terms(ABC):
         return own + [key for key in self.keys if key not in own]
 
     @property
+    def running_first(self) -> str:
+        """Puts the rows of a key that run before those that wait, whatever the order of the key says."""
+        return f"({self.is_in(self.queue.vocabulary.of(lifecycle.Kind.RUNNING))}) DESC"
+
+    @property
     def holding(self) -> tuple[Word, ...]:
         """States in which an earlier row holds back the later ones of its key."""
         kinds = set(lifecycle.UNFINISHED)

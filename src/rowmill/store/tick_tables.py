@@ -68,7 +68,7 @@ def tick_table(table: Callable[..., Table], dialect: str) -> Table:
     for name, columns, rows in (
         (f"{prefix}_work_ready", (sa.text(f"available_at{first}"), made.c.id), READY),
         (f"{prefix}_running", (made.c.leased_until,), RUNNING),
-        (f"{prefix}_in_order", (made.c.lane, made.c.due_at, made.c.id), UNFINISHED),
+        (f"{prefix}_in_order", (made.c.lane, sa.text(f"({RUNNING}) DESC"), made.c.due_at, made.c.id), UNFINISHED),
         (f"{made.name}_finished", (made.c.finished_at,), FINISHED),
     ):
         sa.Index(name, *columns, postgresql_where=sa.text(rows), sqlite_where=sa.text(rows))

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from rowmill.store import inbox
 from rowmill.store.dialect_insert import insert_of
-from rowmill.store.limiting import views
+from rowmill.store.limiting import sweeping
 from rowmill.store.moment import moment
 from rowmill.store.schema import own_tables
 from rowmill.store.tick_tables import FINISHED
@@ -107,7 +107,7 @@ def tidy(connection: Connection, keep: float, most: int = TIDY_MOST, *, ages: Ag
     gone += connection.execute(
         sa.delete(own.words).where(own.words.c.worker.not_in(sa.select(own.worker.c.id)))
     ).rowcount
-    gone += views.tidy(connection, most)
+    gone += sweeping.sweep(connection, most)
     return gone + inbox.prune(connection, inbox.own(connection.dialect.name), most)
 
 

@@ -190,10 +190,9 @@ def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, k
         if left > 0:
             until = {"available_at": row.available_at, "seconds_left": round(left, 3)}
             yield _limit(row, left, until) or _backoff(row, last, left, until)
-    earlier = _held_by(connection, terms, key)
-    if earlier is not None:
-        text = f"row {earlier['key']} of the same {queue.per.name if queue.per is not None else ''} comes first"
-        yield Hold(Reason.ORDER, f"{text}, and is {earlier['state']}", earlier)
+    head = _held_by(connection, terms, key)
+    if head is not None and queue.per is not None:
+        yield Hold(Reason.ORDER, f"row {head['key']} of the same {queue.per.name} {head.pop('why')}", head)
     if step.name not in queue.handlers:
         yield Hold(Reason.NO_HANDLER, f"stage {step.name} has no handler in this application", {"stage": step.name})
     if not any(queue.name in one.queues for one in activity.workers(connection) if one.alive):
@@ -255,7 +254,7 @@ def _seconds_left(connection: Connection, terms: Terms, role: str, key: str) -> 
 
 # served by: the in-order index
 def _held_by(connection: Connection, terms: Terms, key: str) -> dict[str, Any] | None:
-    """The first row of the same key that has to be finished before this one."""
+    """The head of the same key, if it is another row: the one that runs, or the first unfinished one."""
     queue = terms.queue
     if queue.per is None:
         return None
@@ -264,13 +263,16 @@ def _held_by(connection: Connection, terms: Terms, key: str) -> dict[str, Any] |
     mine = [parse_key(queue, key)]
     this = connection.execute(sa.select(queue.per.label("per_key"), *sequence).where(keys_in(terms, mine))).one()
     values = [sa.literal(value, column.type) for value, column in zip(this[1:], sequence, strict=True)]
+    runs, earlier = in_words(terms, queue.vocabulary.of(Kind.RUNNING)), sa.tuple_(*sequence) < sa.tuple_(*values)
     row = connection.execute(
-        sa.select(*queue.key, Lexicon(terms).raw_state.label("r_state"))
+        sa.select(*queue.key, Lexicon(terms).raw_state.label("r_state"), earlier.label("is_earlier"))
         .where(queue.per == this.per_key, in_words(terms, terms.holding))
-        .where(sa.tuple_(*sequence) < sa.tuple_(*values))
-        .order_by(*sequence)
+        .where(sa.or_(runs, earlier))
+        .order_by(sa.literal_column(terms.running_first), *sequence)
         .limit(1)
     ).first()
     if row is None:
         return None
-    return {"key": queue.key_text(scalar(tuple(row[: len(queue.key)]))), "state": str(row.r_state)}
+    state = str(row.r_state)
+    reason = f"comes first, and is {state}" if row.is_earlier else f"is {state}: they are worked on one at a time"
+    return {"key": queue.key_text(scalar(tuple(row[: len(queue.key)]))), "state": state, "why": reason}

@@ -10,6 +10,7 @@ from typing import Any
 from rowmill.model.errors import Limited, ProviderDown, ProviderRefused, RateLimited, WorkError
 from rowmill.model.judge import Verdict, judge, refuse
 from rowmill.model.lease import Batch, Lease, Phase
+from rowmill.model.lifecycle import RELEASE
 from rowmill.model.queue import Handler
 from rowmill.work.threads import HandlerThreads
 
@@ -21,6 +22,10 @@ class HandlerTimeout(WorkError):
     """The handler took longer than its time-out."""
 
     code = "timeout"
+
+
+class PermitExpired(Exception):
+    """The handler was not called: the permit of a row is too old to be used."""
 
 
 class Runner:
@@ -40,28 +45,36 @@ class Runner:
         self._chance = chance
         self.once_more: Callable[[Lease[Any]], Awaitable[Verdict | None]] | None = None
         """Asked before a row of a batch that failed runs again, alone; a verdict instead of None: it may not."""
+        self.permitted: Callable[[Lease[Any]], bool] | None = None
+        """Asked of each row right before the handler is called, on the handler's own thread: is its permit fresh? This
+        process may have been frozen since it was looked at."""
         self._threads: HandlerThreads | None = None
         self._overdue: dict[asyncio.Task[Any] | None, asyncio.Future[None]] = {}
         if handler.threaded:
             most = handler.concurrency + 1  # one for a row that runs alone, beside threads that do not end
-            self._threads = HandlerThreads(handler.call, most)
+            self._threads = HandlerThreads(self._call_permitted, most)
 
     def close(self) -> None:
         if self._threads is not None:
             self._threads.close()
 
     async def run(self, leases: Sequence[Lease[Any]]) -> list[Verdict]:
-        """Verdicts on the rows of one turn, but for those that the handler settled itself."""
+        """Verdicts on the rows of one turn, but for those that the handler settled itself. Raises PermitExpired if a
+        permit grew too old on the way: the handler was not called then."""
         if self.handler.batch is not None:
             return await self._many(leases)
         [lease] = leases
         answer = await self._call(lease)
+        if isinstance(answer, PermitExpired):
+            raise answer
         return [] if lease.settled else [self.judge(lease, answer)]
 
     async def _many(self, leases: Sequence[Lease[Any]]) -> list[Verdict]:
         """Verdicts on a batch. If the handler fails as a whole, each row is tried alone, so that one bad row
         fails by itself and costs no other an attempt; not for a failure that is true of all of them."""
         answers = await self._call(Batch(leases))
+        if isinstance(answers, PermitExpired):
+            raise answers
         true_of_all = isinstance(
             answers, (RateLimited, ProviderDown, ProviderRefused, Limited, HandlerTimeout, KeyboardInterrupt)
         )
@@ -72,7 +85,10 @@ class Runner:
                 if lease.lost:
                     continue
                 verdict = None if self.once_more is None else await self.once_more(lease)
-                found += await self._many([lease]) if verdict is None else [verdict]
+                try:
+                    found += await self._many([lease]) if verdict is None else [verdict]
+                except PermitExpired:
+                    found.append(Verdict(lease, RELEASE))
             return found
         return [
             self._judge_part(lease, part)
@@ -128,6 +144,7 @@ class Runner:
         task = asyncio.current_task()
         try:
             if self.handler.timeout is None and self._threads is None:
+                self._check_permits(argument)
                 return await self.handler.call(argument)
             return await self._call_in_time(argument, self.handler.limit(argument))
         except asyncio.CancelledError:
@@ -142,6 +159,7 @@ class Runner:
     async def _call_in_time(self, argument: Any, limit: float | None) -> Any:
         """The same for a handler in threads, or with a time-out."""
         if self._threads is None:
+            self._check_permits(argument)
             answer = self.handler.call(argument)
         else:
             answer = await self._in_thread(self._threads, argument, limit)
@@ -176,6 +194,16 @@ class Runner:
         if not call.ended.done():
             self._overdue[asyncio.current_task()] = call.ended
         return HandlerTimeout(f"the handler took longer than {limit} s")
+
+    def _call_permitted(self, argument: Any) -> Any:
+        self._check_permits(argument)
+        return self.handler.call(argument)
+
+    def _check_permits(self, argument: Any) -> None:
+        if self.permitted is not None:
+            leases = argument if self.handler.batch is not None else (argument,)
+            if not all(map(self.permitted, leases)):
+                raise PermitExpired
 
     @property
     def threads_at_work(self) -> int:

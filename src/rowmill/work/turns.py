@@ -17,7 +17,7 @@ from rowmill.store.port import Disconnected
 from rowmill.work.hand import Hand
 from rowmill.work.pace import Pace
 from rowmill.work.report import Report
-from rowmill.work.runner import COMMIT_LOOK, Runner
+from rowmill.work.runner import COMMIT_LOOK, PermitExpired, Runner
 from rowmill.work.settler import Settler
 
 TRIES = 5
@@ -34,6 +34,7 @@ class Turns:
         self._gate = handler.gate
         if handler.gate is not None:
             runner.once_more = partial(self._once_more, handler.gate)
+            runner.permitted = handler.gate.ready
         self._hand, self._settler = hand, settler
         self._report, self._events = report, events
         self._tasks: dict[Lease[Any], asyncio.Task[Any]] = {}
@@ -45,23 +46,33 @@ class Turns:
 
     async def run(self, batch: list[Lease[Any]], task: "asyncio.Task[Any]", *, passed: bool = False) -> None:
         """Run rows in this task, and have their verdicts settled. `passed`: they came through the door just now."""
-        if self._gate is not None and not passed and not (batch := await self._let_in(self._gate, batch)):
-            return
+        if self._gate is not None and not passed:
+            batch = await self._let_in(self._gate, batch)
+        while batch and not await self._run(batch, task):
+            assert self._gate is not None
+            batch = await self._let_in(self._gate, batch)
+
+    async def _run(self, batch: list[Lease[Any]], task: "asyncio.Task[Any]") -> bool:
+        """The same for rows that may run now; False: a permit grew too old before the handler was called."""
         for lease in batch:
             self._tasks[lease] = task
         began = time.perf_counter()
         verdicts: list[Verdict] = []
+        called = True
         try:
             verdicts = await self._runner.run(batch)
+        except PermitExpired:
+            called = False
+            return False
         except asyncio.CancelledError as error:
             self._cut_short(batch, error)
             if self.stopping:
                 raise
-            return
+            return True
         finally:
             for lease in batch:
                 self._tasks.pop(lease, None)
-            if self._gate is not None:
+            if self._gate is not None and called:
                 for verdict in verdicts:
                     self._gate.leave(verdict.lease, verdict.raised)
                 if len(verdicts) < len(batch):  # settled by the handler itself, lost, or cut off
@@ -82,6 +93,7 @@ class Turns:
             for lease in batch:
                 if lease not in settled:
                     self.lose(lease) if lease.lost and not lease.settled else self._hand.put_down(lease)
+        return True
 
     async def may_begin(self, lease: Lease[Any]) -> bool:
         """Has it leave, or need none? If not, it is on its way back."""

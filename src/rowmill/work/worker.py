@@ -66,12 +66,13 @@ class Worker:
         self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
         self.stations = [
             Station(
-                store, queue, step, queue.handlers[step.name], self._hand, self._settler, self.report,
+                store, part, step, part.handlers[step.name], self._hand, self._settler, self.report,
                 self._events, self.settings,
             )
             for queue in queues
-            for step in queue.steps
-            if step.name in queue.handlers
+            for part in queue.parts or (queue,)
+            for step in part.steps
+            if step.name in part.handlers
         ]  # fmt: skip
         for station in self.stations:
             station.paused = partial(paused, station.queue.name, station.step.name)

@@ -45,6 +45,8 @@ async def audit(store: Store, queues: Sequence[Queue[Any]], limits: Limits | Non
     else:
         path = store.engine.url.database or ""
         found += await _made(store, "file", lambda connection: server.sqlite_file(connection, path))
+    if ours:
+        found += await _made(store, "limits", server.limits_declared)
     for queue in queues:
         found += await _queue(store, queue, limits, ours=ours)
     return sorted(found, key=lambda finding: RANK[finding.severity])

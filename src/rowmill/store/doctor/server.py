@@ -7,11 +7,26 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from rowmill.model.batch_size import MOST as BATCH
+from rowmill.model.limits import strictest
 from rowmill.store import schema
 from rowmill.store.activity import workers
 from rowmill.store.doctor.finding import Finding, Limits, Severity
+from rowmill.store.limiting import declarations
 
 NETWORK = ("nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "fuse.sshfs")
+
+
+def limits_declared(connection: Connection) -> Iterator[Finding]:
+    """Do living processes declare a limit in several ways?"""
+    for name, ways in declarations.living(connection).items():
+        if len(ways) > 1:
+            yield Finding(
+                Severity.WARNING,
+                "limit_differs",
+                f"limit {name} is declared in {len(ways)} ways by living processes ({'; '.join(map(str, ways))}): the "
+                f"strictest holds, {strictest(ways)}",
+                "let all processes declare it alike; it ends half a minute after the last one that differs has stopped",
+            )
 
 
 def version(connection: Connection) -> Iterator[Finding]:

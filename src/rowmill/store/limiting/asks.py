@@ -157,3 +157,7 @@ class LimitSummary:
     down: int = 0
     spent: int = 0
     """Keys whose budget is."""
+    declared: tuple[str, ...] = ()
+    """The ways in which living processes declare it, if they differ."""
+    holds: str = ""
+    """What holds then."""

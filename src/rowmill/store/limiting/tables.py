@@ -81,6 +81,17 @@ def limit_tables(metadata: MetaData, prefix: str) -> LimitTables:
     )
 
 
+def declaration_table(metadata: MetaData, prefix: str) -> Table:
+    """One row per limit and way in which processes declare it; `seen` is when the last of them said so."""
+    return Table(
+        prefix + "limit_declaration",
+        metadata,
+        Column("name", sa.Text, primary_key=True),
+        Column("declared", sa.Text, primary_key=True),
+        Column("seen", sa.Float, nullable=False),
+    )
+
+
 def make(connection: Connection, tables: LimitTables) -> None:
     """The step of the migration that brings limits."""
     tables.limiter.metadata.create_all(connection, tables=tables)

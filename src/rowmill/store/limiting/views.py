@@ -137,21 +137,3 @@ def switch_on(connection: Connection, name: str, key: str) -> int:
     values = {"off": False, "parked_until": 0, "pause": 0, "open_until": 0, "probe_until": 0, "failures": 0}
     changed: int = connection.execute(change.values(**values, later=0, later_from=0)).rowcount
     return changed
-
-
-# served by: nothing: the tables are as small as the keys in use
-def tidy(connection: Connection, most: int) -> int:
-    """Forget keys that nobody has used for so long that no window or budget can reach back to it, a batch at a time;
-    answers how many entries went. What was switched off stays off."""
-    own, before = own_tables(connection.dialect.name).limits, seconds(connection.dialect.name, -KNOWN_SECONDS)
-    row, gone = own.limiter.c, 0
-    for table, old in (
-        (own.limiter, sa.and_(row.seen < before, row.parked_until < before, sa.not_(row.off))),
-        (own.ticket, own.ticket.c.until < before),
-        (own.spending, own.spending.c.noted_at < before),
-    ):
-        key = tuple(table.primary_key.columns)
-        # The condition stands twice: a key that is used in between stays.
-        some = sa.tuple_(*key).in_(sa.select(*key).where(old).limit(most))
-        gone += connection.execute(sa.delete(table).where(some, old)).rowcount
-    return gone

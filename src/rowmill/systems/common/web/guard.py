@@ -40,7 +40,7 @@ class KnownHosts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and not self._knows(Headers(scope=scope).get("host", "")):
-            problem = {"code": "unknown_host", "message": "this server does not answer to that name"}
+            problem = {"code": "unknown_host", "message": "the server is not known by that host name: see --name"}
             await JSONResponse(problem, 400)(scope, receive, send)
             return
         await self.app(scope, receive, send)
@@ -93,27 +93,6 @@ class Guard:
             await send(message)
 
         return marked
-
-
-class KnownHosts:
-    """Answers to these host names alone, so that no other site's name can be pointed at the server; a problem says
-    so to others."""
-
-    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
-        self.app, self.hosts = app, frozenset(hosts)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and without_port(Headers(scope=scope).get("host", "")) not in self.hosts:
-            why = {"code": "unknown_host", "message": "the server is not known by that host name: see --name"}
-            await JSONResponse(why, 400)(scope, receive, send)
-            return
-        await self.app(scope, receive, send)
-
-
-def without_port(host: str) -> str:
-    """Of a name, or of an address of IPv6 in brackets."""
-    name, _, port = host.rpartition(":")
-    return name if port.isdecimal() else host
 
 
 def bounded(headers: Headers, receive: Receive, most: int, why: str) -> Receive:

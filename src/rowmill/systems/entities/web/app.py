@@ -67,6 +67,6 @@ def create_app(entities: Entities, *, hosts: Sequence[str] = LOOPBACK) -> FastAP
     serve_static(app, __package__)
     open_paths = [reconciliation.PREFIX] if settings.open_reconciliation else []
     app.add_middleware(Guard, most=MOST_BYTES, open_paths=open_paths)
-    app.add_middleware(KnownHosts, hosts=list(hosts))
+    app.add_middleware(KnownHosts, names=hosts)
     answer_with_problems(app, {})
     return app
