@@ -73,6 +73,7 @@ def declare_outbox(
         timeout=timeout,
         epoch=epoch,
     )
+    queue.loaded = tuple(queue.table.columns)  # an event is made of all of them, deferred or not
     outbox = Outbox(mill, queue, chosen, concurrency=concurrency, source=source, log_messages=log_messages)
     mill.outboxes[queue.name] = outbox
     return outbox

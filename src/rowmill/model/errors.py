@@ -6,6 +6,7 @@ RowmillError
 ├── SchemaMismatch        Rowmill's own tables are missing or of another version
 │   └── MissingRights     the role may not do what it has to
 ├── LeaseLost             somebody else holds the row now; nothing was written
+├── ColumnNotLoaded       a column of a claimed row was left out of the claim; says how to fetch it
 ├── UnknownQueue          no queue of that name in the mill
 ├── UnknownRow            no row with that key
 ├── ReconciliationBusy    another process runs this reconciliation just now
@@ -54,6 +55,17 @@ class MissingRights(SchemaMismatch):
 
 class LeaseLost(RowmillError):
     """Somebody else holds the row now, so nothing of this attempt was written."""
+
+
+class ColumnNotLoaded(RowmillError, AttributeError):
+    """A column of a claimed row was read that was left out of the claim."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(
+            f"column {column} was left out of the claim. Read it with: await lease.fetch({column!r}), "
+            f"or lease.fetch_sync({column!r}) in a plain function"
+        )
+        self.column = column
 
 
 class UnknownQueue(RowmillError):

@@ -59,9 +59,13 @@ class SettlingBlock(AbstractAsyncContextManager[AsyncSession], AbstractContextMa
 
 
 class Desk(Protocol):
-    """Where a lease turns to for its transaction: the worker that holds it."""
+    """Where a lease turns to for its transaction and for columns that were left out: the worker that holds it."""
 
     def settling(self, lease: "Lease[Any]", outcome: Outcome | None) -> SettlingBlock: ...
+
+    async def fetch(self, lease: "Lease[Any]", column: str) -> Any: ...
+
+    def fetch_sync(self, lease: "Lease[Any]", column: str) -> Any: ...
 
 
 class Lease(Generic[R]):
@@ -81,6 +85,7 @@ class Lease(Generic[R]):
         "settled",
         "step",
         "token",
+        "weight",
     )
 
     def __init__(
@@ -94,6 +99,7 @@ class Lease(Generic[R]):
         record: Any,
         load: Callable[[Any], R],
         desk: Desk | None = None,
+        weight: int = 0,
     ) -> None:
         self.queue = queue
         self.step = step
@@ -106,13 +112,16 @@ class Lease(Generic[R]):
         self.lost = False
         """True once the engine knows that somebody else holds the row: long work may stop early."""
         self.settled = False
+        self.weight = weight
+        """Bytes that the row takes up in this process, about."""
         self._load = load
         self._row: R | None = None
         self._desk = desk
 
     @property
     def row(self) -> R:
-        """The row as it was claimed: an instance of your ORM class, or a record of your table."""
+        """The row as it was claimed: an instance of your ORM class, or a record of your table. A column that was left
+        out of the claim raises ColumnNotLoaded until it was fetched."""
         if self._row is None:
             self._row = self._load(self.record)
         return self._row
@@ -131,9 +140,21 @@ class Lease(Generic[R]):
         `async with` gives an AsyncSession, `with` (in a sync handler) a Session. When the block ends, the
         row is settled and all is committed; if the lease is gone, all is rolled back and LeaseLost raised.
         """
+        return self._worker().settling(self, outcome)
+
+    async def fetch(self, column: str) -> Any:
+        """Return the value of a column, which is read now if it was left out of the claim; `row` has it from then on.
+        Raises LeaseLost if somebody else holds the row by now."""
+        return await self._worker().fetch(self, column)
+
+    def fetch_sync(self, column: str) -> Any:
+        """`fetch` for a handler that is a plain function, and so runs in a thread."""
+        return self._worker().fetch_sync(self, column)
+
+    def _worker(self) -> Desk:
         if self._desk is None:
             raise RuntimeError("this lease does not belong to a running worker")
-        return self._desk.settling(self, outcome)
+        return self._desk
 
     def attach(self, desk: Desk) -> None:
         self._desk = desk

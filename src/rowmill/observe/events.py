@@ -6,6 +6,8 @@
 | settled | an outcome was written | queue, stage, key, move, code, attempt, seconds; at: the line that raised |
 | lost | an outcome was refused, because the lease was gone | queue, stage, key, move |
 | overdue | a slot waits for a thread that is past its time-out | queue, stage, threads, slots |
+| memory_limited | the byte budget keeps a stage from claiming more; said once a minute at most | queue, stage, held, \
+most, row: bytes that are held, that may be, and of one row |
 | refused | the table does not let a row be claimed; claims step over it | queue, stage, key, reason |
 | stuck | the table refuses the move itself | queue, stage, key, reason |
 | rescued | rows of dead workers were given back | queue, stage, rows, buried |
@@ -104,6 +106,9 @@ class Events:
     def overdue(self, queue: str, stage: str, slots: int, threads: int) -> None:
         """So many of the slots wait for threads; when all of them do, nothing is claimed any more."""
         self.emit(logging.WARNING, "overdue", queue=queue, stage=stage, threads=threads, slots=slots)
+
+    def memory_limited(self, queue: str, stage: str, held: int, most: int, row: float) -> None:
+        self.emit(logging.INFO, "memory_limited", queue=queue, stage=stage, held=held, most=most, row=int(row))
 
     def refused(self, queue: str, stage: str, key: str, reason: str) -> None:
         """Said once per row; it is tried again now and then."""

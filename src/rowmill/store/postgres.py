@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 import sqlalchemy as sa
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Column, Connection, Engine
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -30,13 +30,14 @@ from rowmill.store.limiting.postgres import PostgresLimiter
 from rowmill.store.line import Line, is_away, reason, refused_values
 from rowmill.store.listener import Listener
 from rowmill.store.loading import Run
-from rowmill.store.port import CONNECTIONS, Condemned, Disconnected, Heard, Settled
+from rowmill.store.port import CONNECTIONS, GONE, Condemned, Disconnected, Heard, Settled
 from rowmill.store.postgres_engines import async_engine, sync_engine
 from rowmill.store.postgres_session import ALIVE, IMPATIENT
 from rowmill.store.postgres_terms import PostgresTerms
 from rowmill.store.presence import claim_refused
 from rowmill.store.refusals import tell
 from rowmill.store.schema import SCHEMA
+from rowmill.store.weighing import ByteLimit
 
 T = TypeVar("T")
 MAX_PAUSE = 5.0
@@ -80,6 +81,7 @@ class PostgresStore:
         self.renewals = Line("renew", arguments)
         self.loads = Line("load", arguments)
         self.limits = Line("limit", arguments)
+        self.values = Line("value", arguments)
         self.limiter = PostgresLimiter(self.limits)
         self.listener = Listener(Line("listen", arguments))
 
@@ -107,7 +109,7 @@ class PostgresStore:
                     await self._give_back_unanswered()
             self._unanswered.clear()
         await self.listener.close()
-        for line in (self.claims, self.settles, self.renewals, self.loads, self.limits):
+        for line in (self.claims, self.settles, self.renewals, self.loads, self.limits, self.values):
             await line.close()
         await self.engine.dispose()
         await self.upkeep.dispose()
@@ -132,12 +134,15 @@ class PostgresStore:
         for refused in self.known(queue).refusals.values():
             refused.hurry()
 
-    async def claim(self, queue: Queue[Any], step: Step, limit: int) -> list[Lease[Any]]:
+    async def claim(
+        self, queue: Queue[Any], step: Step, limit: int, within: ByteLimit | None = None
+    ) -> list[Lease[Any]]:
         await self._give_back_unanswered()
         known = self.known(queue)
+        weighed = within if known.terms.long else None
         tokens = Tokens(self.worker, self._claim_numbers)
         try:
-            records = await postgres_claims.claim(self.claims, known, step, tokens, limit)
+            records = await postgres_claims.claim(self.claims, known, step, tokens, limit, weighed)
             if known.refused(step).unheard:
                 await tell(self, queue, step, known.refused(step))
         except postgres_claims.UNREADABLE:
@@ -159,6 +164,11 @@ class PostgresStore:
         for token, (queue, step, late) in list(self._unanswered.items()):
             if await postgres_claims.disclaim(self.claims, self.terms(queue), step, token) or time.monotonic() > late:
                 self._unanswered.pop(token, None)
+
+    async def value(self, lease: Lease[Any], column: "Column[Any]") -> Any:
+        known = self.known(lease.queue)
+        rows = await self.values.fetch(known.value_statement(column), [lease.token], *known.key_arrays([lease]))
+        return rows[0][0] if rows else GONE
 
     async def settle(self, verdicts: Sequence[Verdict]) -> Settled:
         settled = Settled()

@@ -1,5 +1,9 @@
 """The hot statements on PostgreSQL but for claims. One function per statement, headed by the index that serves it."""
 
+from typing import Any
+
+from sqlalchemy import Column
+
 from rowmill.model.lifecycle import Error, Move
 from rowmill.model.words import Step
 from rowmill.store.postgres_terms import NOW, PostgresTerms
@@ -90,6 +94,16 @@ def holds(terms: PostgresTerms) -> str:
     """Which leases still hold, whoever has the row locked. $1 tokens, then the parts of the key."""
     return (
         f"SELECT g_place FROM {given(fenced(terms), first=1)} JOIN {terms.table} AS t "
+        f"ON {same_key(terms)} AND t.{terms.lease} = g_lease"
+    )
+
+
+# served by: the primary key
+def value(terms: PostgresTerms, column: "Column[Any]") -> str:
+    """Read a column of a row, only where its lease still holds. $1 its token, then the parts of the key, each in an
+    array."""
+    return (
+        f"SELECT t.{terms.name(column)} FROM {given(fenced(terms), first=1)} JOIN {terms.table} AS t "
         f"ON {same_key(terms)} AND t.{terms.lease} = g_lease"
     )
 

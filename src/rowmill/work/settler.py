@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from sys import getsizeof
 from typing import Any
 
 from rowmill.model import judge
@@ -13,6 +14,7 @@ from rowmill.model.lease import Lease, SettlingBlock
 from rowmill.model.lifecycle import DIE, DONE, RELEASE
 from rowmill.model.outcome import Outcome
 from rowmill.observe.events import Events
+from rowmill.store.fetching import fetch
 from rowmill.store.port import Store
 from rowmill.store.settling import Settling
 from rowmill.work.hand import Hand
@@ -46,6 +48,8 @@ class Settler:
         return not self._pending and not self._flushing.locked()
 
     def put(self, verdict: Verdict) -> None:
+        if verdict.values:  # they lie here until they are written, beside the row
+            self._hand.grow(verdict.lease, sum(map(getsizeof, verdict.values.values())))
         self._pending.append(verdict)
         self._work.set()
         if len(self._pending) >= WAITING:
@@ -61,6 +65,22 @@ class Settler:
             lambda: judge.judge(lease, outcome, self._chance()),
             self._written,
         )
+
+    async def fetch(self, lease: Lease[Any], column: str) -> Any:
+        """Read a column that was left out of a claim. See `Lease.fetch`."""
+        value, weight = await fetch(self._store, lease, column)
+        if weight:
+            self._hand.grow(lease, weight)
+        return value
+
+    def fetch_sync(self, lease: Lease[Any], column: str) -> Any:
+        """The same for a handler in a thread, while the loop goes on."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            assert self._loop is not None
+            return asyncio.run_coroutine_threadsafe(self.fetch(lease, column), self._loop).result()
+        raise RuntimeError(f"this handler runs on the loop. Write: await lease.fetch({column!r})")
 
     def _written(self, verdict: Verdict) -> None:
         """A handler settled its row itself, perhaps in a thread: what follows belongs on the loop."""

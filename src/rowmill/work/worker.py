@@ -15,6 +15,7 @@ from rowmill.model.queue import Queue
 from rowmill.observe.events import Events, log
 from rowmill.observe.trail import trail
 from rowmill.store.port import Store
+from rowmill.work.byte_budget import ByteBudget
 from rowmill.work.hand import Hand
 from rowmill.work.renewer import Renewer
 from rowmill.work.report import Report
@@ -53,7 +54,7 @@ class Worker:
         self._store = store
         self._events = events or Events()
         self._services = services
-        self._hand = Hand()
+        self._hand = Hand(ByteBudget(self.settings.claimed_bytes))
         self._settler = Settler(store, self._hand, self.report, self._events, random.random)
         self._settler.on_settled = self._settled
         self._renewer = Renewer(store, self._hand, self._events, self._cut)
@@ -75,6 +76,11 @@ class Worker:
     @property
     def in_hand(self) -> int:
         return len(self._hand)
+
+    @property
+    def bytes_in_hand(self) -> int:
+        """Bytes of the rows that are claimed and not settled."""
+        return self._hand.budget.held
 
     def holding(self) -> set[int]:
         """The tokens under which rows are in hand."""
@@ -133,6 +139,7 @@ class Worker:
                 timer.cancel()
             await cut_off([ending, *stations, *beside])
             self.report.seconds = time.perf_counter() - began
+            self.report.peak_bytes = self._hand.budget.peak
         return self.report
 
     async def _watch(self, ending: "asyncio.Future[Any]", tasks: list["asyncio.Task[None]"]) -> None:
