@@ -175,7 +175,8 @@ def key_types(terms: PostgresTerms) -> list[tuple[str, str]]:
 
 def _claim_of(terms: PostgresTerms, step: Step, picks: str, *, weighed: bool = False) -> str:
     pairs = terms.assignments(CLAIM, step, wait="$3::float8", token="$1")
-    keys = "g_keys" if weighed else f"ARRAY(SELECT * FROM ({picks}) AS pick LIMIT $2)"
+    # Not joined: each row that is updated would carry a copy of the whole array.
+    keys = "(SELECT g_keys FROM rowmill_picked)" if weighed else f"ARRAY(SELECT * FROM ({picks}) AS pick LIMIT $2)"
     if len(terms.keys) == 1:
         given = f"unnest({keys}) WITH ORDINALITY AS given(g_k0, g_place)"
     else:
@@ -186,7 +187,7 @@ def _claim_of(terms: PostgresTerms, step: Step, picks: str, *, weighed: bool = F
     # The time is the same for all of them, and dear to read: the first row brings it.
     told = f"g_place, CASE WHEN g_place = 1 THEN {NOW} END AS claimed_at"
     if weighed:
-        given, told = f"rowmill_picked CROSS JOIN LATERAL {given}", f"g_left, {told}"
+        told = f"(SELECT g_left FROM rowmill_picked) AS g_left, {told}"
     update = f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {given} WHERE {same} "
     return f"{_within_bytes(picks) if weighed else ''}{update}RETURNING {terms.claimed('t.')}, {told}"
 

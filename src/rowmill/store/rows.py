@@ -58,9 +58,14 @@ class NotLoaded:
     def __call__(self, state: "InstanceState[Any]", passive: Any) -> Any:
         if state.session is None:
             raise ColumnNotLoaded(self._name)
-        state.callables.pop(self._name, None)
+        forget(state, self._name)
         state.expired_attributes.add(self._name)
         return getattr(state.obj(), self._name)
+
+
+def forget(state: "InstanceState[Any]", name: str) -> None:
+    """Take `NotLoaded` from an attribute."""
+    state.callables = {other: call for other, call in state.callables.items() if other != name}
 
 
 class Unreadable(bytes):
@@ -147,11 +152,10 @@ class RowLoader:
 
     def _leave_out(self, instance: Any, mapper: "Mapper[Any]") -> None:
         state = instance_state(instance)
-        for column in self.queue.left_out:
-            if column in mapper.columns.values():
-                name = mapper.get_property_by_column(column).key
-                state.expired_attributes.discard(name)
-                state.callables[name] = NotLoaded(name)
+        own = [column for column in self.queue.left_out if column in mapper.columns.values()]
+        names = [mapper.get_property_by_column(column).key for column in own]
+        state.expired_attributes.difference_update(names)
+        state.callables = {name: NotLoaded(name) for name in names}
 
     def value(self, column: "Column[Any]", raw: Any) -> Any:
         """Read one value as the driver gave it."""
@@ -180,7 +184,7 @@ class RowLoader:
         mapper = object_mapper(row)
         if column in mapper.columns.values():
             name = mapper.get_property_by_column(column).key
-            instance_state(row).callables.pop(name, None)
+            forget(instance_state(row), name)
             set_committed_value(row, name, value)
 
     def _attributes_of(self, mapper: "Mapper[Any] | None") -> Attributes:
