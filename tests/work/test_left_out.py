@@ -224,7 +224,7 @@ async def test_named_columns_come_even_if_the_class_defers_them(database_url: st
     async def handle(paper: rm.Lease[Paper]) -> None:
         seen.append(paper.row.body)
         with pytest.raises(rm.ColumnNotLoaded, match="title"):
-            paper.row.title
+            _ = paper.row.title
 
     report = await drain(papers.mill)
 
