@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from rowmill.model.lifecycle import BURY, RELEASE, Move
 from rowmill.model.words import Step
-from rowmill.store import postgres_sql, rescuing, sqlite_sql
+from rowmill.store import operate, postgres_sql, rescuing, sqlite_sql
 from rowmill.store.terms import Terms
 
 Builds = Callable[..., str]
@@ -90,6 +90,21 @@ def without_second_chance() -> None:
     rescuing._give_back = merciless
 
 
+def without_requeue_guard() -> None:
+    """An operator puts back rows that run, as well."""
+    operate.requeueable = lambda terms, wanted: sa.and_(sa.true(), *wanted.conditions(terms))
+
+
+def without_cancel_guard() -> None:
+    """An operator cancels rows that run or are finished, as well."""
+    operate.cancellable = lambda terms, wanted: sa.and_(sa.true(), *wanted.conditions(terms))
+
+
+def without_prune_guard() -> None:
+    """An operator deletes rows that are not finished, as well."""
+    operate.prunable = lambda terms, wanted, older_than: [sa.and_(sa.true(), *wanted.conditions(terms))]
+
+
 GUARDS: dict[str, Callable[[], None]] = {
     "settle": without_settle_fence,
     "release": without_release_fence,
@@ -97,4 +112,7 @@ GUARDS: dict[str, Callable[[], None]] = {
     "rescue": without_rescue_guard,
     "due": without_due_time,
     "chance": without_second_chance,
+    "requeue": without_requeue_guard,
+    "cancel": without_cancel_guard,
+    "prune": without_prune_guard,
 }

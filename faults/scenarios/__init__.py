@@ -5,6 +5,7 @@ from faults.scenarios.commits import CommitKills
 from faults.scenarios.disk import DiskFull
 from faults.scenarios.handlers import Deployments, Poison, WrongClocks
 from faults.scenarios.network import Cuts, LostAnswers, Silence, Slow
+from faults.scenarios.operators import Operators
 from faults.scenarios.pinned import Pinned
 from faults.scenarios.processes import Freezes, Kills
 from faults.scenarios.recovery import Recovery
@@ -13,5 +14,5 @@ from faults.scenarios.standby import LatePromotion, Promotion
 
 SCENARIOS: tuple[type[Scenario], ...] = (
     Freezes, Kills, CommitKills, Terminations, Restarts, Recovery, Promotion, LatePromotion, NoRoom, DiskFull, Cuts,
-    LostAnswers, Silence, Slow, Poison, WrongClocks, Deployments, Pinned,
+    LostAnswers, Silence, Slow, Poison, WrongClocks, Deployments, Operators, Pinned,
 )  # fmt: skip

@@ -49,7 +49,11 @@ class SqliteTerms(Terms):
         return f"{count} + {n}" if n > 0 else f"max({count} - {-n}, 0)"
 
     def bytes_of(self, column: "Column[Any]", alias: str = "") -> str:
-        return f"coalesce(length(CAST({alias}{self.name(column)} AS BLOB)), 0)"
+        """Of bytes, from the header of the row; of text, SQLite has to read it to tell."""
+        value = f"{alias}{self.name(column)}"
+        if not isinstance(bare(column, self.dialect), sa.LargeBinary):
+            value = f"CAST({value} AS BLOB)"
+        return f"coalesce(length({value}), 0)"
 
     @property
     def same_key(self) -> str:
