@@ -34,36 +34,46 @@ from rowmill.store.port import Disconnected
 
 SOME = 10
 """Rows that one action changes, at most."""
-PAUSED = 1.0
+PAUSED = 0.6
 """Seconds that a queue is paused, at least: workers hear of it with their next sign of life."""
 LEGACY = "faults_legacy"
 """A table that is no queue yet."""
+
+
+Act = Callable[[rm.Queue[Any]], Awaitable[None]]
 
 
 class Operator:
     def __init__(self, made: World, chance: random.Random, ledger: Ledger) -> None:
         self._made, self._store, self._chance, self._ledger = made, made.mill.store, chance, ledger
         self._numbers = count(1)
-        self._acts: list[Callable[[rm.Queue[Any]], Awaitable[None]]] = [
-            self.requeue_some, self.requeue_dead, self.cancel_paused, self.prune, self.rescue, self.migrate,
-            self.adopt_again, self.adopt_legacy, self.count,
-        ]  # fmt: skip
 
     async def work(self, stopped: asyncio.Event) -> None:
-        """Everything in turns, on one queue after another, until told to stop. What another operator left paused goes
-        on first."""
+        """All of it in turns until told to stop: what is done to rows, and beside it what is done to tables. What
+        another operator left paused goes on first."""
         await self.resume_all()
+        rows = (
+            self.requeue_some, self.requeue_dead, self.cancel_paused, self.prune, self.requeue_some, self.rescue,
+            self.count,
+        )  # fmt: skip
+        tables = (self.migrate, self.adopt_again, self.adopt_legacy)
+        await asyncio.gather(self._in_turns(rows, stopped), self._in_turns(tables, stopped))
+        await self.resume_all()
+
+    async def _in_turns(self, acts: Sequence[Act], stopped: asyncio.Event) -> None:
         while not stopped.is_set():
-            for act in self._chance.sample(self._acts, len(self._acts)):
+            for act in self._chance.sample(acts, len(acts)):
                 if stopped.is_set():
                     break
                 with suppress(Disconnected):  # the file is locked for longer than one waits
                     await act(self._chance.choice(self._made.queues))
                 await asyncio.sleep(self._chance.uniform(0.01, 0.1))
-        await self.resume_all()
 
     async def resume_all(self) -> None:
-        for queue in self._made.queues:
+        paused = await self._store.run(
+            lambda connection: [queue for queue in self._made.queues if pausing.paused(connection, queue)], write=False
+        )
+        for queue in paused:
             await self.resume(queue)
 
     async def requeue_some(self, queue: rm.Queue[Any]) -> None:

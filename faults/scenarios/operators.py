@@ -1,5 +1,6 @@
 """People and scripts who do everything at once, while workers die."""
 
+import json
 from pathlib import Path
 
 from faults.fleet import Fleet, FleetBroke, Member, told
@@ -20,8 +21,9 @@ DOSES = {
     Verb.COUNT: "counts",
 }
 LEAVE_SECONDS = 30.0
-LIVES = 10, 30
+LIVES = 8, 24
 """Actions after which an operator is killed."""
+OF_ROWS = (Verb.REQUEUE, Verb.CANCEL, Verb.PRUNE)
 ANSWERED = b'"operated"'
 
 
@@ -30,13 +32,14 @@ class Operators(Scenario):
     are workers. Indexes are dropped under them and made again."""
 
     name = "operators at work"
+    rate = 200.0
     needed = ("kills", "operators killed", *DOSES.values())
     guards = ("requeue", "cancel", "prune")
 
     def torment(self, fleet: Fleet, site: Site) -> None:
         operator = fleet.hire("faults.operator")
         patience = fleet.chance.randint(*LIVES)
-        for _ in self.ticks(0.3, lambda: bool(self.dose["kills"]) and self._all_done(site)):
+        for _ in self.ticks(0.3, lambda: self._all_done(site)):
             fleet.look()
             # Whoever is just coming up has nothing in hand.
             if fleet.is_up() and (victim := fleet.pick()) is not None:
@@ -64,15 +67,19 @@ class Operators(Scenario):
         return ledger.read_bytes().count(ANSWERED) if ledger.exists() else 0
 
     def _all_done(self, site: Site) -> bool:
-        """Was every kind of action answered, and an operator killed?"""
+        """Was every kind of action answered, and somebody of each kind killed?"""
         ledgers = b"".join(path.read_bytes() for path in site.folder.glob("operator-*.ledger"))
-        answers = [line for line in ledgers.splitlines() if ANSWERED in line]
-        return bool(self.dose["operators killed"]) and all(
-            any(f'"move": "{verb}"'.encode() in line for line in answers) for verb in DOSES
-        )
+        answers = [line for line in ledgers.splitlines() if ANSWERED in line and line.endswith(b"}")]
+        killed = self.dose["kills"] and self.dose["operators killed"]
+        return bool(killed) and all(any(_changed(line, verb) for line in answers) for verb in DOSES)
 
     def count(self, history: History) -> None:
         for done in operations(history.entries):
             if done.rows is not None:
-                by_rows = done.verb in (Verb.REQUEUE, Verb.CANCEL, Verb.PRUNE)
-                self.dose[DOSES[done.verb]] += done.rows if by_rows else 1
+                self.dose[DOSES[done.verb]] += done.rows if done.verb in OF_ROWS else 1
+
+
+def _changed(answer: bytes, verb: Verb) -> bool:
+    """Is it the answer to such an action, one that changed rows if it is there for that?"""
+    about = json.loads(answer)
+    return bool(about["move"] == verb and (about["rows"] or verb not in OF_ROWS))
