@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 LOCK := requirements/dev.txt
 ARGS ?=
 
-.PHONY: help venv demo demo-entities demo-intake test lint types check format docs bench bench-all bench-claim bench-drain bench-intake bench-limits bench-lock bench-outbox bench-reconcile faults faults-broken faults-long lock clean
+.PHONY: help venv demo demo-entities demo-intake test lint types check format docs bench bench-all bench-claim bench-drain bench-intake bench-limits bench-lock bench-outbox bench-reconcile bench-row-memory faults faults-broken faults-long lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ bench-lock: venv ## remake the locks of the peers' environments
 	for peer in pgqueuer procrastinate huey node; do $(BIN)/uv pip compile bench/requirements/$$peer.in --quiet --universal \
 	    --python-version 3.11 --generate-hashes --no-header --no-annotate --output-file bench/requirements/$$peer.txt; done
 	cd bench/node && npm install --package-lock-only --omit-lockfile-registry-resolved=true
+
+bench-row-memory: venv ## drain 300 rows of 10 MB under several budgets, and watch the memory (3 minutes)
+	$(BIN)/python -m bench.row_memory $(ARGS)
 
 bench-reconcile: venv ## compare two million rows with two million keys, and watch the memory
 	$(BIN)/python -m bench.reconcile $(ARGS)

@@ -93,9 +93,7 @@ def measure(url: str, rows: int, megabytes: int) -> None:
     for budget in BUDGETS:
         command = [sys.executable, "-m", "bench.row_memory", "--drain", "--url", url, "--rows", str(rows)]
         size = str(int(budget[:-1]) << {"M": 20, "G": 30}[budget[-1]])
-        ran = subprocess.run(
-            command, env={**os.environ, "BUDGET": size}, stdout=subprocess.PIPE, text=True, check=True
-        )
+        ran = subprocess.run(command, env={**os.environ, "BUDGET": size}, stdout=subprocess.PIPE, text=True, check=True)
         before, after, held, seconds = ran.stdout.split()
         print(f"budget {budget:>4}: {held:>5} MB of rows held at most; memory {before} → {after} MB, {seconds} s")
         asyncio.run(again(url))

@@ -32,7 +32,7 @@ class Operators(Scenario):
     are workers. Indexes are dropped under them and made again."""
 
     name = "operators at work"
-    rate = 200.0
+    rate = 100.0
     needed = ("kills", "operators killed", *DOSES.values())
     guards = ("requeue", "cancel", "prune")
 
