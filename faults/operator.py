@@ -28,12 +28,13 @@ from faults.operations import Verb
 from faults.worker import URL_VARIABLE, Told
 from faults.world import KEEP, World, world
 from rowmill.demo.worker import die_with_parent
+from rowmill.model.lifecycle import FINAL, Kind
 from rowmill.store import adopt, counts, indexes, operate, pausing, rescuing
 from rowmill.store.filters import Filter
 from rowmill.store.port import Disconnected
 
 SOME = 10
-"""Rows that one action changes, at most."""
+"""Rows that one action changes, or of which it chooses some."""
 PAUSED = 0.6
 """Seconds that a queue is paused, at least: workers hear of it with their next sign of life."""
 LEGACY = "faults_legacy"
@@ -102,9 +103,12 @@ class Operator:
             await self._store.rouse([queue])
 
     async def prune(self, queue: rm.Queue[Any]) -> None:
-        async with self._telling(Verb.PRUNE, queue) as answer:
-            old = timedelta(seconds=KEEP)
-            answer((await operate.prune(self._store, queue, Filter(), old, most=SOME)).rows)
+        """Rows in any state: those that are not finished must stay."""
+        keys = await self._keys(queue)
+        if keys:
+            async with self._telling(Verb.PRUNE, queue, keys) as answer:
+                wanted, old = Filter(keys=tuple(map(str, keys))), timedelta(seconds=KEEP)
+                answer((await operate.prune(self._store, queue, wanted, old)).rows)
 
     async def rescue(self, queue: rm.Queue[Any]) -> None:
         async with self._telling(Verb.RESCUE, queue) as answer:
@@ -154,14 +158,21 @@ class Operator:
             lambda connection: connection.exec_driver_sql(f"DROP INDEX IF EXISTS {chosen.name}").close()
         )
 
-    async def _keys(self, queue: rm.Queue[Any]) -> Sequence[int]:
-        """A few rows, in whatever state they are; half of them among the last that came in."""
-        key = queue.table.c.id
-        some = sa.select(key).order_by(key.desc()).limit(400)
-        found = await self._store.run(lambda connection: list(connection.scalars(some).all()), write=False)
-        recent = found[: SOME * 4]
-        return sorted({*self._chance.sample(found, min(SOME // 2, len(found))),
-                       *self._chance.sample(recent, min(SOME // 2, len(recent)))})  # fmt: skip
+    async def _keys(self, queue: rm.Queue[Any]) -> list[int]:
+        """Rows that run just now, which nobody may touch, rows that have been finished for longest, and the last that
+        came in; a few of each."""
+        key, state = queue.table.c.id, queue.table.c.state
+        running = [str(word) for word in queue.vocabulary.of(Kind.RUNNING)]
+        final = [str(word) for word in queue.vocabulary.all_of(FINAL)]
+        wanted = (
+            sa.select(key).where(state.in_(running)).order_by(key.desc()).limit(SOME),
+            sa.select(key).where(state.in_(final)).order_by(key).limit(SOME),
+            sa.select(key).order_by(key.desc()).limit(SOME),
+        )
+        found = await self._store.run(
+            lambda connection: [list(connection.scalars(some).all()) for some in wanted], write=False
+        )
+        return sorted({key for keys in found for key in self._chance.sample(keys, min(SOME // 2, len(keys)))})
 
     @asynccontextmanager
     async def _telling(

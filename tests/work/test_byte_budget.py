@@ -24,7 +24,7 @@ class Meter:
         self.most_rows = 0
         self.with_giant: list[int] = []
         """How many rows were held whenever one of more than a megabyte was."""
-        mill.store.claim = self.claim  # type: ignore[method-assign]
+        mill.store.claim = self.claim  # type: ignore[method-assign, assignment]
         mill.store.settle = self.settle  # type: ignore[method-assign]
 
     async def claim(self, *asked: Any) -> list[Lease[Any]]:
