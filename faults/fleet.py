@@ -16,7 +16,7 @@ from faults.worker import URL_VARIABLE
 from faults.world import GROUPS
 
 ROOT = Path(__file__).parents[1]
-UP_SECONDS = 30.0
+UP_SECONDS = 60.0
 LEAVE_SECONDS = 20.0
 
 

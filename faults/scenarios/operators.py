@@ -37,8 +37,7 @@ class Operators(Scenario):
     guards = ("requeue", "cancel", "prune")
 
     def torment(self, fleet: Fleet, site: Site) -> None:
-        operator = fleet.hire("faults.operator")
-        patience = fleet.chance.randint(*LIVES)
+        operator, patience = self._hire(fleet)
         for _ in self.ticks(0.3, lambda: self._all_done(site)):
             fleet.look()
             # Whoever is just coming up has nothing in hand.
@@ -50,12 +49,18 @@ class Operators(Scenario):
                 fleet.others.remove(operator)
                 operator.kill()
                 self.dose["operators killed"] += 1
-                operator, patience = fleet.hire("faults.operator"), fleet.chance.randint(*LIVES)
+                operator, patience = self._hire(fleet)
         self._dismiss(fleet, operator)
+
+    @staticmethod
+    def _hire(fleet: Fleet) -> tuple[Member, int]:
+        """An operator who is up, and the number of actions after which it is killed."""
+        operator = fleet.hire("faults.operator")
+        operator.wait_until_up()
+        return operator, fleet.chance.randint(*LIVES)
 
     def _dismiss(self, fleet: Fleet, operator: Member) -> None:
         """The last one leaves nothing paused."""
-        operator.wait_until_up()
         fleet.others.remove(operator)
         operator.process.terminate()
         if operator.process.wait(LEAVE_SECONDS):
