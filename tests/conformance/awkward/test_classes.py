@@ -72,8 +72,8 @@ def rich(mill: Mill) -> Queue[Rich]:
 
 
 async def test_a_class_with_everything(database_url: str) -> None:
-    """What is in the columns is there, but for deferred ones; what would need a query says so, and loads once it is in a
-    session."""
+    """What is in the columns is there, but for deferred ones; what would need a query says so, and loads once it is in
+    a session."""
     async with worker(database_url, rich) as member:
         async with AsyncSession(member.store.engine) as session, session.begin():
             owner = Owner(name="Ada")
