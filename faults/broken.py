@@ -8,7 +8,8 @@ import sqlalchemy as sa
 
 from rowmill.model.lifecycle import BURY, RELEASE, Move
 from rowmill.model.words import Step
-from rowmill.store import postgres_sql, rescuing, sqlite_sql
+from rowmill.store import operate, postgres_sql, rescuing, sqlite_sql
+from rowmill.store.filters import Filter
 from rowmill.store.terms import Terms
 
 Builds = Callable[..., str]
@@ -90,6 +91,26 @@ def without_second_chance() -> None:
     rescuing._give_back = merciless
 
 
+def without_requeue_guard() -> None:
+    """An operator puts back rows that run, as well."""
+    setattr(operate, "requeueable", _any_row)  # noqa: B010
+
+
+def without_cancel_guard() -> None:
+    """An operator cancels rows that run or are finished, as well."""
+    setattr(operate, "cancellable", _any_row)  # noqa: B010
+
+
+def without_prune_guard() -> None:
+    """An operator deletes rows that are not finished, as well."""
+    setattr(operate, "prunable", lambda terms, wanted, older_than: [_any_row(terms, wanted)])  # noqa: B010
+
+
+def _any_row(terms: Terms, wanted: Filter) -> "sa.ColumnElement[bool]":
+    """Whatever its state is."""
+    return sa.and_(sa.true(), *wanted.conditions(terms))
+
+
 GUARDS: dict[str, Callable[[], None]] = {
     "settle": without_settle_fence,
     "release": without_release_fence,
@@ -97,4 +118,7 @@ GUARDS: dict[str, Callable[[], None]] = {
     "rescue": without_rescue_guard,
     "due": without_due_time,
     "chance": without_second_chance,
+    "requeue": without_requeue_guard,
+    "cancel": without_cancel_guard,
+    "prune": without_prune_guard,
 }

@@ -1,5 +1,6 @@
 """A history, laid out by row: who made each change, and under which lease."""
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from functools import cached_property
 
 from faults.history import Change, History, Place, Row, Step, Words
 from faults.ledger import Entry, What
+from faults.operations import Operation, Verb, operations
 from rowmill import Crash
 from rowmill.model.lifecycle import ADVANCE, AGAIN, DIE, DONE, HOLD, MOVES, PARK, RELEASE
 
@@ -16,6 +18,9 @@ DISCLAIM = "disclaim"
 """What a worker does with rows of a claim whose answer was lost: it gives them back. No settle, so nobody counts it."""
 TICK = 0.002
 """Seconds by which two clocks of one machine may be read apart: SQLite's has milliseconds."""
+
+LATE = 0.5
+"""Seconds by which a row may be noted later than the statement that changes it began: it may change a thousand."""
 
 Held = tuple[Place, int | None]
 """A row, and the lease that it was under."""
@@ -71,6 +76,9 @@ class Case:
         for entry in self.said(What.ASK):
             self.asked[held(entry)].append(entry)
         self.unanswered = {(entry.queue, entry.token) for entry in self.said(What.UNANSWERED)}
+        self.operations: defaultdict[tuple[str, Verb], list[Operation]] = defaultdict(list)
+        for operation in operations(history.entries):
+            self.operations[operation.queue, operation.verb].append(operation)
 
     def said(self, what: What) -> Iterator[Entry]:
         return (entry for entry in self.history.entries if entry.what is what)
@@ -85,6 +93,65 @@ class Case:
 
     def words(self, place: Place) -> Words:
         return self.history.words[place[0]]
+
+    def operated(self, change: Change) -> Verb | None:
+        """What an operator did to a row that nobody held, if that may do so, and was under way."""
+        verb = self._verb(change)
+        return verb if verb is not None and self.under_way(verb, change) else None
+
+    def under_way(self, verb: Verb, change: Change) -> bool:
+        return any(operation.covers(change) for operation in self.operations[change.queue, verb])
+
+    def _verb(self, change: Change) -> Verb | None:
+        """The operator's verb that makes such a change, if one does."""
+        words = self.words(change.place)
+        if change.old_lease is not None or change.new_lease is not None:
+            return None
+        if change.deleted:
+            return Verb.PRUNE if change.old_state in words.final and self._old_enough(change) else None
+        if change.new_state == words.cancelled:
+            return Verb.CANCEL if change.old_state in words.claimable else None
+        put_back = change.old_state in words.final | words.claimable and change.new_state in words.claimable
+        return Verb.REQUEUE if put_back and change.new_attempts == 0 and change.error is None else None
+
+    def _old_enough(self, change: Change) -> bool:
+        """Had the row been finished for long enough to be pruned?"""
+        words = self.words(change.place)
+        ends = [one.at for one in self.changes[change.place] if one.id < change.id and one.new_state in words.final]
+        return not ends or change.at - ends[-1] >= words.keep - LATE
+
+    def between(self, queue: str, since: float, until: float) -> list[Change]:
+        """The changes of a queue's rows between two times."""
+        changes = self._by_time[queue]
+        first = bisect_left(changes, since, key=lambda change: change.at)
+        return changes[first : bisect_right(changes, until, key=lambda change: change.at)]
+
+    @cached_property
+    def _by_time(self) -> Mapping[str, list[Change]]:
+        found: defaultdict[str, list[Change]] = defaultdict(list)
+        for change in sorted(self.history.changes, key=lambda change: change.at):
+            found[change.queue].append(change)
+        return found
+
+    @cached_property
+    def pruned(self) -> set[Place]:
+        """Rows that an operator deleted, as it may."""
+        return {change.place for change in self.history.changes if self.operated(change) is Verb.PRUNE}
+
+    def life(self, change: Change) -> int:
+        """How often its row had been put back by an operator before this."""
+        return bisect_left(self._put_back[change.place], change.id)
+
+    @cached_property
+    def _put_back(self) -> Mapping[Place, list[int]]:
+        found: defaultdict[Place, list[int]] = defaultdict(list)
+        for place, changes in self.changes.items():
+            found[place] = [change.id for change in changes if self.operated(change) is Verb.REQUEUE]
+        return found
+
+    def lives(self, place: Place) -> int:
+        """How many times this row went through its stages, or began to."""
+        return len(self._put_back[place]) + 1 if place in self._put_back else 1
 
     @cached_property
     def leaves(self) -> list[Leave]:

@@ -10,6 +10,9 @@
 | 6 | an event exists exactly when its row was committed, and the events of a group are handled in order |
 | 7 | everything is final within the bound |
 | 8 | every claim counts as one attempt, none goes beyond their maximum, and none is begun twice |
+| 9 | what an operator asks for is done to every row that it is meant for, and to as many as it is told |
+
+A row that an operator puts back begins a new life: rules 2 and 6 hold for each of its lives.
 """
 
 from collections import Counter, defaultdict
@@ -20,13 +23,20 @@ from faults.case import CRASHES, TICK, Case, Leave, Violation, held
 from faults.history import History, Row
 from faults.lease_rules import leases, refusals, renewals, settlements
 from faults.ledger import What
+from faults.operations import SLACK, Operation, Verb
 from rowmill.model.lifecycle import DIE, MOVES
+
+BEGUN = 1.0
+"""Seconds for which a statement may have been under way that did not see what others changed meanwhile."""
 
 
 def check(history: History) -> list[Violation]:
     """All violations, in the order of the rules."""
     case = Case(history)
-    rules = (lost, deaths, results, settlements, refusals, renewals, leases, counters, notes, events, ends, attempts)
+    rules = (
+        lost, deaths, results, settlements, refusals, renewals, leases, counters, notes, events, ends, attempts,
+        operators,
+    )  # fmt: skip
     return sorted((found for rule in rules for found in rule(case)), key=lambda found: (found.rule, found.place))
 
 
@@ -34,8 +44,11 @@ def lost(case: Case) -> Iterator[Violation]:
     committed = {(entry.queue, entry.key) for entry in case.said(What.INSERTED)}
     asked = {(entry.queue, entry.key) for entry in case.said(What.INSERT)}
     undone = {(entry.queue, entry.key) for entry in case.said(What.UNDONE)}
-    for place in {(entry.queue, entry.key) for entry in case.remembered(What.INSERTED)} - case.rows.keys():
+    there = case.rows.keys() | case.pruned
+    for place in {(entry.queue, entry.key) for entry in case.remembered(What.INSERTED)} - there:
         yield Violation(1, place, "was committed, and is not there")
+    for place in case.rows.keys() & case.pruned:
+        yield Violation(1, place, "was deleted, and is there")
     for place in case.rows.keys() - (asked | committed):
         yield Violation(1, place, "is there, and nobody put it there")
     for place in case.rows.keys() & undone:
@@ -47,29 +60,37 @@ def lost(case: Case) -> Iterator[Violation]:
 
 
 def deaths(case: Case) -> Iterator[Violation]:
-    """A row dies when its handler says so, or when its attempts are used up; by a crash, only if it had been alone."""
+    """A row dies when its handler says so, or when its attempts are used up; by a crash, only if it had been alone, or
+    if an operator rescues it, who does not ask."""
     decided = {held(entry) for entry in case.said(What.END) if entry.move == DIE.name}
     for leave in case.leaves:
         change, words = leave.change, case.words(leave.change.place)
         if change.new_state != words.dead:
             continue
-        if leave.rescued and leave.held not in case.on_trial:
+        if leave.rescued and leave.held not in case.on_trial and not case.under_way(Verb.RESCUE, change):
             yield Violation(1, change.place, "was buried for a crash, and had not been on trial")
         elif leave.held not in decided and change.old_attempts < words.attempts:
             yield Violation(1, change.place, f"died at attempt {change.old_attempts} of {words.attempts}")
 
 
 def results(case: Case) -> Iterator[Violation]:
+    for place in case.rows.keys() | case.changes.keys():
+        finished = [leave for leave in case.left(place) if leave.finished]
+        for (_, stage), times in Counter((case.life(leave.change), leave.step.name) for leave in finished).items():
+            if times > 1:
+                yield Violation(2, place, f"has {times} results of stage {stage}")
     for place, row in case.rows.items():
         words = case.words(place)
-        done = Counter(leave.step.name for leave in case.left(place) if leave.finished)
+        last = words.steps[-1]
+        if row.state != last.done:
+            continue
+        done = {leave.step.name for leave in case.left(place) if leave.finished}
         for step in words.steps:
-            if done[step.name] > 1:
-                yield Violation(2, place, f"has {done[step.name]} results of stage {step.name}")
-        if row.state == words.steps[-1].done:
-            for step in words.steps:
-                if not done[step.name]:
-                    yield Violation(2, place, f"is {row.state} without a result of stage {step.name}")
+            if step.name not in done:
+                yield Violation(2, place, f"is {row.state} without a result of stage {step.name}")
+        lives = {case.life(leave.change) for leave in case.left(place) if leave.finished and leave.step == last}
+        if done and case.lives(place) - 1 not in lives:
+            yield Violation(2, place, f"is {row.state} without a result since it was put back")
     written = Counter(item for item, _ in case.history.effects)
     tokens = set(case.history.effects)
     for place in case.history.with_effect & case.rows.keys():
@@ -124,7 +145,8 @@ def events(case: Case) -> Iterator[Violation]:
     for outbox, source in case.history.pairs.items():
         written = {key for queue, key in case.rows if queue == outbox}
         rows = {key for queue, key in case.rows if queue == source}
-        for key in sorted(written ^ rows):
+        pruned = {key for queue, key in case.pruned if queue in (outbox, source)}
+        for key in sorted((written ^ rows) - pruned):
             what = "has an event and no row" if key in written else "has a row and no event"
             yield Violation(6, (outbox, key), what)
         groups: defaultdict[int, list[Row]] = defaultdict(list)
@@ -136,18 +158,31 @@ def events(case: Case) -> Iterator[Violation]:
 
 
 def _in_order(case: Case, rows: Iterable[Row]) -> Iterator[Violation]:
-    """No event of a group is claimed before the one before it has come to its end."""
-    ended = 0.0
-    before: Row | None = None
+    """No event of a group is claimed while one before it has not come to its end. One that is put back holds back those
+    that have not begun by then."""
+    before: list[tuple[int, float, float]] = []
     for row in rows:
-        words = case.words(row.place)
-        changes = case.changes.get(row.place, [])
-        claims = [change.at for change in changes if change.new_state in words.running]
-        if before is not None and claims and claims[0] < ended - TICK:
-            yield Violation(6, row.place, f"was begun before {before.key} of its group had ended")
-        ends = [change.at for change in changes if change.new_state in words.final]
-        ended = max([ended, *ends]) if ends else float("inf")
-        before = row
+        running = case.words(row.place).running
+        claims = [change.at for change in case.changes.get(row.place, []) if change.new_state in running]
+        for key, since, until in before:
+            if any(since < at < until - TICK for at in claims):
+                yield Violation(6, row.place, f"was begun before {key} of its group had ended")
+                break
+        before += [(row.key, since, until) for since, until in _unfinished(case, row)]
+
+
+def _unfinished(case: Case, row: Row) -> Iterator[tuple[float, float]]:
+    """From when to when a row was not in a final state. That it was put back, a claim need not see which had begun."""
+    final = case.words(row.place).final
+    since: float | None = float("-inf")
+    for change in case.changes.get(row.place, []):
+        if change.new_state in final and since is not None:
+            yield since, change.at
+            since = None
+        elif change.new_state not in final and since is None:
+            since = change.seen + BEGUN
+    if since is not None:
+        yield since, float("inf")
 
 
 def ends(case: Case) -> Iterator[Violation]:
@@ -187,3 +222,34 @@ def _counted(case: Case, leave: Leave) -> bool:
     acquitted = change.old_attempts >= case.words(change.place).attempts and leave.held not in case.on_trial
     given_back = acquitted and change.new_state in leave.step.claimable
     return change.new_attempts == change.old_attempts - given_back
+
+
+def operators(case: Case) -> Iterator[Violation]:
+    """A row that was finished, and that nobody else touched, is put back when an operator asks for it by its key. And
+    so many rows are changed as the operator is told."""
+    for (queue, verb), done in case.operations.items():
+        for operation in done:
+            if verb in (Verb.REQUEUE, Verb.CANCEL, Verb.PRUNE) and operation.rows is not None:
+                yield from _as_told(case, queue, operation)
+            if verb is Verb.REQUEUE and operation.rows is not None:
+                yield from _honoured(case, queue, operation)
+
+
+def _as_told(case: Case, queue: str, operation: Operation) -> Iterator[Violation]:
+    changes = case.between(queue, operation.since - SLACK, operation.until + SLACK)
+    changed = sum(operation.covers(change) and case.operated(change) is operation.verb for change in changes)
+    if changed != operation.rows:
+        told = f"{operation.verb} said that it changed {operation.rows} rows, and {changed} were changed"
+        yield Violation(9, (queue, 0), told)
+
+
+def _honoured(case: Case, queue: str, operation: Operation) -> Iterator[Violation]:
+    for key in sorted(operation.keys):
+        place = queue, key
+        changes = case.changes.get(place, [])
+        before = [change for change in changes if change.seen < operation.since - BEGUN]
+        after = [change for change in changes if change.seen >= operation.since - BEGUN]
+        if not before or before[-1].new_state not in case.words(place).final:
+            continue
+        if not after or after[0].at > operation.until + SLACK:
+            yield Violation(9, place, f"was to be put back when it was {before[-1].new_state}, and stayed as it was")

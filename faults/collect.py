@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from faults import ledger
 from faults.history import Change, History, Row, Step, Words
-from faults.world import ATTEMPTS, BACKOFF, LEASE, Effect, World, settled_by_handler
+from faults.world import ATTEMPTS, BACKOFF, KEEP, LEASE, Effect, World, settled_by_handler
 from faults.world import Change as ChangeRow
 from rowmill.model.lifecycle import FINAL, Kind
 from rowmill.model.queue import Queue
@@ -27,7 +27,8 @@ def words_of(queue: Queue[Any]) -> Words:
         steps.append(Step(step.name, frozenset(map(str, step.claimable)), str(step.running[0]), str(done)))
     dead = str(queue.vocabulary.of(Kind.DEAD)[0])
     final = frozenset(map(str, queue.vocabulary.all_of(FINAL)))
-    return Words(tuple(steps), final, dead, ATTEMPTS, LEASE, BACKOFF)
+    cancelled = str(queue.vocabulary.of(Kind.CANCELLED)[0])
+    return Words(tuple(steps), final, dead, ATTEMPTS, LEASE, BACKOFF, KEEP, cancelled)
 
 
 async def collect(world: World, folder: Path, *, forgotten: Sequence[tuple[float, float]] = ()) -> History:

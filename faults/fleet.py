@@ -16,7 +16,7 @@ from faults.worker import URL_VARIABLE
 from faults.world import GROUPS
 
 ROOT = Path(__file__).parents[1]
-UP_SECONDS = 30.0
+UP_SECONDS = 60.0
 LEAVE_SECONDS = 20.0
 
 
@@ -28,11 +28,24 @@ class FleetBroke(RuntimeError):
 class Member:
     process: "subprocess.Popen[bytes]"
     log: Path
+    ledger: Path
     frozen: bool = False
 
     @property
     def alive(self) -> bool:
         return self.process.poll() is None
+
+    @property
+    def is_up(self) -> bool:
+        """Has it said so?"""
+        return b"up" in self.log.read_bytes().splitlines()
+
+    def wait_until_up(self) -> None:
+        deadline = time.monotonic() + UP_SECONDS
+        while not self.is_up:
+            if time.monotonic() > deadline or not self.alive:
+                raise FleetBroke(f"a process does not come up:\n{self.log.read_text()[-3000:]}")
+            time.sleep(0.01)
 
     def kill(self) -> None:
         self.process.kill()
@@ -67,6 +80,8 @@ class Fleet:
         self.members: list[Member] = []
         self.feeder: Member | None = None
         self._leaving: list[Member] = []
+        self.others: list[Member] = []
+        """Processes beside the workers, which a scenario hires."""
         self._started = 0
 
     def __enter__(self) -> Self:
@@ -86,18 +101,26 @@ class Fleet:
         self.members.append(member)
         return member
 
+    def hire(self, module: str) -> Member:
+        """A process beside the workers, which runs until it is dismissed or killed."""
+        self._started += 1
+        member = self._launch(module, f"{module.rpartition('.')[2]}-{self._started}")
+        self.others.append(member)
+        return member
+
     def _launch(self, module: str, name: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Member:
         command = [sys.executable, "-m", module, "--seed", str(self.seed)]
-        command += ["--ledger", str(self.folder / f"{name}.ledger"), *arguments]
+        ledger = self.folder / f"{name}.ledger"
+        command += ["--ledger", str(ledger), *arguments]
         known = {**os.environ, "PYTHONPATH": str(ROOT), URL_VARIABLE: self.url, **(environment or {})}
         path = self.folder / f"{name}.log"
         with path.open("ab") as log:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=known, cwd=ROOT)
-        return Member(process, path)
+        return Member(process, path, ledger)
 
     def is_up(self) -> bool:
         """Has every worker said that it is?"""
-        return all(b"up" in member.log.read_bytes().splitlines() for member in self.members)
+        return all(member.is_up for member in self.members)
 
     def wait_until_up(self, tend: Callable[[], None] | None = None) -> None:
         deadline = time.monotonic() + UP_SECONDS
@@ -126,7 +149,7 @@ class Fleet:
 
     def look(self) -> None:
         """Has anybody ended by itself?"""
-        for member in [*self.members, *([self.feeder] if self.feeder else [])]:
+        for member in [*self.members, *self.others, *([self.feeder] if self.feeder else [])]:
             if not member.alive:
                 raise FleetBroke(told(member))
 
@@ -155,7 +178,7 @@ class Fleet:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for member in [*self.members, *self._leaving, *([self.feeder] if self.feeder else [])]:
+        for member in [*self.members, *self._leaving, *self.others, *([self.feeder] if self.feeder else [])]:
             member.kill()
 
 

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 
 from faults.ledger import Entry
 
+DELETED = ""
+"""The state of a row that was deleted, as the witness notes it."""
+
 Place = tuple[str, int]
 """A row: its queue and its key."""
 
@@ -34,6 +37,15 @@ class Change:
     @property
     def place(self) -> Place:
         return self.queue, self.key
+
+    @property
+    def deleted(self) -> bool:
+        return self.new_state == DELETED
+
+    @property
+    def seen(self) -> float:
+        """When others could see it, as far as the database tells."""
+        return self.committed or self.at
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +89,9 @@ class Words:
     """Seconds that a lease lasts, at least."""
     backoff: float = 0.0
     """Seconds that a row waits after it failed, at least."""
+    keep: float = 0.0
+    """Seconds that a finished row stays before an operator may prune it, at least."""
+    cancelled: str = "cancelled"
 
     @property
     def running(self) -> Mapping[str, Step]:

@@ -82,7 +82,10 @@ def leases(case: Case) -> Iterator[Violation]:
             yield Violation(4, place, f"was handed to a worker under lease {entry.token}, which it never had")
     for place, changes in case.changes.items():
         words = case.words(place)
-        yield from (Violation(4, place, wrong) for change in changes if (wrong := _wrong(change, words)))
+        for change in changes:
+            wrong = _wrong(change, words)
+            if wrong and case.operated(change) is None:
+                yield Violation(4, place, wrong)
     for leave in case.leaves:
         change = leave.change
         if leave.rescued and change.old_until is not None and change.old_until > change.at + TICK:
@@ -109,7 +112,10 @@ def _wrong(change: Change, words: Words) -> str:
     if (change.new_state in words.running) != (change.new_lease is not None):
         return f"is {change.new_state} under {change.new_lease}"
     if change.new_state != change.old_state and change.old_state not in words.running:
-        return f"went from {change.old_state} to {change.new_state}, and nobody had claimed it"
+        to = f"to {change.new_state}" if change.new_state else "to be deleted"
+        return f"went from {change.old_state} {to}, and nobody had claimed it, nor was an operator at it who may do so"
+    if change.old_lease is None and change.new_lease is None and change.new_attempts != change.old_attempts:
+        return f"its attempts went from {change.old_attempts} to {change.new_attempts}, and nobody had claimed it"
     return ""
 
 

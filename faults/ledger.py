@@ -35,6 +35,11 @@ class What(StrEnum):
     """It was refused: the lease is gone."""
     RENEWED = "renewed"
     """A renewal that was asked for at this time was confirmed."""
+    OPERATE = "operate"
+    """An operator is about to make this move, on this row, or (key 0) on rows of its own choice. `token` numbers what
+    one operator does."""
+    OPERATED = "operated"
+    """It was carried out, and so many rows were changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,8 @@ class Entry:
     stage: str = ""
     move: str = ""
     process: int = 0
+    rows: int = 0
+    """Of what an operator did."""
 
 
 class Ledger:
@@ -74,8 +81,10 @@ class Ledger:
         if lines:
             os.write(self._file, lines.encode())
 
-    def entry(self, what: What, queue: str, key: int, at: float, token: int, stage: str, move: str = "") -> Entry:
-        return Entry(what, queue, key, at, token, stage, move, self._process)
+    def entry(
+        self, what: What, queue: str, key: int, at: float, token: int, stage: str, move: str = "", rows: int = 0
+    ) -> Entry:
+        return Entry(what, queue, key, at, token, stage, move, self._process, rows)
 
 
 def read(folder: Path) -> list[Entry]:

@@ -10,6 +10,7 @@ from rowmill.model.lease import Lease
 from rowmill.model.queue import Queue
 from rowmill.model.words import Step
 from rowmill.store.port import Renewed, Settled, Store
+from rowmill.store.weighing import ByteLimit
 
 
 class Recorder:
@@ -20,9 +21,11 @@ class Recorder:
         store.settle = self.settle  # type: ignore[method-assign]
         store.renew = self.renew  # type: ignore[method-assign]
 
-    async def claim(self, queue: Queue[Any], step: Step, limit: int) -> list[Lease[Any]]:
+    async def claim(
+        self, queue: Queue[Any], step: Step, limit: int, within: ByteLimit | None = None
+    ) -> list[Lease[Any]]:
         try:
-            leases = await self._claim(queue, step, limit)
+            leases = await self._claim(queue, step, limit, within)
         except BaseException:
             now = time()
             self._ledger.say_all(

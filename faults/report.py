@@ -67,13 +67,13 @@ def table(findings: Sequence[dict[str, Any]]) -> str:
 
 
 def write(findings: Sequence[Finding], seed: int, *, update: bool = False) -> None:
-    """Write the page and the JSON anew; or put these findings in the place of those that are there."""
+    """Write the page and the JSON anew; or put these findings in the place of those that are there, and new ones behind
+    them."""
     scenarios = [as_dict(finding) for finding in findings]
     if update:
         new = {(one["scenario"], one["store"]): one for one in scenarios}
-        scenarios = [
-            new.get((one["scenario"], one["store"]), one) for one in json.loads(LATEST.read_text())["scenarios"]
-        ]
+        known = {(one["scenario"], one["store"]): one for one in json.loads(LATEST.read_text())["scenarios"]}
+        scenarios = list((known | new).values())
     facts = {"commit": commit(), "seed": seed, "scenarios": scenarios}
     LATEST.parent.mkdir(exist_ok=True)
     LATEST.write_text(json.dumps(facts, indent=1) + "\n")

@@ -106,6 +106,8 @@ class Scenario(ABC):
     """Of the PostgreSQL that it starts."""
     needed: tuple[str, ...] = ()
     """Doses that must not be zero."""
+    guards: tuple[str, ...] = ("settle", "release", "renew", "rescue", "due", "chance")
+    """Those of the engine without which it breaks a rule."""
 
     def __init__(self, seed: int, seconds: float) -> None:
         self.seed, self.seconds = seed, seconds

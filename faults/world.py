@@ -1,7 +1,7 @@
 """The tables that are put through faults, what is decided for each of their rows, and the witness.
 
-The witness is a trigger of the database's own: it notes every change of every row, with the lease that was there
-before. The engine knows nothing of it, and can't write a change without it.
+The witness is a trigger of the database's own: it notes every change and every deletion of every row, with the lease
+that was there before. The engine knows nothing of it, and can't write a change without it.
 """
 
 import random
@@ -13,10 +13,13 @@ from sqlalchemy import Connection
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 import rowmill as rm
+from faults.history import DELETED
 
 ATTEMPTS = 5
 LEASE = 2.0
 BACKOFF = 0.1
+KEEP = 1.0
+"""Seconds after which operators delete finished rows."""
 GROUPS = 40
 """Aggregates over which events are spread: few, so that they are in each other's way."""
 SETTINGS = rm.WorkerSettings(poll_base=0.05, poll_max=0.5, grace=3.0, heartbeat=0.4, rescue_every=0.4, rescue_most=2000)
@@ -168,15 +171,21 @@ def create_witness(connection: Connection) -> None:
     for model in TABLES:
         name = model.__tablename__  # type: ignore[attr-defined]
         if connection.dialect.name == "postgresql":
-            connection.exec_driver_sql(
-                f"CREATE TRIGGER faults_note AFTER UPDATE ON {name} FOR EACH ROW EXECUTE FUNCTION faults_note()"
-            )
+            for event, function in (("UPDATE", "faults_note"), ("DELETE", "faults_note_delete")):
+                connection.exec_driver_sql(
+                    f"CREATE TRIGGER {function} AFTER {event} ON {name} FOR EACH ROW EXECUTE FUNCTION {function}()"
+                )
         else:
             connection.exec_driver_sql(
                 f"CREATE TRIGGER {name}_note AFTER UPDATE ON {name} BEGIN "
                 f"INSERT INTO faults_change ({COLUMNS}) VALUES ({SQLITE_NOW}, '{name}', NEW.id, {STATES}, "
                 f"(julianday(OLD.leased_until) - 2440587.5) * 86400.0, {REST}, "
                 "(julianday(NEW.available_at) - 2440587.5) * 86400.0); END"
+            )
+            connection.exec_driver_sql(
+                f"CREATE TRIGGER {name}_note_delete AFTER DELETE ON {name} BEGIN "
+                f"INSERT INTO faults_change ({COLUMNS}) VALUES ({SQLITE_NOW}, '{name}', OLD.id, {GONE}, "
+                f"(julianday(OLD.leased_until) - 2440587.5) * 86400.0, {GONE_REST}, NULL); END"
             )
 
 
@@ -186,10 +195,16 @@ COLUMNS = (
 )
 STATES = "OLD.state, NEW.state, OLD.lease, NEW.lease"
 REST = "OLD.attempts, NEW.attempts, NEW.mark, NEW.error"
+GONE = f"OLD.state, '{DELETED}', OLD.lease, NULL"
+GONE_REST = "OLD.attempts, OLD.attempts, OLD.mark, OLD.error"
+"""The same of a row that is deleted."""
 SQLITE_NOW = "(julianday('now') - 2440587.5) * 86400.0"
 NOTE_FUNCTION = [
     "CREATE FUNCTION faults_note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
     f"INSERT INTO faults_change ({COLUMNS}) VALUES (extract(epoch FROM clock_timestamp()), TG_TABLE_NAME, NEW.id, "
     f"{STATES}, extract(epoch FROM OLD.leased_until), {REST}, extract(epoch FROM NEW.available_at)); "
-    "RETURN NULL; END $$"
+    "RETURN NULL; END $$",
+    "CREATE FUNCTION faults_note_delete() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+    f"INSERT INTO faults_change ({COLUMNS}) VALUES (extract(epoch FROM clock_timestamp()), TG_TABLE_NAME, OLD.id, "
+    f"{GONE}, extract(epoch FROM OLD.leased_until), {GONE_REST}, NULL); RETURN NULL; END $$",
 ]

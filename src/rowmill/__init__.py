@@ -5,6 +5,7 @@ from rowmill.limits import Call, Limit, LimitState, together
 from rowmill.mill import BatchAnswer, Mill, Queue
 from rowmill.model.alerts import Alerts
 from rowmill.model.errors import (
+    ColumnNotLoaded,
     DatabaseUnreachable,
     DeclarationError,
     InventoryError,
@@ -55,6 +56,7 @@ __all__ = [
     "Budget",
     "Call",
     "Cancel",
+    "ColumnNotLoaded",
     "Columns",
     "Crash",
     "DatabaseUnreachable",

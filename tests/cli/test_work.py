@@ -139,7 +139,15 @@ def test_two_mills_can_not_be_named(application: str, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--processes", "0"], ["--grace", "-1"], ["--poll-max", "0"], ["--log-format", "xml"]]
+    "arguments",
+    [
+        ["--processes", "0"],
+        ["--grace", "-1"],
+        ["--poll-max", "0"],
+        ["--log-format", "xml"],
+        ["--claimed-bytes", "0"],
+        ["--claimed-bytes", "much"],
+    ],
 )
 def test_an_option_that_makes_no_sense_is_refused(application: str, arguments: list[str]) -> None:
     assert run(["work", application, *arguments]) == 2

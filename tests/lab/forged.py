@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from faults.checker import check
-from faults.history import Change, History, Row, Step, Words
+from faults.history import DELETED, Change, History, Row, Step, Words
 from faults.ledger import Entry, What
 
 PLAIN = Words(
@@ -102,6 +102,17 @@ class Forger:
         self.change(queue, key, "dead", lease=None, error="lease_expired_max_attempts")
         self._fail(queue, key, self.rows[queue, key].attempts)
 
+    def operate(self, verb: str, queue: str, *keys: int, told: int | None = None) -> "Operating":
+        """An operator is at it for the time of the block; it is told how many rows it changed, unless it is killed."""
+        return Operating(self, verb, queue, keys or (0,), told)
+
+    def put_back(self, queue: str, key: int) -> None:
+        self.change(queue, key, "ready", attempts=0)
+
+    def delete(self, queue: str, key: int) -> None:
+        self.change(queue, key, DELETED)
+        del self.rows[queue, key]
+
     def _count(self, queue: str, move: str) -> None:
         self.counted[queue, move] = self.counted.get((queue, move), 0) + 1
 
@@ -115,6 +126,26 @@ class Forger:
             words, list(self.entries), list(self.changes), list(self.rows.values()), failures=self.failures,
             counted=self.counted, **fields,
         )  # fmt: skip
+
+
+class Operating:
+    def __init__(self, forger: Forger, verb: str, queue: str, keys: tuple[int, ...], told: int | None) -> None:
+        self._forger, self._verb, self._queue, self._keys, self._told = forger, verb, queue, keys, told
+
+    def __enter__(self) -> None:
+        self._forger.now += 2.0
+        self._number = len(self._forger.entries) + 1
+        for key in self._keys:
+            self._say(What.OPERATE, key)
+
+    def __exit__(self, *_: object) -> None:
+        if self._told is not None:
+            self._say(What.OPERATED, 0, self._told)
+        self._forger.now += 2.0
+
+    def _say(self, what: What, key: int, rows: int = 0) -> None:
+        now = self._forger.now
+        self._forger.entries.append(Entry(what, self._queue, key, now, self._number, "", self._verb, 9, rows))
 
 
 def good() -> Forger:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,6 +25,8 @@ KEYS = 5003
 BATCH = 100
 TOKEN = 7 << 36
 LEASE = 60.0
+ROOMY = (float(1 << 30), True)
+"""The bytes of a weighed claim: more than its rows take up."""
 
 AT_ONCE, TIMED, WHOLE = Stretch.AT_ONCE, Stretch.TIMED, Stretch.WHOLE
 NOWHERE: Shape = ()
@@ -114,20 +117,28 @@ def terms_of(queue: Queue[Any]) -> PostgresTerms:
     return terms
 
 
-def claim(name: str, queue: Queue[Any], shape: Shape, *marks: Any, left_out: int = 0) -> Statement:
-    text = claim_sql.claim(terms_of(queue), queue.steps[0], shape, left_out)
+def claim_statement(
+    name: str, queue: Queue[Any], shape: Shape, *marks: Any, left_out: int = 0, weighed: bool = False
+) -> Statement:
+    text = claim_sql.claim(terms_of(queue), queue.steps[0], shape, left_out, weighed=weighed)
     return Statement(
         queue,
-        f"claim, {name}",
+        f"claim, {name}{', weighed' if weighed else ''}",
         text,
-        (TOKEN + 1, BATCH, LEASE, *marks),
+        (TOKEN + 1, BATCH, LEASE, *(ROOMY if weighed else ()), *marks),
         frozenset({ready(queue), key(queue)}),
-        # A row is found, locked, and written to every index.
-        most=BATCH * 35,
+        # A row is found, locked, and written to every index. The weighed claim is the second on the same rows: it meets
+        # the versions that the one before it left when it was undone.
+        most=BATCH * (60 if weighed else 35),
     )
 
 
 def claims() -> list[Statement]:
+    return [statement for weighed in (False, True) for statement in claims_of(weighed)]
+
+
+def claims_of(weighed: bool) -> list[Statement]:
+    claim = partial(claim_statement, weighed=weighed)
     return [
         claim("from the start", PLAIN, ((AT_ONCE, False), (TIMED, False))),
         claim("behind a time", PLAIN, ((AT_ONCE, False), (TIMED, True)), MARK, 5),
@@ -168,9 +179,16 @@ def claims_in_order() -> list[Statement]:
         [
             Statement(
                 ORDERED,
-                f"claim in order, {find.__name__}{name}",
-                claim_sql.claim_in_order(terms_of(ORDERED), step, find, shape, behind=bool(behind)),
-                (TOKEN + 1, BATCH, LEASE, *((100, MARK, 5) if shape == ONWARD else ()), *behind),
+                f"claim in order, {find.__name__}{name}{', weighed' if weighed else ''}",
+                claim_sql.claim_in_order(terms_of(ORDERED), step, find, shape, behind=bool(behind), weighed=weighed),
+                (
+                    TOKEN + 1,
+                    BATCH,
+                    LEASE,
+                    *(ROOMY if weighed else ()),
+                    *((100, MARK, 5) if shape == ONWARD else ()),
+                    *behind,
+                ),
                 frozenset(indexes[find]),
                 most=BATCH * 35 + looks[find],
                 rows=sorted_rows[find],
@@ -179,6 +197,7 @@ def claims_in_order() -> list[Statement]:
                 *((find, name, shape, ()) for find in indexes for name, shape in (("", NOWHERE), (", onward", ONWARD))),
                 (order_sql.free_heads, ", behind a key", ONWARD, (17,)),
             ]
+            for weighed in (False, True)
         ]
         + [
             Statement(
@@ -242,6 +261,7 @@ def fenced() -> list[Statement]:
         ),
         Statement(PLAIN, "renew", sql.renew(terms), (LEASE, *held), keys, most=BATCH * 45),
         Statement(PLAIN, "holds", sql.holds(terms), held, keys, most=BATCH * 8),
+        Statement(PLAIN, "value", sql.value(terms, PLAIN.by_name["payload"]), ([TOKEN], RUNNING[:1]), keys, most=8),
         Statement(
             ORDERED,
             "disclaim",

@@ -14,7 +14,7 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 
 USE = """
-from typing import assert_type
+from typing import Any, assert_type
 
 import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
@@ -35,7 +35,9 @@ class Article(rm.QueueMixin, Base):
 
 
 mill = rm.Mill("sqlite:///articles.db")
-articles = mill.queue(Article, retry=rm.Retry(attempts=5), lease=rm.minutes(5), states=rm.States(ready="new"))
+articles = mill.queue(
+    Article, retry=rm.Retry(attempts=5), lease=rm.minutes(5), states=rm.States(ready="new"), load=["title"]
+)
 assert_type(articles, rm.Queue[Article])
 
 
@@ -47,6 +49,7 @@ async def classify(lease: rm.Lease[Article]) -> rm.Done | dict[str, float]:
     assert_type(lease.attempt, int)
     lease.row.titel  # E: "Article" has no attribute "titel"
     lease.row.title + 1  # E: Unsupported operand types
+    assert_type(await lease.fetch("title"), Any)
     async with lease.settling() as session:
         assert_type(session, AsyncSession)
     if lease.last_attempt:
@@ -56,6 +59,7 @@ async def classify(lease: rm.Lease[Article]) -> rm.Done | dict[str, float]:
 
 @articles.handler()
 def classify_in_a_thread(lease: rm.Lease[Article]) -> None:
+    assert_type(lease.fetch_sync("title"), Any)
     with lease.settling(rm.Done()) as session:
         assert_type(session, Session)
 

@@ -4,7 +4,7 @@ import shlex
 import sys
 from dataclasses import replace
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,7 +17,16 @@ from rowmill.cli.output import emit, say
 from rowmill.cli.supervisor import Supervisor
 from rowmill.mill import Mill
 from rowmill.work.report import Report
-from rowmill.work.settings import WorkerSettings, from_environment
+from rowmill.work.settings import WorkerSettings, from_environment, number
+
+
+def bytes_of(text: str) -> int:
+    """The value of --claimed-bytes."""
+    try:
+        return int(number("claimed_bytes", text))
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r}: {error}") from None
+
 
 MillArgument = Annotated[
     str | None,
@@ -35,6 +44,13 @@ PollOption = Annotated[
     float | None,
     typer.Option("--poll-max", metavar="SECONDS", min=0.001, help="The longest wait between two looks for rows."),
 ]
+BytesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--claimed-bytes", metavar="SIZE", parser=bytes_of,
+        help="What claimed rows may take up in memory, all together: 268435456, 512M, 1G.",
+    ),
+]  # fmt: skip
 LevelOption = Annotated[
     str | None,
     typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error. Otherwise ROWMILL_LOG."),
@@ -56,6 +72,7 @@ def work(
     ] = 1,
     grace: GraceOption = None,
     poll_max: PollOption = None,
+    claimed_bytes: BytesOption = None,
     database_url: UrlOption = None,
     log_level: LevelOption = None,
     log_format: FormatOption = LogFormat.TEXT,
@@ -70,10 +87,10 @@ def work(
     """
     name = one_of(where, app)
     mill = load_mill(name, database_url)
-    settings = settings_of(mill, queue, grace, poll_max)
+    settings = settings_of(mill, queue, grace=grace, poll_max=poll_max, claimed_bytes=claimed_bytes)
     start_log(log_level, log_format)
     if processes > 1:
-        given = Before(name, queue, grace, poll_max, database_url, log_level, log_format)
+        given = Before(name, queue, grace, poll_max, claimed_bytes, database_url, log_level, log_format)
         raise typer.Exit(Supervisor(given.command(), processes).run())
     if lifeline:
         process.follow_lifeline(settings.grace)
@@ -87,6 +104,7 @@ def drain(
     app: AppOption = None,
     queue: QueueOption = None,
     grace: GraceOption = None,
+    claimed_bytes: BytesOption = None,
     database_url: UrlOption = None,
     log_level: LevelOption = None,
     log_format: FormatOption = LogFormat.TEXT,
@@ -100,7 +118,7 @@ def drain(
       rowmill drain app:mill --queue files --json
     """
     mill = load_mill(one_of(where, app), database_url)
-    settings = settings_of(mill, queue, grace, None)
+    settings = settings_of(mill, queue, grace=grace, claimed_bytes=claimed_bytes)
     start_log(log_level, log_format, "warning")
     told = process.Told()
     told.listen()
@@ -122,7 +140,7 @@ def one_of(where: str | None, app: str | None) -> str | None:
     return where or app
 
 
-def settings_of(mill: Mill, queues: list[str] | None, grace: float | None, poll_max: float | None) -> WorkerSettings:
+def settings_of(mill: Mill, queues: list[str] | None, **given: float | None) -> WorkerSettings:
     """The worker's settings: options before the environment before the mill's own. Also checks that there is
     something to run."""
     for name in queues or ():
@@ -136,10 +154,8 @@ def settings_of(mill: Mill, queues: list[str] | None, grace: float | None, poll_
             f"this mill has no handlers to run; its queues: {known}. Register them in the module that is named, "
             "or in one that it imports"
         )
-    settings = from_environment(mill.settings)
-    if grace is not None:
-        settings = replace(settings, grace=grace)
-    return settings if poll_max is None else replace(settings, poll_max=poll_max)
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return replace(from_environment(mill.settings), **options)
 
 
 def in_words(report: Report) -> str:
@@ -154,7 +170,7 @@ def in_words(report: Report) -> str:
         (report.rescued, "rescued"),
         (report.lost, "lost"),
     ]
-    said = ", ".join(f"{number} {what}" for number, what in counts if number)
+    said = ", ".join(f"{rows} {what}" for rows, what in counts if rows)
     return f"{said or 'nothing was ready'} ({report.seconds:.1f} s)"
 
 
@@ -167,6 +183,7 @@ class Before:
         queues: list[str] | None,
         grace: float | None,
         poll_max: float | None,
+        claimed_bytes: int | None,
         database_url: str | None,
         log_level: str | None,
         log_format: LogFormat,
@@ -176,6 +193,7 @@ class Before:
             ("--app", name or given.app),
             ("--grace", grace),
             ("--poll-max", poll_max),
+            ("--claimed-bytes", claimed_bytes),
             ("--database-url", database_url or given.database_url),
             ("--log-level", log_level),
             ("--log-format", log_format.value),

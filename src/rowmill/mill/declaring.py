@@ -35,6 +35,7 @@ class QueueOptions(TypedDict, total=False):
     """Which ends set `finished_at`: every final state ("final"), or success alone ("done")."""
     alerts: Alerts | None
     keep: Keep | None
+    load: Sequence[str] | None
 
 
 def declare_queue(
@@ -57,6 +58,7 @@ def declare_queue(
     finished_on: FinishedOn = "final",
     alerts: Alerts | None = None,
     keep: Keep | None = None,
+    load: Sequence[str] | None = None,
 ) -> Queue[Any]:
     """The queue, checked, beside the others of its mill. What is wrong is said at once, all of it."""
     table, mapper = declare.inspect_source(source)
@@ -81,6 +83,7 @@ def declare_queue(
     per, per_by = checked.in_order(in_order)
     checked.epoch(epoch, mapped)
     checked.meanings(counts, finished_on, keep or Keep(), mapped)
+    loaded = None if load is None else checked.listed(load, "load=...")
     for other in others:
         if other.name == chosen:
             checked.problem("this mill has a queue of that name already: pass name=...")
@@ -93,7 +96,7 @@ def declare_queue(
         name=chosen, table=table, mapper=mapper, columns=mapped, names=names, vocabulary=words,
         priority=priority, lower_first=order.lower_first, order_by=order_by,
         per=per, per_by=per_by, dead_head_blocks=in_order is None or in_order.dead_head == "block",
-        crash=crash, epoch=epoch, counts=counts, finished_on=finished_on, keep=keep,
+        crash=crash, epoch=epoch, counts=counts, finished_on=finished_on, keep=keep, loaded=loaded,
     )  # fmt: skip
     queue.alerts = alerts or Alerts()
     return queue

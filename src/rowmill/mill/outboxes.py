@@ -81,6 +81,7 @@ def declare_outbox(
         counts=counts,
         finished_on=finished_on,
     )
+    queue.loaded = tuple(queue.table.columns)  # an event is made of all of them, deferred or not
     outbox = Outbox(mill, queue, chosen, concurrency=concurrency, source=source, log_messages=log_messages)
     mill.outboxes[queue.name] = outbox
     return outbox

@@ -7,6 +7,7 @@ RowmillError
 │   └── MissingRights     the role may not do what it has to
 ├── LeaseLost             somebody else holds the row now; nothing was written
 ├── TransactionMisused    a `settling()` block was used in a way that would write twice, or not at all; says the way
+├── ColumnNotLoaded       a column of a claimed row was left out of the claim; says how to fetch it
 ├── UnknownQueue          no queue of that name in the mill
 ├── UnknownRow            no row with that key
 ├── ReconciliationBusy    another process runs this reconciliation just now
@@ -65,6 +66,17 @@ class LeaseLost(RowmillError):
 class TransactionMisused(RowmillError):
     """A `settling()` block was used in a way that would write twice, or not at all. Nothing was written; the message
     says what to do instead."""
+
+
+class ColumnNotLoaded(RowmillError, AttributeError):
+    """A column of a claimed row was read that was left out of the claim."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(
+            f"column {column} was left out of the claim. Read it with: await lease.fetch({column!r}), "
+            f"or lease.fetch_sync({column!r}) in a plain function"
+        )
+        self.column = column
 
 
 class UnknownQueue(RowmillError):

@@ -74,11 +74,15 @@ the batch."""
 
 
 class Desk(Protocol):
-    """Where a lease turns to for its transaction: the worker that holds it."""
+    """Where a lease turns to for its transaction and for columns that were left out: the worker that holds it."""
 
     def settling(self, lease: "Lease[Any]", outcome: Outcome | None) -> SettlingBlock: ...
 
     def settling_batch(self, leases: "Sequence[Lease[Any]]", outcomes: Outcomes) -> BatchBlock: ...
+
+    async def fetch(self, lease: "Lease[Any]", column: str) -> Any: ...
+
+    def fetch_sync(self, lease: "Lease[Any]", column: str) -> Any: ...
 
 
 class Phase(Enum):
@@ -115,6 +119,7 @@ class Lease(Generic[R]):
         "settled",
         "step",
         "token",
+        "weight",
     )
 
     def __init__(
@@ -128,6 +133,7 @@ class Lease(Generic[R]):
         record: Any,
         load: Callable[[Any], R],
         desk: Desk | None = None,
+        weight: int = 0,
     ) -> None:
         self.queue = queue
         self.step = step
@@ -142,13 +148,16 @@ class Lease(Generic[R]):
         self.settled = False
         """True once its `settling()` block has committed."""
         self.phase = Phase.OPEN
+        self.weight = weight
+        """Bytes that the row takes up in this process, about."""
         self._load = load
         self._row: R | None = None
         self._desk = desk
 
     @property
     def row(self) -> R:
-        """The row as it was claimed: an instance of your ORM class, or a record of your table."""
+        """The row as it was claimed: an instance of your ORM class, or a record of your table. A column that was left
+        out of the claim raises ColumnNotLoaded until it was fetched."""
         if self._row is None:
             self._row = self._load(self.record)
         return self._row
@@ -173,6 +182,15 @@ class Lease(Generic[R]):
         row is settled and all is committed; if the lease is gone, all is rolled back and LeaseLost raised.
         """
         return self.desk.settling(self, outcome)
+
+    async def fetch(self, column: str) -> Any:
+        """Return the value of a column, which is read now if it was left out of the claim; `row` has it from then on.
+        Raises LeaseLost if somebody else holds the row by now."""
+        return await self.desk.fetch(self, column)
+
+    def fetch_sync(self, column: str) -> Any:
+        """`fetch` for a handler that is a plain function, and so runs in a thread."""
+        return self.desk.fetch_sync(self, column)
 
     @property
     def desk(self) -> Desk:

@@ -133,6 +133,7 @@ class Queue(Generic[R]):
         finished_on: FinishedOn = "final",
         only: "Only | None" = None,
         keep: Keep | None = None,
+        loaded: tuple["Column[Any]", ...] | None = None,
     ) -> None:
         self.name = name
         self.table = table
@@ -152,6 +153,8 @@ class Queue(Generic[R]):
         self.finished_on = finished_on
         self.only = only
         self.keep = keep or Keep()
+        self.loaded = loaded
+        """The columns that come with a claim, if they were named."""
         self.key: tuple[Column[Any], ...] = tuple(table.primary_key.columns)
         self.by_name: dict[str, Column[Any]] = {column.name: column for column in table.columns}
         """Columns by the name that the database knows, which is not always that of `table.columns`."""
@@ -235,6 +238,32 @@ class Queue(Generic[R]):
     def writable(self) -> dict[str, str]:
         """The columns that a handler may set, by every name that they go by."""
         return {name: column.name for name, column in self.names.items() if column.name not in self.reserved}
+
+    @cached_property
+    def claimed(self) -> tuple["Column[Any]", ...]:
+        """The columns that come with a claim, in the table's order: those that were named, or all but those that the
+        ORM class defers; and always what the engine needs. Not before every class is defined."""
+        wanted = set(self.table.columns) - self._deferred() if self.loaded is None else set(self.loaded)
+        wanted |= {*self.key, *self.columns.values(), *self.order_by, *self.per_by}
+        wanted |= {column for column in (self.priority, self.per) if column is not None}
+        if self.mapper is not None and isinstance(self.mapper.polymorphic_on, Column):
+            wanted.add(self.mapper.polymorphic_on)
+        return tuple(column for column in self.table.columns if column in wanted)
+
+    @cached_property
+    def left_out(self) -> frozenset["Column[Any]"]:
+        """The columns that do not come with a claim, and are fetched by `Lease.fetch`."""
+        return frozenset(set(self.table.columns) - set(self.claimed))
+
+    def _deferred(self) -> set["Column[Any]"]:
+        """The columns that every class of the table that has them defers."""
+        if self.mapper is None:
+            return set()
+        found: dict[bool, set[Any]] = {True: set(), False: set()}
+        for mapper in self.mapper.self_and_descendants:
+            for attribute in mapper.column_attrs:
+                found[attribute.deferred].update(attribute.columns)
+        return found[True] - found[False]
 
     def key_text(self, key: Any) -> str:
         """The key as one piece of text, for logs, history and the command line."""

@@ -13,6 +13,8 @@ seconds, reason: locked, timeout or pending |
 | overdue | a slot waits for a thread that is past its time-out | queue, stage, threads, slots |
 | row_changed | a handler assigned to `lease.row` and did not return the change: nothing writes it; once per stage | \
 queue, stage, columns |
+| memory_limited | the byte budget keeps a stage from claiming more; said once a minute at most | queue, stage, held, \
+most, row: bytes that are held, that may be, and of one row |
 | refused | the table does not let a row be claimed; claims step over it | queue, stage, key, reason |
 | stuck | the table refuses the move itself | queue, stage, key, reason |
 | rescued | rows of dead workers were given back | queue, stage, rows, buried |
@@ -128,6 +130,9 @@ class Events:
         if (queue, stage) not in self._changed:
             self._changed.add((queue, stage))
             self.emit(logging.WARNING, "row_changed", queue=queue, stage=stage, columns=",".join(columns))
+
+    def memory_limited(self, queue: str, stage: str, held: int, most: int, row: float) -> None:
+        self.emit(logging.INFO, "memory_limited", queue=queue, stage=stage, held=held, most=most, row=int(row))
 
     def refused(self, queue: str, stage: str, key: str, reason: str) -> None:
         """Said once per row; it is tried again now and then."""

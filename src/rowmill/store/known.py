@@ -29,6 +29,7 @@ from rowmill.store.rows import RowLoader
 from rowmill.store.searching import Search
 from rowmill.store.terms import bare
 from rowmill.store.watermark import Position, Shape, Watermark
+from rowmill.store.weighing import Weigher
 
 PLACE = itemgetter(-2)
 """Where a record of `postgres_claim_sql.claim` stood in the claim."""
@@ -41,7 +42,6 @@ class Known:
 
     def __init__(self, terms: PostgresTerms) -> None:
         self.terms = terms
-        self.load = RowLoader(terms)
         self.marks: dict[str, Watermark] = {}
         self.refusals: defaultdict[str, Refused] = defaultdict(Refused)
         self.searches: defaultdict[str, Search] = defaultdict(
@@ -50,15 +50,26 @@ class Known:
         self.statements: dict[tuple[Any, ...], str] = {}
         queue = terms.queue
         self.key_as_itself = [travels_as_itself(terms, column) for column in queue.key]
-        self.place: Callable[[Any], Any] = itemgetter(*(place for place, _ in self.load.key_places))
-        """Where a record stands among others in every statement that locks several. Parts that Python may not be able
-        to compare, such as addresses of both versions, are ordered as text."""
-        if not all(self.key_as_itself):
-            self.place = lambda record: [as_text(part) for part in self.load.raw_key(record)]
         self.level_name = None if queue.priority is None else queue.priority.name
         sequence = [*queue.order_by, *(key for key in queue.key if key not in queue.order_by)]
         self.available_name = queue.columns["available_at"].name
         self.sequence_names = [column.name for column in sequence]
+
+    @cached_property
+    def load(self) -> RowLoader:
+        return RowLoader(self.terms)
+
+    @cached_property
+    def weigher(self) -> Weigher:
+        return Weigher(self.terms)
+
+    @cached_property
+    def place(self) -> Callable[[Any], Any]:
+        """Where a record stands among others in every statement that locks several. Parts that Python may not be able
+        to compare, such as addresses of both versions, are ordered as text."""
+        if all(self.key_as_itself):
+            return itemgetter(*(place for place, _ in self.load.key_places))
+        return lambda record: [as_text(part) for part in self.load.raw_key(record)]
 
     def mark(self, step: Step) -> Watermark:
         found = self.marks.get(step.name)
@@ -70,14 +81,15 @@ class Known:
         return self.searches[step.name]
 
     def leases(self, step: Step, records: Sequence[Any]) -> list[Lease[Any]]:
-        """Of what a claim returned: the table's columns, the place in the claim, the time of the claim in one of them
+        """Of what a claim returned: the columns of the claim, the place in it, the time of the claim in one of them
         (unless a trigger kept just that row from being claimed). A row that a trigger left as it was is nobody's."""
         now = next((record[-1] for record in records if record[-1] is not None), None) or datetime.now(UTC)
         queue, load, key = self.terms.queue, self.load, self.load.key
         token, attempts = load.lease_place, load.attempts_place
+        weights = self.weigher.weights(records)
         return [
-            Lease(queue, step, key(record), record[token], record[attempts], now, record, load)
-            for record in records
+            Lease(queue, step, key(record), record[token], record[attempts], now, record, load, weight=weight)
+            for record, weight in zip(records, weights, strict=True)
             if record[token] is not None
         ]
 
@@ -110,9 +122,9 @@ class Known:
             found = self.statements[wanted] = make()
         return found
 
-    def claim_statement(self, step: Step, shape: Shape, left_out: int = 0) -> str:
-        wanted = ("claim", step.name, shape, left_out)
-        return self._once(wanted, lambda: claim_sql.claim(self.terms, step, shape, left_out))
+    def claim_statement(self, step: Step, shape: Shape, left_out: int = 0, *, weighed: bool = False) -> str:
+        wanted = ("claim", step.name, shape, left_out, weighed)
+        return self._once(wanted, lambda: claim_sql.claim(self.terms, step, shape, left_out, weighed=weighed))
 
     def settle_statement(self, flush: Flush, *, skip_locked: bool = False) -> str:
         wanted = ("settle", flush.step.name, flush.move.name, flush.columns, skip_locked)
@@ -120,10 +132,13 @@ class Known:
             wanted, lambda: sql.settle(self.terms, flush.step, flush.move, flush.columns, skip_locked=skip_locked)
         )
 
-    def in_order_statement(self, step: Step, find: Finder, shape: Shape, left_out: int, *, behind: bool = False) -> str:
-        wanted = ("claim in order", step.name, find.__name__, shape, left_out, behind)
+    def in_order_statement(
+        self, step: Step, find: Finder, shape: Shape, left_out: int, *, behind: bool = False, weighed: bool = False
+    ) -> str:
+        wanted = ("claim in order", step.name, find.__name__, shape, left_out, behind, weighed)
         return self._once(
-            wanted, lambda: claim_sql.claim_in_order(self.terms, step, find, shape, left_out, behind=behind)
+            wanted,
+            lambda: claim_sql.claim_in_order(self.terms, step, find, shape, left_out, behind=behind, weighed=weighed),
         )
 
     def oldest_statement(self, step: Step, shape: Shape) -> str:
@@ -149,6 +164,9 @@ class Known:
     @cached_property
     def lock_statement(self) -> str:
         return sql.lock(self.terms)
+
+    def value_statement(self, column: "Column[Any]") -> str:
+        return self._once(("value", column.name), lambda: sql.value(self.terms, column))
 
     def key_arrays(self, leases: Sequence[Lease[Any]]) -> list[list[Any]]:
         return [

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Column, Connection, Engine
 from sqlalchemy.engine import URL, Dialect
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -18,6 +18,7 @@ from rowmill.model.words import Step
 from rowmill.store.limiting.asks import Limiter
 from rowmill.store.loading import Run
 from rowmill.store.terms import Terms
+from rowmill.store.weighing import ByteLimit
 
 if TYPE_CHECKING:
     from rowmill.store.flush import Flush
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CONNECTIONS = 15
 """For transactions of handlers, at once."""
+GONE = object()
+"""In place of a value: the row is not under this lease any more."""
 Condemned = Callable[[Queue[Any], Step, Death], None]
 """Called with the queue, the stage and the death."""
 
@@ -139,9 +142,15 @@ class Store(Protocol):
     async def close(self) -> None:
         """Let go of every connection. Twice is fine."""
 
-    async def claim(self, queue: Queue[Any], step: Step, limit: int) -> list[Lease[Any]]:
-        """Take up to `limit` rows, in the queue's order, under a lease of their own. Rows whose attempts are used up
-        are buried instead; it goes on until it has taken a row, or finds none that is ready."""
+    async def claim(
+        self, queue: Queue[Any], step: Step, limit: int, within: ByteLimit | None = None
+    ) -> list[Lease[Any]]:
+        """Take up to `limit` rows, in the queue's order, under a lease of their own; and no more than are `within` a
+        number of bytes, as far as these can be told before the rows are read. Rows whose attempts are used up are
+        buried instead; it goes on until it has taken a row, or finds none that is ready."""
+
+    async def value(self, lease: Lease[Any], column: "Column[Any]") -> Any:
+        """Read a column of a row, as the driver gives it; GONE if the lease no longer holds."""
 
     def look_from_the_start(self, queue: Queue[Any]) -> None:
         """The next claims of this queue pass over nothing, whatever that costs."""

@@ -10,7 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import asyncpg
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Column, Connection, Engine
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -31,6 +31,7 @@ from rowmill.store.listener import Listener
 from rowmill.store.loading import Run
 from rowmill.store.port import (
     CONNECTIONS,
+    GONE,
     Condemned,
     Delay,
     Disconnected,
@@ -54,6 +55,7 @@ from rowmill.store.postgres_transactions import HandlerConnections, PostgresTran
 from rowmill.store.presence import claim_refused, lease_changed
 from rowmill.store.refusals import tell
 from rowmill.store.schema import SCHEMA
+from rowmill.store.weighing import ByteLimit
 
 if TYPE_CHECKING:
     import psycopg
@@ -122,6 +124,7 @@ class PostgresStore:
         self.renewals = ConnectionPool("renew", arguments, {**SESSION, "lock_timeout": RENEW_LOCK_TIMEOUT})
         self.loads = Line("load", arguments)
         self.limits = Line("limit", arguments)
+        self.values = Line("value", arguments)
         self.limiter = PostgresLimiter(self.limits)
         engine = handler_engine(self.pooled or self.url, self._most, pooled=self.pooled is not None)
         self.handlers = HandlerConnections(engine, self._most)
@@ -169,7 +172,7 @@ class PostgresStore:
                     await self._give_back_unanswered()
             self._unanswered.clear()
         await self.listener.close()
-        for line in (self.claims, self.settles, self.renewals, self.loads, self.limits):
+        for line in (self.claims, self.settles, self.renewals, self.loads, self.limits, self.values):
             await line.close()
         if self._trimming is not None:
             self._trimming.cancel()
@@ -200,11 +203,14 @@ class PostgresStore:
             for refused in self.known(one).refusals.values():
                 refused.hurry()
 
-    async def claim(self, queue: Queue[Any], step: Step, limit: int) -> list[Lease[Any]]:
+    async def claim(
+        self, queue: Queue[Any], step: Step, limit: int, within: ByteLimit | None = None
+    ) -> list[Lease[Any]]:
         known = self.known(queue)
+        weighed = within if known.terms.long else None
         while True:
             await self._give_back_unanswered(queue)
-            records = await self._claim(queue, step, known, limit)
+            records = await self._claim(queue, step, known, limit, weighed)
             leases = known.leases(step, records)
             buried = known.buried(step, records) if len(leases) < len(records) else []
             for death in buried:
@@ -212,10 +218,12 @@ class PostgresStore:
             if leases or not buried:
                 return leases
 
-    async def _claim(self, queue: Queue[Any], step: Step, known: Known, limit: int) -> list[Any]:
+    async def _claim(
+        self, queue: Queue[Any], step: Step, known: Known, limit: int, within: ByteLimit | None
+    ) -> list[Any]:
         tokens = Tokens(self.worker, self._claim_numbers)
         try:
-            records = await self._take(known, step, tokens, limit)
+            records = await self._take(known, step, tokens, limit, within)
             if known.refused(step).unheard:
                 await tell(self, queue, step, known.refused(step))
             if not known.holds_our_tokens(records, tokens):
@@ -229,9 +237,9 @@ class PostgresStore:
                 raise claim_refused(known.terms, step, refused_values(error)) from error
             raise
 
-    async def _take(self, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
+    async def _take(self, known: Known, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None) -> list[Any]:
         try:
-            return await postgres_claims.claim(self.claims, known, step, tokens, limit)
+            return await postgres_claims.claim(self.claims, known, step, tokens, limit, within)
         except postgres_claims.UNREADABLE:
             records = await postgres_claims.read_one_by_one(
                 self.claims, known, step, tokens.given, self.worker, self.on_condemned
@@ -249,6 +257,11 @@ class PostgresStore:
                 continue
             if await postgres_claims.disclaim(self.claims, self.terms(queue), step, token) or time.monotonic() > late:
                 self._unanswered.pop(token, None)
+
+    async def value(self, lease: Lease[Any], column: "Column[Any]") -> Any:
+        known = self.known(lease.queue)
+        rows = await self.values.fetch(known.value_statement(column), [lease.token], *known.key_arrays([lease]))
+        return rows[0][0] if rows else GONE
 
     async def settle(self, verdicts: Sequence[Verdict], *, skip_locked: bool = False) -> Settled:
         settled = Settled()

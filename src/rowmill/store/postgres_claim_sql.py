@@ -22,13 +22,14 @@ BURIED = "rowmill_buried"
 
 
 # served by: the stage's ready index, (priority, available_at, order columns, key) WHERE state IN (claimable)
-def claim(terms: PostgresTerms, step: Step, shape: Shape, left_out: int = 0) -> str:
-    """Take up to $2 rows. $1 token, $3 seconds of lease; then the keys that are left out; then per lane its priority
-    and its watermark.
+def claim(terms: PostgresTerms, step: Step, shape: Shape, left_out: int = 0, *, weighed: bool = False) -> str:
+    """Take up to $2 rows. $1 token, $3 seconds of lease; if they are `weighed`, $4 bytes that they may weigh together
+    and $5 whether one is taken whatever it weighs; then the keys that are left out; then per lane its priority and its
+    watermark.
 
     The sub-query is an array, which is made once: a joined one may be run again and claim more than its limit.
     """
-    return _claim_of(terms, step, _lanes(terms, step, shape, left_out, picked(terms)))
+    return _claim_of(terms, step, _lanes(terms, step, shape, left_out, picked(terms), weighed=weighed), weighed=weighed)
 
 
 # served by: as the claim
@@ -37,15 +38,17 @@ def pick(terms: PostgresTerms, step: Step, shape: Shape, left_out: int) -> str:
     return _pick_of(_lanes(terms, step, shape, left_out, ", ".join(terms.keys)))
 
 
-def _lanes(terms: PostgresTerms, step: Step, shape: Shape, left_out: int, wanted: str) -> str:
+def _lanes(terms: PostgresTerms, step: Step, shape: Shape, left_out: int, wanted: str, *, weighed: bool = False) -> str:
     """A lane is one stretch of the index: the rows of one priority that are available at once (NULL) or from a
     time. Each starts at its watermark, so that it does not walk over the dead entries that earlier claims
     left behind."""
-    place = 4 + left_out * len(terms.keys)
+    first = _first(weighed)
+    place = first + left_out * len(terms.keys)
+    wanted, weight = _with_weight(terms, wanted) if weighed else (wanted, "")
     branches = []
     for stretch, marked in shape:
         conditions, position = terms.stretch(step, stretch, place)
-        conditions += terms.but_for(left_out, first=4)
+        conditions += terms.but_for(left_out, first)
         if terms.priority is not None and stretch is not Stretch.WHOLE:
             place += 1
         if marked:
@@ -53,19 +56,31 @@ def _lanes(terms: PostgresTerms, step: Step, shape: Shape, left_out: int, wanted
             conditions.append(f"({', '.join(position)}) > ({marks})")
             place += len(position)
         branches.append(
-            f"SELECT {wanted} FROM (SELECT {', '.join(terms.keys)} FROM {terms.table} "
+            f"SELECT {wanted} FROM (SELECT {', '.join(terms.keys)}{weight} FROM {terms.table} "
             f"WHERE {' AND '.join(conditions)} ORDER BY {terms.order} LIMIT $2 {terms.lock} SKIP LOCKED) AS lane"
         )
     return " UNION ALL ".join(branches)
 
 
+def _first(weighed: bool) -> int:
+    """The place of the first parameter behind those that every claim has."""
+    return 6 if weighed else 4
+
+
+def _with_weight(terms: PostgresTerms, wanted: str, alias: str = "") -> tuple[str, str]:
+    """What is wanted of each row of a lane together with its weight, and what brings the weight into the lane."""
+    return f"{wanted} AS g_key, rowmill_weight AS g_weight", f", {terms.weight(alias)} AS rowmill_weight"
+
+
 # served by: see `order_sql`, which finds the rows
 def claim_in_order(
-    terms: PostgresTerms, step: Step, find: Finder, shape: Shape = (), left_out: int = 0, *, behind: bool = False
-) -> str:
+    terms: PostgresTerms, step: Step, find: Finder, shape: Shape = (), left_out: int = 0, *, behind: bool = False,
+    weighed: bool = False,
+) -> str:  # fmt: skip
     """Take up to $2 rows out of the free ones of a queue that keeps order per key; parameters as of `claim`, then the
     key behind which to begin."""
-    return _claim_of(terms, step, _free(terms, step, find, shape, left_out, picked(terms), behind))
+    free = _free(terms, step, find, shape, left_out, picked(terms), behind, weighed=weighed)
+    return _claim_of(terms, step, free, weighed=weighed)
 
 
 # served by: as the claim
@@ -106,11 +121,14 @@ def _beside(terms: PostgresTerms, shape: Shape, first: int, side: str, unmarked:
 
 
 def _free(
-    terms: PostgresTerms, step: Step, find: Finder, shape: Shape, left_out: int, wanted: str, behind: bool
-) -> str:
+    terms: PostgresTerms, step: Step, find: Finder, shape: Shape, left_out: int, wanted: str, behind: bool, *,
+    weighed: bool = False,
+) -> str:  # fmt: skip
     """Free rows, locked. That they can be claimed is asked again of the locked row: it may have failed, and been sent
     to wait, since it was found. Rows that are left out hold back those behind them: they must be found too."""
-    place = 4 + left_out * len(terms.keys)
+    first = _first(weighed)
+    place = first + left_out * len(terms.keys)
+    wanted, weight = _with_weight(terms, wanted, "held.") if weighed else (wanted, "")
     start = _beside(terms, shape, place, ">=", "")
     if behind:
         place += sum(len(terms.position(stretch)) for stretch, marked in shape if marked)
@@ -120,11 +138,11 @@ def _free(
     available = f"(held.{terms.available_at} IS NULL OR held.{terms.due})"
     # In a form from which the planner proves nothing: it might walk a whole partial index instead of the key's.
     claimable = f"coalesce({terms.is_in(step.claimable, 'held.')} AND {available}, false)"
-    conditions = " AND ".join([claimable, *terms.but_for(left_out, 4, "held.")])
+    conditions = " AND ".join([claimable, *terms.but_for(left_out, first, "held.")])
     same = " AND ".join(f"held.{key} = {one_of(f'free.{key}')}" for key in terms.keys)
     keys = ", ".join(f"held.{key}" for key in terms.keys)
     return (
-        f"SELECT {wanted} FROM (SELECT {keys} FROM ({free}) AS free JOIN {terms.table} AS held ON {same} "
+        f"SELECT {wanted} FROM (SELECT {keys}{weight} FROM ({free}) AS free JOIN {terms.table} AS held ON {same} "
         f"WHERE {conditions} LIMIT $2 {terms.lock} OF held SKIP LOCKED) AS lane"
     )
 
@@ -181,36 +199,50 @@ def key_types(terms: PostgresTerms) -> list[tuple[str, str]]:
     return [(terms.name(column), terms.key_type(column)) for column in terms.queue.key]
 
 
-def _claim_of(terms: PostgresTerms, step: Step, picks: str) -> str:
+def _claim_of(terms: PostgresTerms, step: Step, picks: str, *, weighed: bool = False) -> str:
     """Take the picked rows. Those whose attempts are used up are buried, with an entry in the history, and answered
     without a lease."""
     pairs = terms.claim_assignments(step, wait="$3::float8", token="$1")
-    source = f"unnest(ARRAY(SELECT * FROM ({picks}) AS pick LIMIT $2))"
+    # Not joined: each row that is updated would carry a copy of the whole array.
+    keys = "(SELECT g_keys FROM rowmill_picked)" if weighed else f"ARRAY(SELECT * FROM ({picks}) AS pick LIMIT $2)"
     if len(terms.keys) == 1:
-        given = f"{source} WITH ORDINALITY AS given(g_k0, g_place)"
+        given = f"unnest({keys}) WITH ORDINALITY AS given(g_k0, g_place)"
     else:
         parts = ", ".join(f"g_k{n} {kind}" for n, (_, kind) in enumerate(key_types(terms)))
         names = ", ".join(f"g_k{n}" for n in range(len(terms.keys)))
-        given = f"ROWS FROM ({source} AS ({parts})) WITH ORDINALITY AS given({names}, g_place)"
+        given = f"ROWS FROM (unnest({keys}) AS ({parts})) WITH ORDINALITY AS given({names}, g_place)"
     same = " AND ".join(f"t.{key} = {one_of(f'g_k{n}')}" for n, key in enumerate(terms.keys))
-    columns = ", ".join(f"t.{terms.name(column)}" for column in terms.queue.table.columns)
     # A row that a trigger left as it was has no lease either.
     buried = f"t.{terms.lease} IS NULL AND {terms.is_in(terms.queue.vocabulary.dead, 't.')}"
+    left = "(SELECT g_left FROM rowmill_picked) AS g_left, " if weighed else ""
     # The time is the same for all of them, and dear to read: the first row brings it.
     taken = (
-        f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {given} WHERE {same} RETURNING {columns}, "
-        f"CASE WHEN {buried} THEN {key_text(terms)} END AS {BURIED}, "
+        f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {given} WHERE {same} RETURNING {terms.claimed('t.')}, "
+        f"{left}CASE WHEN {buried} THEN {key_text(terms)} END AS {BURIED}, "
         f"g_place, CASE WHEN g_place = 1 THEN {NOW} END AS claimed_at"
     )
+    picked = [f"rowmill_picked AS MATERIALIZED ({_within_bytes(picks)})"] if weighed else []
     if step.retry.unlimited:
-        return taken
+        return f"WITH {picked[0]} {taken}" if picked else taken
     queue, stage, code = (terms.text(text) for text in (terms.queue.name, step.name, ATTEMPTS_USED_UP))
     history = (
         f"INSERT INTO {SCHEMA}.attempt (queue, key, stage, attempt, worker, ended_at, code, message) "
         f"SELECT {queue}, {BURIED}, {stage}, {terms.attempts}, $1::bigint >> {CLAIM_BITS}, {NOW}, {code}, "
         f"{terms.text(step.used_up)} FROM rowmill_taken WHERE {BURIED} IS NOT NULL"
     )
-    return f"WITH rowmill_taken AS ({taken}), rowmill_history AS ({history}) SELECT * FROM rowmill_taken"
+    steps = [*picked, f"rowmill_taken AS ({taken})", f"rowmill_history AS ({history})"]
+    return f"WITH {', '.join(steps)} SELECT * FROM rowmill_taken"
+
+
+def _within_bytes(picks: str) -> str:
+    """The first of the picked rows that weigh no more than $4 bytes together, and whether any were left. The others are
+    locked until the end of the statement, and stay as they are."""
+    summed = f"SELECT *, sum(g_weight) OVER (ROWS UNBOUNDED PRECEDING) AS g_sum FROM ({picks}) AS pick LIMIT $2"
+    fits = "g_sum <= $4::float8 OR ($5::boolean AND g_sum = g_weight)"
+    return (
+        "SELECT array_agg(g_key) FILTER (WHERE g_fits) AS g_keys, bool_or(NOT g_fits) AS g_left "
+        f"FROM (SELECT g_key, {fits} AS g_fits FROM ({summed}) AS summed) AS weighed"
+    )
 
 
 def key_text(terms: PostgresTerms) -> str:
@@ -245,9 +277,8 @@ def held(terms: PostgresTerms, step: Step) -> str:
 # served by: the partial index on running rows, which is small
 def held_row(terms: PostgresTerms, step: Step) -> str:
     """One of the rows that a claim took, $2 from 0, as the claim would have answered it. $1 its token."""
-    columns = ", ".join(f"t.{terms.name(column)}" for column in terms.queue.table.columns)
     return (
-        f"SELECT {columns}, NULL AS {BURIED}, 1 AS g_place, {NOW} AS claimed_at FROM {terms.table} AS t "
+        f"SELECT {terms.claimed('t.')}, NULL AS {BURIED}, 1 AS g_place, {NOW} AS claimed_at FROM {terms.table} AS t "
         f"WHERE {held(terms, step)} ORDER BY {terms.order} LIMIT 1 OFFSET $2"
     )
 

@@ -25,6 +25,7 @@ from rowmill.store.port import Condemned
 from rowmill.store.postgres_terms import PostgresTerms
 from rowmill.store.refusals import Refusal, Take, is_of_a_row
 from rowmill.store.watermark import Shape
+from rowmill.store.weighing import ByteLimit
 
 UNREADABLE = (ValueError, ArithmeticError)
 """What the driver raises for a value that has no place in Python."""
@@ -34,13 +35,15 @@ STEPS_BACK = 3
 """How often a claim begins anew that met another one at the same key. Both may have stepped back."""
 
 
-async def claim(line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
+async def claim(
+    line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None = None
+) -> list[Any]:
     """Take up to `limit` rows; where the queue keeps order per key, none while another of its key runs."""
     if known.terms.queue.per is None:
-        return await _claim(line, known, step, tokens, limit)
+        return await _claim(line, known, step, tokens, limit, within)
     records: list[Any] = []
     for _ in range(STEPS_BACK):
-        found = await _claim(line, known, step, tokens, limit - len(records))
+        found = await _claim(line, known, step, tokens, limit - len(records), within)
         alone = await step_back(line, known, step, found)
         records += alone
         if len(alone) == len(found):
@@ -72,30 +75,43 @@ async def step_back(line: ConnectionPool, known: Known, step: Step, records: Seq
     return [record for record in records if id(record) not in gone]
 
 
-async def _claim(line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
+async def _claim(
+    line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
+) -> list[Any]:
     refused = known.refused(step)
     if refused and refused.due(now := time.monotonic()):
         mended = await refused.try_again(limit, _taker(line, known, step, tokens), now)
         if mended:
             return mended
     if known.terms.queue.per is None:
-        return await _claim_onward(line, known, step, tokens, limit)
-    return await _claim_in_order(line, known, step, tokens, limit)
+        return await _claim_onward(line, known, step, tokens, limit, within)
+    return await _claim_in_order(line, known, step, tokens, limit, within)
 
 
-async def _claim_onward(line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
+async def _claim_onward(
+    line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
+) -> list[Any]:
     """From where the last claim left off. What comes back short of that is looked for from the start, so that
     "nothing is ready" is true when it is said; or soon after, where that look has become dear."""
     mark = known.mark(step)
     resumed = mark.resumes
-    records = await _claim_lanes(line, known, step, tokens, limit)
-    if len(records) < limit and resumed and mark.may_look_back(time.monotonic()):
+    records = await _claim_lanes(line, known, step, tokens, limit, within)
+    if _short(records, limit, within) and resumed and mark.may_look_back(time.monotonic()):
         mark.drop()
-        records += await _claim_lanes(line, known, step, tokens, limit - len(records))
+        if within is not None:
+            within.taken = known.weigher.total(records)
+        records += await _claim_lanes(line, known, step, tokens, limit - len(records), within)
     return records
 
 
-async def _claim_lanes(line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
+def _short(records: Sequence[Any], limit: int, within: ByteLimit | None) -> bool:
+    """Did a claim find fewer rows than it might have taken?"""
+    return len(records) < limit and not (within is not None and within.reached)
+
+
+async def _claim_lanes(
+    line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
+) -> list[Any]:
     mark, refused, now = known.mark(step), known.refused(step), time.monotonic()
     from_the_start = mark.expired(now)
     if from_the_start:
@@ -106,33 +122,60 @@ async def _claim_lanes(line: ConnectionPool, known: Known, step: Step, tokens: T
     if not mark.lanes:
         return []
     shape, marks = mark.shape, mark.arguments()
-    statement = known.claim_statement(step, shape, len(refused))
+    statement = known.claim_statement(step, shape, len(refused), weighed=within is not None)
+    pick = partial(sql.pick, shape=shape)
     try:
-        records = await line.fetch(statement, tokens.fresh(), limit, step.lease, *refused.parts, *marks)
+        records = await line.fetch(
+            statement, tokens.fresh(), limit, step.lease, *_bytes(within), *refused.parts, *marks
+        )
     except asyncpg.PostgresError as error:
         mark.drop()
-        return await _step_over(error, line, known, step, tokens, limit, partial(sql.pick, shape=shape), marks)
+        return await _step_over(error, line, known, step, tokens, limit, pick, marks)
+    await _note_left(line, known, step, records, within, pick, marks)
     if from_the_start:
         mark.looked(now, time.monotonic() - now, len(records))
     records.sort(key=PLACE)
     mark.passed(records, known.position)
-    if len(records) < limit:
+    if _short(records, limit, within):
         mark.go_on()
     return records
 
 
-async def _claim_in_order(line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int) -> list[Any]:
+def _bytes(within: ByteLimit | None) -> tuple[Any, ...]:
+    """The parameters of a claim that is weighed."""
+    return () if within is None else (within.left, within.takes_one)
+
+
+async def _note_left(
+    line: ConnectionPool, known: Known, step: Step, records: Sequence[Any], within: ByteLimit | None,
+    statement: Callable[..., str], marks: Sequence[Any],
+) -> None:  # fmt: skip
+    """Note whether a claim left rows because of their weight. One that took nothing does not tell: then the statement
+    looks whether there is a row."""
+    if within is None:
+        return
+    if records:
+        within.reached = bool(records[0]["g_left"])
+    elif not within.takes_one:
+        refused = known.refused(step)
+        text = statement(known.terms, step, left_out=len(refused))
+        within.reached = bool(await line.fetch(text, NO_TOKEN, 1, step.lease, *refused.parts, *marks))
+
+
+async def _claim_in_order(
+    line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
+) -> list[Any]:
     """The oldest first; where the oldest are all held back by others of their key, every key's head. A claim that comes
     back short looks whether rows stand before its beginning, as a plain one does."""
     mark = known.mark(step)
     await _look_for_oldest(line, known, step)
     resumed, shape, marks = mark.resumes, mark.shape, mark.arguments()
-    records = await _claim_free(line, known, step, tokens, limit, shape, marks)
-    if len(records) < limit and resumed and mark.may_look_back(now := time.monotonic()):
+    records = await _claim_free(line, known, step, tokens, limit, within, shape, marks)
+    if _short(records, limit, within) and resumed and mark.may_look_back(now := time.monotonic()):
         [[passed_over]] = await line.fetch(known.passed_over_statement(step, shape), *marks)
         mark.looked(now, time.monotonic() - now)
         if passed_over:
-            records += await _claim_free(line, known, step, tokens, limit - len(records))
+            records += await _claim_free(line, known, step, tokens, limit - len(records), within)
     return records
 
 
@@ -153,24 +196,29 @@ async def _look_for_oldest(line: ConnectionPool, known: Known, step: Step) -> No
 
 
 async def _claim_free(
-    line: ConnectionPool,
-    known: Known,
-    step: Step,
-    tokens: Tokens,
-    limit: int,
-    shape: Shape = (),
-    marks: Sequence[Any] = (),
-) -> list[Any]:
+    line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None,
+    shape: Shape = (), marks: Sequence[Any] = (),
+) -> list[Any]:  # fmt: skip
     refused, records = known.refused(step), list[Any]()
     for ask in known.search(step).asks(order_sql.finders(known.terms), limit):
         behind, places = bool(ask.behind), (*marks, *ask.behind)
-        statement = known.in_order_statement(step, ask.find, shape, len(refused), behind=behind)
+        statement = known.in_order_statement(
+            step, ask.find, shape, len(refused), behind=behind, weighed=within is not None
+        )
+        pick = partial(sql.pick_in_order, find=ask.find, shape=shape, behind=behind)
         try:
-            ask.found = await line.fetch(statement, tokens.fresh(), ask.most, step.lease, *refused.parts, *places)
+            ask.found = await line.fetch(
+                statement, tokens.fresh(), ask.most, step.lease, *_bytes(within), *refused.parts, *places
+            )
         except asyncpg.PostgresError as error:
-            pick = partial(sql.pick_in_order, find=ask.find, shape=shape, behind=behind)
             ask.found = await _step_over(error, line, known, step, tokens, ask.most, pick, places)
+        else:
+            await _note_left(line, known, step, ask.found, within, pick, places)
         records += ask.found
+        if within is not None:
+            within.taken += known.weigher.total(ask.found)
+            if within.reached:
+                break
     return records
 
 

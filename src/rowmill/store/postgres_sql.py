@@ -1,5 +1,9 @@
 """The hot statements on PostgreSQL but for claims. One function per statement, headed by the index that serves it."""
 
+from typing import Any
+
+from sqlalchemy import Column
+
 from rowmill.model.lifecycle import Error, Move
 from rowmill.model.words import Step
 from rowmill.store.postgres_terms import NOW, PostgresTerms
@@ -122,6 +126,16 @@ def lock(terms: PostgresTerms) -> str:
     """Lock rows, each only where its lease still holds: nobody can take them until the transaction ends. $1 tokens,
     then the parts of the key."""
     return f"{holds(terms)} {terms.lock} OF t"
+
+
+# served by: the primary key
+def value(terms: PostgresTerms, column: "Column[Any]") -> str:
+    """Read a column of a row, only where its lease still holds. $1 its token, then the parts of the key, each in an
+    array."""
+    return (
+        f"SELECT t.{terms.name(column)} FROM {given(fenced(terms), first=1)} JOIN {terms.table} AS t "
+        f"ON {same_key(terms)} AND t.{terms.lease} = g_lease"
+    )
 
 
 def fenced(terms: PostgresTerms) -> list[tuple[str, str]]:

@@ -25,6 +25,11 @@ FLOAT8, NUMERIC = 701, 1700
 """The server's numbers for these types, by which SQLAlchemy reads them."""
 
 
+COMPRESSED = "4::float8"
+"""How much larger than its stored form a document or an array is taken to be. Only of text and bytes does the server
+tell the full size without reading them."""
+
+
 class PostgresTerms(Terms):
     """A queue in PostgreSQL's words."""
 
@@ -61,6 +66,20 @@ class PostgresTerms(Terms):
     def attempts_plus(self, n: int) -> str:
         count = f"coalesce({self.attempts}, 0)"
         return f"{count} + {n}" if n > 0 else f"greatest({count} - {-n}, 0)"
+
+    def bytes_of(self, column: "Column[Any]", alias: str = "") -> str:
+        """Read from the header of the value, even of one that is stored out of line. The cast costs nothing for text,
+        and serves a column whose type is another than the declared one."""
+        value = f"{alias}{self.name(column)}"
+        impl = bare(column, self.dialect)
+        if is_text(impl) or isinstance(impl, sa.LargeBinary):
+            kind = "bytea" if isinstance(impl, sa.LargeBinary) else "text"
+            return f"coalesce(octet_length({value}::{kind}), 0)"
+        return f"coalesce(pg_column_size({value}), 0) * {COMPRESSED}"
+
+    def weight(self, alias: str = "") -> str:
+        """A float: a sum of those is quick, and never too large."""
+        return f"0::float8 + {super().weight(alias)}"
 
     def type_of(self, column: "Column[Any]") -> str:
         """The type in which values of a column travel."""

@@ -1,39 +1,71 @@
 """From what a driver returns to what a handler sees as `lease.row`."""
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
-from sqlalchemy.orm import Mapper, configure_mappers, make_transient_to_detached
+from sqlalchemy import Column
+from sqlalchemy.orm import InstanceState, Mapper, configure_mappers, make_transient_to_detached, object_mapper
+from sqlalchemy.orm.attributes import instance_state, set_committed_value
 
-from rowmill.model.errors import PermanentError
+from rowmill.model.errors import ColumnNotLoaded, PermanentError
 from rowmill.store.terms import Terms
 
 
 class Record:
     """A row of a `Table`: columns as attributes or by name. Read only."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("_left_out", "_values")
 
-    def __init__(self, values: dict[str, Any]) -> None:
+    def __init__(self, values: dict[str, Any], left_out: frozenset[str] = frozenset()) -> None:
         object.__setattr__(self, "_values", values)
+        object.__setattr__(self, "_left_out", left_out)
 
     def __getattr__(self, name: str) -> Any:
         try:
             return self._values[name]
         except KeyError:
+            self._check(name)
             raise AttributeError(f"the row has no column {name}") from None
 
     def __getitem__(self, name: str) -> Any:
+        if name not in self._values:
+            self._check(name)
         return self._values[name]
+
+    def _check(self, name: str) -> None:
+        if name in self._left_out:
+            raise ColumnNotLoaded(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError("a claimed row is read only: return the new values from the handler")
 
     def as_dict(self) -> dict[str, Any]:
+        """The columns that the row has, by name; without those that were left out of the claim."""
         return dict(self._values)
 
     def __repr__(self) -> str:
         return f"<Record {', '.join(self._values)}>"
+
+
+class NotLoaded:
+    """Stands for a column that was left out of the claim, on an instance of an ORM class: raises when it is read. Once
+    the instance is in a session, the column is loaded as any deferred one."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, state: "InstanceState[Any]", passive: Any) -> Any:
+        if state.session is None:
+            raise ColumnNotLoaded(self._name)
+        forget(state, self._name)
+        state.expired_attributes.add(self._name)
+        return getattr(state.obj(), self._name)
+
+
+def forget(state: "InstanceState[Any]", name: str) -> None:
+    """Take `NotLoaded` from an attribute."""
+    state.callables = {other: call for other, call in state.callables.items() if other != name}
 
 
 class Unreadable(bytes):
@@ -52,12 +84,13 @@ Attributes = list[tuple[int, str, Callable[[Any], Any] | None]]
 
 
 class RowLoader:
-    """Builds rows of one queue from records in the order of the table's columns."""
+    """Builds rows of one queue from records in the order of the columns that come with a claim."""
 
     def __init__(self, terms: Terms) -> None:
-        queue = terms.queue
+        self._terms = terms
+        self.queue = queue = terms.queue
         self.mapper = queue.mapper
-        self.columns = list(queue.table.columns)
+        self.columns = list(queue.claimed)
         self.readers = [terms.reader(column) for column in self.columns]
         places = {column.name: place for place, column in enumerate(self.columns)}
         self.key_places = [(places[column.name], terms.reader(column)) for column in queue.key]
@@ -104,11 +137,55 @@ class RowLoader:
         except Exception as error:
             raise self._unreadable(record, error) from error
         if mapper is None:
-            return Record(values)
+            return Record(values, self._left_out)
         instance = mapper.class_manager.new_instance()
         instance.__dict__.update(values)
         make_transient_to_detached(instance)
+        if self._left_out:
+            self._leave_out(instance, mapper)
         return instance
+
+    @cached_property
+    def _left_out(self) -> frozenset[str]:
+        """What the columns that are left out of the claim are called on a row of a table."""
+        return frozenset(column.key for column in self.queue.left_out)
+
+    def _leave_out(self, instance: Any, mapper: "Mapper[Any]") -> None:
+        state = instance_state(instance)
+        own = [column for column in self.queue.left_out if column in mapper.columns.values()]
+        names = [mapper.get_property_by_column(column).key for column in own]
+        state.expired_attributes.difference_update(names)
+        state.callables = {name: NotLoaded(name) for name in names}
+
+    def value(self, column: "Column[Any]", raw: Any) -> Any:
+        """Read one value as the driver gave it."""
+        reader = self._terms.reader(column)
+        try:
+            if isinstance(raw, Unreadable):
+                raise UnicodeError
+            return raw if reader is None else reader(raw)
+        except Exception as error:
+            raise _unreadable(column, error) from error
+
+    def get(self, row: Any, column: "Column[Any]") -> Any:
+        """Return a column of a row. Raises ColumnNotLoaded if the row does not have it."""
+        if isinstance(row, Record):
+            return row[column.key]
+        mapper = object_mapper(row)
+        if column not in mapper.columns.values():
+            raise ColumnNotLoaded(column.name)
+        return getattr(row, mapper.get_property_by_column(column).key)
+
+    def put(self, row: Any, column: "Column[Any]", value: Any) -> None:
+        """Set a column that was fetched later on a row, as if it had come with the claim."""
+        if isinstance(row, Record):
+            row._values[column.key] = value
+            return
+        mapper = object_mapper(row)
+        if column in mapper.columns.values():
+            name = mapper.get_property_by_column(column).key
+            forget(instance_state(row), name)
+            set_committed_value(row, name, value)
 
     def _attributes_of(self, mapper: "Mapper[Any] | None") -> Attributes:
         """A class may leave out columns of its table: those of its sister classes, for one."""
@@ -140,10 +217,14 @@ class RowLoader:
         for column, reader, value in zip(self.columns, self.readers, record, strict=False):
             failed = object()
             if isinstance(value, Unreadable) or (reader is not None and _read(reader, value, failed) is failed):
-                return PermanentError(
-                    f"column {column.name} can't be read as {column.type!r}: {type(error).__name__}", code="unreadable"
-                )
+                return _unreadable(column, error)
         return PermanentError(f"the row can't be read: {type(error).__name__}", code="unreadable")
+
+
+def _unreadable(column: "Column[Any]", error: Exception) -> PermanentError:
+    return PermanentError(
+        f"column {column.name} can't be read as {column.type!r}: {type(error).__name__}", code="unreadable"
+    )
 
 
 def _read(reader: Callable[[Any], Any], value: Any, *instead: Any) -> Any:

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import count
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy import Column, Connection, Engine, create_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -26,7 +26,7 @@ from rowmill.store.flush import flushes
 from rowmill.store.history import crashed_keys
 from rowmill.store.limiting.sqlite import SqliteLimiter
 from rowmill.store.loading import Run
-from rowmill.store.port import Condemned, Disconnected, Heard, Heartbeat, Renewed, Settled
+from rowmill.store.port import GONE, Condemned, Disconnected, Heard, Heartbeat, Renewed, Settled
 from rowmill.store.presence import claim_refused
 from rowmill.store.refusals import tell
 from rowmill.store.rows import read_text
@@ -36,6 +36,7 @@ from rowmill.store.sqlite_settles import Executes, settle_flush
 from rowmill.store.sqlite_sql import SqliteTerms
 from rowmill.store.sqlite_writer import Writer, take_over_transactions
 from rowmill.store.transactions import AsyncSqlTransaction, SyncSqlTransaction, guard
+from rowmill.store.weighing import ByteLimit
 
 T = TypeVar("T")
 
@@ -116,19 +117,22 @@ class SqliteStore:
             for refused in self.known(one).refusals.values():
                 refused.hurry()
 
-    async def claim(self, queue: Queue[Any], step: Step, limit: int) -> list[Lease[Any]]:
+    async def claim(
+        self, queue: Queue[Any], step: Step, limit: int, within: ByteLimit | None = None
+    ) -> list[Lease[Any]]:
         known = self.known(queue)
         load = known.load
+        weighed = within if known.terms.long else None
         while True:
-            records = await self._claim(queue, step, known, limit)
+            records = await self._claim(queue, step, known, limit, weighed)
             now = datetime.now(UTC)
             now = now.replace(microsecond=now.microsecond // 1000 * 1000)  # as SQLite's own clock has it
             leases = [
                 Lease(
                     queue, step, load.key(record), record[load.lease_place], record[load.attempts_place], now, record,
-                    load,
+                    load, weight=weight,
                 )
-                for record in records
+                for record, weight in zip(records, known.weigher.weights(records), strict=True)
                 if not record[BURIED_PLACE]
             ]  # fmt: skip
             buried = known.buried(step, records) if len(leases) < len(records) else []
@@ -137,23 +141,31 @@ class SqliteStore:
             if leases or not buried:
                 return leases
 
-    async def _claim(self, queue: Queue[Any], step: Step, known: SqliteKnown, limit: int) -> list[Any]:
+    async def _claim(
+        self, queue: Queue[Any], step: Step, known: SqliteKnown, limit: int, weighed: ByteLimit | None
+    ) -> list[Any]:
         tokens = Tokens(self.worker, self._claim_numbers)
         try:
-            records = await sqlite_claims.claim_around(self.writer, known, step, tokens, limit)
+            records = await sqlite_claims.claim_around(self.writer, known, step, tokens, limit, weighed)
         except sqlite3.DatabaseError as error:
             if str(error).startswith("no such index"):
                 known.statements.clear()  # it was there when they were made
-                return await self._claim(queue, step, known, limit)
+                return await self._claim(queue, step, known, limit, weighed)
             if not str(error).startswith("Could not decode to UTF-8"):
                 raise claim_refused(known.terms, step, refused_values(error)) from error
             # One bad text fails the whole answer. Read by ourselves, which costs time, it fails its row alone.
             assert self.writer.connection is not None
             self.writer.connection.text_factory = read_text
-            records = await sqlite_claims.claim_around(self.writer, known, step, tokens, limit)
+            records = await sqlite_claims.claim_around(self.writer, known, step, tokens, limit, weighed)
         if known.refused(step).unheard:
             await tell(self, queue, step, known.refused(step))
         return records
+
+    async def value(self, lease: Lease[Any], column: "Column[Any]") -> Any:
+        known = self.known(lease.queue)
+        statement, given = known.value_statement(column), known.fence(lease)
+        rows = await self.run(lambda connection: connection.exec_driver_sql(statement, given).all(), write=False)
+        return rows[0][0] if rows else GONE
 
     async def settle(self, verdicts: Sequence[Verdict], *, skip_locked: bool = False) -> Settled:
         try:

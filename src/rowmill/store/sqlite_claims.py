@@ -15,14 +15,18 @@ from rowmill.store.sqlite_errors import refused_values
 from rowmill.store.sqlite_known import BURIED_PLACE, SqliteKnown
 from rowmill.store.sqlite_writer import Writer
 from rowmill.store.watermark import MAX_LEVELS, STRETCHES, Stretch
+from rowmill.store.weighing import ByteLimit
 
 
 def claim(
-    connection: sqlite3.Connection, known: SqliteKnown, step: Step, token: int, limit: int, *, pick: bool = False
-) -> list[Any]:
+    connection: sqlite3.Connection, known: SqliteKnown, step: Step, token: int, limit: int, *,
+    pick: bool = False, within: ByteLimit | None = None,
+) -> list[Any]:  # fmt: skip
     """Take up to `limit` rows under this token; with `pick`, only answer the keys of the rows that this would take."""
+    if within is not None:
+        within.taken, within.reached = 0, False  # it may be tried again
     if known.terms.queue.per is not None:
-        return _claim_in_order(connection, known, step, token, limit, pick)
+        return _claim_in_order(connection, known, step, token, limit, pick, within)
     records: list[Any] = []
     refused, in_sequence = known.refused(step), known.in_sequence
     for stretch, level in _lanes(connection, known, step):
@@ -30,9 +34,12 @@ def claim(
         given: list[Any] = [token, limit - len(records), step.lease, *refused.parts]
         if known.terms.priority is not None and stretch is not Stretch.WHOLE:
             given.append(level)
-        taken = connection.execute(statement, given).fetchall()
+        if within is not None:
+            weigh = known.weigh_statement(connection, step, stretch, len(refused))
+            given[1] = _fitting(connection, weigh, given, within)
+        taken = connection.execute(statement, given).fetchall() if given[1] else []
         records += taken if pick else in_sequence(_noted(connection, known, step, token, taken))
-        if len(records) >= limit:
+        if len(records) >= limit or (within is not None and within.reached):
             break
     return records
 
@@ -49,24 +56,47 @@ def _noted(connection: sqlite3.Connection, known: SqliteKnown, step: Step, token
 
 
 def _claim_in_order(
-    connection: sqlite3.Connection, known: SqliteKnown, step: Step, token: int, limit: int, pick: bool
-) -> list[Any]:
+    connection: sqlite3.Connection, known: SqliteKnown, step: Step, token: int, limit: int, pick: bool,
+    within: ByteLimit | None,
+) -> list[Any]:  # fmt: skip
     """The oldest first; where the oldest are all held back by others of their key, every key's head."""
     records: list[Any] = []
     refused = known.refused(step)
     for ask in known.search(step).asks(order_sql.finders(known.terms), limit):
-        statement = known.in_order_statement(
-            connection, step, ask.find, len(refused), pick=pick, behind=bool(ask.behind)
-        )
-        given = (token, ask.most, step.lease, *refused.parts, *ask.behind)
-        ask.found = found = connection.execute(statement, given).fetchall()
+        behind = bool(ask.behind)
+        statement = known.in_order_statement(connection, step, ask.find, len(refused), pick=pick, behind=behind)
+        given = [token, ask.most, step.lease, *refused.parts, *ask.behind]
+        if within is not None:
+            weigh = known.weigh_in_order_statement(connection, step, ask.find, len(refused), behind=behind)
+            given[1] = _fitting(connection, weigh, given, within)
+        ask.found = found = connection.execute(statement, given).fetchall() if given[1] else []
         records += found if pick else known.in_sequence(_noted(connection, known, step, token, found))
+        if within is not None and within.reached:
+            break
         if pick and records:
             break  # nothing was taken: the next time would find the same rows again
     return records
 
 
-async def claim_around(writer: Writer, known: SqliteKnown, step: Step, tokens: Tokens, limit: int) -> list[Any]:
+def _fitting(connection: sqlite3.Connection, weigh: str, given: Sequence[Any], within: ByteLimit) -> int:
+    """Return how many of the rows that a claim would take fit into what is left of its bytes. No row is weighed beyond
+    the first that does not: SQLite reads a text to tell its length."""
+    rows, most = 0, within.left
+    cursor = connection.execute(weigh, given)
+    for record in cursor:
+        if record[0] > most and not (within.takes_one and not rows):
+            within.reached = True
+            break
+        most -= record[0]
+        rows += 1
+    cursor.close()
+    within.taken += within.left - most
+    return rows
+
+
+async def claim_around(
+    writer: Writer, known: SqliteKnown, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None = None
+) -> list[Any]:
     """Take rows, and step over those that the table refuses to let go. Each try is a transaction of its own: a
     trigger may undo the one that it is in."""
     refused, take, records = known.refused(step), _taker(writer, known, step, tokens), list[Any]()
@@ -75,7 +105,9 @@ async def claim_around(writer: Writer, known: SqliteKnown, step: Step, tokens: T
         if records:
             return records
     try:
-        return await writer.write(lambda connection: claim(connection, known, step, tokens.fresh(), limit))
+        return await writer.write(
+            lambda connection: claim(connection, known, step, tokens.fresh(), limit, within=within)
+        )
     except sqlite3.IntegrityError:
         if refused.full():
             raise

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any
 
+from sqlalchemy import Column
+
 from rowmill.model.death import Death, used_up
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
@@ -23,6 +25,7 @@ from rowmill.store.searching import Search
 from rowmill.store.sqlite_sequence import in_sequence
 from rowmill.store.sqlite_sql import SqliteTerms
 from rowmill.store.watermark import Stretch
+from rowmill.store.weighing import Weigher
 
 BURIED_PLACE = -1
 """In a record of a claim: of what says that it buried the row."""
@@ -33,14 +36,24 @@ class SqliteKnown:
 
     def __init__(self, terms: SqliteTerms) -> None:
         self.terms = terms
-        self.load = RowLoader(terms)
-        self.in_sequence = in_sequence(terms.queue)
         self.refusals: defaultdict[str, Refused] = defaultdict(Refused)
         self.searches: defaultdict[str, Search] = defaultdict(
             lambda: Search(lambda records: max(map(self.load.per, records)))
         )
         self.statements: dict[tuple[Any, ...], str] = {}
         self._binders: dict[str, Callable[[Any], Any] | None] = {}
+
+    @cached_property
+    def load(self) -> RowLoader:
+        return RowLoader(self.terms)
+
+    @cached_property
+    def weigher(self) -> Weigher:
+        return Weigher(self.terms)
+
+    @cached_property
+    def in_sequence(self) -> Callable[[list[Any]], list[Any]]:
+        return in_sequence(self.terms.queue)
 
     def refused(self, step: Step) -> Refused:
         return self.refusals[step.name]
@@ -67,6 +80,18 @@ class SqliteKnown:
             return sql.pick_of(rows) if pick else sql.claim_of(self.terms, step, rows)
 
         return self._by_index(connection, ("claim", step.name, stretch, left_out, pick), step, make)
+
+    def weigh_statement(self, connection: sqlite3.Connection, step: Step, stretch: Stretch, left_out: int) -> str:
+        wanted = ("weigh", step.name, stretch, left_out)
+        return self._by_index(connection, wanted, step, lambda: sql.weigh_ready(self.terms, step, stretch, left_out))
+
+    def weigh_in_order_statement(
+        self, connection: sqlite3.Connection, step: Step, find: Finder, left_out: int, *, behind: bool
+    ) -> str:
+        def make() -> str:
+            return sql.weigh_of(self.terms, sql.free(self.terms, step, find, left_out, behind=behind))
+
+        return self._by_index(connection, ("weigh", step.name, find.__name__, left_out, behind), step, make)
 
     def in_order_statement(
         self,
@@ -108,6 +133,9 @@ class SqliteKnown:
     @cached_property
     def holds_statement(self) -> str:
         return sql.holds(self.terms)
+
+    def value_statement(self, column: "Column[Any]") -> str:
+        return self._statement(("value", column.name), lambda: sql.value(self.terms, column))
 
     def _statement(self, wanted: tuple[Any, ...], make: Callable[[], str]) -> str:
         found = self.statements.get(wanted)

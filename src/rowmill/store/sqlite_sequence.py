@@ -11,8 +11,8 @@ CLASSES: dict[type, int] = {type(None): 0, int: 1, float: 1, str: 2, bytes: 3}
 
 
 def in_sequence(queue: Queue[Any]) -> Callable[[list[Any]], list[Any]]:
-    """A function that sorts records of a queue, in the order of the table's columns."""
-    columns = list(queue.table.columns)
+    """A function that sorts records of a queue, in the order of the columns that come with a claim."""
+    columns = list(queue.claimed)
     places = [columns.index(column) for column in (queue.columns["available_at"], *queue.order_by, *queue.key)]
     level = None if queue.priority is None else columns.index(queue.priority)
     sign = 1 if queue.lower_first else -1

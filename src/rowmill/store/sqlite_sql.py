@@ -48,6 +48,13 @@ class SqliteTerms(Terms):
         count = f"coalesce({self.attempts}, 0)"
         return f"{count} + {n}" if n > 0 else f"max({count} - {-n}, 0)"
 
+    def bytes_of(self, column: "Column[Any]", alias: str = "") -> str:
+        """Of bytes, from the header of the row; of text, SQLite has to read it to tell."""
+        value = f"{alias}{self.name(column)}"
+        if not isinstance(bare(column, self.dialect), sa.LargeBinary):
+            value = f"CAST({value} AS BLOB)"
+        return f"coalesce(length({value}), 0)"
+
     @property
     def same_key(self) -> str:
         return " AND ".join(f"{key} = :k{n}" for n, key in enumerate(self.keys))
@@ -60,8 +67,8 @@ def claim(terms: Terms, step: Step, stretch: Stretch, left_out: int = 0) -> str:
     return claim_of(terms, step, ready(terms, step, stretch, left_out))
 
 
-def ready(terms: Terms, step: Step, stretch: Stretch, left_out: int) -> str:
-    """The keys of the rows that the claim takes."""
+def ready(terms: Terms, step: Step, stretch: Stretch, left_out: int, wanted: str = "") -> str:
+    """The keys of the rows that the claim takes, or what else is wanted of them."""
     conditions, position = terms.stretch(step, stretch, 4 + left_out * len(terms.keys))
     # The priority is the same all along a stretch. To name it here would cost a sort of the whole stretch: SQLite
     # does not see that an expression is constant.
@@ -70,8 +77,8 @@ def ready(terms: Terms, step: Step, stretch: Stretch, left_out: int) -> str:
     # own index out of the plan.
     conditions += [f"+{key} IS NOT NULL" for key in terms.keys]
     conditions += terms.but_for(left_out, 4, "+")
-    keys = ", ".join(terms.keys)
-    return f"SELECT {keys} FROM {terms.table} WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?2"
+    wanted = wanted or ", ".join(terms.keys)
+    return f"SELECT {wanted} FROM {terms.table} WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?2"
 
 
 def free(terms: Terms, step: Step, find: Finder, left_out: int, *, behind: bool = False) -> str:
@@ -88,6 +95,20 @@ def free(terms: Terms, step: Step, find: Finder, left_out: int, *, behind: bool 
 def pick_of(picks: str) -> str:
     """Every parameter of the claim is named, so that both take the same ones."""
     return f"SELECT pick.*, ?1, ?3 FROM ({picks}) AS pick"
+
+
+# served by: as the claim
+def weigh_ready(terms: Terms, step: Step, stretch: Stretch, left_out: int) -> str:
+    """The weights of the rows that the claim would take, in its order and with its parameters."""
+    return ready(terms, step, stretch, left_out, f"{terms.weight()}, ?1, ?3")
+
+
+# served by: as the claim, then the primary key
+def weigh_of(terms: Terms, picks: str) -> str:
+    """The weights of the rows that were picked, in their order and with their parameters."""
+    same = " AND ".join(f"held.{key} = pick.{key}" for key in terms.keys)
+    # CROSS: the rows are looked up one by one, in the order of the picks.
+    return f"SELECT {terms.weight('held.')}, ?1, ?3 FROM ({picks}) AS pick CROSS JOIN {terms.table} AS held ON {same}"
 
 
 # served by: the primary key
@@ -116,11 +137,11 @@ def claim_of(terms: Terms, step: Step, picks: str) -> str:
     """Take the picked rows. Those whose attempts are used up are buried, and answered as dead: by their state, since
     RETURNING may say of a lease that was NULL, and still is, that it is not (SQLite 3.40)."""
     pairs = terms.claim_assignments(step, wait="?3", token="?1")
-    columns = ", ".join(terms.name(column) for column in terms.queue.table.columns)
     keys = ", ".join(terms.keys)
     key = f"({keys})" if len(terms.keys) > 1 else keys
     dead = terms.is_in(terms.queue.vocabulary.dead)
-    return f"UPDATE {terms.table} SET {set_clause(pairs)} WHERE {key} IN ({picks}) RETURNING {columns}, {dead}"
+    returned = f"{terms.claimed()}, {dead}"
+    return f"UPDATE {terms.table} SET {set_clause(pairs)} WHERE {key} IN ({picks}) RETURNING {returned}"
 
 
 # served by: the primary key
@@ -154,6 +175,12 @@ def renew(terms: SqliteTerms) -> str:
 def holds(terms: SqliteTerms) -> str:
     """Find one row, only where its lease still holds. Parameters by name: lease, k0…"""
     return f"SELECT 1 FROM {terms.table} WHERE {terms.same_key} AND {terms.lease} = :lease"
+
+
+# served by: the primary key
+def value(terms: SqliteTerms, column: "Column[Any]") -> str:
+    """Read a column of a row, only where its lease still holds. Parameters by name: lease, k0…"""
+    return f"SELECT {terms.name(column)} FROM {terms.table} WHERE {terms.same_key} AND {terms.lease} = :lease"
 
 
 NOW = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"

@@ -20,6 +20,11 @@ from rowmill.model.queue import Queue
 from rowmill.model.words import Step, Word, as_value
 from rowmill.store.watermark import Stretch
 
+ROW = 1000
+"""Bytes that a claimed row takes up beside its long values: its lease, its record, its numbers and times."""
+FIXED = (sa.Integer, sa.Numeric, sa.Float, sa.Boolean, sa.DateTime, sa.Date, sa.Time, sa.Interval, sa.Uuid, sa.Enum)
+"""Types whose values are small, whatever they hold."""
+
 
 class Terms(ABC):
     """Base of both dialects."""
@@ -52,8 +57,31 @@ class Terms(ABC):
     def shifted(self, column: "Column[Any]", seconds: float) -> str:
         """The time in this column, moved by a number of seconds."""
 
+    @abstractmethod
+    def bytes_of(self, column: "Column[Any]", alias: str = "") -> str:
+        """The bytes of a column's value, as far as they can be told without reading it."""
+
     def name(self, column: "Column[Any]") -> str:
         return self.preparer.format_column(column)
+
+    def claimed(self, alias: str = "") -> str:
+        """The columns that come with a claim."""
+        return ", ".join(f"{alias}{self.name(column)}" for column in self.queue.claimed)
+
+    @cached_property
+    def long(self) -> list["Column[Any]"]:
+        """The columns that come with a claim and whose values may be long. Not those of the queue itself: the state is
+        a word, and a claim clears the error."""
+        own = {*self.queue.columns.values(), *self.queue.key}
+        return [
+            column
+            for column in self.queue.claimed
+            if column not in own and not isinstance(bare(column, self.dialect), FIXED)
+        ]
+
+    def weight(self, alias: str = "") -> str:
+        """The bytes of a row that a claim would bring."""
+        return " + ".join([str(ROW), *(self.bytes_of(column, alias) for column in self.long)])
 
     def quote(self, name: str) -> str:
         return self.preparer.quote(name)

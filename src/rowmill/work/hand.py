@@ -1,11 +1,12 @@
 """The leases that this process holds, from claim to settle."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from rowmill.model.lease import Lease
+from rowmill.work.byte_budget import ByteBudget
 
 PATIENCE = 10.0
 """How long a suspect waits for the process to be empty before it runs beside others after all."""
@@ -14,8 +15,9 @@ PATIENCE = 10.0
 class Hand:
     """Everything in hand. Claims are only made while the hand is open."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: ByteBudget) -> None:
         self.leases: set[Lease[Any]] = set()
+        self.budget = budget
         self.not_begun: list[Callable[[], None]] = []
         """What gives back the rows that lie ready in this process."""
         self._open = asyncio.Event()
@@ -36,12 +38,21 @@ class Hand:
         """Somebody is to be alone: what comes in now goes back."""
         return not self._open.is_set()
 
-    def take(self, leases: Iterable[Lease[Any]]) -> None:
+    def take(self, leases: Sequence[Lease[Any]]) -> None:
         self.leases.update(leases)
+        self.budget.add(sum([lease.weight for lease in leases]))
 
     def put_down(self, *leases: Lease[Any]) -> None:
-        self.leases.difference_update(leases)
+        gone = self.leases.intersection(leases)
+        self.leases -= gone
+        self.budget.remove(sum([lease.weight for lease in gone]))
         self._changed.set()
+
+    def grow(self, lease: Lease[Any], weight: int) -> None:
+        """A row in hand takes up so many bytes more."""
+        if lease in self.leases:
+            lease.weight += weight
+            self.budget.add(weight)
 
     async def opened(self) -> None:
         """Wait until claims may be made."""

@@ -17,6 +17,10 @@ class Report:
     """Rows that failed because the database does not take their values."""
     rescued: int = 0
     buried: int = 0
+    peak_bytes: int = 0
+    """The most that rows which were claimed and not settled weighed together."""
+    byte_limited: int = 0
+    """How often the byte budget made a claim smaller, or wait."""
     seconds: float = 0.0
 
     def count(self, move: str, rows: int = 1) -> None:

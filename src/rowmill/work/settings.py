@@ -14,7 +14,7 @@ PREFIX = "ROWMILL_"
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """Times in seconds. Each is also read from the environment by `rowmill work` and `rowmill drain`:
+    """Times in seconds, sizes in bytes. Each is also read from the environment by `rowmill work` and `rowmill drain`:
     `poll_max` from ROWMILL_POLL_MAX, and so on."""
 
     poll_base: float = 0.1
@@ -23,6 +23,8 @@ class WorkerSettings:
     """The longest wait between two looks, its random spread included."""
     grace: float = 25.0
     """How long handlers may take to finish when the worker is told to stop: Kubernetes kills after 30 seconds."""
+    claimed_bytes: int = 256 << 20
+    """Bytes that the claimed rows of one process may take up, all together; 512M and 1G are understood too."""
     heartbeat: float = 2.0
     """Between two signs of life."""
     rescue_every: float = 10.0
@@ -58,7 +60,9 @@ class WorkerSettings:
             raise BadRequest("; ".join(problems))
 
 
-WHOLE = {"rescue_most"}
+BYTES = {"claimed_bytes"}
+WHOLE = {"rescue_most"} | BYTES
+UNITS = {"K": 10, "M": 20, "G": 30}
 SWITCHES = {"strict"}
 ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 MAY_BE_ZERO = {"grace", "keep_history", "keep_throughput", "keep_workers", "keep_ticks"}
@@ -90,11 +94,17 @@ def number(name: str, text: str) -> float | int | bool:
             raise ValueError(needed(name))
         return text.lower() in ON
     try:
-        value = int(text) if name in WHOLE else float(text)
+        value = size(text) if name in BYTES else int(text) if name in WHOLE else float(text)
     except ValueError:
         raise ValueError(needed(name)) from None
     check(name, value)
     return value
+
+
+def size(text: str) -> int:
+    """A number of bytes from text: 1048576, 1024K, 1M."""
+    unit = text[-1:].upper()
+    return int(text[:-1]) << UNITS[unit] if unit in UNITS else int(text)
 
 
 def check(name: str, value: Any) -> None:
@@ -113,4 +123,6 @@ def check(name: str, value: Any) -> None:
 def needed(name: str) -> str:
     if name in SWITCHES:
         return "true or false is needed"
+    if name in BYTES:
+        return "a number of bytes is needed, such as 268435456 or 256M"
     return "a whole number is needed" if name in WHOLE else "a number of seconds is needed"

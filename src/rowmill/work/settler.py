@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from sys import getsizeof
 from time import monotonic
 from typing import Any
 
@@ -18,6 +19,7 @@ from rowmill.model.outcome import Answer, Outcome
 from rowmill.model.settle_lag import SettleLag
 from rowmill.model.transaction import AsyncBatchTransaction, AsyncBlockSession, BatchTransaction, BlockSession
 from rowmill.observe.events import Events
+from rowmill.store.fetching import fetch
 from rowmill.store.port import Delay, Store
 from rowmill.store.settling import BatchSettling, Settling
 from rowmill.work.changed_rows import ChangedRows
@@ -76,6 +78,8 @@ class Settler:
 
     def put(self, verdict: Verdict) -> None:
         verdict.lease.take_verdict()
+        if verdict.values:  # they lie here until they are written, beside the row
+            self._hand.grow(verdict.lease, sum(map(getsizeof, verdict.values.values())))
         self.lane(verdict.lease.queue.name).put(verdict)
 
     async def room(self, queue: str) -> None:
@@ -107,6 +111,22 @@ class Settler:
         if checked is not verdict:
             raise PermanentError(checked.message, code=checked.code)
         return verdict
+
+    async def fetch(self, lease: Lease[Any], column: str) -> Any:
+        """Read a column that was left out of a claim. See `Lease.fetch`."""
+        value, weight = await fetch(self._store, lease, column)
+        if weight:
+            self._hand.grow(lease, weight)
+        return value
+
+    def fetch_sync(self, lease: Lease[Any], column: str) -> Any:
+        """The same for a handler in a thread, while the loop goes on."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            assert self._loop is not None
+            return asyncio.run_coroutine_threadsafe(self.fetch(lease, column), self._loop).result()
+        raise RuntimeError(f"this handler runs on the loop. Write: await lease.fetch({column!r})")
 
     def _written(self, verdicts: list[Verdict]) -> None:
         """A handler settled its rows itself, perhaps in a thread: what follows belongs on the loop."""

@@ -1,6 +1,7 @@
 """One stage at work: it claims, holds what is claimed, and feeds its slots."""
 
 import asyncio
+import math
 import random
 from collections import deque
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from rowmill.model.queue import Handler, Queue
 from rowmill.model.words import Step
 from rowmill.observe.events import Events
 from rowmill.store.port import Disconnected, LockTimeout, StatementTimeout, Store
+from rowmill.store.weighing import ByteLimit
+from rowmill.work.byte_budget import RowWeight, Turn
 from rowmill.work.door import Door
 from rowmill.work.hand import Hand
 from rowmill.work.pace import Pace
@@ -29,6 +32,9 @@ STALE = 2.0
 LARGEST_CLAIM = 100_000
 BUSY = 1.0
 """Seconds of work without a pause after which producers need not wake us any more."""
+
+SAY_LIMITED = 60.0
+"""Seconds between two events that say that the byte budget limits a stage."""
 
 
 class Station:
@@ -73,6 +79,9 @@ class Station:
         """When a claim last found nothing, on the loop's clock; reset by rows."""
         self._claim_most = LARGEST_CLAIM
         """Rows that one claim may take: fewer after the database cancelled one that took too long."""
+        self._weight = RowWeight()
+        self._limited_at = -math.inf
+        """When we last said that the byte budget limits us, on the loop's clock."""
         self._woken_at = 0.0
         self._owes_until = -1.0
         """When the last of the suspects that we gave back can be claimed again, on the loop's clock."""
@@ -159,10 +168,14 @@ class Station:
                 continue
             self._woken.clear()
             try:
-                asked = loop.time()
-                async with self._hand.claiming():
-                    leases = await self._store.claim(self.queue, self.step, wanted)
-                    self._hand.take(leases)
+                with self._hand.budget.turn(self._needed.set) as turn:
+                    within = await self._room(turn, wanted)
+                    if within is None:
+                        continue
+                    asked, wanted = loop.time(), self._within(within, wanted)
+                    async with self._hand.claiming():
+                        leases = await self._store.claim(self.queue, self.step, wanted, within)
+                        self._hand.take(leases)
                 self._events.back(who="claim")
                 self._claim_most = min(self._claim_most * 2, LARGEST_CLAIM)
             except (StatementTimeout, LockTimeout) as error:  # the database is there
@@ -176,11 +189,16 @@ class Station:
                 await self._until(self._woken, min(pause * (0.5 + random.random()), self._settings.poll_max))
                 pause = min(pause * 2, self._settings.poll_max)
                 continue
+            self._weight.claimed(leases)
+            if within.reached:
+                self._limited()
+                if not leases:
+                    self._weight.too_heavy_for(within.most)
             if leases:
                 pause = self._settings.poll_base
                 self._empty_at = -1.0
                 await self._take(leases)
-            if len(leases) == wanted:
+            if len(leases) == wanted or within.reached:
                 if asked - self._slept_at > BUSY:
                     await self._store.busy([self.queue])
             else:
@@ -190,6 +208,33 @@ class Station:
                 self._slept_at = loop.time()
                 if not leases:
                     pause = min(pause * 1.5, self._settings.poll_max)
+
+    async def _room(self, turn: Turn, wanted: int) -> ByteLimit | None:
+        """Wait until the byte budget has room for a claim of ours. None: there is no claim to be made now."""
+        while not (self.stopping or self._hand.closed or self.paused()):
+            if (found := turn.room(self._weight, wanted)) is not None:
+                return found
+            if self._hand.budget.full:
+                self._limited()
+            await self._until(self._needed, STALE / 2)
+            self._return_stale(asyncio.get_running_loop().time())
+        return None
+
+    def _within(self, within: ByteLimit, wanted: int) -> int:
+        """Return how many of the wanted rows will fit, to judge by those before."""
+        fit = max(int(within.most / self._weight.bytes), 1) if self._weight.bytes else wanted
+        if fit < wanted:
+            self._limited()
+        return min(wanted, fit)
+
+    def _limited(self) -> None:
+        """Count and say that the byte budget keeps us from claiming more."""
+        self._report.byte_limited += 1
+        now = asyncio.get_running_loop().time()
+        if now - self._limited_at >= SAY_LIMITED:
+            self._limited_at = now
+            budget = self._hand.budget
+            self._events.memory_limited(self.queue.name, self.step.name, budget.held, budget.most, self._weight.bytes)
 
     async def _idle(self, pause: float) -> None:
         """Sleep until rows may have come, or a slot here made some."""

@@ -16,6 +16,7 @@ from rowmill.model.settle_lag import SettleLag
 from rowmill.observe.events import Events, log
 from rowmill.observe.trail import trail
 from rowmill.store.port import Store
+from rowmill.work.byte_budget import ByteBudget
 from rowmill.work.changed_rows import ChangedRows
 from rowmill.work.hand import Hand
 from rowmill.work.renewer import Renewer
@@ -55,7 +56,7 @@ class Worker:
         self._store = store
         self._events = events or Events()
         self._services = services
-        self._hand = Hand()
+        self._hand = Hand(ByteBudget(self.settings.claimed_bytes))
         changed_rows = ChangedRows(self._events, strict=self.settings.strict)
         self._settler = Settler(store, self._hand, self.report, self._events, random.random, changed_rows)
         self._settler.on_settled = self._settled
@@ -81,6 +82,11 @@ class Worker:
     @property
     def in_hand(self) -> int:
         return len(self._hand)
+
+    @property
+    def bytes_in_hand(self) -> int:
+        """Bytes of the rows that are claimed and not settled."""
+        return self._hand.budget.held
 
     def settle_lags(self) -> dict[str, SettleLag]:
         """What is finished and could not be written for a while, by queue."""
@@ -151,6 +157,7 @@ class Worker:
                 timer.cancel()
             await cut_off([ending, *stations, *beside])
             self.report.seconds = time.perf_counter() - began
+            self.report.peak_bytes = self._hand.budget.peak
         if self._interrupted:
             raise KeyboardInterrupt
         return self.report

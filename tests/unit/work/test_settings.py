@@ -47,3 +47,21 @@ def test_zero_where_it_has_a_meaning() -> None:
 
 def test_the_default_grace_leaves_time_to_give_rows_back_before_kubernetes_kills() -> None:
     assert WorkerSettings().grace <= 30 - 5
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes_"), [("1048576", 1 << 20), ("1024K", 1 << 20), ("1m", 1 << 20), ("2G", 2 << 30)]
+)
+def test_a_size_may_have_a_unit(text: str, bytes_: int) -> None:
+    assert from_environment(environment={"ROWMILL_CLAIMED_BYTES": text}).claimed_bytes == bytes_
+
+
+@pytest.mark.parametrize("text", ["much", "M", "1.5G", "10X"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(BadRequest, match="a number of bytes is needed, such as 268435456 or 256M"):
+        from_environment(environment={"ROWMILL_CLAIMED_BYTES": text})
+
+
+def test_a_budget_of_nothing_is_refused() -> None:
+    with pytest.raises(BadRequest, match="claimed_bytes is 0: it must be more than 0"):
+        WorkerSettings(claimed_bytes=0)

@@ -92,7 +92,7 @@ def serve(
     log_format: LogFormat,
 ) -> None:
     """Until told to stop. `app` is given the host names that it answers to."""
-    settings = settings_of(system.mill, None, None, None)
+    settings = settings_of(system.mill, None)
     start_log(log_level, log_format)
 
     async def run() -> None:
@@ -118,7 +118,7 @@ def work(
     options: Mapping[str, object],
 ) -> None:
     """Until told to stop; in one process, or in several that are given `options` too."""
-    settings = settings_of(system.mill, None, grace, None)
+    settings = settings_of(system.mill, None, grace=grace)
     start_log(log_level, log_format)
     if processes > 1:
         given = {**options, "--grace": grace, "--log-level": log_level, "--log-format": log_format.value}

@@ -143,7 +143,7 @@ def ingest(
       rowmill systems intake ingest a.pdf b.docx --project 7 --no-work --json
     """
     intake = load(database_url, storage)
-    settings = settings_of(intake.mill, None, None, None)
+    settings = settings_of(intake.mill, None)
     start_log(None, LogFormat.TEXT, "error")
     told = process.Told()
     told.listen()

@@ -74,7 +74,7 @@ class Batch:
 
 def link_file(entities: Entities, wanted: Wanted) -> int:
     """Answers the exit code."""
-    settings = settings_of(entities.mill, None, None, None)
+    settings = settings_of(entities.mill, None)
     start_log(None, LogFormat.TEXT, "error")
     try:
         with opened(wanted.file) as file:
