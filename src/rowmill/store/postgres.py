@@ -124,7 +124,7 @@ class PostgresStore:
         self.renewals = ConnectionPool("renew", arguments, {**SESSION, "lock_timeout": RENEW_LOCK_TIMEOUT})
         self.loads = Line("load", arguments)
         self.limits = Line("limit", arguments)
-        self.values = Line("value", arguments)
+        self.values = ConnectionPool("value", arguments)
         self.limiter = PostgresLimiter(self.limits)
         engine = handler_engine(self.pooled or self.url, self._most, pooled=self.pooled is not None)
         self.handlers = HandlerConnections(engine, self._most)
