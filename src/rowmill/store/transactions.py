@@ -30,6 +30,8 @@ def guard(target: Engine | Connection) -> None:
 
     @event.listens_for(target, "rollback")
     def on_rollback(connection: Connection) -> None:
+        if connection.invalidated:  # it broke, and what was written on it is gone
+            return
         block = connection.info.get(BLOCK)
         if block is not None:
             block.on_rollback()
