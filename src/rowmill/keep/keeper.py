@@ -144,7 +144,9 @@ class Keeper:
         terms, clock = self._store.terms(queue), asyncio.get_running_loop().time
         for step in queue.steps:
             reach, size, began = self._reaches[queue.name, step.name], self._sizes[queue.name, step.name], clock()
-            back, most = reach.back(began), size.rows
+            # Rows that wait for their second look may have expired long ago.
+            back = None if self._second_look.waits_for(queue.name, step.name) else reach.back(began)
+            most = size.rows
             sweep = partial(
                 rescuing.rescue, terms=terms, step=step, most=most, back=back, acquit=True,
                 # A process that was frozen finds its own leases expired, and their handlers alive.

@@ -44,6 +44,10 @@ class SecondLook:
         now = self._clock()
         return {token for (token, _), due in self._due[queue, stage].items() if now < due}
 
+    def waits_for(self, queue: str, stage: str) -> bool:
+        """Did rows of this stage have their first look, and not the second?"""
+        return bool(self._due[queue, stage])
+
     def wait(self) -> float | None:
         """Seconds until a second look is due; None if none is."""
         due = [at for rows in self._due.values() for at in rows.values()]
