@@ -211,14 +211,14 @@ async def test_the_budget_is_free_again_when_all_is_settled(database_url: str) -
 
 def test_a_stage_behind_another_waits_for_its_turn_and_not_for_its_claim() -> None:
     budget, woken = ByteBudget(100), list[str]()
-    budget.add(90)
+    budget.add("jobs", 90)
     heavy = RowWeight()
     heavy.too_heavy_for(10)
-    with budget.turn(lambda: woken.append("heavy")) as first:
+    with budget.turn("jobs", lambda: woken.append("heavy")) as first:
         assert first.room(heavy, 1) is None, "it needs more than there is"
-        with budget.turn(lambda: woken.append("light")) as second:
+        with budget.turn("others", lambda: woken.append("light")) as second:
             assert second.room(RowWeight(), 1) is None, "there is room, but not for those behind"
-            budget.remove(85)
+            budget.remove("jobs", 85)
             assert woken == ["heavy"]
             room = first.room(heavy, 1)
             assert room is not None
@@ -233,16 +233,33 @@ def test_a_stage_behind_another_waits_for_its_turn_and_not_for_its_claim() -> No
 def test_a_row_that_does_not_fit_is_not_waited_for_without_end() -> None:
     """What is held may never go: somebody may have its row locked."""
     now = 0.0
-    budget = ByteBudget(100, lambda: now)
-    budget.add(90)
+    budget = ByteBudget(100, clock=lambda: now)
+    budget.add("jobs", 90)
     giant = RowWeight()
     giant.too_heavy_for(100)
-    with budget.turn(lambda: None) as turn:
+    with budget.turn("jobs", lambda: None) as turn:
         assert turn.room(giant, 1) is None
         now = byte_budget.PATIENCE
         room = turn.room(giant, 1)
         assert room is not None
         assert room.or_one
+
+
+def test_one_queue_leaves_room_for_the_others() -> None:
+    """Its rows may be finished and locked, and never go."""
+    budget, woken = ByteBudget(100, queues=2), list[str]()
+    budget.add("heavy", 75)
+    row = RowWeight()
+    row.too_heavy_for(5)
+    with (
+        budget.turn("heavy", lambda: woken.append("heavy")) as heavy,
+        budget.turn("light", lambda: woken.append("light")) as light,
+    ):
+        assert heavy.room(row, 1) is None
+        assert woken == ["light"], "it waits for its own rows, and lets the other go first"
+        room = light.room(row, 1)
+        assert room is not None
+        assert (room.most, room.or_one) == (20, False)
 
 
 def test_what_rows_weigh_is_learned_at_once_and_forgotten_bit_by_bit() -> None:

@@ -1,6 +1,8 @@
 """How many rows one statement takes, learned from how long statements took."""
 
 MOST = 1000
+FLOOR = 100
+"""Fewer rows than this a statement takes only after one was cancelled."""
 TARGET = 0.5
 """Seconds that a statement should take at the most, so that nobody waits long behind it."""
 
@@ -21,7 +23,8 @@ class BatchSize:
         fitting = int(rows * TARGET / max(seconds, 1e-9))
         if seconds > TARGET:
             self.seconds_per_row = seconds / rows
-            self.rows = max(1, min(self.rows, fitting))
+            # Not below the floor: a database that takes its time over any statement would get one row at a time.
+            self.rows = min(self.rows, max(fitting, FLOOR))
         elif self.rows < self._most and fitting > self.rows:
             self.rows = min(self.rows * 2, fitting, self._most)
             if self.rows == self._most:

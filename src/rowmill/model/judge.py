@@ -46,6 +46,10 @@ class Verdict:
     raised: BaseException | None = None
     ready_at: float = 0.0
     """When it was there to be written, on the process's monotonic clock."""
+    delay: str = ""
+    """Why it could not be written when it was last tried."""
+    cancelled_alone: int = 0
+    """How often the database cancelled a statement that wrote this verdict alone."""
     unanswered: tuple[tuple[int, int, int], ...] = ()
     """Settles of it whose answer was lost, each as worker, flush and place: their receipts tell whether it was
     written."""

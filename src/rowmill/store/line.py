@@ -149,7 +149,7 @@ class ConnectionPool:
         self._first = self._make()
         self._idle: list[Line] = [self._first]
         self._busy: set[Line] = set()
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[Line]] = deque()
         self._needed_at = 0.0
         """When more than one connection was last in use, on the loop's clock."""
 
@@ -174,39 +174,44 @@ class ConnectionPool:
             raise pooler_between("it drops the settings of a worker's session")
 
     async def _take(self) -> Line:
-        if not self._idle:
-            turn = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
-            try:
-                async with asyncio.timeout(PATIENCE):
-                    await turn
-            except TimeoutError:
-                pass
-            finally:
-                turn.cancel()
-                with suppress(ValueError):
-                    self._waiting.remove(turn)
-        line = self._idle.pop() if self._idle else self._make()
+        """The connection that was used last; if all are taken, the first that is given back, or a new one."""
+        free = self._idle and not self._waiting
+        line = self._idle.pop() if free else await self._wait() or self._make()
         self._busy.add(line)
         return line
 
+    async def _wait(self) -> Line | None:
+        turn: asyncio.Future[Line] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await turn
+        except TimeoutError:
+            return turn.result() if turn.done() and not turn.cancelled() else None
+        except BaseException:
+            if turn.done() and not turn.cancelled():  # it was handed over just as we are cut off
+                self._idle.append(turn.result())
+            raise
+        finally:
+            with suppress(ValueError):
+                self._waiting.remove(turn)
+
     async def _give_back(self, line: Line) -> None:
         self._busy.discard(line)
-        self._idle.append(line)
         now = asyncio.get_running_loop().time()
         if self._busy:
             self._needed_at = now
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
-                turn.set_result(None)
-                break
-        else:
-            if len(self._idle) > 1 and now - self._needed_at > IDLE_SECONDS:
-                spare, self._idle = self._idle[:-1], self._idle[-1:]
-                self._first = self._idle[0]
-                for one in spare:
-                    await one.close()
+                turn.set_result(line)
+                return
+        self._idle.append(line)
+        if len(self._idle) > 1 and now - self._needed_at > IDLE_SECONDS:
+            spare, self._idle = self._idle[:-1], self._idle[-1:]
+            self._first = self._idle[0]
+            for one in spare:
+                await one.close()
 
     async def close(self) -> None:
         for line in [*self._idle, *self._busy]:

@@ -71,8 +71,8 @@ LATE_SECONDS = 5.0
 """How long after its answer was lost a claim may still take rows."""
 SETTLE_LOCK_TIMEOUT = "200ms"
 """How long a settle waits for a row that somebody else has locked, before it goes around what is locked."""
-RENEW_LOCK_TIMEOUT = "1s"
-"""A renewal goes around locked rows by itself: this is for tables that are locked as a whole."""
+TABLE_LOCK_TIMEOUT = "1s"
+"""Claims and renewals go around locked rows by themselves: this is for tables that are locked as a whole."""
 
 
 class Refused(Exception):
@@ -119,9 +119,9 @@ class PostgresStore:
     def _connections(self) -> None:
         """New ones each time we open: what waits for a loop belongs to that loop for ever."""
         arguments = dsn.for_asyncpg(self.url)
-        self.claims = ConnectionPool("claim", arguments)
+        self.claims = ConnectionPool("claim", arguments, {**SESSION, "lock_timeout": TABLE_LOCK_TIMEOUT})
         self.settles = ConnectionPool("settle", arguments, {**SESSION, "lock_timeout": SETTLE_LOCK_TIMEOUT})
-        self.renewals = ConnectionPool("renew", arguments, {**SESSION, "lock_timeout": RENEW_LOCK_TIMEOUT})
+        self.renewals = ConnectionPool("renew", arguments, {**SESSION, "lock_timeout": TABLE_LOCK_TIMEOUT})
         self.loads = Line("load", arguments)
         self.limits = Line("limit", arguments)
         self.values = ConnectionPool("value", arguments)

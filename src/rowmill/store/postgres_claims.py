@@ -217,8 +217,7 @@ async def _claim_free(
         records += ask.found
         if within is not None:
             within.taken += known.weigher.total(ask.found)
-            if within.reached:
-                break
+            ask.last = within.reached
     return records
 
 

@@ -56,9 +56,16 @@ def handler_engine(url: URL, connections: int, *, pooled: bool = False) -> Async
         pool_use_lifo=True,
         pool_reset_on_return=None,
     )
+    sa.event.listen(engine.sync_engine, "handle_error", keep_pool)
     if pooled:
         sa.event.listen(engine.sync_engine, "connect", _check_asyncpg)
     return engine
+
+
+def keep_pool(context: sa.engine.ExceptionContext) -> None:
+    """A connection that broke goes, alone. By itself, SQLAlchemy would drop the others of the pool too, which could be
+    connected again only in a greenlet; each is tried by its BEGIN anyway."""
+    context.invalidate_pool_on_disconnect = False
 
 
 def upkeep_engine(url: URL, settings: Mapping[str, str], /, **pool: int) -> AsyncEngine:

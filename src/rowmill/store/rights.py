@@ -52,7 +52,7 @@ LIMITS = own_tables("postgresql").limits
 
 OWN: dict[str, dict[str, tuple[str, ...]]] = {
     "meta": {"SELECT": ()},
-    "worker": {"SELECT": (), "INSERT": (), "UPDATE": ("seen_at", "stopped_at"), "DELETE": ()},
+    "worker": {"SELECT": (), "INSERT": (), "UPDATE": ("seen_at", "stopped_at", "settle_lag"), "DELETE": ()},
     "attempt": {"SELECT": (), "INSERT": (), "DELETE": ()},
     "receipt": {"SELECT": (), "INSERT": (), "DELETE": ()},
     "throughput": {"SELECT": (), "INSERT": (), "UPDATE": ("rows", "seconds"), "DELETE": ()},

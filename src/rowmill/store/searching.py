@@ -22,6 +22,8 @@ class Ask:
     behind: tuple[Any, ...] = ()
     """The key behind which a walk over all keys begins, if not from the start."""
     found: Sequence[Any] = ()
+    last: bool = False
+    """Nothing more is wanted, though there may be more rows: there is no room for them."""
 
     @property
     def short(self) -> bool:
@@ -44,6 +46,7 @@ class Search:
         self._last, self._clock = last, clock
         self._behind: tuple[Any, ...] = ()
         self._portion = LEAST
+        self._ended = False
         self._walk_after = float("-inf")
 
     def asks(self, finders: Sequence[Finder], limit: int) -> Iterator[Ask]:
@@ -51,16 +54,23 @@ class Search:
         key, which many of them make slow: they are not gone every time, unless nothing was found yet. What is free must
         be found."""
         quick, heads, *others = finders
+        self._ended = False
         taken = yield from self._until_short(quick, limit)
-        if taken and self._clock() < self._walk_after:
+        if self._over() or (taken and self._clock() < self._walk_after):
             return
         began, before = self._clock(), taken
         taken += yield from self._around(heads, limit - taken)
         for find in others:
-            taken += yield from self._until_short(find, limit - taken)
+            if not self._over():
+                taken += yield from self._until_short(find, limit - taken)
+        if self._over():
+            return
         now = self._clock()
         few = taken - before < min(LEAST, limit - before)
         self._walk_after = now + (now - began) / SHARE if few else now
+
+    def _over(self) -> bool:
+        return self._ended
 
     def _around(self, find: Finder, limit: int) -> Generator[Ask, None, int]:
         """From where the last walk ended to the last key, then from the first one on. Answers how many were found."""
@@ -68,6 +78,9 @@ class Search:
         while taken < limit:
             ask = yield from self._ask(find, limit - taken, self._behind)
             taken += len(ask.found)
+            if ask.last:
+                self._behind = (self._last(ask.found),) if ask.found else ask.behind
+                break
             if ask.short and not ask.behind:
                 break
             self._behind = () if ask.short else (self._last(ask.found),)
@@ -79,12 +92,14 @@ class Search:
         while taken < limit:
             ask = yield from self._ask(find, limit - taken)
             taken += len(ask.found)
-            if ask.short:
+            if ask.short or ask.last:
                 break
         return taken
 
     def _ask(self, find: Finder, wanted: int, behind: tuple[Any, ...] = ()) -> Generator[Ask, None, Ask]:
         ask = Ask(find, min(wanted, self._portion), behind)
         yield ask
-        self._portion = max(LEAST, len(ask.found) * 2)
+        self._ended = ask.last
+        if not ask.last:
+            self._portion = max(LEAST, len(ask.found) * 2)
         return ask

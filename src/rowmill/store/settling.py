@@ -12,7 +12,7 @@ from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
 from rowmill.model.transaction import AsyncBatchTransaction, AsyncBlockSession, BatchTransaction, BlockSession
 from rowmill.store.port import Settled, Store
-from rowmill.store.transactions import BLOCK, AsyncTransaction, SyncTransaction
+from rowmill.store.transactions import BLOCK, AsyncTransaction, SyncTransaction, forget_block
 
 SHOWN = 10
 """Keys in a message."""
@@ -102,7 +102,7 @@ class Settling(Generic[Async, Sync]):
     async def _close_async(self, *, settled: bool) -> None:
         assert self._async is not None
         transaction, session = self._async
-        transaction.sync_connection.info.pop(BLOCK, None)
+        forget_block(transaction.sync_connection)
         try:
             if session.in_transaction():
                 await greenlet_spawn(session.sync_session.end)
@@ -155,7 +155,7 @@ class Settling(Generic[Async, Sync]):
     def _close_sync(self, *, settled: bool) -> None:
         assert self._sync is not None
         transaction, session = self._sync
-        transaction.connection.info.pop(BLOCK, None)
+        forget_block(transaction.connection)
         try:
             session.end()
         finally:

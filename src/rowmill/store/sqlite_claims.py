@@ -71,8 +71,7 @@ def _claim_in_order(
             given[1] = _fitting(connection, weigh, given, within)
         ask.found = found = connection.execute(statement, given).fetchall() if given[1] else []
         records += found if pick else known.in_sequence(_noted(connection, known, step, token, found))
-        if within is not None and within.reached:
-            break
+        ask.last = within is not None and within.reached
         if pick and records:
             break  # nothing was taken: the next time would find the same rows again
     return records

@@ -20,7 +20,8 @@ from rowmill.store.ticks import drop_unbegun, forget
 KNOWN_SECONDS = 86400.0
 """For how long a silent worker is known at least, however short history is kept: it may be cut off, and alive."""
 UNANSWERED = 20
-"""Of a worker that may live, so many of the last receipts stay: it may not have heard of what they stand for."""
+"""Of a worker that may live, so many of the last receipts of each queue stay: it may not have heard of what they stand
+for."""
 TIDY_MOST = 5000
 """Entries of the history that are deleted at once."""
 
@@ -79,7 +80,7 @@ def _last_receipts(dialect: str) -> "sa.Select[Any]":
     own = own_tables(dialect)
     receipt, worker = own.receipt.c, own.worker.c
     living = sa.select(worker.id).where(worker.stopped_at.is_(None), worker.seen_at >= moment(dialect, -KNOWN_SECONDS))
-    place = sa.func.row_number().over(partition_by=receipt.worker, order_by=receipt.at.desc())
+    place = sa.func.row_number().over(partition_by=(receipt.worker, receipt.queue), order_by=receipt.at.desc())
     ranked = (
         sa.select(receipt.worker, receipt.flush, place.label("place"))
         .where(receipt.flush > 0, receipt.worker.in_(living))

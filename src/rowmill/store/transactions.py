@@ -37,6 +37,12 @@ def guard(target: Engine | Connection) -> None:
             block.on_rollback()
 
 
+def forget_block(connection: Connection) -> None:
+    """The block of a connection is over. One that broke has forgotten it."""
+    if not connection.invalidated:
+        connection.info.pop(BLOCK, None)
+
+
 class AsyncTransaction(Protocol):
     """An open transaction of an async handler."""
 

@@ -1,5 +1,6 @@
 """How many bytes of rows a process holds, and whose turn it is to claim more."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
@@ -10,6 +11,8 @@ from rowmill.store.weighing import ByteLimit
 PORTION = 8
 """A claim waits until this part of the budget is free, if it could use that much: otherwise every row that is settled
 would make a claim of one row."""
+SHARE = 0.75
+"""Of the budget, what one queue may take up where there are others."""
 PATIENCE = 10.0
 """Seconds that a stage waits for room, before it takes one row all the same."""
 DECAY = 0.1
@@ -38,11 +41,13 @@ class ByteBudget:
 
     Stages that want to claim take turns, in the order in which they asked. The first one waits for room, and the others
     wait behind it, so that none is starved by one whose rows are lighter. What a claim may take is set aside for it
-    while it is under way: a slow one holds up nobody else.
+    while it is under way: a slow one holds up nobody else. Nor does a queue whose rows can't be written: where there
+    are several, one alone never takes up all of it.
     """
 
-    def __init__(self, most: int, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, most: int, queues: int = 1, clock: Callable[[], float] = monotonic) -> None:
         self.most = most
+        self.most_of_queue = most if queues == 1 else int(most * SHARE)
         self.clock = clock
         self.held = 0
         self.peak = 0
@@ -51,19 +56,23 @@ class ByteBudget:
         """Set aside for claims that are under way."""
         self.full = False
         """The stage whose turn it is waits for room."""
+        self.of_queue: Counter[str] = Counter()
+        """Bytes that are held by each queue, or reserved for it."""
         self.line: list[Turn] = []
 
-    def add(self, weight: int) -> None:
+    def add(self, queue: str, weight: int) -> None:
         self.held += weight
+        self.of_queue[queue] += weight
         self.peak = max(self.peak, self.held)
 
-    def remove(self, weight: int) -> None:
+    def remove(self, queue: str, weight: int) -> None:
         self.held -= weight
+        self.of_queue[queue] -= weight
         self.call_first()
 
-    def turn(self, wake: Callable[[], None]) -> "Turn":
+    def turn(self, queue: str, wake: Callable[[], None]) -> "Turn":
         """Stand in line for a claim. `wake` is called when there may be room."""
-        return Turn(self, wake)
+        return Turn(self, queue, wake)
 
     def call_first(self) -> None:
         if self.line:
@@ -73,9 +82,9 @@ class ByteBudget:
 class Turn:
     """A stage's turn at a claim, from standing in line to the end of the claim."""
 
-    def __init__(self, budget: ByteBudget, wake: Callable[[], None]) -> None:
+    def __init__(self, budget: ByteBudget, queue: str, wake: Callable[[], None]) -> None:
         self.wake = wake
-        self._budget = budget
+        self._budget, self._queue = budget, queue
         self._reserved = 0
         self._waits_since: float | None = None
 
@@ -84,7 +93,7 @@ class Turn:
         return self
 
     def __exit__(self, *_about: object) -> None:
-        self._budget.reserved -= self._reserved
+        self._reserve(0)
         if self in self._budget.line:
             self._budget.line.remove(self)
         self._budget.call_first()
@@ -96,15 +105,30 @@ class Turn:
         if budget.line[0] is not self:
             return None
         free, alone = budget.most - budget.held - budget.reserved, not (budget.held or budget.reserved)
-        budget.full = not alone and free < max(row.bytes, min(row.bytes * rows, budget.most / PORTION), 1)
-        if budget.full:
+        of_queue = budget.most_of_queue - budget.of_queue[self._queue]
+        needed = max(row.bytes, min(row.bytes * rows, budget.most / PORTION), 1)
+        budget.full = not alone and free < needed
+        if not alone and min(free, of_queue) < needed:
             self._waits_since = budget.clock() if self._waits_since is None else self._waits_since
             if budget.clock() - self._waits_since < PATIENCE:
+                if not budget.full:  # it is our own rows that we wait for: nobody else has to
+                    self._let_others_go_first()
                 return None
-        self._reserved = max(int(min(free, max(row.bytes * rows * 2, budget.most / PORTION))), 0)
-        budget.reserved += self._reserved
+            alone = True
+        self._reserve(max(int(min(free, of_queue, max(row.bytes * rows * 2, budget.most / PORTION))), 0))
         budget.line.remove(self)
-        limit = ByteLimit(self._reserved, or_one=alone or budget.full)
         budget.full = False
         budget.call_first()
-        return limit
+        return ByteLimit(self._reserved, or_one=alone)
+
+    def _let_others_go_first(self) -> None:
+        line = self._budget.line
+        line.remove(self)
+        line.append(self)
+        if line[0] is not self:
+            self._budget.call_first()
+
+    def _reserve(self, weight: int) -> None:
+        self._budget.reserved += weight - self._reserved
+        self._budget.of_queue[self._queue] += weight - self._reserved
+        self._reserved = weight

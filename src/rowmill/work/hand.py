@@ -39,20 +39,24 @@ class Hand:
         return not self._open.is_set()
 
     def take(self, leases: Sequence[Lease[Any]]) -> None:
+        """Of one queue."""
         self.leases.update(leases)
-        self.budget.add(sum([lease.weight for lease in leases]))
+        if leases:
+            self.budget.add(leases[0].queue.name, sum([lease.weight for lease in leases]))
 
     def put_down(self, *leases: Lease[Any]) -> None:
+        """Of one queue."""
         gone = self.leases.intersection(leases)
-        self.leases -= gone
-        self.budget.remove(sum([lease.weight for lease in gone]))
+        if gone:
+            self.leases -= gone
+            self.budget.remove(leases[0].queue.name, sum([lease.weight for lease in gone]))
         self._changed.set()
 
     def grow(self, lease: Lease[Any], weight: int) -> None:
         """A row in hand takes up so many bytes more."""
         if lease in self.leases:
             lease.weight += weight
-            self.budget.add(weight)
+            self.budget.add(lease.queue.name, weight)
 
     async def opened(self) -> None:
         """Wait until claims may be made."""

@@ -163,7 +163,7 @@ class Settler:
                     if name not in started:
                         started.add(name)
                         tasks.add(asyncio.create_task(lane.run(), name=f"settler {name}"))
-                        tasks.add(asyncio.create_task(lane.run_locked(), name=f"settler {name} locked rows"))
+                        tasks.add(asyncio.create_task(lane.run_delayed(), name=f"settler {name} delayed"))
                 new = asyncio.create_task(self._new_lane.wait())
                 done, _ = await asyncio.wait({new, *tasks}, return_when=asyncio.FIRST_COMPLETED)
                 new.cancel()
@@ -233,7 +233,6 @@ class Settler:
             self._hand.put_down(verdict.lease)
             return
         second.ran = verdict.ran
-        second.unanswered = verdict.unanswered
         self.put(second)
 
 
@@ -245,13 +244,12 @@ class Lane:
         self._settler, self._store = settler, store
         self._pending: deque[Verdict] = deque()
         self._in_flight: list[Verdict] = []
-        self._locked: list[Verdict] = []
-        self._cancelled_alone: Counter[int] = Counter()
-        """How often a verdict was cancelled in a statement of its own, by its id."""
+        self._delayed: list[Verdict] = []
+        """They stay here while they are tried again."""
         self._size = BatchSize()
         self._retry = RETRY_FIRST
         self._has_pending = asyncio.Event()
-        self._has_locked = asyncio.Event()
+        self._has_delayed = asyncio.Event()
         self._flushing = asyncio.Lock()
         self._retrying = asyncio.Lock()
         self.room = asyncio.Event()
@@ -260,13 +258,13 @@ class Lane:
 
     @property
     def idle(self) -> bool:
-        return not self._pending and not self._locked and not self._flushing.locked()
+        return not self._pending and not self._delayed and not self._flushing.locked()
 
     def put(self, verdict: Verdict) -> None:
         verdict.ready_at = monotonic()
         self._pending.append(verdict)
         self._has_pending.set()
-        if len(self._pending) + len(self._locked) >= WAITING:
+        if len(self._pending) + len(self._delayed) >= WAITING:
             self.room.clear()
 
     async def run(self) -> None:
@@ -274,19 +272,19 @@ class Lane:
             await self._has_pending.wait()
             await self.flush()
 
-    async def run_locked(self) -> None:
+    async def run_delayed(self) -> None:
         while True:
-            await self._has_locked.wait()
+            await self._has_delayed.wait()
             await asyncio.sleep(self._retry)
-            await self.flush_locked()
+            await self.flush_delayed()
 
     async def finish(self) -> None:
         """Return when nothing is left to be written."""
         while not self.idle:
             await self.flush()
-            if self._locked:
-                await self.flush_locked()
-                if self._locked and not self._pending:
+            if self._delayed:
+                await self.flush_delayed()
+                if self._delayed and not self._pending:
                     await asyncio.sleep(self._retry)
 
     async def flush(self) -> None:
@@ -296,76 +294,75 @@ class Lane:
             self._update_events()
             if self._in_flight:
                 # While some rows are known to be locked, more of them may be.
-                await self._write(self._in_flight, skip_locked=bool(self._locked))
+                self._delayed += await self._write(self._in_flight, skip_locked=bool(self._delayed))
                 self._in_flight = []
+                self._update_events()
 
-    async def flush_locked(self) -> None:
-        """Try those once more that were locked."""
+    async def flush_delayed(self) -> None:
+        """Try once more what could not be written."""
         async with self._retrying:
-            before = self.progress
-            batch, self._locked = self._locked[: self._size.rows], self._locked[self._size.rows :]
-            try:
-                await self._write(batch, skip_locked=True)
-            except BaseException:
-                self._locked += batch
-                raise
-            self._retry = RETRY_FIRST if self.progress > before else min(self._retry * 2, RETRY_MOST)
+            batch = self._delayed[: self._size.rows]
+            if batch:
+                still = await self._write(batch, skip_locked=True)
+                self._delayed = self._delayed[len(batch) :] + still
+                self._retry = RETRY_FIRST if len(still) < len(batch) else min(self._retry * 2, RETRY_MOST)
             self._update_events()
 
     def _update_events(self) -> None:
         for event, is_set in (
             (self._has_pending, bool(self._pending)),
-            (self._has_locked, bool(self._locked)),
-            (self.room, len(self._pending) + len(self._locked) < WAITING),
+            (self._has_delayed, bool(self._delayed)),
+            (self.room, len(self._pending) + len(self._delayed) < WAITING),
         ):
             event.set() if is_set else event.clear()
 
-    async def _write(self, batch: list[Verdict], *, skip_locked: bool) -> None:
+    async def _write(self, batch: list[Verdict], *, skip_locked: bool) -> list[Verdict]:
+        """Write verdicts; returns those that have to be tried again after a while."""
         began = monotonic()
         settled = await self._store.settle(batch, skip_locked=skip_locked)
         took = monotonic() - began
-        cancelled = [verdict for verdict, delay in settled.delayed if delay is Delay.TIMEOUT]
-        locked = [verdict for verdict, delay in settled.delayed if delay is Delay.LOCKED]
-        if cancelled:
-            self._size.cut(took, len(batch))
-        elif not locked:
-            self._size.took(took, len(batch))
-        self._locked += locked
         for verdict in settled.lost:
             self._settler.lose(verdict)
         for verdict, reason in settled.refused:
             self._settler.refuse(verdict, reason)
-        for verdict in reversed(cancelled):
-            self._try_smaller(verdict, alone=len(batch) == 1)
-        missing = {id(verdict) for verdict in (*settled.lost, *locked, *cancelled, *(v for v, _ in settled.refused))}
-        self.progress += len(batch) - len(locked)
+        for verdict, delay in settled.delayed:
+            verdict.delay = delay
+        cancelled = [verdict for verdict, delay in settled.delayed if delay is Delay.TIMEOUT]
+        if cancelled:
+            self._size.cut(took, len(batch))
+        elif not settled.delayed:
+            self._size.took(took, len(batch))
+        missing = {id(verdict) for verdict in settled.lost}
+        missing.update(id(verdict) for verdict, _ in (*settled.refused, *settled.delayed))
         self._settler.keep([verdict for verdict in batch if id(verdict) not in missing] if missing else batch)
-        if settled.delayed:
-            self._update_events()
-
-    def _try_smaller(self, verdict: Verdict, *, alone: bool) -> None:
-        """Its statement was cancelled. A verdict whose own statement is cancelled again and again can't be written."""
-        self._cancelled_alone[id(verdict)] += alone
-        if self._cancelled_alone[id(verdict)] < TRIES_ALONE:
-            self._pending.appendleft(verdict)
+        again = [verdict for verdict, delay in settled.delayed if delay is Delay.LOCKED]
+        self.progress += len(batch) - len(again)
+        if len(batch) == 1:
+            again += [verdict for verdict in cancelled if not self._give_up(verdict)]
         else:
-            del self._cancelled_alone[id(verdict)]
-            self._settler.refuse(verdict, "its own statement was cancelled again and again", "settle_timeout")
+            self._pending.extendleft(reversed(cancelled))
+        return again
+
+    def _give_up(self, verdict: Verdict) -> bool:
+        """A verdict whose own statement is cancelled again and again can't be written."""
+        verdict.cancelled_alone += 1
+        if verdict.cancelled_alone < TRIES_ALONE:
+            return False
+        self._settler.refuse(verdict, "its own statement was cancelled again and again", "settle_timeout")
+        return True
 
     def lag(self) -> SettleLag | None:
         """What is late; None if nothing is, and statements are quick."""
         since = monotonic() - NOTICE_SECONDS
-        locked = [verdict for verdict in self._locked if verdict.ready_at < since]
-        others = [verdict for verdict in (*self._in_flight, *self._pending) if verdict.ready_at < since]
-        late = locked + others
+        waiting = (*self._delayed, *self._in_flight, *self._pending)
+        late = [verdict for verdict in waiting if verdict.ready_at < since]
         if not late and not self._size.seconds_per_row:
             return None
-        oldest = min((verdict.ready_at for verdict in late), default=monotonic())
-        reason = Delay.LOCKED if locked else Delay.TIMEOUT if self._size.cancelled else Delay.PENDING
+        reasons = {verdict.delay or Delay.PENDING for verdict in late}
         return SettleLag(
             rows=len(late),
-            seconds=round(monotonic() - oldest, 1),
-            reason=reason if late else "",
+            seconds=round(monotonic() - min((verdict.ready_at for verdict in late), default=monotonic()), 1),
+            reason=next((reason for reason in Delay if reason in reasons), ""),
             keys=[verdict.lease.queue.key_text(verdict.lease.key) for verdict in late[: SettleLag.MOST_KEYS]],
             cancelled=self._size.cancelled,
             batch=self._size.rows,

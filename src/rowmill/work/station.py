@@ -168,7 +168,7 @@ class Station:
                 continue
             self._woken.clear()
             try:
-                with self._hand.budget.turn(self._needed.set) as turn:
+                with self._hand.budget.turn(self.queue.name, self._needed.set) as turn:
                     within = await self._room(turn, wanted)
                     if within is None:
                         continue

@@ -56,7 +56,7 @@ class Worker:
         self._store = store
         self._events = events or Events()
         self._services = services
-        self._hand = Hand(ByteBudget(self.settings.claimed_bytes))
+        self._hand = Hand(ByteBudget(self.settings.claimed_bytes, len(queues)))
         changed_rows = ChangedRows(self._events, strict=self.settings.strict)
         self._settler = Settler(store, self._hand, self.report, self._events, random.random, changed_rows)
         self._settler.on_settled = self._settled
