@@ -50,10 +50,12 @@ class Model:
         return (row for row in self.rows.values() if row.word in words and row.due and self.is_free(row))
 
     def is_free(self, row: Row) -> bool:
-        """No earlier row of its key is unfinished, where that matters."""
+        """No earlier row of its key is unfinished, and no other one runs, where that matters."""
         passing = ("done", "cancelled") if self.dead_head_blocks else FINAL
+        running = [words.running for words in self.stages]
         return not self.in_order or not any(
-            other.key < row.key and other.per == row.per and other.word not in passing
+            other.per == row.per
+            and ((other.key < row.key and other.word not in passing) or (other is not row and other.word in running))
             for other in self.rows.values()
             if row.per is not None
         )
