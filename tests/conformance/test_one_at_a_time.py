@@ -199,7 +199,7 @@ async def test_a_claim_that_did_not_see_the_running_row_steps_back(pg_url: str) 
 
 
 async def test_rows_that_commit_late_never_run_beside_another_of_their_key(database_url: str) -> None:
-    """Four workers claim as fast as they can; rows come in any order, many in transactions that end late."""
+    """K2: four workers claim as fast as they can; rows come in any order, many in transactions that end late."""
     keys, rounds = "abc", 60
     async with fleet(database_url, ordered(), size=4) as members:
         at_work: dict[str, str] = {}

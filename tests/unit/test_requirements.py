@@ -7,7 +7,7 @@ from tests.support.named import REPOSITORY, all_tests, named_in
 
 PAGE = REPOSITORY / "docs" / "requirements.md"
 TESTS = REPOSITORY / "tests" / "systems" / "test_tables.py"
-PARTS = ("tests/outbox", "tests/systems/intake", "tests/systems/entities")
+PARTS = ("tests/conformance", "tests/outbox", "tests/systems/intake", "tests/systems/entities")
 """Tests of a system, and of what one is built on: some of them prove a requirement."""
 ID = re.compile(r"\b[CAFEK]\d+\b")
 

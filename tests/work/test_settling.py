@@ -304,3 +304,35 @@ async def test_success_within_a_transaction_takes_the_try_back_where_failures_ar
         row = await shop.row()
         assert (row.state, row.attempts, tries) == ("done", 1, [1, 2])
         assert await shop.effected() == [1]
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_a_connection_that_breaks_in_a_block_fails_its_own_row_alone(pg_url: str, kind: str) -> None:
+    """Others use the same pool, and none of their connections is dropped for it."""
+    async with shop_on(pg_url, retry=Retry(attempts=3, backoff=fixed(0))) as shop:
+        pid = sa.text("SELECT pg_backend_pid()")
+
+        def end(connection: sa.Connection, which: int) -> None:
+            connection.exec_driver_sql(f"SELECT pg_terminate_backend({which})").close()
+
+        async def settle(job: Lease[Any]) -> None:
+            async with job.settling() as tx:
+                if job.key == 5 and job.attempt == 1:
+                    which = (await tx.execute(pid)).scalar_one()
+                    await shop.run(lambda connection: end(connection, which))
+                await tx.execute(sa.insert(shop.effects).values(job=job.key))
+
+        def settle_sync(job: Lease[Any]) -> None:
+            with job.settling() as tx:
+                if job.key == 5 and job.attempt == 1:
+                    with shop.mill.store.sync_engine.begin() as connection:
+                        end(connection, tx.execute(pid).scalar_one())
+                tx.execute(sa.insert(shop.effects).values(job=job.key))
+
+        shop.jobs.handler(concurrency=4)(settle if kind == "async" else settle_sync)
+        await shop.put(40)
+        report = await shop.drain()
+        effected = await shop.effected()
+
+    assert (report.done, report.again, report.dead) == (40, 1, 0)
+    assert effected == list(range(1, 41))

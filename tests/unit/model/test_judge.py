@@ -120,10 +120,10 @@ WAITS: dict[str, tuple[Any, float]] = {
     "a number as text": (" 5 ", 5.0),
     "a decimal": (Decimal("2.5"), 2.5),
     "a duration": (timedelta(minutes=2), 120.0),
-    "a time": (datetime.now(UTC) + HOUR, 3600.0),
-    "a date of HTTP": (format_datetime(datetime.now(UTC) + HOUR, usegmt=True), 3600.0),
-    "a date of HTTP without a zone": (format_datetime(datetime.now(UTC).replace(tzinfo=None) + HOUR), 3600.0),
-    "a date of ISO 8601": ((datetime.now(UTC) + HOUR).isoformat(), 3600.0),
+    "a time": (lambda: datetime.now(UTC) + HOUR, 3600.0),
+    "a date of HTTP": (lambda: format_datetime(datetime.now(UTC) + HOUR, usegmt=True), 3600.0),
+    "a date of HTTP without a zone": (lambda: format_datetime(datetime.now(UTC).replace(tzinfo=None) + HOUR), 3600.0),
+    "a date of ISO 8601": (lambda: (datetime.now(UTC) + HOUR).isoformat(), 3600.0),
     "a time that is over": (datetime(2001, 1, 1, tzinfo=UTC), 0.0),
     "a date that is over": ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
     "negative": (-5, 0.0),
@@ -138,6 +138,7 @@ UNKNOWN: dict[str, Any] = {"none": None, "not a number": math.nan}
 @pytest.mark.parametrize("case", WAITS)
 def test_a_wait_is_understood_however_it_is_said(case: str) -> None:
     given, seconds = WAITS[case]
+    given = given() if callable(given) else given  # counted from now, not from when the tests were collected
     assert judge(lease(), rm.Again(after=given), 0.0).wait == pytest.approx(seconds, abs=120)
     for kind in (rm.RateLimited, rm.ProviderDown, rm.ProviderRefused):
         verdict = judge(lease(attempt=3), kind(retry_after=given), 0.0)
