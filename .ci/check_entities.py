@@ -30,7 +30,7 @@ def check(url: str) -> None:
         assert time.monotonic() < deadline, entity
         time.sleep(0.2)
         entity = json.loads(get(url + place)[1])
-    assert (entity["wikidata_id"], entity["link_source"]) == ("Q64", "embedded"), entity
+    assert (entity["wikidata_id"], entity["linking_source"]) == ("Q64", "embedded"), entity
     assert entity["enriched_properties"], entity
     assert "https://www.wikidata.org/wiki/Q64" in get(f"{url}/browse/{entity['id']}")[1].decode()
 
