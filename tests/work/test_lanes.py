@@ -68,3 +68,40 @@ async def test_a_verdict_is_given_up_after_tries_of_its_own() -> None:
     assert given_up == [], "the tries of another one do not count"
     await lane.flush_delayed()
     assert given_up == ["settle_timeout"]
+
+
+class Locked:
+    """A store that finds the row of the first settle locked, and holds up the second one while it is tried again."""
+
+    def __init__(self) -> None:
+        self.settled: list[Verdict] = []
+        self.tries = 0
+        self.second, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def settle(self, verdicts: Sequence[Verdict], *, skip_locked: bool) -> Settled:
+        self.tries += 1
+        if self.tries == 1:
+            return Settled(delayed=[(verdict, Delay.LOCKED) for verdict in verdicts])
+        if self.tries == 2:
+            self.second.set()
+            await self.go_on.wait()
+        self.settled += verdicts
+        return Settled(kept=len(verdicts))
+
+
+async def test_what_was_written_beside_a_slow_settle_is_not_written_again() -> None:
+    store = Locked()
+    settler = settler_on(store)
+    lane = settler.lane("job")
+    first, second = Verdict(lease(), DONE), Verdict(lease(), DONE)
+    lane.put(first)
+    await lane.flush()
+    lane.put(second)
+    slow = asyncio.create_task(lane.flush())
+    async with asyncio.timeout(30):
+        await store.second.wait()
+    await lane.flush_delayed()
+    store.go_on.set()
+    await slow
+    await lane.finish()
+    assert [id(verdict) for verdict in store.settled] == [id(first), id(second)]

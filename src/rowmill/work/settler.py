@@ -294,7 +294,8 @@ class Lane:
             self._update_events()
             if self._in_flight:
                 # While some rows are known to be locked, more of them may be.
-                self._delayed += await self._write(self._in_flight, skip_locked=bool(self._delayed))
+                delayed = await self._write(self._in_flight, skip_locked=bool(self._delayed))
+                self._delayed += delayed  # by now: they may have been tried again, and written, meanwhile
                 self._in_flight = []
                 self._update_events()
 
