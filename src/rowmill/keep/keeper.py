@@ -8,7 +8,7 @@ import asyncio
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -77,33 +77,61 @@ class Keeper:
         return (queue, "") in self._paused or (queue, stage) in self._paused
 
     async def run(self) -> None:
-        while True:
-            now = asyncio.get_running_loop().time()
-            try:
-                async with asyncio.timeout(TICK_SECONDS):
-                    await self.tick(now)
-                self._events.back(who="upkeep")
-                self._events.kept("")
-            except DBAPIError as error:
-                self._events.unkept("", type(error.orig).__name__)
-            except (Disconnected, OSError) as error:
-                self._events.away(type(error).__name__, who="upkeep")
-                self.leading = False
-                # Leases that ran out meanwhile may belong to workers that live: let them renew first.
-                self._rescue_at = now + self._rescue_every
-            await asyncio.sleep(self._heartbeat * (0.75 + random.random() / 2))
+        """Give signs of life, and do the upkeep beside them: a table that can't be swept must not make us look dead."""
+        upkeep: asyncio.Task[None] | None = None
+        try:
+            while True:
+                now = asyncio.get_running_loop().time()
+                if await self._reports(self.beat(), now) and self.leading and (upkeep is None or upkeep.done()):
+                    if upkeep is not None:
+                        upkeep.result()
+                    upkeep = asyncio.create_task(self._keep_up(now), name="upkeep")
+                await asyncio.sleep(self._heartbeat * (0.75 + random.random() / 2))
+        finally:
+            if upkeep is not None:
+                upkeep.cancel()
+                await asyncio.gather(upkeep, return_exceptions=True)
+
+    async def _keep_up(self, now: float) -> None:
+        await self._reports(self.keep_up(now), now)
+
+    async def _reports(self, work: Awaitable[None], now: float) -> bool:
+        """Did this go well? What the database has against it is an event."""
+        try:
+            async with asyncio.timeout(TICK_SECONDS):
+                await work
+        except DBAPIError as error:
+            self._events.unkept("", type(error.orig).__name__)
+            return False
+        except (Disconnected, OSError) as error:
+            self._events.away(type(error).__name__, who="upkeep")
+            self.leading = False
+            # Leases that ran out meanwhile may belong to workers that live: let them renew first.
+            self._rescue_at = now + self._rescue_every
+            return False
+        self._events.back(who="upkeep")
+        self._events.kept("")
+        return True
 
     async def tick(self, now: float) -> None:
         """One sign of life, and, as the leader, what is due."""
+        await self.beat()
+        if self.leading:
+            await self.keep_up(now)
+
+    async def beat(self) -> None:
+        """One sign of life, and the attempt to lead."""
         lag = as_text(self.settle_lags())
         beat = await self._store.heartbeat(self.worker, self._office, self._heartbeat * 5, lag)
         self._second_look.answered()
         if beat is None:
+            self.leading = False
             await self._join_again()
-            return
-        self._paused, self.leading = beat.paused, beat.leading
-        if not self.leading:
-            return
+        else:
+            self._paused, self.leading = beat.paused, beat.leading
+
+    async def keep_up(self, now: float) -> None:
+        """What is due, done by the leader for all."""
         if now >= self._rescue_at:
             self._rescue_at = now + self._rescue_every
             await self.rescue()
