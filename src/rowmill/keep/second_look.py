@@ -19,7 +19,7 @@ from rowmill.store import fleet
 GRACE = 5.0
 """Seconds between the two looks, or the length of a shorter lease."""
 SILENT_BEATS = 3
-"""A worker that lives signs at least once in so many heartbeats, unless the database is away."""
+"""A living worker signs at least once in this number of heartbeats, unless the database is away."""
 
 
 class SecondLook:

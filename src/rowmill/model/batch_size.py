@@ -19,7 +19,7 @@ class BatchSize:
         """Of the last statement that was slow or cancelled; 0 while all are quick."""
 
     def took(self, seconds: float, rows: int) -> None:
-        """A statement of so many rows took so long."""
+        """Learn from a statement of `rows` rows that took `seconds`."""
         fitting = int(rows * TARGET / max(seconds, 1e-9))
         if seconds > TARGET:
             self.seconds_per_row = seconds / rows
@@ -31,7 +31,7 @@ class BatchSize:
                 self.seconds_per_row = 0.0
 
     def cut(self, seconds: float, rows: int) -> None:
-        """A statement of so many rows was cancelled after this time: halve it."""
+        """Halve the size: a statement of `rows` rows was cancelled after `seconds`."""
         self.cancelled += 1
         self.seconds_per_row = seconds / rows
         self.rows = max(1, min(self.rows, rows) // 2)
