@@ -90,9 +90,9 @@ def stop_between(way: str) -> None:
         return
     run = Runner.run
 
-    async def held_up(runner: Runner, leases: Any) -> Any:
+    async def held_up(runner: Runner, leases: Any, task: Any) -> Any:
         stop_once()
-        return await run(runner, leases)
+        return await run(runner, leases, task)
 
     setattr(Runner, "run", held_up)  # noqa: B010
 

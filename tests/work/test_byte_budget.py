@@ -264,16 +264,8 @@ def test_one_queue_leaves_room_for_the_others() -> None:
 
 def test_what_rows_weigh_is_learned_at_once_and_forgotten_bit_by_bit() -> None:
     weight = RowWeight()
-    weight.claimed([_weighing(100)])
-    weight.claimed([_weighing(1000)])
+    weight.claimed(1, 100)
+    weight.claimed(1, 1000)
     assert weight.bytes == 1000
-    weight.claimed([_weighing(100)])
+    weight.claimed(1, 100)
     assert 900 <= weight.bytes < 1000
-
-
-def _weighing(size: int) -> Any:
-    from tests.unit.model.examples import lease
-
-    made = lease()
-    made.weight = size
-    return made

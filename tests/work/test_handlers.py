@@ -329,7 +329,11 @@ async def test_a_coroutine_that_is_thrown_away_ends_quietly(sqlite_url: str) -> 
         async with shop.mill.worker() as worker:
             [station] = worker.stations
             [lease] = await shop.mill.store.claim(station.queue, station.step, 1)
-            running = Runner(station.handler, random.random, lambda verdict: verdict, lambda threads: None).run([lease])
+            task = asyncio.create_task(
+                asyncio.sleep(0)
+            )  # of somebody else: nobody runs the coroutine when it is closed
+            runner = Runner(station.handler, random.random, None, lambda threads: None)
+            running = runner.run([lease], task)
             running.send(None)
             running.close()
             assert inspect.getcoroutinestate(running) == inspect.CORO_CLOSED

@@ -27,6 +27,9 @@ from rowmill.model.wait import seconds_to_wait
 LONGEST_WAIT = 10 * 365 * 86400.0
 """Seconds that a row may be told to wait. Whoever says more means for ever."""
 
+NO_VALUES: dict[str, Any] = {}
+"""For verdicts that write none; one for all of them, and never changed."""
+
 
 @dataclass(slots=True)
 class Verdict:
@@ -45,7 +48,7 @@ class Verdict:
     """The line that raised, as file:line, for the log."""
     raised: BaseException | None = None
     ready_at: float = 0.0
-    """When it was there to be written, on the process's monotonic clock."""
+    """When it was first seen waiting to be written, on the process's monotonic clock; 0: it was not."""
     delay: str = ""
     """Why it could not be written when it was last tried."""
     cancelled_alone: int = 0
@@ -62,7 +65,7 @@ class Verdict:
 def judge(lease: Lease[Any], answer: Answer | BaseException, chance: float) -> Verdict:
     """The verdict on a handler's answer, or on what it raised. `chance` in [0, 1) spreads the backoff."""
     if answer is None:
-        return Verdict(lease, lifecycle.DONE if lease.step.following is None else lifecycle.ADVANCE)
+        return succeeded(lease)
     if isinstance(answer, Limited):
         return hold(lease, answer.retry_after, answer.code, text_of(answer))
     outcome = judge_error(lease, answer) if isinstance(answer, BaseException) else outcome_of(answer)
@@ -88,6 +91,12 @@ def judge(lease: Lease[Any], answer: Answer | BaseException, chance: float) -> V
         case _:
             assert_never(outcome)
     return with_values(verdict, values)
+
+
+def succeeded(lease: Lease[Any]) -> Verdict:
+    """The verdict on a handler that had nothing to say."""
+    move = lifecycle.DONE if lease.step.following is None else lifecycle.ADVANCE
+    return Verdict(lease, move, values=NO_VALUES)
 
 
 def spread(leases: Sequence[Lease[Any]], outcomes: Outcomes) -> Mapping[Any, Any]:

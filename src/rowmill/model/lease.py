@@ -97,6 +97,7 @@ class Phase(Enum):
     """A verdict was given: a block that ends later writes nothing."""
 
 
+OPEN, IN_BLOCK, COMMITTING, JUDGED = Phase  # looked up once: every row that is settled asks
 DECIDING = Lock()
 """Held while a phase changes: a block may end in a thread just as the worker gives a verdict."""
 
@@ -147,7 +148,7 @@ class Lease(Generic[R]):
         """True once the engine knows that somebody else holds the row: long work may stop early."""
         self.settled = False
         """True once its `settling()` block has committed."""
-        self.phase = Phase.OPEN
+        self.phase = OPEN
         self.weight = weight
         """Bytes that the row takes up in this process, about."""
         self._load = load
@@ -206,36 +207,36 @@ class Lease(Generic[R]):
                     f"{self.name} was settled by an earlier settling() block of this handler. "
                     "Put all that belongs to the row into one block"
                 )
-            if self.phase in (Phase.IN_BLOCK, Phase.COMMITTING):
+            if self.phase in (IN_BLOCK, COMMITTING):
                 raise TransactionMisused(
                     f"a settling() block of {self.name} is open already. Use its transaction; "
                     "for a part that may fail by itself: tx.begin_nested()"
                 )
-            if self.lost or self.phase is Phase.JUDGED:
+            if self.lost or self.phase is JUDGED:
                 raise self.gone()
-            self.phase = Phase.IN_BLOCK
+            self.phase = IN_BLOCK
 
     def begin_commit(self) -> bool:
         """The block is about to settle the row; False: a verdict was given first, so it may not."""
         with DECIDING:
-            if self.lost or self.phase is not Phase.IN_BLOCK:
+            if self.lost or self.phase is not IN_BLOCK:
                 return False
-            self.phase = Phase.COMMITTING
+            self.phase = COMMITTING
             return True
 
     def leave_block(self, *, settled: bool) -> None:
         with DECIDING:
             if settled:
                 self.settled = True
-            if self.phase is not Phase.JUDGED:
-                self.phase = Phase.JUDGED if settled else Phase.OPEN
+            if self.phase is not JUDGED:
+                self.phase = JUDGED if settled else OPEN
 
     def take_verdict(self) -> bool:
         """A verdict is about to be given; False: the row was settled by its block, or is just now."""
         with DECIDING:
-            if self.settled or self.phase is Phase.COMMITTING:
+            if self.settled or self.phase is COMMITTING:
                 return False
-            self.phase = Phase.JUDGED
+            self.phase = JUDGED
             return True
 
     def gone(self) -> LeaseLost:

@@ -23,7 +23,7 @@ class Flush:
 
     @property
     def seconds(self) -> float:
-        return sum(verdict.ran for verdict in self.verdicts)
+        return sum([verdict.ran for verdict in self.verdicts])
 
     def halves(self, number: Callable[[], int]) -> Iterator["Flush"]:
         """Two smaller ones, to find the verdict that the database refuses."""
@@ -39,10 +39,15 @@ class Flush:
 def flushes(verdicts: Sequence[Verdict], number: Callable[[], int]) -> list[Flush]:
     """Verdicts grouped by shape."""
     groups: dict[tuple[Any, ...], list[Verdict]] = {}
+    last: Any = (None, None, None)
+    group: list[Verdict] = []
     for verdict in verdicts:
-        lease = verdict.lease
-        shape = (lease.queue.name, lease.step.name, verdict.move.name, tuple(verdict.values))
-        groups.setdefault(shape, []).append(verdict)
+        lease, move, values = verdict.lease, verdict.move, verdict.values
+        if values or (lease.queue, lease.step, move) != last:  # mostly one is like the one before
+            shape = (lease.queue.name, lease.step.name, move.name, tuple(values))
+            group = groups.setdefault(shape, [])
+            last = None if values else (lease.queue, lease.step, move)
+        group.append(verdict)
     found = []
     for (_, _, _, columns), group in groups.items():
         first = group[0]

@@ -29,7 +29,7 @@ from rowmill.store.rows import RowLoader
 from rowmill.store.searching import Search
 from rowmill.store.terms import bare
 from rowmill.store.watermark import Position, Shape, Watermark
-from rowmill.store.weighing import Weigher
+from rowmill.store.weighing import ByteLimit, Weigher
 
 PLACE = itemgetter(-2)
 """Where a record of `postgres_claim_sql.claim` stood in the claim."""
@@ -50,6 +50,7 @@ class Known:
         self.statements: dict[tuple[Any, ...], str] = {}
         queue = terms.queue
         self.key_as_itself = [travels_as_itself(terms, column) for column in queue.key]
+        self.key_spellers = [key_speller(terms, column) for column in queue.key]
         self.level_name = None if queue.priority is None else queue.priority.name
         sequence = [*queue.order_by, *(key for key in queue.key if key not in queue.order_by)]
         self.available_name = queue.columns["available_at"].name
@@ -80,13 +81,13 @@ class Known:
     def search(self, step: Step) -> Search:
         return self.searches[step.name]
 
-    def leases(self, step: Step, records: Sequence[Any]) -> list[Lease[Any]]:
+    def leases(self, step: Step, records: Sequence[Any], within: ByteLimit | None = None) -> list[Lease[Any]]:
         """Of what a claim returned: the columns of the claim, the place in it, the time of the claim in one of them
         (unless a trigger kept just that row from being claimed). A row that a trigger left as it was is nobody's."""
         now = next((record[-1] for record in records if record[-1] is not None), None) or datetime.now(UTC)
         queue, load, key = self.terms.queue, self.load, self.load.key
         token, attempts = load.lease_place, load.attempts_place
-        weights = self.weigher.weights(records)
+        weights = self.weigher.weights(records, within)
         return [
             Lease(queue, step, key(record), record[token], record[attempts], now, record, load, weight=weight)
             for record, weight in zip(records, weights, strict=True)
@@ -168,23 +169,21 @@ class Known:
     def value_statement(self, column: "Column[Any]") -> str:
         return self._once(("value", column.name), lambda: sql.value(self.terms, column))
 
-    def key_arrays(self, leases: Sequence[Lease[Any]]) -> list[list[Any]]:
+    def key_arrays(self, leases: Sequence[Lease[Any]]) -> list[Any]:
+        """The parts of the keys of these rows, each as an array."""
+        places = (place for place, _ in self.load.key_places)
         return [
-            [lease.record[place] for lease in leases]
-            if as_itself
-            else [as_text(lease.record[place]) for lease in leases]
-            for (place, _), as_itself in zip(self.load.key_places, self.key_as_itself, strict=True)
+            spell([lease.record[place] for lease in leases])
+            for place, spell in zip(places, self.key_spellers, strict=True)
         ]
 
-    def raw_key_arrays(self, keys: Sequence[Key]) -> list[list[Any]]:
-        return [
-            [key[n] if as_itself else as_text(key[n]) for key in keys] for n, as_itself in enumerate(self.key_as_itself)
-        ]
+    def raw_key_arrays(self, keys: Sequence[Key]) -> list[Any]:
+        return [spell([key[n] for key in keys]) for n, spell in enumerate(self.key_spellers)]
 
-    def settle_arguments(self, flush: Flush) -> list[list[Any]]:
+    def settle_arguments(self, flush: Flush) -> list[Any]:
         """The arrays of `postgres_sql.settle`, in its order."""
         verdicts = flush.verdicts
-        arrays: list[list[Any]] = [[verdict.lease.token for verdict in verdicts]]
+        arrays: list[Any] = [numbers([verdict.lease.token for verdict in verdicts])]
         if flush.move.delayed:
             arrays.append([verdict.wait for verdict in verdicts])
         if flush.move.failed:
@@ -218,6 +217,20 @@ def travel(terms: PostgresTerms, column: "Column[Any]") -> Callable[[Any], Any] 
         return given if given is None else spell(given)
 
     return convert
+
+
+def key_speller(terms: PostgresTerms, column: "Column[Any]") -> Callable[[list[Any]], Any]:
+    """Makes an array of parts of keys, in the type that `postgres_sql.key_fields` names."""
+    if terms.is_number(column):
+        return numbers
+    if travels_as_itself(terms, column):
+        return lambda parts: parts
+    return lambda parts: [as_text(part) for part in parts]
+
+
+def numbers(array: list[int]) -> str:
+    """An array of whole numbers, spelled out."""
+    return f"{{{str(array)[1:-1]}}}"
 
 
 def travels_as_itself(terms: PostgresTerms, column: "Column[Any]") -> bool:

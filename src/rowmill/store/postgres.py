@@ -24,7 +24,7 @@ from rowmill.store import dsn, fleet, postgres_claims, postgres_renewals, raw_sq
 from rowmill.store import postgres_sql as sql
 from rowmill.store.flush import Flush, flushes
 from rowmill.store.history import crashed_keys
-from rowmill.store.known import Known
+from rowmill.store.known import Known, numbers
 from rowmill.store.limiting.postgres import PostgresLimiter
 from rowmill.store.line import ConnectionPool, Line, is_away, is_mixed_up, pooler_between, reason, refused_values
 from rowmill.store.listener import Listener
@@ -209,9 +209,11 @@ class PostgresStore:
         known = self.known(queue)
         weighed = within if known.terms.long else None
         while True:
+            if weighed is not None:
+                weighed.counted = 0
             await self._give_back_unanswered(queue)
             records = await self._claim(queue, step, known, limit, weighed)
-            leases = known.leases(step, records)
+            leases = known.leases(step, records, weighed)
             buried = known.buried(step, records) if len(leases) < len(records) else []
             for death in buried:
                 self.on_condemned(queue, step, death)
@@ -241,6 +243,8 @@ class PostgresStore:
         try:
             return await postgres_claims.claim(self.claims, known, step, tokens, limit, within)
         except postgres_claims.UNREADABLE:
+            if within is not None:
+                within.count(None)
             records = await postgres_claims.read_one_by_one(
                 self.claims, known, step, tokens.given, self.worker, self.on_condemned
             )
@@ -260,7 +264,8 @@ class PostgresStore:
 
     async def value(self, lease: Lease[Any], column: "Column[Any]") -> Any:
         known = self.known(lease.queue)
-        rows = await self.values.fetch(known.value_statement(column), [lease.token], *known.key_arrays([lease]))
+        fence = numbers([lease.token]), *known.key_arrays([lease])
+        rows = await self.values.fetch(known.value_statement(column), *fence)
         return rows[0][0] if rows else GONE
 
     async def settle(self, verdicts: Sequence[Verdict], *, skip_locked: bool = False) -> Settled:
@@ -309,7 +314,7 @@ class PostgresStore:
         leases = [verdict.lease for verdict in verdicts]
         held: set[int] = set()
         if skipped:
-            tokens = [lease.token for lease in leases]
+            tokens = numbers([lease.token for lease in leases])
             rows = await self._ask_surely(known.holds_statement, tokens, *known.key_arrays(leases))
             held = {row[0] for row in rows}
         for place, verdict in enumerate(verdicts, start=1):
@@ -400,9 +405,16 @@ class PostgresStore:
     def settle_statement(self, flush: Flush, *, skip_locked: bool = False) -> tuple[str, list[Any]]:
         """In the order of the keys, so that two statements that meet the same rows lock them in the same order."""
         known = self.known(flush.queue)
-        flush.verdicts.sort(key=lambda verdict: known.place(verdict.lease.record))
+        place = known.place
+        flush.verdicts.sort(key=lambda verdict: place(verdict.lease.record))
         statement = known.settle_statement(flush, skip_locked=skip_locked)
-        return statement, [self.worker, flush.number, flush.seconds, *known.settle_arguments(flush)]
+        return statement, [
+            self.worker,
+            flush.number,
+            flush.seconds,
+            len(flush.verdicts),
+            *known.settle_arguments(flush),
+        ]
 
     async def renew(self, leases: Sequence[Lease[Any]]) -> Renewed:
         try:
@@ -457,7 +469,7 @@ class PostgresStore:
         """Its arguments, and the leases in the order of the keys, in which their rows are locked."""
         known = self.known(leases[0].queue)
         ordered = sorted(leases, key=lambda lease: known.place(lease.record))
-        return known.lock_statement, [[lease.token for lease in ordered], *known.key_arrays(ordered)], ordered
+        return known.lock_statement, [numbers([lease.token for lease in ordered]), *known.key_arrays(ordered)], ordered
 
     def lock_within(self, raw: "psycopg.Connection[Any]", leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
         """Lock rows inside a transaction of a sync handler; returns the leases that are gone."""

@@ -11,7 +11,7 @@ from rowmill.model.lifecycle import DIE, RELEASE
 from rowmill.model.words import Step
 from rowmill.store.order_sql import Finder, Start, can_be_claimed, ready
 from rowmill.store.order_sql import run_together as run_together_of
-from rowmill.store.postgres_sql import fenced, given, one_of, same_key
+from rowmill.store.postgres_sql import fenced, given, key_fields, one_of, same_key
 from rowmill.store.postgres_terms import NOW, PostgresTerms
 from rowmill.store.schema import SCHEMA
 from rowmill.store.terms import set_clause
@@ -152,7 +152,7 @@ def claim_these(terms: PostgresTerms, step: Step) -> str:
     """Take those of the given rows that a claim would take. $1 token, $2 how many they are, $3 seconds of lease; then
     the parts of the key."""
     columns = list(enumerate(terms.queue.key))
-    these = given([(f"g_k{n}", terms.type_of(column)) for n, column in columns], first=4)
+    these = given(key_fields(terms), first=4)
     same = " AND ".join(
         f"rowmill_candidate.{terms.name(column)} = {one_of(f'g_k{n}::{terms.key_type(column)}')}"
         for n, column in columns
@@ -214,11 +214,11 @@ def _claim_of(terms: PostgresTerms, step: Step, picks: str, *, weighed: bool = F
     same = " AND ".join(f"t.{key} = {one_of(f'g_k{n}')}" for n, key in enumerate(terms.keys))
     # A row that a trigger left as it was has no lease either.
     buried = f"t.{terms.lease} IS NULL AND {terms.is_in(terms.queue.vocabulary.dead, 't.')}"
-    left = "(SELECT g_left FROM rowmill_picked) AS g_left, " if weighed else ""
-    # The time is the same for all of them, and dear to read: the first row brings it.
+    # The time and the weight are the same for all of them, and dear to read: the first row brings them.
+    weight = "CASE WHEN g_place = 1 THEN (SELECT g_total FROM rowmill_picked) END AS g_total, " if weighed else ""
     taken = (
         f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {given} WHERE {same} RETURNING {terms.claimed('t.')}, "
-        f"{left}CASE WHEN {buried} THEN {key_text(terms)} END AS {BURIED}, "
+        f"{weight}CASE WHEN {buried} THEN {key_text(terms)} END AS {BURIED}, "
         f"g_place, CASE WHEN g_place = 1 THEN {NOW} END AS claimed_at"
     )
     picked = [f"rowmill_picked AS MATERIALIZED ({_within_bytes(picks)})"] if weighed else []
@@ -235,13 +235,21 @@ def _claim_of(terms: PostgresTerms, step: Step, picks: str, *, weighed: bool = F
 
 
 def _within_bytes(picks: str) -> str:
-    """The first of the picked rows that weigh no more than $4 bytes together, and whether any were left. The others are
-    locked until the end of the statement, and stay as they are."""
-    summed = f"SELECT *, sum(g_weight) OVER (ROWS UNBOUNDED PRECEDING) AS g_sum FROM ({picks}) AS pick LIMIT $2"
-    fits = "g_sum <= $4::float8 OR ($5::boolean AND g_sum = g_weight)"
+    """The first of the picked rows that weigh no more than $4 bytes together, and the bytes of them all; -1 if some
+    were left. Those are locked until the end of the statement, and stay as they are.
+
+    Mostly all of them fit: only where they do not, their weights are summed up one by one.
+    """
+    picked = (
+        "SELECT array_agg(g_key) AS g_all, array_agg(g_weight) AS g_weights, sum(g_weight) AS g_total "
+        f"FROM (SELECT * FROM ({picks}) AS pick LIMIT $2) AS pick"
+    )
+    sums = "SELECT sum(g_weight) OVER (ROWS UNBOUNDED PRECEDING) AS g_sum FROM unnest(g_weights) AS g_weight"
+    fit = f"SELECT greatest(count(*), $5::boolean::int)::int FROM ({sums}) AS sums WHERE g_sum <= $4::float8"
     return (
-        "SELECT array_agg(g_key) FILTER (WHERE g_fits) AS g_keys, bool_or(NOT g_fits) AS g_left "
-        f"FROM (SELECT g_key, {fits} AS g_fits FROM ({summed}) AS summed) AS weighed"
+        "SELECT CASE WHEN g_fit IS NULL THEN g_all ELSE g_all[1:g_fit] END AS g_keys, "
+        "CASE WHEN g_fit < cardinality(g_all) THEN -1 ELSE g_total END AS g_total "
+        f"FROM (SELECT *, CASE WHEN g_total > $4::float8 THEN ({fit}) END AS g_fit FROM ({picked}) AS p) AS fitting"
     )
 
 

@@ -19,7 +19,7 @@ from rowmill.model.words import Step
 from rowmill.store import order_sql
 from rowmill.store import postgres_claim_sql as sql
 from rowmill.store.keys import Key
-from rowmill.store.known import PLACE, Known, as_text, travels_as_itself
+from rowmill.store.known import PLACE, Known, as_text, numbers, travels_as_itself
 from rowmill.store.line import ConnectionPool, refused_values
 from rowmill.store.port import Condemned
 from rowmill.store.postgres_terms import PostgresTerms
@@ -31,6 +31,8 @@ UNREADABLE = (ValueError, ArithmeticError)
 """What the driver raises for a value that has no place in Python."""
 
 
+UNWEIGHED = 20
+"""Rows that a claim takes at a time without weighing them, while it steps over a row that the table refuses."""
 STEPS_BACK = 3
 """How often a claim begins anew that met another one at the same key. Both may have stepped back."""
 
@@ -68,7 +70,8 @@ async def step_back(line: ConnectionPool, known: Known, step: Step, records: Seq
     together = [held[row[0] - 1] for row in await line.fetch(known.run_together_statement(queue.per), keys)]
     if not together:
         return list(records)
-    tokens, parts = [record[load.lease_place] for record in together], [load.raw_key(record) for record in together]
+    tokens = numbers([record[load.lease_place] for record in together])
+    parts = [load.raw_key(record) for record in together]
     with suppress(asyncpg.PostgresError):  # if the table refuses to have them back, they come back by their leases
         await line.fetch(known.give_back_statement(step), tokens, *known.raw_key_arrays(parts))
     gone = set(map(id, together))
@@ -82,6 +85,8 @@ async def _claim(
     if refused and refused.due(now := time.monotonic()):
         mended = await refused.try_again(limit, _taker(line, known, step, tokens), now)
         if mended:
+            if within is not None:
+                within.count(None)
             return mended
     if known.terms.queue.per is None:
         return await _claim_onward(line, known, step, tokens, limit, within)
@@ -130,7 +135,7 @@ async def _claim_lanes(
         )
     except asyncpg.PostgresError as error:
         mark.drop()
-        return await _step_over(error, line, known, step, tokens, limit, pick, marks)
+        return await _step_over(error, line, known, step, tokens, limit, within, pick, marks)
     await _note_left(line, known, step, records, within, pick, marks)
     if from_the_start:
         mark.looked(now, time.monotonic() - now, len(records))
@@ -150,12 +155,14 @@ async def _note_left(
     line: ConnectionPool, known: Known, step: Step, records: Sequence[Any], within: ByteLimit | None,
     statement: Callable[..., str], marks: Sequence[Any],
 ) -> None:  # fmt: skip
-    """Note whether a claim left rows because of their weight. One that took nothing does not tell: then the statement
-    looks whether there is a row."""
+    """Note what the rows of a claim weigh, and whether it left some because of that. One whose first row is missing,
+    as where it took nothing, does not tell: then the statement looks whether there is a row."""
     if within is None:
         return
-    if records:
-        within.reached = bool(records[0]["g_left"])
+    total = next((record["g_total"] for record in records if PLACE(record) == 1), None)
+    within.count(None if total is None or total < 0 else total)
+    if total is not None:
+        within.reached = total < 0
     elif not within.takes_one:
         refused = known.refused(step)
         text = statement(known.terms, step, left_out=len(refused))
@@ -211,7 +218,7 @@ async def _claim_free(
                 statement, tokens.fresh(), ask.most, step.lease, *_bytes(within), *refused.parts, *places
             )
         except asyncpg.PostgresError as error:
-            ask.found = await _step_over(error, line, known, step, tokens, ask.most, pick, places)
+            ask.found = await _step_over(error, line, known, step, tokens, ask.most, within, pick, places)
         else:
             await _note_left(line, known, step, ask.found, within, pick, places)
         records += ask.found
@@ -223,10 +230,11 @@ async def _claim_free(
 
 async def _step_over(
     error: asyncpg.PostgresError, line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int,
-    statement: Callable[..., str], marks: Sequence[Any] = (),
+    within: ByteLimit | None, statement: Callable[..., str], marks: Sequence[Any] = (),
 ) -> list[Any]:  # fmt: skip
-    """A claim failed: if for a row that the table refuses, claim without it. The statement finds the rows."""
-    refused = known.refused(step)
+    """A claim failed: if for a row that the table refuses, claim without it. The statement finds the rows. They are not
+    weighed, and so a few at a time."""
+    refused, most = known.refused(step), limit if within is None else min(limit, UNWEIGHED)
     if refused.full() or not is_of_a_row(error.sqlstate):
         raise error
     records: list[Any] = []
@@ -236,9 +244,12 @@ async def _step_over(
         found = await line.fetch(text, NO_TOKEN, most, step.lease, *refused.parts, *marks)
         return [tuple(record)[: len(known.terms.keys)] for record in found]
 
-    await refused.step_over(limit, pick, _taker(line, known, step, tokens), time.monotonic(), records)
+    await refused.step_over(most, pick, _taker(line, known, step, tokens), time.monotonic(), records)
     if refused.full() and not records:
         raise error
+    if within is not None:
+        within.count(None)
+        within.reached = len(records) == most < limit
     return records
 
 

@@ -7,7 +7,7 @@ import asyncpg
 
 from rowmill.model.lease import Lease
 from rowmill.model.queue import Queue
-from rowmill.store.known import Known
+from rowmill.store.known import Known, numbers
 from rowmill.store.line import ConnectionPool
 from rowmill.store.port import LockTimeout, Renewed
 from rowmill.store.refusals import is_of_a_row
@@ -33,7 +33,7 @@ async def renew(pool: ConnectionPool, known: Callable[[Queue[Any]], Known], leas
 async def _renew(pool: ConnectionPool, known: Known, leases: Sequence[Lease[Any]], renewed: Renewed) -> None:
     """Push the end of these leases on, which are of one length. One that the table refuses to have renewed is not lost
     yet, and keeps no other."""
-    tokens, keys = [lease.token for lease in leases], known.key_arrays(leases)
+    tokens, keys = numbers([lease.token for lease in leases]), known.key_arrays(leases)
     try:
         rows = await pool.fetch(known.renew_statement, leases[0].step.lease, tokens, *keys)
     except asyncpg.PostgresError as error:

@@ -10,7 +10,10 @@ from rowmill.store.postgres_terms import NOW, PostgresTerms
 from rowmill.store.schema import SCHEMA
 from rowmill.store.terms import set_clause
 
-FENCE = (("g_lease", "bigint"),)
+NUMBERS = "text::bigint"
+"""How an array of whole numbers travels: spelled out. The driver takes longer to look at each of them than the server
+takes to read them from text."""
+FENCE = (("g_lease", NUMBERS),)
 DELAY = (("g_wait", "float8"),)
 FAILURE = (
     ("g_attempt", "int"),
@@ -35,18 +38,19 @@ def settle(terms: PostgresTerms, step: Step, move: Move, columns: tuple[str, ...
     """Write verdicts of one shape, each only where its lease still holds, with receipt and history. With `skip_locked`,
     rows that somebody else has locked are passed over; without it, they are waited for.
 
-    $1 worker, $2 flush, $3 seconds run; then one array each: FENCE, DELAY if the move waits, FAILURE or NOTE
-    if it sets an error, the parts of the key, the result columns. Answers the places (from 1) of those written.
+    $1 worker, $2 flush, $3 seconds run, $4 how many they are; then one array each: FENCE, DELAY if the move waits,
+    FAILURE or NOTE if it sets an error, the parts of the key, the result columns. Answers the places (from 1) of those
+    written.
     """
     columns_of = terms.queue.by_name
     fields = [*FENCE, *(DELAY if move.delayed else ()), *remarks(move)]
-    fields += [(f"g_k{n}", terms.type_of(column)) for n, column in enumerate(terms.queue.key)]
+    fields += key_fields(terms)
     fields += [(f"g_v{n}", terms.type_of(columns_of[name])) for n, name in enumerate(columns)]
     pairs = terms.assignments(move, step, wait="g_wait", error="g_error", code="g_code")
     pairs += [(terms.quote(name), terms.cast(columns_of[name], f"g_v{n}")) for n, name in enumerate(columns)]
     told = ("g_attempt", "g_code", "g_message", "g_claimed", "g_row") if move.failed else ()
     returned = [name for name, _ in fields if name in told]
-    rows = free(terms, fields, first=4) if skip_locked else given(fields, first=4)
+    rows = free(terms, fields, first=5) if skip_locked else given(fields, first=5)
     settled = (
         f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {rows} "
         f"WHERE {same_key(terms)} AND t.{terms.lease} = g_lease RETURNING {', '.join(['g_place', *returned])}"
@@ -55,7 +59,7 @@ def settle(terms: PostgresTerms, step: Step, move: Move, columns: tuple[str, ...
     receipt = (
         f"INSERT INTO {SCHEMA}.receipt (worker, flush, queue, stage, move, rows, seconds, at, kept) "
         f"SELECT $1::bigint, $2::bigint, {queue}, {stage}, {terms.text(move.name)}, count(*), $3::float8, {NOW}, "
-        "CASE WHEN count(*) < cardinality($4) THEN (SELECT coalesce(string_agg(g_place::text, ','), '') FROM settled) "
+        "CASE WHEN count(*) < $4::bigint THEN (SELECT coalesce(string_agg(g_place::text, ','), '') FROM settled) "
         "END FROM settled"
     )
     history = (
@@ -139,7 +143,15 @@ def value(terms: PostgresTerms, column: "Column[Any]") -> str:
 
 
 def fenced(terms: PostgresTerms) -> list[tuple[str, str]]:
-    return [*FENCE, *((f"g_k{n}", terms.type_of(column)) for n, column in enumerate(terms.queue.key))]
+    return [*FENCE, *key_fields(terms)]
+
+
+def key_fields(terms: PostgresTerms) -> list[tuple[str, str]]:
+    """The parts of keys as arrays, each with the type in which it travels."""
+    return [
+        (f"g_k{n}", NUMBERS if terms.is_number(column) else terms.type_of(column))
+        for n, column in enumerate(terms.queue.key)
+    ]
 
 
 def given(fields: list[tuple[str, str]], first: int) -> str:

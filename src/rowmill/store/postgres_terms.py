@@ -86,6 +86,10 @@ class PostgresTerms(Terms):
         impl = bare(column, self.dialect)
         return str(impl.compile(self.dialect)) if isinstance(impl, TRAVELS_AS_ITSELF) else "text"
 
+    def is_number(self, column: "Column[Any]") -> bool:
+        """Does a column hold whole numbers, as the driver gives and takes them?"""
+        return isinstance(bare(column, self.dialect), sa.Integer)
+
     def key_type(self, column: "Column[Any]") -> str:
         """The type in which a column of the key is compared, so that its index serves."""
         impl = bare(column, self.dialect)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Column
@@ -97,15 +98,16 @@ class RowLoader:
         self.attempts_place = places[queue.columns["attempts"].name]
         self.lease_place = places[queue.columns["lease"].name]
         self._per_place = None if queue.per is None else places[queue.per.name]
+        # The key of a record: a scalar, or a tuple for a composite key. A part that can't be read stays as it is: its
+        # row is looked at by the handler, and fails alone.
         first, reader = self.key_places[0]
-        self._plain_key = first if len(self.key_places) == 1 and reader is None else None
+        if len(self.key_places) == 1 and reader is None:
+            self.key: Callable[[Sequence[Any]], Any] = itemgetter(first)
+        else:
+            self.key = self._read_key
         self._attributes: dict[Mapper[Any] | None, Attributes] = {}
 
-    def key(self, record: Sequence[Any]) -> Any:
-        """The key of a record: a scalar, or a tuple for a composite key. A part that can't be read stays as it is:
-        its row is looked at by the handler, and fails alone."""
-        if self._plain_key is not None:
-            return record[self._plain_key]
+    def _read_key(self, record: Sequence[Any]) -> Any:
         return self.key_of([record[place] for place, _ in self.key_places])
 
     def per(self, record: Sequence[Any]) -> Any:

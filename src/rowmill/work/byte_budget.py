@@ -1,11 +1,9 @@
 """How many bytes of rows a process holds, and whose turn it is to claim more."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import monotonic
-from typing import Any
 
-from rowmill.model.lease import Lease
 from rowmill.store.weighing import ByteLimit
 
 PORTION = 8
@@ -26,9 +24,10 @@ class RowWeight:
     def __init__(self) -> None:
         self.bytes = 0.0
 
-    def claimed(self, leases: Sequence[Lease[Any]]) -> None:
-        if leases:
-            mean = sum(lease.weight for lease in leases) / len(leases)
+    def claimed(self, rows: int, weight: int) -> None:
+        """A claim took so many rows, of so many bytes together."""
+        if rows:
+            mean = weight / rows
             self.bytes = max(mean, self.bytes + DECAY * (mean - self.bytes))
 
     def too_heavy_for(self, room: int) -> None:

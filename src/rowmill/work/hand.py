@@ -38,18 +38,20 @@ class Hand:
         """Somebody is to be alone: what comes in now goes back."""
         return not self._open.is_set()
 
-    def take(self, leases: Sequence[Lease[Any]]) -> None:
-        """Of one queue."""
+    def take(self, leases: Sequence[Lease[Any]]) -> int:
+        """Of one queue. Returns their bytes."""
         self.leases.update(leases)
+        weight = sum([lease.weight for lease in leases])
         if leases:
-            self.budget.add(leases[0].queue.name, sum([lease.weight for lease in leases]))
+            self.budget.add(leases[0].queue.name, weight)
+        return weight
 
     def put_down(self, *leases: Lease[Any]) -> None:
         """Of one queue."""
-        gone = self.leases.intersection(leases)
+        gone = [lease for lease in leases if lease in self.leases]
         if gone:
-            self.leases -= gone
-            self.budget.remove(leases[0].queue.name, sum([lease.weight for lease in gone]))
+            self.leases.difference_update(gone)
+            self.budget.remove(gone[0].queue.name, sum([lease.weight for lease in gone]))
         self._changed.set()
 
     def grow(self, lease: Lease[Any], weight: int) -> None:

@@ -8,7 +8,7 @@ from traceback import walk_tb
 from typing import Any
 
 from rowmill.model.errors import Limited, ProviderDown, ProviderRefused, RateLimited, WorkError
-from rowmill.model.judge import Verdict, judge, refuse
+from rowmill.model.judge import Verdict, judge, refuse, succeeded
 from rowmill.model.lease import Batch, Lease, Phase
 from rowmill.model.lifecycle import RELEASE
 from rowmill.model.queue import Handler
@@ -35,12 +35,15 @@ class Runner:
         self,
         handler: Handler,
         chance: Callable[[], float],
-        check: Callable[[Verdict], Verdict],
+        check: Callable[[Verdict], Verdict] | None,
         on_overdue: Callable[[int], None],
     ) -> None:
         self.handler = handler
         self._file = getattr(getattr(inspect.unwrap(handler.call), "__code__", None), "co_filename", None)
         self._check = check
+        """What becomes of a verdict on a handler that did not fail; None: it stands."""
+        self._at_once = handler.batch is None and not handler.threaded and handler.timeout is None
+        """Nothing stands between a row and the handler's coroutine."""
         self._on_overdue = on_overdue
         self._chance = chance
         self.once_more: Callable[[Lease[Any]], Awaitable[Verdict | None]] | None = None
@@ -58,21 +61,29 @@ class Runner:
         if self._threads is not None:
             self._threads.close()
 
-    async def run(self, leases: Sequence[Lease[Any]]) -> list[Verdict]:
-        """Verdicts on the rows of one turn, but for those that the handler settled itself. Raises PermitExpired if a
-        permit grew too old on the way: the handler was not called then."""
+    async def run(self, leases: Sequence[Lease[Any]], task: "asyncio.Task[Any]") -> list[Verdict]:
+        """Verdicts on the rows of one turn in this task, but for those that the handler settled itself. Raises
+        PermitExpired if a permit grew too old on the way: the handler was not called then."""
         if self.handler.batch is not None:
-            return await self._many(leases)
-        [lease] = leases
-        answer = await self._call(lease)
+            return await self._many(leases, task)
+        lease = leases[0]
+        if self._at_once:
+            try:
+                if self.permitted is not None:
+                    self._check_permits(lease)
+                answer = await self.handler.call(lease)
+            except BaseException as error:
+                answer = _about_the_row(error, task)
+        else:
+            answer = await self._call(lease, task)
         if isinstance(answer, PermitExpired):
             raise answer
         return [] if lease.settled else [self.judge(lease, answer)]
 
-    async def _many(self, leases: Sequence[Lease[Any]]) -> list[Verdict]:
+    async def _many(self, leases: Sequence[Lease[Any]], task: "asyncio.Task[Any]") -> list[Verdict]:
         """Verdicts on a batch. If the handler fails as a whole, each row is tried alone, so that one bad row
         fails by itself and costs no other an attempt; not for a failure that is true of all of them."""
-        answers = await self._call(Batch(leases))
+        answers = await self._call(Batch(leases), task)
         if isinstance(answers, PermitExpired):
             raise answers
         true_of_all = isinstance(
@@ -86,7 +97,7 @@ class Runner:
                     continue
                 verdict = None if self.once_more is None else await self.once_more(lease)
                 try:
-                    found += await self._many([lease]) if verdict is None else [verdict]
+                    found += await self._many([lease], task) if verdict is None else [verdict]
                 except PermitExpired:
                     found.append(Verdict(lease, RELEASE))
             return found
@@ -103,13 +114,15 @@ class Runner:
 
     def judge(self, lease: Lease[Any], answer: Any) -> Verdict:
         """Code of the user's has a say here (a backoff, the text of an exception), and may fail like a handler."""
+        if answer is None and self._check is None:  # what most handlers answer
+            return succeeded(lease)
         try:
             verdict = judge(lease, answer, self._chance())
             if isinstance(answer, BaseException):
                 verdict.at = self._place(answer)
                 verdict.raised = answer
                 return verdict
-            return self._check(verdict)
+            return verdict if self._check is None else self._check(verdict)
         except Exception as error:
             return refuse(lease, "bad_answer", f"the answer could not be judged: {type(error).__name__}")
 
@@ -139,22 +152,12 @@ class Runner:
         wrong = _Wrong(f"a batch handler returns a list of answers or a mapping by key, not {type(answers).__name__}")
         return [wrong] * len(leases)
 
-    async def _call(self, argument: Any) -> Any:
+    async def _call(self, argument: Any, task: "asyncio.Task[Any]") -> Any:
         """What the handler returned, or the exception that it raised."""
-        task = asyncio.current_task()
         try:
-            if self.handler.timeout is None and self._threads is None:
-                self._check_permits(argument)
-                return await self.handler.call(argument)
             return await self._call_in_time(argument, self.handler.limit(argument))
-        except asyncio.CancelledError:
-            raise  # not about the row
-        except GeneratorExit as error:
-            if not _runs_in(task):
-                raise  # Python throws this coroutine away
-            return error
         except BaseException as error:
-            return error
+            return _about_the_row(error, task)
 
     async def _call_in_time(self, argument: Any, limit: float | None) -> Any:
         """The same for a handler in threads, or with a time-out."""
@@ -227,7 +230,16 @@ class Runner:
                 self._overdue.pop(task, None)
 
 
-def _runs_in(task: "asyncio.Task[Any] | None") -> bool:
+def _about_the_row(error: BaseException, task: "asyncio.Task[Any]") -> BaseException:
+    """What a handler raised in this task; raises it again if it says nothing of the row."""
+    if isinstance(error, asyncio.CancelledError):
+        raise error
+    if isinstance(error, GeneratorExit) and not _runs_in(task):
+        raise error  # Python throws this coroutine away
+    return error
+
+
+def _runs_in(task: "asyncio.Task[Any]") -> bool:
     """Does this task execute us now? Nobody does while the garbage collector closes a coroutine."""
     try:
         return asyncio.current_task() is task

@@ -72,19 +72,12 @@ class Settler:
     def lane(self, queue: str) -> "Lane":
         lane = self._lanes.get(queue)
         if lane is None:
-            lane = self._lanes[queue] = Lane(self, self._store)
+            lane = self._lanes[queue] = Lane(self, self._store, self._hand)
             self._new_lane.set()
         return lane
 
     def put(self, verdict: Verdict) -> None:
-        verdict.lease.take_verdict()
-        if verdict.values:  # they lie here until they are written, beside the row
-            self._hand.grow(verdict.lease, sum(map(getsizeof, verdict.values.values())))
         self.lane(verdict.lease.queue.name).put(verdict)
-
-    async def room(self, queue: str) -> None:
-        """Wait while too much of this queue waits to be written."""
-        await self.lane(queue).room.wait()
 
     def lags(self) -> dict[str, SettleLag]:
         """What is finished and could not be written for a while, by queue, and how slow writing is where it is."""
@@ -240,8 +233,8 @@ class Lane:
     """The verdicts of one queue on their way to the database. What can't be written now, because a row is locked, is
     tried again beside the others, which do not wait for it."""
 
-    def __init__(self, settler: Settler, store: Store) -> None:
-        self._settler, self._store = settler, store
+    def __init__(self, settler: Settler, store: Store, hand: Hand) -> None:
+        self._settler, self._store, self._hand = settler, store, hand
         self._pending: deque[Verdict] = deque()
         self._in_flight: list[Verdict] = []
         self._delayed: list[Verdict] = []
@@ -261,7 +254,11 @@ class Lane:
         return not self._pending and not self._delayed and not self._flushing.locked()
 
     def put(self, verdict: Verdict) -> None:
-        verdict.ready_at = monotonic()
+        """Have it written."""
+        lease = verdict.lease
+        lease.take_verdict()
+        if verdict.values:  # they lie here until they are written, beside the row
+            self._hand.grow(lease, sum(map(getsizeof, verdict.values.values())))
         self._pending.append(verdict)
         self._has_pending.set()
         if len(self._pending) + len(self._delayed) >= WAITING:
@@ -290,7 +287,7 @@ class Lane:
     async def flush(self) -> None:
         """Write what is pending now, as much as one statement takes."""
         async with self._flushing:
-            self._in_flight = [self._pending.popleft() for _ in range(min(self._size.rows, len(self._pending)))]
+            self._in_flight = self._take_pending(self._size.rows)
             self._update_events()
             if self._in_flight:
                 # While some rows are known to be locked, more of them may be.
@@ -298,6 +295,13 @@ class Lane:
                 self._delayed += delayed  # by now: they may have been tried again, and written, meanwhile
                 self._in_flight = []
                 self._update_events()
+
+    def _take_pending(self, most: int) -> list[Verdict]:
+        if len(self._pending) > most:
+            return [self._pending.popleft() for _ in range(most)]
+        taken = list(self._pending)
+        self._pending.clear()
+        return taken
 
     async def flush_delayed(self) -> None:
         """Try once more what could not be written."""
@@ -354,15 +358,17 @@ class Lane:
 
     def lag(self) -> SettleLag | None:
         """What is late; None if nothing is, and statements are quick."""
-        since = monotonic() - NOTICE_SECONDS
+        now = monotonic()
         waiting = (*self._delayed, *self._in_flight, *self._pending)
-        late = [verdict for verdict in waiting if verdict.ready_at < since]
+        for verdict in waiting:
+            verdict.ready_at = verdict.ready_at or now
+        late = [verdict for verdict in waiting if verdict.ready_at < now - NOTICE_SECONDS]
         if not late and not self._size.seconds_per_row:
             return None
         reasons = {verdict.delay or Delay.PENDING for verdict in late}
         return SettleLag(
             rows=len(late),
-            seconds=round(monotonic() - min((verdict.ready_at for verdict in late), default=monotonic()), 1),
+            seconds=round(now - min((verdict.ready_at for verdict in late), default=now), 1),
             reason=next((reason for reason in Delay if reason in reasons), ""),
             keys=[verdict.lease.queue.key_text(verdict.lease.key) for verdict in late[: SettleLag.MOST_KEYS]],
             cancelled=self._size.cancelled,

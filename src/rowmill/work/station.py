@@ -57,8 +57,9 @@ class Station:
         self._report, self._events, self._settings = report, events, settings
         overdue = partial(events.overdue, queue.name, step.name, handler.concurrency)
         self._pace = Pace(handler.concurrency, handler.batch, gated=handler.gate is not None)
-        runner = Runner(handler, random.random, settler.changed_rows.check, overdue)
-        self._turns = Turns(handler, runner, self._pace, hand, settler, report, events)
+        check = None if queue.mapper is None else settler.changed_rows.check
+        runner = Runner(handler, random.random, check, overdue)
+        self._turns = Turns(handler, runner, self._pace, hand, settler.lane(queue.name), report, events)
         self._waiting: deque[Lease[Any]] = deque()
         self._since = 0.0
         self._slept_at = 0.0
@@ -175,7 +176,7 @@ class Station:
                     asked, wanted = loop.time(), self._within(within, wanted)
                     async with self._hand.claiming():
                         leases = await self._store.claim(self.queue, self.step, wanted, within)
-                        self._hand.take(leases)
+                        weight = self._hand.take(leases)
                 self._events.back(who="claim")
                 self._claim_most = min(self._claim_most * 2, LARGEST_CLAIM)
             except (StatementTimeout, LockTimeout) as error:  # the database is there
@@ -189,7 +190,7 @@ class Station:
                 await self._until(self._woken, min(pause * (0.5 + random.random()), self._settings.poll_max))
                 pause = min(pause * 2, self._settings.poll_max)
                 continue
-            self._weight.claimed(leases)
+            self._weight.claimed(len(leases), weight)
             if within.reached:
                 self._limited()
                 if not leases:
@@ -328,7 +329,7 @@ class Station:
                 self._turns.ran_at = now()
             ran += 1
             if ran % BREATH == 0:
-                await self._settler.room(self.queue.name)
+                await self._settler.lane(self.queue.name).room.wait()
                 await asyncio.sleep(0)
 
     def cut(self, lease: Lease[Any]) -> None:

@@ -18,7 +18,7 @@ from rowmill.work.hand import Hand
 from rowmill.work.pace import Pace
 from rowmill.work.report import Report
 from rowmill.work.runner import COMMIT_LOOK, PermitExpired, Runner
-from rowmill.work.settler import Settler
+from rowmill.work.settler import Lane
 
 TRIES = 5
 """To get leave that is still fresh when it comes."""
@@ -28,14 +28,14 @@ class Turns:
     """The handler's turns at rows of one stage, each in the task of a slot."""
 
     def __init__(
-        self, handler: Handler, runner: Runner, pace: Pace, hand: Hand, settler: Settler, report: Report, events: Events
+        self, handler: Handler, runner: Runner, pace: Pace, hand: Hand, lane: Lane, report: Report, events: Events
     ) -> None:
         self._handler, self._runner, self._pace = handler, runner, pace
         self._gate = handler.gate
         if handler.gate is not None:
             runner.once_more = partial(self._once_more, handler.gate)
             runner.permitted = handler.gate.ready
-        self._hand, self._settler = hand, settler
+        self._hand, self._lane = hand, lane
         self._report, self._events = report, events
         self._tasks: dict[Lease[Any], asyncio.Task[Any]] = {}
         self.stopping = False
@@ -48,44 +48,48 @@ class Turns:
         """Run rows in this task, and have their verdicts settled. `passed`: they came through the door just now."""
         if self._gate is not None and not passed:
             batch = await self._let_in(self._gate, batch)
-        while batch and not await self._run(batch, task):
+        while batch:
+            for lease in batch:
+                self._tasks[lease] = task
+            began = time.perf_counter()
+            verdicts: list[Verdict] = []
+            called = True
+            try:
+                verdicts = await self._runner.run(batch, task)
+            except PermitExpired:
+                called = False
+            except asyncio.CancelledError as error:
+                self._cut_short(batch, error)
+                if self.stopping:
+                    raise
+                return
+            finally:
+                for lease in batch:
+                    self._tasks.pop(lease, None)
+                if self._gate is not None and called:
+                    self._leave(self._gate, batch, verdicts)
+                # A cancellation was for these rows alone: if it stayed counted, the next handler would suffer from it.
+                while task.cancelling() and not self.stopping:
+                    task.uncancel()
+            if called:
+                self._finished(batch, verdicts, (time.perf_counter() - began) / len(batch))
+                return
             assert self._gate is not None
             batch = await self._let_in(self._gate, batch)
 
-    async def _run(self, batch: list[Lease[Any]], task: "asyncio.Task[Any]") -> bool:
-        """The same for rows that may run now; False: a permit grew too old before the handler was called."""
-        for lease in batch:
-            self._tasks[lease] = task
-        began = time.perf_counter()
-        verdicts: list[Verdict] = []
-        called = True
-        try:
-            verdicts = await self._runner.run(batch)
-        except PermitExpired:
-            called = False
-            return False
-        except asyncio.CancelledError as error:
-            self._cut_short(batch, error)
-            if self.stopping:
-                raise
-            return True
-        finally:
+    def _leave(self, gate: Gate, batch: list[Lease[Any]], verdicts: list[Verdict]) -> None:
+        for verdict in verdicts:
+            gate.leave(verdict.lease, verdict.raised)
+        if len(verdicts) < len(batch):  # settled by the handler itself, lost, or cut off
             for lease in batch:
-                self._tasks.pop(lease, None)
-            if self._gate is not None and called:
-                for verdict in verdicts:
-                    self._gate.leave(verdict.lease, verdict.raised)
-                if len(verdicts) < len(batch):  # settled by the handler itself, lost, or cut off
-                    for lease in batch:
-                        self._gate.leave(lease, None if lease.settled else asyncio.CancelledError())
-            # A cancellation was for these rows alone: if it stayed counted, the next handler would suffer from it.
-            while task.cancelling() and not self.stopping:
-                task.uncancel()
-        ran = (time.perf_counter() - began) / len(batch)
+                gate.leave(lease, None if lease.settled else asyncio.CancelledError())
+
+    def _finished(self, batch: list[Lease[Any]], verdicts: list[Verdict], ran: float) -> None:
+        """The handler came to its end after so many seconds per row."""
         self._pace.ran(ran)
         for verdict in verdicts:
             verdict.ran = ran
-            self._settler.put(verdict)
+            self._lane.put(verdict)
             if isinstance(verdict.raised, KeyboardInterrupt):
                 self.on_interrupt()
         if len(verdicts) < len(batch):
@@ -93,7 +97,6 @@ class Turns:
             for lease in batch:
                 if lease not in settled:
                     self.lose(lease) if lease.lost and not lease.settled else self._hand.put_down(lease)
-        return True
 
     async def may_begin(self, lease: Lease[Any]) -> bool:
         """Has it leave, or need none? If not, it is on its way back."""
@@ -135,7 +138,7 @@ class Turns:
         if one.lease.lost:
             self.lose(one.lease)
         else:
-            self._settler.put(self._verdict(one))
+            self._lane.put(self._verdict(one))
 
     def _verdict(self, one: Held) -> Verdict:
         if one.raised is not None:
@@ -153,12 +156,12 @@ class Turns:
             elif self.stopping:
                 self.give_back(lease)
             else:
-                self._settler.put(self._runner.judge(lease, error))
+                self._lane.put(self._runner.judge(lease, error))
 
     def give_back(self, lease: Lease[Any], wait: float = 0.0) -> None:
         if self._gate is not None:
             self._gate.forgo(lease)
-        self._settler.put(Verdict(lease, lifecycle.RELEASE, wait))
+        self._lane.put(Verdict(lease, lifecycle.RELEASE, wait))
 
     def lose(self, lease: Lease[Any]) -> None:
         """Nothing is written for a row that somebody else holds."""
