@@ -55,7 +55,7 @@ $(OLDEST)/.installed: requirements/oldest.txt $(STAMP)
 
 test-oldest: venv $(OLDEST)/.installed ## conformance tests on the oldest SQLAlchemy (POSTGRES=/usr/lib/postgresql/15/bin on that server)
 	$(OLDEST)/bin/python -c 'import sqlalchemy; print("SQLAlchemy", sqlalchemy.__version__)'
-	ROWMILL_TEST_POSTGRES="$(POSTGRES)" $(OLDEST)/bin/python -m pytest -n 2 --dist loadgroup -p no:cacheprovider tests/conformance $(ARGS)
+	ROWMILL_TEST_POSTGRES="$(POSTGRES)" $(OLDEST)/bin/python -m pytest -n 2 --dist loadgroup -p no:cacheprovider tests/conformance tests/work/test_settling*.py $(ARGS)
 
 lint: venv ## check format and lint
 	$(BIN)/ruff format --check .

@@ -1,11 +1,11 @@
 """What a handler gets inside `settling()`: a session of SQLAlchemy whose transaction the block begins and ends."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sqlalchemy import Connection
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session
 
 from rowmill.model.errors import TransactionMisused
@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from rowmill.model.lease import Lease
 
 NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+
+
+def is_core(statement: Any) -> bool:
+    """Is it a statement without classes of the ORM?"""
+    attributes = getattr(statement, "_propagate_attrs", None)
+    return attributes is not None and attributes.get("compile_state_plugin") != "orm"
 
 
 class BlockSession(Session):
@@ -33,20 +39,15 @@ class BlockSession(Session):
         **private: Any,
     ) -> Any:
         """A statement of Core goes to the connection at once, past what the session does for objects and savepoints."""
-        if bind_arguments or private or not self._is_core(statement):
+        if bind_arguments or private or not self.is_core(statement):
             return super().execute(
                 statement, params, execution_options=execution_options, bind_arguments=bind_arguments, **private
             )
         return self._connected.execute(statement, params, execution_options=execution_options)
 
-    def _is_core(self, statement: Any) -> bool:
-        attributes = getattr(statement, "_propagate_attrs", None)
-        return (
-            attributes is not None
-            and not self.in_transaction()
-            and attributes.get("compile_state_plugin") != "orm"
-            and not self.dispatch.do_orm_execute
-        )
+    def is_core(self, statement: Any) -> bool:
+        """Has neither the statement nor, so far, the session to do with objects?"""
+        return is_core(statement) and not self.in_transaction() and not self.dispatch.do_orm_execute
 
     def commit(self) -> NoReturn:
         raise TransactionMisused(
@@ -87,11 +88,72 @@ class BlockSession(Session):
         super().close()
 
 
+LISTENED_TO: "Session" = Session()
+"""Tells whether somebody listens to the statements of every session, before there is one."""
+
+
 class AsyncBlockSession(AsyncSession):
     """The same for async handlers."""
 
-    sync_session_class = BlockSession
-    sync_session: BlockSession
+    sync_session_class: type[BlockSession] = BlockSession
+
+    def __init__(
+        self,
+        bind: AsyncConnection,
+        share: Callable[[], None],
+        execution: Callable[[Any, Any], Awaitable[Any] | None] | None,
+    ) -> None:
+        """`share` is called before the session takes part in the transaction. `execution` executes a statement and its
+        values past SQLAlchemy's async machinery; None where it can't."""
+        self._share, self._execution = share, execution
+        self._async_bind: Any = bind
+        self._async_binds: dict[Any, Any] = {}
+        vars(self).update(bind=bind, binds=None)  # where SQLAlchemy 2.0 keeps them
+        self._session: BlockSession | None = None
+
+    @property
+    def sync_session(self) -> BlockSession:  # type: ignore[override]
+        """Made when somebody asks for it: a statement of Core needs none."""
+        if self._session is None:
+            self._share()
+            self._session = self.sync_session_class(bind=self._async_bind.sync_connection)
+            self._assign_proxied(self._session)
+        return self._session
+
+    @property
+    def _proxied(self) -> BlockSession:  # type: ignore[override]
+        return self.sync_session
+
+    @property
+    def used(self) -> bool:
+        """Was the session asked for?"""
+        return self._session is not None
+
+    def _is_core(self, statement: Any) -> bool:
+        if self._session is not None:
+            return self._session.is_core(statement)
+        return is_core(statement) and not LISTENED_TO.dispatch.do_orm_execute
+
+    async def execute(
+        self,
+        statement: Any,
+        params: Any = None,
+        *,
+        execution_options: Any = NO_OPTIONS,
+        bind_arguments: Any = None,
+        **private: Any,
+    ) -> Any:
+        if (
+            self._execution is not None
+            and not (execution_options or bind_arguments or private)
+            and self._is_core(statement)
+        ):
+            written = self._execution(statement, params)
+            if written is not None:
+                return await written
+        return await super().execute(
+            statement, params, execution_options=execution_options, bind_arguments=bind_arguments, **private
+        )
 
 
 class BatchTransaction(BlockSession):

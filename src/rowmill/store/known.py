@@ -36,6 +36,9 @@ PLACE = itemgetter(-2)
 BURIED_PLACE = -3
 """Of what says that the claim buried the row."""
 
+Spell = Callable[[list[Any]], Any]
+"""Turns a list into the array that travels."""
+
 
 class Known:
     """Statements, watermarks and converters of one queue."""
@@ -127,11 +130,10 @@ class Known:
         wanted = ("claim", step.name, shape, left_out, weighed)
         return self._once(wanted, lambda: claim_sql.claim(self.terms, step, shape, left_out, weighed=weighed))
 
-    def settle_statement(self, flush: Flush, *, skip_locked: bool = False) -> str:
-        wanted = ("settle", flush.step.name, flush.move.name, flush.columns, skip_locked)
-        return self._once(
-            wanted, lambda: sql.settle(self.terms, flush.step, flush.move, flush.columns, skip_locked=skip_locked)
-        )
+    def settle_statement(self, flush: Flush, *, skip_locked: bool = False, one: bool = False) -> str:
+        shape = flush.step, flush.move, flush.columns
+        wanted = ("settle", flush.step.name, flush.move.name, flush.columns, skip_locked, one)
+        return self._once(wanted, lambda: sql.settle(self.terms, *shape, skip_locked=skip_locked, one=one))
 
     def in_order_statement(
         self, step: Step, find: Finder, shape: Shape, left_out: int, *, behind: bool = False, weighed: bool = False
@@ -171,23 +173,33 @@ class Known:
 
     def key_arrays(self, leases: Sequence[Lease[Any]]) -> list[Any]:
         """The parts of the keys of these rows, each as an array."""
+        return [spell(parts) for spell, parts in self._key_parts([lease.record for lease in leases])]
+
+    def _key_parts(self, records: Sequence[Any]) -> "list[tuple[Spell, list[Any]]]":
         places = (place for place, _ in self.load.key_places)
         return [
-            spell([lease.record[place] for lease in leases])
+            (spell, [record[place] for record in records])
             for place, spell in zip(places, self.key_spellers, strict=True)
         ]
 
     def raw_key_arrays(self, keys: Sequence[Key]) -> list[Any]:
         return [spell([key[n] for key in keys]) for n, spell in enumerate(self.key_spellers)]
 
-    def settle_arguments(self, flush: Flush) -> list[Any]:
-        """The arrays of `postgres_sql.settle`, in its order."""
+    def settle_arguments(self, flush: Flush, *, one: bool = False) -> list[Any]:
+        """The arrays of `postgres_sql.settle`, in its order; of a single verdict, the values."""
+        arrays = self._settle_arrays(flush)
+        if one:
+            return [values[0] if spell in (numbers, as_they_are) else spell(values)[0] for spell, values in arrays]
+        return [spell(values) for spell, values in arrays]
+
+    def _settle_arrays(self, flush: Flush) -> "list[tuple[Spell, list[Any]]]":
         verdicts = flush.verdicts
-        arrays: list[Any] = [numbers([verdict.lease.token for verdict in verdicts])]
+        arrays: list[tuple[Spell, list[Any]]] = [(numbers, [verdict.lease.token for verdict in verdicts])]
+        told: list[list[Any]] = []
         if flush.move.delayed:
-            arrays.append([verdict.wait for verdict in verdicts])
+            told.append([verdict.wait for verdict in verdicts])
         if flush.move.failed:
-            arrays += [
+            told += [
                 [verdict.lease.attempt for verdict in verdicts],
                 [verdict.code for verdict in verdicts],
                 [verdict.message for verdict in verdicts],
@@ -196,12 +208,13 @@ class Known:
                 [flush.queue.key_text(verdict.lease.key) for verdict in verdicts],
             ]
         elif flush.move.error is Error.SET:
-            arrays += [[verdict.code for verdict in verdicts], [verdict.error for verdict in verdicts]]
-        arrays += self.key_arrays([verdict.lease for verdict in verdicts])
+            told += [[verdict.code for verdict in verdicts], [verdict.error for verdict in verdicts]]
+        arrays += [(as_they_are, values) for values in told]
+        arrays += self._key_parts([verdict.lease.record for verdict in verdicts])
         for name in flush.columns:
             convert = travel(self.terms, flush.queue.by_name[name])
             values = (verdict.values[name] for verdict in verdicts)
-            arrays.append(flat(values if convert is None else map(convert, values)))
+            arrays.append((as_they_are, flat(values if convert is None else map(convert, values))))
         return arrays
 
 
@@ -219,13 +232,17 @@ def travel(terms: PostgresTerms, column: "Column[Any]") -> Callable[[Any], Any] 
     return convert
 
 
-def key_speller(terms: PostgresTerms, column: "Column[Any]") -> Callable[[list[Any]], Any]:
+def key_speller(terms: PostgresTerms, column: "Column[Any]") -> Spell:
     """Makes an array of parts of keys, in the type that `postgres_sql.key_fields` names."""
     if terms.is_number(column):
         return numbers
     if travels_as_itself(terms, column):
-        return lambda parts: parts
+        return as_they_are
     return lambda parts: [as_text(part) for part in parts]
+
+
+def as_they_are(array: list[Any]) -> list[Any]:
+    return array
 
 
 def numbers(array: list[int]) -> str:

@@ -126,7 +126,7 @@ class PostgresStore:
         self.limits = Line("limit", arguments)
         self.values = ConnectionPool("value", arguments)
         self.limiter = PostgresLimiter(self.limits)
-        engine = handler_engine(self.pooled or self.url, self._most, pooled=self.pooled is not None)
+        engine = handler_engine(self.pooled or self.url, pooled=self.pooled is not None)
         self.handlers = HandlerConnections(engine, self._most)
         self.listener = Listener(Line("listen", arguments))
 
@@ -176,7 +176,7 @@ class PostgresStore:
             await line.close()
         if self._trimming is not None:
             self._trimming.cancel()
-        await self.handlers.engine.dispose()
+        await self.handlers.close()
         await self.engine.dispose()
         await self.upkeep.dispose()
         for made in ("sync_engine", "sync_handlers"):
@@ -404,17 +404,12 @@ class PostgresStore:
 
     def settle_statement(self, flush: Flush, *, skip_locked: bool = False) -> tuple[str, list[Any]]:
         """In the order of the keys, so that two statements that meet the same rows lock them in the same order."""
-        known = self.known(flush.queue)
-        place = known.place
-        flush.verdicts.sort(key=lambda verdict: place(verdict.lease.record))
-        statement = known.settle_statement(flush, skip_locked=skip_locked)
-        return statement, [
-            self.worker,
-            flush.number,
-            flush.seconds,
-            len(flush.verdicts),
-            *known.settle_arguments(flush),
-        ]
+        known, rows = self.known(flush.queue), len(flush.verdicts)
+        place, one = known.place, rows == 1 and not skip_locked
+        if rows > 1:
+            flush.verdicts.sort(key=lambda verdict: place(verdict.lease.record))
+        statement = known.settle_statement(flush, skip_locked=skip_locked, one=one)
+        return statement, [self.worker, flush.number, flush.seconds, rows, *known.settle_arguments(flush, one=one)]
 
     async def renew(self, leases: Sequence[Lease[Any]]) -> Renewed:
         try:

@@ -32,8 +32,8 @@ def async_engine(url: URL, settings: Mapping[str, str], /, **pool: int) -> Async
     )
 
 
-def handler_engine(url: URL, connections: int, *, pooled: bool = False) -> AsyncEngine:
-    """For transactions of async handlers: see `postgres_transactions`, which limits how many there are at once.
+def handler_engine(url: URL, *, pooled: bool = False) -> AsyncEngine:
+    """For transactions of async handlers: see `postgres_transactions`, which keeps the connections.
 
     A `pooled` one may go through a pooler in transaction mode. It asks for no settings, and prepares statements under
     names that nobody else has, inside the transaction in which they are used.
@@ -51,21 +51,13 @@ def handler_engine(url: URL, connections: int, *, pooled: bool = False) -> Async
         hide_parameters=True,
         isolation_level="AUTOCOMMIT",
         connect_args=dsn.for_engine(url) | {"timeout": CONNECT_SECONDS} | session,
-        pool_size=connections,
-        max_overflow=1,  # never used; without it, the pool would wait by itself even for a connection that is there
-        pool_use_lifo=True,
+        poolclass=sa.NullPool,
         pool_reset_on_return=None,
     )
-    sa.event.listen(engine.sync_engine, "handle_error", keep_pool)
+    guard(engine.sync_engine)
     if pooled:
         sa.event.listen(engine.sync_engine, "connect", _check_asyncpg)
     return engine
-
-
-def keep_pool(context: sa.engine.ExceptionContext) -> None:
-    """A connection that broke goes, alone. By itself, SQLAlchemy would drop the others of the pool too, which could be
-    connected again only in a greenlet; each is tried by its BEGIN anyway."""
-    context.invalidate_pool_on_disconnect = False
 
 
 def upkeep_engine(url: URL, settings: Mapping[str, str], /, **pool: int) -> AsyncEngine:

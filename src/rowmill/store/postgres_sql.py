@@ -34,9 +34,18 @@ def remarks(move: Move) -> tuple[tuple[str, str], ...]:
 
 # served by: the primary key. The running state is not named: the planner would take the small partial index on
 # running rows, which fills with dead entries. The token alone is the fence.
-def settle(terms: PostgresTerms, step: Step, move: Move, columns: tuple[str, ...], *, skip_locked: bool = False) -> str:
+def settle(
+    terms: PostgresTerms,
+    step: Step,
+    move: Move,
+    columns: tuple[str, ...],
+    *,
+    skip_locked: bool = False,
+    one: bool = False,
+) -> str:
     """Write verdicts of one shape, each only where its lease still holds, with receipt and history. With `skip_locked`,
-    rows that somebody else has locked are passed over; without it, they are waited for.
+    rows that somebody else has locked are passed over; without it, they are waited for. With `one`, it is a single
+    verdict, and what would be arrays are values: the server plans that once, and arrays each time.
 
     $1 worker, $2 flush, $3 seconds run, $4 how many they are; then one array each: FENCE, DELAY if the move waits,
     FAILURE or NOTE if it sets an error, the parts of the key, the result columns. Answers the places (from 1) of those
@@ -50,7 +59,10 @@ def settle(terms: PostgresTerms, step: Step, move: Move, columns: tuple[str, ...
     pairs += [(terms.quote(name), terms.cast(columns_of[name], f"g_v{n}")) for n, name in enumerate(columns)]
     told = ("g_attempt", "g_code", "g_message", "g_claimed", "g_row") if move.failed else ()
     returned = [name for name, _ in fields if name in told]
-    rows = free(terms, fields, first=5) if skip_locked else given(fields, first=5)
+    if one:
+        rows = given_one(fields, first=5)
+    else:
+        rows = free(terms, fields, first=5) if skip_locked else given(fields, first=5)
     settled = (
         f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {rows} "
         f"WHERE {same_key(terms)} AND t.{terms.lease} = g_lease RETURNING {', '.join(['g_place', *returned])}"
@@ -158,6 +170,14 @@ def given(fields: list[tuple[str, str]], first: int) -> str:
     """Arrays as a table, with the place of each row in it."""
     arrays = ", ".join(f"${place}::{kind}[]" for place, (_, kind) in enumerate(fields, start=first))
     return f"unnest({arrays}) WITH ORDINALITY AS given({', '.join(name for name, _ in fields)}, g_place)"
+
+
+def given_one(fields: list[tuple[str, str]], first: int) -> str:
+    """The same for a single row, whose values are not in arrays."""
+    values = ", ".join(
+        f"${place}::{kind.removeprefix('text::')}" for place, (_, kind) in enumerate(fields, start=first)
+    )
+    return f"(VALUES ({values}, 1::bigint)) AS given({', '.join(name for name, _ in fields)}, g_place)"
 
 
 def same_key(terms: PostgresTerms) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import asyncpg
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, RootTransaction
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.util import await_only, greenlet_spawn
 
@@ -17,9 +17,10 @@ from rowmill.model.errors import TransientError
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
 from rowmill.store.flush import Flush, flushes
+from rowmill.store.lean_statements import LeanStatements
 from rowmill.store.line import BROKEN, reason, refused_values
 from rowmill.store.port import Disconnected, Settled
-from rowmill.store.transactions import Check, guard
+from rowmill.store.transactions import Check
 
 if TYPE_CHECKING:
     import psycopg
@@ -53,18 +54,36 @@ class Statements(Protocol):
     def lock_within(self, raw: "psycopg.Connection[Any]", leases: Sequence[Lease[Any]]) -> list[Lease[Any]]: ...
 
 
+class HandlerConnection:
+    """A connection for transactions of async handlers: of SQLAlchemy, and the driver's beneath it."""
+
+    def __init__(self, engine: AsyncEngine, connection: Connection) -> None:
+        self.sync = connection
+        self.shown = AsyncConnection(engine, connection)
+        self.raw: Any = connection.connection.driver_connection
+        self.statements = LeanStatements(connection, self.raw)
+
+    def drop(self) -> None:
+        """Let go of a connection in an unknown state, without waiting for it."""
+        self.sync.invalidate()
+        self.sync.close()
+
+    async def close(self) -> None:
+        await greenlet_spawn(self.sync.close)
+
+
 class HandlerConnections:
-    """The connections for transactions of async handlers: so many at once, the rest wait."""
+    """The connections for transactions of async handlers: so many at once, the rest wait. They stay with SQLAlchemy's
+    objects around them: to make those anew takes longer than a statement."""
 
     def __init__(self, engine: AsyncEngine, most: int) -> None:
         self.engine = engine
         self._most = most
         self._free = asyncio.Semaphore(most)
+        self._idle: list[HandlerConnection] = []
         self._in_use = self._peak = 0
-        self._dropped = 0
-        """Places of the pool whose connection was dropped: whoever gets one of them has to connect."""
 
-    async def take(self) -> tuple[Connection, "asyncpg.Connection[Any]"]:
+    async def take(self) -> HandlerConnection:
         """A connection on which a transaction was begun just now."""
         if self._free.locked():
             await self._wait()
@@ -89,54 +108,48 @@ class HandlerConnections:
                 code="no_connection",
             ) from None
 
-    async def _begun(self) -> tuple[Connection, "asyncpg.Connection[Any]"]:
+    async def _begun(self) -> HandlerConnection:
         """One that broke while nobody used it is dropped, and another taken."""
-        engine = self.engine.sync_engine
-        pool: Any = engine.pool
         while True:
-            if pool.checkedin() and not self._dropped:  # without a greenlet, which only connecting needs
-                connection = engine.connect()
+            was_idle = bool(self._idle)
+            if was_idle:
+                found = self._idle.pop()
             else:
-                idle = pool.checkedin()
-                connection = await greenlet_spawn(engine.connect)
-                if idle and USED not in connection.info:
-                    self._dropped -= 1
-            raw: Any = connection.connection.driver_connection
+                found = HandlerConnection(self.engine, await greenlet_spawn(self.engine.sync_engine.connect))
             try:
-                await raw.execute(BEGIN)
+                await found.raw.execute(BEGIN)
             except BaseException as error:
-                was_idle = USED in connection.info
-                self._drop(connection)
+                found.drop()
                 if was_idle and isinstance(error, BROKEN):
                     continue
                 raise
-            connection.info[USED] = True
-            return connection, raw
+            return found
 
-    def give_back(self, connection: Connection, raw: "asyncpg.Connection[Any]") -> None:
-        if raw.is_closed() or raw.is_in_transaction():
-            self._drop(connection)
+    def give_back(self, connection: HandlerConnection) -> None:
+        if connection.raw.is_closed() or connection.raw.is_in_transaction() or connection.sync.invalidated:
+            connection.drop()
         else:
-            connection.close()
+            self._idle.append(connection)
         self._release()
-
-    def _drop(self, connection: Connection) -> None:
-        """Let go of a connection in an unknown state, without waiting for it."""
-        connection.invalidate()
-        connection.close()
-        self._dropped += 1
 
     def _release(self) -> None:
         self._in_use -= 1
         self._free.release()
 
     async def trim(self) -> None:
-        """Close the connections if fewer were needed since the last time."""
-        pool: Any = self.engine.sync_engine.pool
-        if not self._in_use and pool.checkedin() > self._peak:
-            self._dropped = 0
-            await self.engine.dispose()
+        """Close the connections that were not needed since the last time."""
+        surplus = max(self._in_use + len(self._idle) - self._peak, 0)
         self._peak = self._in_use
+        closing, self._idle = self._idle[:surplus], self._idle[surplus:]
+        for connection in closing:
+            await connection.close()
+
+    async def close(self) -> None:
+        """Close those that nobody uses."""
+        self._peak = 0
+        while self._idle:
+            await self._idle.pop().close()
+        await self.engine.dispose()
 
 
 class PostgresTransaction:
@@ -147,13 +160,13 @@ class PostgresTransaction:
         connections: HandlerConnections,
         statements: Statements,
         next_flush: Callable[[], int],
-        connection: Connection,
-        raw: "asyncpg.Connection[Any]",
+        connection: HandlerConnection,
     ) -> None:
-        self.sync_connection = connection
-        self._root = connection.begin()  # SQLAlchemy's own idea of the transaction
-        self.connection = AsyncConnection(connections.engine, connection)
-        self._connections, self._statements, self._raw = connections, statements, raw
+        self.connection, self.sync_connection = connection.shown, connection.sync
+        self.execution = connection.statements.execution
+        self._root: RootTransaction | None = None
+        self._connections, self._statements = connections, statements
+        self._held, self._raw = connection, connection.raw
         self._next_flush = next_flush
         self._flushes: list[Flush] = []
 
@@ -161,14 +174,16 @@ class PostgresTransaction:
     async def begin(
         cls, connections: HandlerConnections, statements: Statements, next_flush: Callable[[], int]
     ) -> "PostgresTransaction":
-        return cls(connections, statements, next_flush, *await connections.take())
+        return cls(connections, statements, next_flush, await connections.take())
+
+    def share(self) -> None:
+        """SQLAlchemy gets an idea of the transaction, for statements that take its way."""
+        if self._root is None and not self.sync_connection.in_transaction():
+            self._root = self.sync_connection.begin()
 
     @property
     def ended(self) -> bool:
-        return not self._root.is_active or not self._raw.is_in_transaction()
-
-    def guard(self) -> None:
-        guard(self.sync_connection)
+        return (self._root is not None and not self._root.is_active) or not self._raw.is_in_transaction()
 
     async def lock(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
         statement, arguments, ordered = self._statements.lock_statement(leases)
@@ -219,7 +234,11 @@ class PostgresTransaction:
         except BROKEN:
             pass  # it is dropped
         finally:
-            self._connections.give_back(self.sync_connection, self._raw)
+            try:
+                if (shared := self.sync_connection.get_transaction()) is not None:
+                    shared.close()  # in autocommit, this says nothing to the server
+            finally:
+                self._connections.give_back(self._held)
 
 
 class SyncPostgresTransaction:
@@ -255,9 +274,6 @@ class SyncPostgresTransaction:
     @property
     def _in_transaction(self) -> bool:
         return not self._raw.closed and self._raw.info.transaction_status.name != "IDLE"
-
-    def guard(self) -> None:
-        """Its engine is guarded."""
 
     def lock(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
         return self._statements.lock_within(self._raw, leases)

@@ -51,7 +51,7 @@ class Settling(Generic[Async, Sync]):
         self._enter()
         try:
             transaction = await self._store.begin()
-            session = self._sessions[0](transaction.connection)
+            session = self._sessions[0](transaction.connection, transaction.share, transaction.execution)
             self._async = transaction, session
             transaction.sync_connection.info[BLOCK] = self
         except BaseException:
@@ -89,8 +89,7 @@ class Settling(Generic[Async, Sync]):
         settled = False
         try:
             verdicts = self._decide(transaction)
-            if session.in_transaction():  # it may have objects to write
-                transaction.guard()
+            if session.used and session.in_transaction():  # it may have objects to write
                 await greenlet_spawn(session.sync_session.finish)
             if not self._fenced:
                 await transaction.finish(verdicts, self._check)
@@ -104,7 +103,7 @@ class Settling(Generic[Async, Sync]):
         transaction, session = self._async
         forget_block(transaction.sync_connection)
         try:
-            if session.in_transaction():
+            if session.used and session.in_transaction():
                 await greenlet_spawn(session.sync_session.end)
         finally:
             try:
@@ -142,7 +141,6 @@ class Settling(Generic[Async, Sync]):
             if error is None:
                 verdicts = self._decide(transaction)
                 if session.in_transaction():
-                    transaction.guard()
                     session.finish()
                 if not self._fenced:
                     transaction.finish(verdicts, self._check)

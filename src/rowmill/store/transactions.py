@@ -1,6 +1,6 @@
 """Transactions of handlers, as `settling()` uses them: begun, used by the handler, then fenced and committed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -49,15 +49,19 @@ class AsyncTransaction(Protocol):
     connection: AsyncConnection
 
     @property
+    def execution(self) -> Callable[[Any, Any], Awaitable[Any] | None] | None:
+        """What executes statements past SQLAlchemy. See `AsyncBlockSession`."""
+
+    @property
     def sync_connection(self) -> Connection:
         """What SQLAlchemy runs statements on."""
+
+    def share(self) -> None:
+        """Called before the handler's session takes part in it."""
 
     @property
     def ended(self) -> bool:
         """Did the handler end it by its connection, or try to?"""
-
-    def guard(self) -> None:
-        """Have the block called before SQLAlchemy commits, if it is not anyway."""
 
     async def lock(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
         """Lock the rows of these leases; returns the leases that are gone."""
@@ -80,8 +84,6 @@ class SyncTransaction(Protocol):
     @property
     def ended(self) -> bool: ...
 
-    def guard(self) -> None: ...
-
     def lock(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]: ...
 
     def finish(self, verdicts: Sequence[Verdict], check: Check) -> None: ...
@@ -99,8 +101,6 @@ class SyncSqlTransaction:
     def __init__(self, connection: Connection, settle: SettleWithin, lock: LockWithin) -> None:
         self.connection = connection
         self._settle, self._lock = settle, lock
-
-    def guard(self) -> None: ...
 
     def lock(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
         return self._lock(self.connection, leases)
@@ -132,6 +132,7 @@ class AsyncSqlTransaction:
     """The same for an async handler, open while it is its turn to write."""
 
     ended = False
+    execution = None
 
     def __init__(
         self,
@@ -160,7 +161,7 @@ class AsyncSqlTransaction:
         assert found is not None
         return found
 
-    def guard(self) -> None: ...
+    def share(self) -> None: ...
 
     async def lock(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
         return await self.connection.run_sync(self._lock, leases)
