@@ -21,7 +21,7 @@ def python(name: str | None) -> str:
     if not made_from.exists() or made_from.read_bytes() != requirements.read_bytes():
         venv.create(folder, with_pip=True, clear=True)
         pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--require-hashes", "-r", str(requirements)], check=True)
+        subprocess.run([*pip, "--require-hashes", "--no-deps", "-r", str(requirements)], check=True)
         shutil.copyfile(requirements, made_from)
     return str(folder / "bin" / "python")
 

@@ -298,6 +298,38 @@ async def test_whoever_listens_to_statements_hears_them(pg_url: str) -> None:
     assert any(statement.startswith("INSERT INTO plain") for statement in heard)
 
 
+async def test_options_of_a_connection_end_with_their_block(pg_url: str) -> None:
+    async with shop_with_notes(pg_url) as shop:
+
+        @shop.jobs.handler(concurrency=1)
+        async def handle(job: Lease[Any]) -> None:
+            async with job.settling() as tx:
+                if job.key == 1:
+                    await tx.connection(execution_options={"schema_translate_map": {None: "elsewhere"}})
+                else:
+                    await tx.execute(sa.insert(PLAIN).values(job=job.key))
+
+        await shop.put(2)
+        assert (await shop.drain()).settled == {"done": 2}
+        assert [row.job for row in await read(shop, PLAIN)] == [2]
+
+
+async def test_options_of_a_connection_hold_for_every_statement_of_their_block(pg_url: str) -> None:
+    async def block(tx: Any) -> None:
+        await tx.connection(execution_options={"schema_translate_map": {None: "elsewhere"}})
+        await tx.execute(sa.insert(PLAIN).values(job=1))
+
+    async with shop_with_notes(pg_url) as shop:
+        await shop.run(lambda connection: connection.execute(sa.text("CREATE SCHEMA elsewhere")).close())
+        await shop.run(
+            lambda connection: connection.execute(
+                sa.text("CREATE TABLE elsewhere.plain (id serial PRIMARY KEY, job int, n int)")
+            ).close()
+        )
+        await in_block(shop, block)
+        assert await read(shop, PLAIN) == []
+
+
 async def test_statements_see_what_was_written_before_in_the_block(database_url: str) -> None:
     async def block(tx: Any) -> Any:
         await tx.execute(sa.insert(PLAIN).values(job=1, n=1))

@@ -62,6 +62,17 @@ class HandlerConnection:
         self.shown = AsyncConnection(engine, connection)
         self.raw: Any = connection.connection.driver_connection
         self.statements = LeanStatements(connection, self.raw)
+        self._options = connection.get_execution_options()
+
+    @property
+    def reusable(self) -> bool:
+        """Is it as it was made? A handler may have broken it, left it in a transaction, or set options of it."""
+        return not (
+            self.raw.is_closed()
+            or self.raw.is_in_transaction()
+            or self.sync.invalidated
+            or self.sync.get_execution_options() != self._options
+        )
 
     def drop(self) -> None:
         """Let go of a connection in an unknown state, without waiting for it."""
@@ -82,6 +93,7 @@ class HandlerConnections:
         self._free = asyncio.Semaphore(most)
         self._idle: list[HandlerConnection] = []
         self._in_use = self._peak = 0
+        self._closed = False
 
     async def take(self) -> HandlerConnection:
         """A connection on which a transaction was begun just now."""
@@ -126,10 +138,10 @@ class HandlerConnections:
             return found
 
     def give_back(self, connection: HandlerConnection) -> None:
-        if connection.raw.is_closed() or connection.raw.is_in_transaction() or connection.sync.invalidated:
-            connection.drop()
-        else:
+        if connection.reusable and not self._closed:
             self._idle.append(connection)
+        else:
+            connection.drop()
         self._release()
 
     def _release(self) -> None:
@@ -145,8 +157,8 @@ class HandlerConnections:
             await connection.close()
 
     async def close(self) -> None:
-        """Close those that nobody uses."""
-        self._peak = 0
+        """Close those that nobody uses; the others follow when they are given back."""
+        self._closed = True
         while self._idle:
             await self._idle.pop().close()
         await self.engine.dispose()
