@@ -119,7 +119,6 @@ class LeanStatements:
             or _is_watched(connection)
             or connection.get_execution_options().get("schema_translate_map")
             or connection.invalidated
-            or connection.in_nested_transaction()
         ):
             return None
         cache = connection.engine._compiled_cache
