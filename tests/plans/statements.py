@@ -228,7 +228,7 @@ def settle(name: str, move: Move, *values: list[Any], most: int = 35) -> Stateme
     elif move.error is Error.SET:
         arrays += [["why"] * BATCH, ["why"] * BATCH]
     text = sql.settle(terms_of(PLAIN), PLAIN.steps[0], move, ("result",) if values else ())
-    arguments = (7, 1, 0.5, *arrays, RUNNING, *values)
+    arguments = (7, 1, 0.5, BATCH, *arrays, RUNNING, *values)
     return Statement(PLAIN, f"settle, {name}", text, arguments, frozenset({key(PLAIN)}), most=BATCH * most)
 
 

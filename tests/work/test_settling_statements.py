@@ -1,8 +1,10 @@
 """Statements of SQLAlchemy Core inside `settling()`: whichever way they take, they do and answer the same."""
 
+import asyncio
 import datetime
 import decimal
 import enum
+import gc
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -13,7 +15,8 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from rowmill import Lease
-from rowmill.store.lean_statements import WriteResult
+from rowmill.store.lean_statements import Lean, WriteResult
+from rowmill.store.weighing import ByteLimit
 from tests.work.shop import Shop, shop_on
 
 Block = Callable[[Any], Awaitable[Any]]
@@ -119,7 +122,6 @@ async def test_an_insert_tells_its_primary_key(database_url: str) -> None:
         assert is_direct(shop, result)
         assert result.rowcount == 1
         assert result.is_insert
-        assert not result.returns_rows
         [row] = await read(shop, PLAIN)
         assert tuple(result.inserted_primary_key) == (row.id,)
         assert result.inserted_primary_key.id == row.id
@@ -137,8 +139,10 @@ async def test_an_insert_with_its_primary_key_given(database_url: str) -> None:
 
 async def test_rows_that_a_statement_does_not_return_are_refused_as_ever(database_url: str) -> None:
     async with shop_with_notes(database_url) as shop:
-        result = await in_block(shop, lambda tx: tx.execute(sa.insert(PLAIN).values(job=1)))
+        result = await in_block(shop, lambda tx: tx.execute(sa.update(PLAIN).values(job=1)))
 
+        assert is_direct(shop, result)
+        assert not result.returns_rows
         for ask in (result.all, result.first, result.scalar, result.mappings().all, lambda: list(result)):
             with pytest.raises(exc.ResourceClosedError):
                 ask()
@@ -355,3 +359,146 @@ async def test_a_connection_that_broke_in_the_block_is_not_used_again(pg_url: st
         report = await shop.drain()
         assert report.settled == {"again": 1, "done": 1}
         assert [row.job for row in await read(shop, PLAIN)] == [2]
+
+
+async def late_by_session(tx: Any, job: int) -> None:
+    await tx.execute(sa.insert(PLAIN).values(job=job))
+
+
+async def late_by_text(tx: Any, job: int) -> None:
+    await tx.execute(sa.text("INSERT INTO plain (job) VALUES (:job)"), {"job": job})
+
+
+async def late_by_sync(tx: Any, job: int) -> None:
+    await tx.run_sync(lambda session: session.execute(sa.insert(PLAIN).values(job=job)))
+
+
+@pytest.mark.parametrize("late", [late_by_session, late_by_text, late_by_sync])
+@pytest.mark.parametrize("used", [False, True], ids=["fresh", "used"])
+async def test_a_session_that_outlives_its_block_writes_nothing(
+    database_url: str, late: Callable[[Any, int], Awaitable[None]], *, used: bool
+) -> None:
+    """Not even into the transaction of the next row, which may have the same connection."""
+    kept: list[Any] = []
+    async with shop_with_notes(database_url) as shop:
+
+        @shop.jobs.handler(concurrency=1)
+        async def handle(job: Lease[Any]) -> None:
+            async with job.settling() as tx:
+                if used:
+                    await tx.scalar(sa.select(sa.func.count()).select_from(PLAIN))
+                if not kept:
+                    kept.append(tx)
+                else:
+                    with pytest.raises(exc.SQLAlchemyError):
+                        await late(kept[0], 1)
+
+        await shop.put(2)
+        assert (await shop.drain()).settled == {"done": 2}
+        assert await read(shop, PLAIN) == []
+
+
+@pytest.mark.parametrize("of", ["bind", "connection"])
+async def test_a_connection_that_outlives_its_block_writes_nothing(pg_url: str, of: str) -> None:
+    kept: list[Any] = []
+    async with shop_with_notes(pg_url) as shop:
+
+        @shop.jobs.handler(concurrency=1)
+        async def handle(job: Lease[Any]) -> None:
+            async with job.settling() as tx:
+                if not kept:
+                    kept.append(tx.bind if of == "bind" else await tx.connection())
+                else:
+                    with pytest.raises(exc.ResourceClosedError):
+                        await kept[0].execute(sa.insert(PLAIN).values(job=1))
+
+        await shop.put(2)
+        assert (await shop.drain()).settled == {"done": 2}
+        assert await read(shop, PLAIN) == []
+
+
+async def test_options_of_a_statement_hold(pg_url: str) -> None:
+    async with shop_with_notes(pg_url) as shop:
+        await shop.run(lambda connection: connection.execute(sa.text("CREATE SCHEMA elsewhere")).close())
+        made = sa.text("CREATE TABLE elsewhere.plain (id serial PRIMARY KEY, job int, n int)")
+        await shop.run(lambda connection: connection.execute(made).close())
+        moved = sa.insert(PLAIN).values(job=1).execution_options(schema_translate_map={None: "elsewhere"})
+        await in_block(shop, lambda tx: tx.execute(moved))
+        assert await read(shop, PLAIN) == []
+
+
+async def test_statements_of_a_block_may_be_awaited_together(pg_url: str) -> None:
+    async def block(tx: Any) -> None:
+        await asyncio.gather(*(tx.execute(sa.insert(PLAIN).values(job=n)) for n in range(5)))
+
+    async with shop_with_notes(pg_url) as shop:
+        await in_block(shop, block)
+        assert sorted(row.job for row in await read(shop, PLAIN)) == [0, 1, 2, 3, 4]
+
+
+async def test_after_a_statement_that_was_cancelled_nothing_is_written(pg_url: str) -> None:
+    async def block(tx: Any) -> None:
+        await tx.execute(sa.insert(PLAIN).values(job=1))
+        waiting = sa.update(PLAIN).where(sa.func.pg_sleep(60).is_not(None)).values(n=1)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await tx.execute(waiting)
+
+    async with shop_with_notes(pg_url) as shop:
+        await in_block(shop, block, settles=False)
+        assert await read(shop, PLAIN) == []
+
+
+@pytest.mark.parametrize("of", ["bind", "connection"])
+async def test_closing_the_connection_of_a_block_costs_no_place_among_connections(pg_url: str, of: str) -> None:
+    async with shop_with_notes(pg_url) as shop:
+
+        @shop.jobs.handler(concurrency=1)
+        async def handle(job: Lease[Any]) -> None:
+            async with job.settling() as tx:
+                if job.key <= 2:
+                    connection: Any = tx.bind if of == "bind" else await tx.connection()
+                    await connection.close()
+                await tx.execute(sa.insert(PLAIN).values(job=job.key))
+
+        await shop.put(4)
+        report = await shop.drain()
+        assert report.settled["done"] >= 2
+        assert {3, 4} <= {row.job for row in await read(shop, PLAIN)}
+        handlers = shop.mill.store.handlers  # type: ignore[attr-defined]
+        assert handlers._in_use == 0
+
+
+async def test_what_is_known_of_statements_goes_with_them(pg_url: str) -> None:
+    def known() -> int:
+        gc.collect()
+        return sum(isinstance(thing, Lean) for thing in gc.get_objects())
+
+    async def block(tx: Any) -> None:
+        for n in range(20):
+            await tx.execute(sa.insert(PLAIN).values([{"job": 2 * n}, {"job": 2 * n + 1}]))
+
+    async with shop_with_notes(pg_url) as shop:
+        before = known()
+        await in_block(shop, block)
+        assert known() <= before + 1
+
+
+async def do_nothing(job: Lease[Any]) -> None: ...
+
+
+async def test_a_heavy_row_among_light_ones_is_weighed(pg_url: str) -> None:
+    async with shop_on(pg_url) as shop:
+        await shop.put(50)
+        await shop.run(
+            lambda connection: connection.execute(
+                sa.update(shop.jobs.table).where(shop.jobs.table.c.id == 7).values(title="x" * 100_000)
+            ).close()
+        )
+        shop.jobs.handler()(do_nothing)
+        async with shop.mill.worker():
+            leases = await shop.mill.store.claim(shop.jobs, shop.jobs.steps[0], 50, ByteLimit(10_000_000))
+        weights = {lease.key: lease.weight for lease in leases}
+        assert len(weights) == 50
+        assert weights[7] > 100_000
+        assert max(weight for key, weight in weights.items() if key != 7) < 10_000

@@ -98,25 +98,29 @@ class AsyncBlockSession(AsyncSession):
     sync_session_class: type[BlockSession] = BlockSession
 
     def __init__(
-        self,
-        bind: AsyncConnection,
-        share: Callable[[], None],
-        execution: Callable[[Any, Any], Awaitable[Any] | None] | None,
+        self, connection: Callable[[], AsyncConnection], execution: Callable[[Any, Any], Awaitable[Any] | None] | None
     ) -> None:
-        """`share` is called before the session takes part in the transaction. `execution` executes a statement and its
-        values past SQLAlchemy's async machinery; None where it can't."""
-        self._share, self._execution = share, execution
-        self._async_bind: Any = bind
-        self._async_binds: dict[Any, Any] = {}
-        vars(self).update(bind=bind, binds=None)  # where SQLAlchemy 2.0 keeps them
+        """`connection` makes the connection when it is asked for. `execution` executes a statement and its values past
+        SQLAlchemy's async machinery; None where it can't."""
+        self._connection, self._execution = connection, execution
         self._session: BlockSession | None = None
+        self._async_binds: dict[Any, Any] = {}
+
+    @property  # type: ignore[misc]
+    def bind(self) -> Any:
+        return self._connection()
+
+    @property
+    def _async_bind(self) -> Any:  # type: ignore[override, unused-ignore]
+        return self._connection()
 
     @property
     def sync_session(self) -> BlockSession:  # type: ignore[override]
         """Made when somebody asks for it: a statement of Core needs none."""
         if self._session is None:
-            self._share()
-            self._session = self.sync_session_class(bind=self._async_bind.sync_connection)
+            connection = self._connection().sync_connection
+            assert connection is not None
+            self._session = self.sync_session_class(bind=connection)
             self._assign_proxied(self._session)
         return self._session
 

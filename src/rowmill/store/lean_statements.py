@@ -5,16 +5,21 @@ a context and a result for each statement, which take several times as long as t
 UPDATE and DELETE of a single set of values that return no rows; for everything else the caller takes the usual way.
 """
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NoReturn
-from weakref import WeakKeyDictionary
 
 import asyncpg
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import Result
 from sqlalchemy.engine.cursor import _NO_RESULT_METADATA
+from sqlalchemy.engine.result import SimpleResultMetaData
+from sqlalchemy.exc import InvalidRequestError, ResourceClosedError
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import Delete, Insert, Update
+
+LEAN = "rowmill_lean"
+"""Where a compiled statement keeps what is known of it here."""
 
 
 class Lean:
@@ -41,6 +46,7 @@ def lean(compiled: Any) -> Lean | None:
     statement: Any = compiled.compile_state.statement
     if (
         statement._returning
+        or getattr(statement, "_return_defaults", False)
         or compiled.insert_prefetch
         or compiled.update_prefetch
         or compiled.literal_execute_params
@@ -60,16 +66,16 @@ def _is_read(column: Any, compiled: SQLCompiler) -> bool:
 class WriteResult(Result[Any]):
     """What an INSERT, UPDATE or DELETE without RETURNING answers."""
 
-    returns_rows = False
-
     def __init__(self, lean: Lean, values: Mapping[str, Any], rowcount: int, row: Any) -> None:
-        super().__init__(_NO_RESULT_METADATA)
+        self.returns_rows = lean.returns  # of which SQLAlchemy keeps the key for itself
+        names = [str(column.key) for column in lean.compiled.implicit_returning or ()]
+        super().__init__(SimpleResultMetaData(names) if lean.returns else _NO_RESULT_METADATA)
         self._lean, self._values, self._row = lean, values, row
         self.rowcount = rowcount
         self.is_insert = lean.compiled.isinsert
 
     def close(self) -> None:
-        """It is closed: there are no rows."""
+        """There are no rows left."""
 
     @property
     def closed(self) -> bool:
@@ -78,104 +84,156 @@ class WriteResult(Result[Any]):
     @property
     def inserted_primary_key(self) -> Any:
         """The primary key of the row that was inserted."""
-        compiled = self._lean.compiled
-        if self._lean.returns:
-            return None if self._row is None else compiled._inserted_primary_key_from_returning_getter(
-                self._row, self._values
-            )  # fmt: skip
-        return compiled._inserted_primary_key_from_lastrowid_getter(None, self._values)
+        rows = self.inserted_primary_key_rows
+        return rows[0] if rows else None
 
     @property
     def inserted_primary_key_rows(self) -> list[Any]:
-        return [self.inserted_primary_key]
+        self._check_insert()
+        compiled = self._lean.compiled
+        if not self._lean.returns:
+            return [compiled._inserted_primary_key_from_lastrowid_getter(None, self._values)]
+        if self._row is None:
+            return []
+        return [compiled._inserted_primary_key_from_returning_getter(self._row, self._values)]
 
     def last_inserted_params(self) -> Mapping[str, Any]:
+        self._check_insert()
         return self._values
 
-    last_updated_params = last_inserted_params
+    def last_updated_params(self) -> Mapping[str, Any]:
+        if not self._lean.compiled.isupdate:
+            raise InvalidRequestError("this statement is not an UPDATE")
+        return self._values
 
-    def _no_rows(self, *_given: Any, **_named: Any) -> NoReturn:
-        _NO_RESULT_METADATA._we_dont_return_rows()
+    def _check_insert(self) -> None:
+        if not self.is_insert:
+            raise InvalidRequestError("this statement is not an INSERT")
 
-    _fetchiter_impl = _fetchone_impl = _fetchall_impl = _fetchmany_impl = _no_rows
+    def _fetchall_impl(self) -> list[Any]:
+        if not self.returns_rows:
+            _NO_RESULT_METADATA._we_dont_return_rows()
+        return []
+
+    def _fetchiter_impl(self) -> Any:
+        return iter(self._fetchall_impl())
+
+    def _fetchmany_impl(self, size: int | None = None) -> list[Any]:
+        return self._fetchall_impl()
+
+    def _fetchone_impl(self, hard_close: bool = False) -> Any:
+        self._fetchall_impl()
 
 
-KNOWN: "WeakKeyDictionary[Any, Lean | None]" = WeakKeyDictionary()
-"""By what SQLAlchemy compiled and keeps."""
+def over() -> ResourceClosedError:
+    """What is raised for a statement that comes after its block."""
+    return ResourceClosedError(
+        "this settling() block is over: its transaction has ended, and the statement was not sent"
+    )
 
 
 class LeanStatements:
-    """The statements of one transaction: SQLAlchemy's connection, and the driver's beneath it."""
+    """The statements of one transaction. `connection` gives SQLAlchemy's connection, if there is one or it is wanted:
+    most blocks need none."""
 
-    def __init__(self, connection: Connection, raw: "asyncpg.Connection[Any]") -> None:
-        self._connection, self._raw = connection, raw
+    def __init__(
+        self, engine: Engine, raw: "asyncpg.Connection[Any]", adapted: Any, connection: Callable[..., Connection | None]
+    ) -> None:
+        self._engine: Any = engine
+        self._raw, self._adapted, self._connection = raw, adapted, connection
+        self.over = False
 
     def execution(self, statement: Any, values: Any) -> Coroutine[Any, Any, WriteResult] | None:
         """The execution of a statement, to be awaited; None if it has to go through SQLAlchemy."""
-        connection: Any = self._connection
+        if self.over:
+            raise over()
         if (
             not isinstance(statement, (Insert, Update, Delete))
             or not (values is None or isinstance(values, Mapping))
-            or _is_watched(connection)
-            or connection.get_execution_options().get("schema_translate_map")
-            or connection.invalidated
+            or statement._execution_options
+            or not self._is_plain()
         ):
             return None
-        cache = connection.engine._compiled_cache
         compiled, extracted, *more = statement._compile_w_cache(
-            connection.dialect, compiled_cache=cache, column_keys=sorted(values) if values else []
+            self._engine.dialect,
+            compiled_cache=self._engine._compiled_cache,
+            column_keys=sorted(values) if values else [],
         )
-        if compiled not in KNOWN:
-            KNOWN[compiled] = lean(compiled)
-        found = KNOWN[compiled]
-        if found is None or extracted is None:
+        if extracted is None:
+            return None
+        kept = vars(compiled)
+        if LEAN not in kept:
+            kept[LEAN] = lean(compiled)
+        found: Lean | None = kept[LEAN]
+        if found is None:
             return None
         # SQLAlchemy 2.1 hands out the values of params() beside those of the statement.
         collected = {"_collected_params": more[0]} if len(more) > 1 else {}
-        bound = compiled.construct_params(values, extracted_parameters=extracted, escape_names=False, **collected)
-        return self._execute(found, bound or {})
+        return self._execute(
+            found,
+            lambda: (
+                compiled.construct_params(values, extracted_parameters=extracted, escape_names=False, **collected) or {}
+            ),
+        )
 
-    async def _execute(self, lean: Lean, values: Mapping[str, Any]) -> WriteResult:
+    def _is_plain(self) -> bool:
+        """Does nobody listen to statements or log them, and were no options set that change them?"""
+        connection: Any = self._connection(wanted=False)
+        if _is_watched(self._engine) or self._engine._should_log_info():
+            return False
+        return connection is None or not (
+            connection.closed
+            or connection.invalidated
+            or _is_watched(connection)
+            or connection.get_execution_options().get("schema_translate_map")
+        )
+
+    async def _execute(self, lean: Lean, construct: Callable[[], Mapping[str, Any]]) -> WriteResult:
         try:
+            values = construct()
             arguments = lean.arguments(values)
         except Exception as error:
-            self._raise(error, lean, values)
+            self._raise(error, lean, None)
         try:
-            if lean.returns:
-                rows = await self._raw.fetch(lean.text, *arguments)
-                return WriteResult(lean, values, len(rows), rows[0] if rows else None)
-            status = await self._raw.execute(lean.text, *arguments)
+            async with self._adapted._execute_mutex:
+                if self.over:
+                    raise over()
+                if lean.returns:
+                    rows = await self._raw.fetch(lean.text, *arguments)
+                    return WriteResult(lean, values, len(rows), rows[0] if rows else None)
+                status = await self._raw.execute(lean.text, *arguments)
+        except asyncio.CancelledError:
+            self._raw.terminate()  # nobody can say whether it was carried out
+            raise
+        except ResourceClosedError:
+            raise
         except Exception as error:
             self._raise_from_driver(error, lean, arguments)
         return WriteResult(lean, values, _count(status), None)
 
     def _raise_from_driver(self, error: Exception, lean: Lean, arguments: Any) -> NoReturn:
-        """As SQLAlchemy would: with an exception of its own."""
-        adapter: Any = self._connection.connection.dbapi_connection
+        """As SQLAlchemy would: with an exception of its own, where it has one."""
         try:
-            adapter._handle_exception(error)
+            self._adapted._handle_exception(error)
         except Exception as translated:
-            self._raise(translated, lean, arguments)
+            if translated is not error:
+                self._raise(translated, lean, arguments)
         raise error
 
     def _raise(self, error: Exception, lean: Lean, values: Any) -> NoReturn:
-        if not self._connection.in_transaction():  # SQLAlchemy would roll back where it knows of none
-            self._connection.begin()
-        self._connection._handle_dbapi_exception(error, lean.text, values, None, None)
+        connection: Any = self._connection(wanted=True)
+        connection._handle_dbapi_exception(error, lean.text, values, None, None)
         raise error
 
 
-def _is_watched(connection: Any) -> bool:
-    """Does somebody listen to the statements of this connection, to trace them, say?"""
-    return any(
-        target._has_events
-        and (
-            target.dispatch.before_execute
-            or target.dispatch.after_execute
-            or target.dispatch.before_cursor_execute
-            or target.dispatch.after_cursor_execute
-        )
-        for target in (connection, connection.engine)
+def _is_watched(target: Any) -> bool:
+    """Does somebody listen to the statements of this connection or engine, to trace them, say?"""
+    return target._has_events and bool(
+        target.dispatch.before_execute
+        or target.dispatch.after_execute
+        or target.dispatch.before_cursor_execute
+        or target.dispatch.after_cursor_execute
+        or (target.dialect._has_events and target.dialect.dispatch.do_execute)
     )
 
 

@@ -176,6 +176,7 @@ class PostgresStore:
             await line.close()
         if self._trimming is not None:
             self._trimming.cancel()
+            await asyncio.gather(self._trimming, return_exceptions=True)
         await self.handlers.close()
         await self.engine.dispose()
         await self.upkeep.dispose()

@@ -16,6 +16,7 @@ from rowmill.store.postgres_terms import NOW, PostgresTerms
 from rowmill.store.schema import SCHEMA
 from rowmill.store.terms import set_clause
 from rowmill.store.watermark import Shape, Stretch
+from rowmill.store.weighing import LIGHT
 
 BURIED = "rowmill_buried"
 """What a claim answers beside the columns of a row: its key as text, if it was buried."""
@@ -235,20 +236,23 @@ def _claim_of(terms: PostgresTerms, step: Step, picks: str, *, weighed: bool = F
 
 
 def _within_bytes(picks: str) -> str:
-    """The first of the picked rows that weigh no more than $4 bytes together, and the bytes of them all; -1 if some
-    were left. Those are locked until the end of the statement, and stay as they are.
+    """The first of the picked rows that weigh no more than $4 bytes together, and the bytes of them all; infinite if
+    one of them is not light, and -1 if some were left. Those are locked until the end of the statement, and stay as
+    they are.
 
     Mostly all of them fit: only where they do not, their weights are summed up one by one.
     """
     picked = (
-        "SELECT array_agg(g_key) AS g_all, array_agg(g_weight) AS g_weights, sum(g_weight) AS g_total "
+        "SELECT array_agg(g_key) AS g_all, array_agg(g_weight) AS g_weights, sum(g_weight) AS g_total, "
+        "max(g_weight) AS g_heaviest "
         f"FROM (SELECT * FROM ({picks}) AS pick LIMIT $2) AS pick"
     )
     sums = "SELECT sum(g_weight) OVER (ROWS UNBOUNDED PRECEDING) AS g_sum FROM unnest(g_weights) AS g_weight"
     fit = f"SELECT greatest(count(*), $5::boolean::int)::int FROM ({sums}) AS sums WHERE g_sum <= $4::float8"
     return (
         "SELECT CASE WHEN g_fit IS NULL THEN g_all ELSE g_all[1:g_fit] END AS g_keys, "
-        "CASE WHEN g_fit < cardinality(g_all) THEN -1 ELSE g_total END AS g_total "
+        f"CASE WHEN g_fit < cardinality(g_all) THEN -1 WHEN g_heaviest > {LIGHT} THEN 'infinity'::float8 "
+        "ELSE g_total END AS g_total "
         f"FROM (SELECT *, CASE WHEN g_total > $4::float8 THEN ({fit}) END AS g_fit FROM ({picked}) AS p) AS fitting"
     )
 

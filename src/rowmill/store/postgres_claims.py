@@ -5,6 +5,7 @@ that is ready.
 Rows that the table refuses to let go are stepped over.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -160,7 +161,7 @@ async def _note_left(
     if within is None:
         return
     total = next((record["g_total"] for record in records if PLACE(record) == 1), None)
-    within.count(None if total is None or total < 0 else total)
+    within.count(None if total is None or not 0 <= total < math.inf else total)
     if total is not None:
         within.reached = total < 0
     elif not within.takes_one:

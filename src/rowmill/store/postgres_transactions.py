@@ -6,10 +6,10 @@ need three more round trips to try a connection, and a greenlet for each of thes
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import asyncpg
-from sqlalchemy import Connection, Engine, RootTransaction
+from sqlalchemy import Connection, Engine, PoolProxiedConnection, RootTransaction
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.util import await_only, greenlet_spawn
 
@@ -17,10 +17,10 @@ from rowmill.model.errors import TransientError
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
 from rowmill.store.flush import Flush, flushes
-from rowmill.store.lean_statements import LeanStatements
+from rowmill.store.lean_statements import LeanStatements, over
 from rowmill.store.line import BROKEN, reason, refused_values
 from rowmill.store.port import Disconnected, Settled
-from rowmill.store.transactions import Check
+from rowmill.store.transactions import Check, Execution, set_block
 
 if TYPE_CHECKING:
     import psycopg
@@ -55,37 +55,45 @@ class Statements(Protocol):
 
 
 class HandlerConnection:
-    """A connection for transactions of async handlers: of SQLAlchemy, and the driver's beneath it."""
+    """A connection for transactions of async handlers, kept between them: as SQLAlchemy's pool knows it, and the
+    driver's own. What handlers get of it is made anew for each block, and ends with it."""
 
-    def __init__(self, engine: AsyncEngine, connection: Connection) -> None:
-        self.sync = connection
-        self.shown = AsyncConnection(engine, connection)
-        self.raw: Any = connection.connection.driver_connection
-        self.statements = LeanStatements(connection, self.raw)
-        self._options = connection.get_execution_options()
+    def __init__(self, engine: AsyncEngine, checked_out: PoolProxiedConnection) -> None:
+        self.engine = engine
+        self.checked_out = checked_out
+        self.adapted: Any = checked_out.dbapi_connection
+        self.raw: Any = checked_out.driver_connection
 
-    @property
-    def reusable(self) -> bool:
-        """Is it as it was made? A handler may have broken it, left it in a transaction, or set options of it."""
-        return not (
-            self.raw.is_closed()
-            or self.raw.is_in_transaction()
-            or self.sync.invalidated
-            or self.sync.get_execution_options() != self._options
-        )
+    @classmethod
+    async def open(cls, engine: AsyncEngine) -> "HandlerConnection":
+        return cls(engine, await greenlet_spawn(engine.sync_engine.raw_connection))
 
     def drop(self) -> None:
         """Let go of a connection in an unknown state, without waiting for it."""
-        self.sync.invalidate()
-        self.sync.close()
+        self.checked_out.invalidate()
+        self.checked_out.close()
 
     async def close(self) -> None:
-        await greenlet_spawn(self.sync.close)
+        await greenlet_spawn(self.checked_out.close)
+
+
+class Borrowed:
+    """A kept connection in the hands of SQLAlchemy: whoever closes it there does not close it for the next block."""
+
+    def __init__(self, checked_out: PoolProxiedConnection) -> None:
+        self._checked_out = checked_out
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._checked_out, name)
+
+    def close(self) -> None: ...
+
+    def _close_special(self, *, transaction_reset: bool = False) -> None: ...
 
 
 class HandlerConnections:
-    """The connections for transactions of async handlers: so many at once, the rest wait. They stay with SQLAlchemy's
-    objects around them: to make those anew takes longer than a statement."""
+    """The connections for transactions of async handlers: so many at once, the rest wait. To take one out of the pool
+    of SQLAlchemy for each block would take longer than a statement."""
 
     def __init__(self, engine: AsyncEngine, most: int) -> None:
         self.engine = engine
@@ -127,7 +135,7 @@ class HandlerConnections:
             if was_idle:
                 found = self._idle.pop()
             else:
-                found = HandlerConnection(self.engine, await greenlet_spawn(self.engine.sync_engine.connect))
+                found = await HandlerConnection.open(self.engine)
             try:
                 await found.raw.execute(BEGIN)
             except BaseException as error:
@@ -137,12 +145,14 @@ class HandlerConnections:
                 raise
             return found
 
-    def give_back(self, connection: HandlerConnection) -> None:
-        if connection.reusable and not self._closed:
-            self._idle.append(connection)
-        else:
-            connection.drop()
-        self._release()
+    def give_back(self, connection: HandlerConnection, *, reusable: bool) -> None:
+        try:
+            if reusable and not self._closed:
+                self._idle.append(connection)
+            else:
+                connection.drop()
+        finally:
+            self._release()
 
     def _release(self) -> None:
         self._in_use -= 1
@@ -152,9 +162,9 @@ class HandlerConnections:
         """Close the connections that were not needed since the last time."""
         surplus = max(self._in_use + len(self._idle) - self._peak, 0)
         self._peak = self._in_use
-        closing, self._idle = self._idle[:surplus], self._idle[surplus:]
-        for connection in closing:
-            await connection.close()
+        for _ in range(min(surplus, len(self._idle))):
+            if self._idle:
+                await self._idle.pop(0).close()
 
     async def close(self) -> None:
         """Close those that nobody uses; the others follow when they are given back."""
@@ -174,13 +184,15 @@ class PostgresTransaction:
         next_flush: Callable[[], int],
         connection: HandlerConnection,
     ) -> None:
-        self.connection, self.sync_connection = connection.shown, connection.sync
-        self.execution = connection.statements.execution
-        self._root: RootTransaction | None = None
         self._connections, self._statements = connections, statements
         self._held, self._raw = connection, connection.raw
         self._next_flush = next_flush
         self._flushes: list[Flush] = []
+        self._block: Any = None
+        self._sql: AsyncConnection | None = None
+        """SQLAlchemy's idea of the transaction, for statements that take its way."""
+        self._root: RootTransaction | None = None
+        self._lean = LeanStatements(connection.engine.sync_engine, connection.raw, connection.adapted, self._made)
 
     @classmethod
     async def begin(
@@ -188,13 +200,41 @@ class PostgresTransaction:
     ) -> "PostgresTransaction":
         return cls(connections, statements, next_flush, await connections.take())
 
-    def share(self) -> None:
-        """SQLAlchemy gets an idea of the transaction, for statements that take its way."""
-        if self._root is None and not self.sync_connection.in_transaction():
-            self._root = self.sync_connection.begin()
+    @property
+    def execution(self) -> Execution:
+        return self._lean.execution
+
+    def attach(self, block: Any) -> None:
+        self._block = block
+        if self._sql is not None:
+            set_block(self.sync_connection, block)
+
+    @property
+    def connection(self) -> AsyncConnection:
+        if self._sql is None:
+            if self._lean.over:
+                raise over()
+            engine, held = self._held.engine, cast(PoolProxiedConnection, Borrowed(self._held.checked_out))
+            connection = Connection(engine.sync_engine, connection=held, _allow_revalidate=False)
+            set_block(connection, self._block)
+            self._root = connection.begin()
+            self._sql = AsyncConnection(engine, connection)
+        return self._sql
+
+    @property
+    def sync_connection(self) -> Connection:
+        found = self.connection.sync_connection
+        assert found is not None
+        return found
+
+    def _made(self, *, wanted: bool) -> Connection | None:
+        """SQLAlchemy's connection if it is there already, or if it is wanted."""
+        return self.sync_connection if wanted or self._sql is not None else None
 
     @property
     def ended(self) -> bool:
+        if self._raw.is_closed():
+            return False  # its fence will say so
         return (self._root is not None and not self._root.is_active) or not self._raw.is_in_transaction()
 
     async def lock(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
@@ -240,17 +280,27 @@ class PostgresTransaction:
             raise Disconnected(reason(error)) from error
 
     async def close(self) -> None:
+        self._lean.over = True
+        reusable = False
         try:
             if not self._raw.is_closed() and self._raw.is_in_transaction():
                 await self._raw.execute("ROLLBACK")
+            reusable = self._end_sql() and not self._raw.is_closed()
         except BROKEN:
             pass  # it is dropped
         finally:
-            try:
-                if (shared := self.sync_connection.get_transaction()) is not None:
-                    shared.close()  # in autocommit, this says nothing to the server
-            finally:
-                self._connections.give_back(self._held)
+            self._connections.give_back(self._held, reusable=reusable)
+
+    def _end_sql(self) -> bool:
+        """End what the handler may have of SQLAlchemy; False: it changed the connection beneath."""
+        if self._sql is None:
+            return True
+        connection = self.sync_connection
+        if connection.closed or connection.invalidated:
+            return False
+        changed = connection.get_execution_options() != self._held.engine.sync_engine.get_execution_options()
+        connection.close()  # in autocommit, this says nothing to the server
+        return not changed
 
 
 class SyncPostgresTransaction:

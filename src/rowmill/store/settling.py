@@ -12,7 +12,7 @@ from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
 from rowmill.model.transaction import AsyncBatchTransaction, AsyncBlockSession, BatchTransaction, BlockSession
 from rowmill.store.port import Settled, Store
-from rowmill.store.transactions import BLOCK, AsyncTransaction, SyncTransaction, forget_block
+from rowmill.store.transactions import AsyncTransaction, SyncTransaction, set_block
 
 SHOWN = 10
 """Keys in a message."""
@@ -51,9 +51,9 @@ class Settling(Generic[Async, Sync]):
         self._enter()
         try:
             transaction = await self._store.begin()
-            session = self._sessions[0](transaction.connection, transaction.share, transaction.execution)
+            transaction.attach(self)
+            session = self._sessions[0](lambda: transaction.connection, transaction.execution)
             self._async = transaction, session
-            transaction.sync_connection.info[BLOCK] = self
         except BaseException:
             self._leave(settled=False)
             raise
@@ -101,8 +101,8 @@ class Settling(Generic[Async, Sync]):
     async def _close_async(self, *, settled: bool) -> None:
         assert self._async is not None
         transaction, session = self._async
-        forget_block(transaction.sync_connection)
         try:
+            transaction.attach(None)
             if session.used and session.in_transaction():
                 await greenlet_spawn(session.sync_session.end)
         finally:
@@ -117,7 +117,7 @@ class Settling(Generic[Async, Sync]):
             transaction = self._store.begin_sync()
             session = self._sessions[1](transaction.connection)
             self._sync = transaction, session
-            transaction.connection.info[BLOCK] = self
+            set_block(transaction.connection, self)
         except BaseException:
             self._leave(settled=False)
             raise
@@ -153,8 +153,8 @@ class Settling(Generic[Async, Sync]):
     def _close_sync(self, *, settled: bool) -> None:
         assert self._sync is not None
         transaction, session = self._sync
-        forget_block(transaction.connection)
         try:
+            set_block(transaction.connection, None)
             session.end()
         finally:
             try:

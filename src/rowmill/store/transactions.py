@@ -13,6 +13,8 @@ from rowmill.store.port import Settled
 
 BLOCK = "rowmill_block"
 """Where a connection keeps the block that it belongs to, in its `info`."""
+Execution = Callable[[Any, Any], Awaitable[Any] | None]
+"""Executes a statement and its values past SQLAlchemy's async machinery; None where it can't."""
 Check = Callable[[Settled], None]
 """Raises if what was settled may not be committed."""
 SettleWithin = Callable[[Connection, Sequence[Verdict]], Settled]
@@ -37,27 +39,25 @@ def guard(target: Engine | Connection) -> None:
             block.on_rollback()
 
 
-def forget_block(connection: Connection) -> None:
-    """The block of a connection is over. One that broke has forgotten it."""
-    if not connection.invalidated:
-        connection.info.pop(BLOCK, None)
+def set_block(connection: Connection, block: Any) -> None:
+    """Have this block called; None: it is over. A connection that broke or was closed has forgotten it."""
+    if not connection.invalidated and not connection.closed:
+        connection.info[BLOCK] = block
 
 
 class AsyncTransaction(Protocol):
     """An open transaction of an async handler."""
 
-    connection: AsyncConnection
-
     @property
-    def execution(self) -> Callable[[Any, Any], Awaitable[Any] | None] | None:
-        """What executes statements past SQLAlchemy. See `AsyncBlockSession`."""
-
-    @property
-    def sync_connection(self) -> Connection:
+    def connection(self) -> AsyncConnection:
         """What SQLAlchemy runs statements on."""
 
-    def share(self) -> None:
-        """Called before the handler's session takes part in it."""
+    @property
+    def execution(self) -> Execution | None:
+        """What executes statements past SQLAlchemy. See `AsyncBlockSession`."""
+
+    def attach(self, block: Any) -> None:
+        """The block to be called before SQLAlchemy ends its transaction; None: it is over."""
 
     @property
     def ended(self) -> bool:
@@ -161,7 +161,8 @@ class AsyncSqlTransaction:
         assert found is not None
         return found
 
-    def share(self) -> None: ...
+    def attach(self, block: Any) -> None:
+        set_block(self.sync_connection, block)
 
     async def lock(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
         return await self.connection.run_sync(self._lock, leases)

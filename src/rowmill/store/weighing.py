@@ -27,7 +27,8 @@ class ByteLimit:
     reached: bool = False
     """Set by the claim: rows were left where they are because of their weight."""
     counted: float | None = 0
-    """Set by the claim: bytes of its rows, as the database counted them; None: it did not."""
+    """Set by the claim: bytes of its rows, as the database counted them, if all of them are light; None: they may not
+    be."""
 
     def count(self, weight: float | None) -> None:
         """A statement of the claim took rows of so many bytes; None: nobody knows."""
@@ -61,9 +62,7 @@ class Weigher:
         """Return the bytes of each record. Column by column, without a line of Python per row: it has to be cheap for
         rows that weigh nothing. If all of them are known to be light, it is the mean."""
         if records and within is not None and within.counted is not None:
-            mean = within.counted / len(records)
-            if mean <= LIGHT:
-                return [int(mean)] * len(records)
+            return [int(within.counted / len(records))] * len(records)
         weights = [ROW] * len(records)
         for value, measure in self._measures:
             weights = list(map(add, weights, map(measure, map(value, records))))
