@@ -69,11 +69,6 @@ class Step:
     """The ready word of the next stage; None after the last one."""
 
     @property
-    def used_up(self) -> str:
-        """What a row is told that a claim finds with all of its attempts used."""
-        return f"it was ready for one more attempt, with all of its {self.retry.attempts} used up"
-
-    @property
     def claimable(self) -> tuple[Word, ...]:
         return tuple(dict.fromkeys(self.ready + self.waiting))
 

@@ -171,13 +171,13 @@ def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, k
             f"{last.message}. Mend the row, or what forbids it; it is tried again every minute"
         )
         yield Hold(Reason.REFUSED, text, {"reason": last.message, "at": last.ended_at, "stage": last.stage})
-    if row.attempts >= step.retry.attempts:
+    if row.max_attempts is not None and row.attempts >= row.max_attempts:
         text = (
-            f"its {step.retry.attempts} attempts are used up ({row.attempts} made): the next claim buries it, with the "
+            f"its {row.max_attempts} attempts are used up ({row.attempts} made): the next claim buries it, with the "
             f"code {ATTEMPTS_USED_UP}. If it should run: "
             + shlex.join(["rowmill", "requeue", queue.name, "--key", key])
         )
-        yield Hold(Reason.ATTEMPTS_USED_UP, text, {"attempts": row.attempts, "limit": step.retry.attempts})
+        yield Hold(Reason.ATTEMPTS_USED_UP, text, {"attempts": row.attempts, "limit": row.max_attempts})
     pauses = pausing.paused(connection, queue)
     for stage in (pausing.WHOLE, step.name):
         if stage in pauses:

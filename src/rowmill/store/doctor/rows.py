@@ -178,19 +178,25 @@ def used_up(patient: Patient) -> Iterator[Finding]:
     """Rows that their next claim will bury: among the first that are to be claimed, which is where such rows are."""
     terms = patient.terms
     for step in terms.queue.steps:
-        if step.retry.unlimited:
+        if terms.queue.unlimited(step):
             continue
-        head = f"SELECT {terms.attempts} FROM {terms.table} WHERE {terms.is_in(step.claimable)} "
+        own = terms.queue.columns.get("max_attempts")
+        wanted = terms.attempts if own is None else f"{terms.attempts}, {terms.name(own)}"
+        head = f"SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(step.claimable)} "
         head += f"ORDER BY {terms.order} LIMIT {patient.limits.most}"
         count = f"SELECT count(*) FROM ({head}) AS head WHERE {terms.used_up(step)}"
         with index_plans(patient.connection):
             found: int = patient.connection.exec_driver_sql(count).scalar_one()
         if found:
+            most = step.retry.attempts
+            all_used = f"all {most} attempts used up" if own is None else (
+                f"all their attempts used up ({own.name}, or else {most})"
+            )  # fmt: skip
             yield patient.finding(
                 Severity.WARNING,
                 ATTEMPTS_USED_UP,
-                f"{many(found, patient.limits.most)} of stage {step.name} ready with all {step.retry.attempts} "
-                "attempts used up: the next claim buries them",
+                f"{many(found, patient.limits.most)} of stage {step.name} ready with {all_used}: "
+                "the next claim buries them",
                 f"if they should run: rowmill requeue {patient.typed} --state ready --state waiting",
             )
 
