@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+import sqlalchemy as sa
 from sqlalchemy import Column, Table
 from sqlalchemy.orm import Mapper
 
@@ -140,6 +141,7 @@ class Queue(Generic[R]):
         counts: Counts = "attempts",
         finished_on: FinishedOn = "final",
         only: "Only | None" = None,
+        where: "sa.ColumnElement[bool] | None" = None,
         keep: Keep | None = None,
         loaded: tuple["Column[Any]", ...] | None = None,
     ) -> None:
@@ -160,6 +162,8 @@ class Queue(Generic[R]):
         self.counts = counts
         self.finished_on = finished_on
         self.only = only
+        self.where = where
+        """The rows that this application may claim, as a condition over the table's columns; None: all of them."""
         self.keep = keep or Keep()
         self.loaded = loaded
         """The columns that come with a claim, if they were named."""

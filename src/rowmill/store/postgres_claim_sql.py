@@ -137,7 +137,7 @@ def _free(
     free = find(terms, step, most, start)
     available = f"(held.{terms.available_at} IS NULL OR held.{terms.due})"
     # In a form from which the planner proves nothing: it might walk a whole partial index instead of the key's.
-    claimable = f"coalesce({terms.is_in(step.claimable, 'held.')} AND {available}, false)"
+    claimable = f"coalesce({terms.is_in(step.claimable, 'held.')} AND {available}{terms.may_claim('held.')}, false)"
     conditions = " AND ".join([claimable, *terms.but_for(left_out, first, "held.")])
     same = " AND ".join(f"held.{key} = {one_of(f'free.{key}')}" for key in terms.keys)
     keys = ", ".join(f"held.{key}" for key in terms.keys)

@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column
 from sqlalchemy.engine import Dialect
+from sqlalchemy.sql.util import ClauseAdapter
 
 from rowmill.model import lifecycle
 from rowmill.model.death import ATTEMPTS_USED_UP, USED_UP
@@ -121,6 +122,21 @@ class Terms(ABC):
             return ""
         return f" AND {self.name(only.column)} IN ({', '.join(map(self.text, only.values))})"
 
+    @cached_property
+    def condition(self) -> str:
+        """Which rows this application may claim, as text; empty: all of them."""
+        return "" if self.queue.where is None else condition_text(self.queue.where, self.dialect)
+
+    def may_claim(self, alias: str = "") -> str:
+        """What follows the state's condition where this queue claims only some of the table's rows. `alias` ends with
+        a dot."""
+        if self.queue.where is None:
+            return ""
+        if not alias:
+            return f" AND ({self.condition})"
+        other = ClauseAdapter(self.queue.table.alias(alias.removesuffix("."))).traverse(self.queue.where)
+        return f" AND ({condition_text(other, self.dialect, tables=True)})"
+
     @property
     def priority(self) -> str | None:
         """The priority as an expression; a missing one counts as 0."""
@@ -157,7 +173,7 @@ class Terms(ABC):
     def stretch(self, step: Step, stretch: Stretch, level: int) -> tuple[list[str], list[str]]:
         """The conditions of one stretch of the ready index, and the columns that order it.
         `level` is the place of the parameter with its priority, where there are any."""
-        conditions = [self.is_in(step.claimable) + self.part]
+        conditions = [self.is_in(step.claimable) + self.part + self.may_claim()]
         if self.priority is not None and stretch is not Stretch.WHOLE:
             conditions.append(f"{self.priority} = {self.parameter(level)}")
         match stretch:
@@ -331,6 +347,12 @@ def literal(kind: "sa.types.TypeEngine[Any]", value: Any, dialect: Dialect) -> s
     if process is None:
         raise TypeError(f"{kind!r} has no literals, so it can't hold a state")
     return process(value)
+
+
+def condition_text(condition: "sa.ColumnElement[bool]", dialect: Dialect, *, tables: bool = False) -> str:
+    """A condition as text, its values as literals; its columns with the names of their tables, or without."""
+    options = {"literal_binds": True, "include_table": tables}
+    return str(condition.compile(dialect=dialect, compile_kwargs=options))
 
 
 def set_clause(pairs: Iterable[tuple[str, str]]) -> str:

@@ -34,6 +34,7 @@ class Reason(StrEnum):
     LOCKED = "locked"
     LEASE_EXPIRED = "lease_expired"
     NO_LEASE = "no_lease"
+    LEFT_OUT = "left_out"
     REFUSED = "refused"
     ATTEMPTS_USED_UP = "attempts_used_up"
     BACKOFF = "backoff"
@@ -165,6 +166,12 @@ def _lock(connection: Connection, terms: Terms, key: str) -> Iterator[Hold]:
 def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, key: str) -> Iterator[Hold]:
     queue = terms.queue
     last = _last_failure(connection, terms, key)
+    if queue.where is not None and not _may_be_claimed(connection, terms, key):
+        text = (
+            f"this application's filter leaves it out: queue {queue.name} is declared with where {terms.condition}. "
+            "Workers of another application may take it"
+        )
+        yield Hold(Reason.LEFT_OUT, text, {"where": terms.condition})
     if last is not None and last.code == CLAIM_REFUSED:
         text = (
             f"table {queue.table.name} refused to let it be claimed, at {last.ended_at:%Y-%m-%d %H:%M:%S} UTC: "
@@ -197,6 +204,14 @@ def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, k
         yield Hold(Reason.NO_HANDLER, f"stage {step.name} has no handler in this application", {"stage": step.name})
     if not any(queue.name in one.queues for one in activity.workers(connection) if one.alive):
         yield Hold(Reason.NO_WORKER, f"no living worker serves queue {queue.name}. Start one with: rowmill work")
+
+
+# served by: the primary key
+def _may_be_claimed(connection: Connection, terms: Terms, key: str) -> bool:
+    """Does the queue's filter let this row be claimed?"""
+    fits: sa.ColumnElement[Any] = sa.literal_column(f"({terms.condition})")
+    mine = keys_in(terms, [parse_key(terms.queue, key)])
+    return bool(connection.scalar(sa.select(fits).select_from(terms.queue.table).where(mine)))
 
 
 def _last_failure(connection: Connection, terms: Terms, key: str) -> AttemptView | None:

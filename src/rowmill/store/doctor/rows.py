@@ -63,7 +63,8 @@ def waiting(patient: Patient) -> Iterator[Finding]:
         return
     due = _count(
         patient,
-        f"{terms.is_in(queue.vocabulary.all_of(CLAIMABLE))} AND ({terms.available_at} IS NULL OR {terms.due})",
+        f"{terms.is_in(queue.vocabulary.all_of(CLAIMABLE))}{terms.may_claim()} "
+        f"AND ({terms.available_at} IS NULL OR {terms.due})",
     )
     if due:
         yield patient.finding(
@@ -90,7 +91,7 @@ def refused(patient: Patient) -> Iterator[Finding]:
     terms, queue = patient.terms, patient.terms.queue
     found: list[str] = []
     for step in queue.steps:
-        due = f"{terms.is_in(step.claimable)} AND ({terms.available_at} IS NULL OR {terms.due})"
+        due = f"{terms.is_in(step.claimable)}{terms.may_claim()} AND ({terms.available_at} IS NULL OR {terms.due})"
         head = sa.select(*queue.key).where(sa.literal_column(due)).order_by(sa.literal_column(terms.order))
         with index_plans(patient.connection):
             rows = patient.connection.execute(head.limit(HEAD)).all()
@@ -182,7 +183,7 @@ def used_up(patient: Patient) -> Iterator[Finding]:
             continue
         own = terms.queue.columns.get("max_attempts")
         wanted = terms.attempts if own is None else f"{terms.attempts}, {terms.name(own)}"
-        head = f"SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(step.claimable)} "
+        head = f"SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(step.claimable)}{terms.may_claim()} "
         head += f"ORDER BY {terms.order} LIMIT {patient.limits.most}"
         count = f"SELECT count(*) FROM ({head}) AS head WHERE {terms.used_up(step)}"
         with index_plans(patient.connection):
