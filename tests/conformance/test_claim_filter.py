@@ -1,6 +1,7 @@
 """A queue with `where=...` claims only the rows that its condition lets through."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -135,7 +136,7 @@ async def test_conditions_of_many_shapes(database_url: str, where: Any, expected
         assert "".join(await titles(member)) == expected
         terms = member.store.terms(member.queue)
         for key in ("1", "2", "3", "4"):
-            await member.mill.run(lambda c, key=key: why(c, terms, key))
+            await member.mill.run(partial(why, terms=terms, key=key))
         found = await member.mill.run(lambda c: counts.counts(c, terms))
         assert sum(state.rows for state in found if state.kind == LEFT_OUT) == 4 - len(expected)
         await member.mill.run(lambda c: activity.oldest_ready(c, terms))
@@ -218,7 +219,7 @@ async def test_why_says_that_the_filter_leaves_a_row_out(database_url: str) -> N
         await put(member, FAX, MAIL, NONE)
         terms = member.store.terms(member.queue)
         for key, left_out in (("1", True), ("2", False), ("3", True)):
-            _, holds = await member.mill.run(lambda c, key=key: why(c, terms, key))
+            _, holds = await member.mill.run(partial(why, terms=terms, key=key))
             assert (holds[0].reason is Reason.LEFT_OUT) is left_out
             if left_out:
                 assert holds[0].text.startswith("this application's filter leaves it out: queue jobs is declared with")

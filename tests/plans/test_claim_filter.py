@@ -1,5 +1,6 @@
 """A claim with a filter is served by the ready index, or by a partial index for that filter, if there is one."""
 
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -31,6 +32,10 @@ WHOLE = ((Stretch.AT_ONCE, False), (Stretch.TIMED, False))
 def declare(mill: rm.Mill) -> rm.Queue[Any]:
     table = jobs(Column("kind", sa.Text))
     return mill.queue(table, where=table.c.kind == "mail")
+
+
+def carried_out(statement: str, connection: sa.Connection) -> list[Any]:
+    return list(connection.exec_driver_sql(statement, (1, 50, 60.0)).all())
 
 
 async def claimed(url: str, terms: PostgresTerms, mode: str) -> Plan:
@@ -78,7 +83,7 @@ async def test_sqlite_takes_the_ready_index_too(sqlite_url: str) -> None:
         for stretch in (Stretch.AT_ONCE, Stretch.TIMED):
             statement = sqlite_sql.by_index(terms, step, sqlite_sql.claim(terms, step, stretch))
             explain = f"EXPLAIN QUERY PLAN {statement}"
-            rows = await member.mill.run(lambda c, text=explain: c.exec_driver_sql(text, (1, 50, 60.0)).all())
+            rows = await member.mill.run(partial(carried_out, explain))
             found = " ".join(str(row[-1]) for row in rows)
             assert f"USING INDEX {READY}" in found
             assert "TEMP B-TREE" not in found

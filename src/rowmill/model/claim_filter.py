@@ -68,10 +68,11 @@ def _plain(condition: Condition, table: Table) -> Condition:
     """The condition over the columns of the Table, not over attributes of an ORM class."""
     by_name = {column.name: column for column in table.columns}
 
-    def replaced(part: Any, **_: Any) -> Any:
-        return by_name[part.name] if isinstance(part, Column) else None
+    def replaced(element: Any, **_: Any) -> Any:
+        return by_name[element.name] if isinstance(element, Column) else None
 
-    return visitors.replacement_traverse(condition, {}, replaced)
+    plain: Condition = visitors.replacement_traverse(condition, {}, replaced)
+    return plain
 
 
 def _unspellable(condition: Condition, spell: Callable[[Condition], str]) -> Iterator[str]:
