@@ -77,7 +77,9 @@ def declare_queue(
     checked.words(words, state := mapped.get("state"))
     if state is not None and not checked.problems:
         checked.spelling(words, state, lambda word: literal_word(state, word, dialect))
-    spelled = [str(as_value(word, state.type)) for word, _ in words.meanings()] if state is not None else []
+    spelled = [] if state is None else [
+        str(as_value(word, state.type)) for word in (*(word for word, _ in words.meanings()), *words.others)
+    ]  # fmt: skip
     crash = crash or Crash()
     checked.spellings([*spelled, crash.requeued, crash.buried], schemas=dialect.name != "sqlite")
     checked.policies(words)

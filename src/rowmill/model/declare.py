@@ -226,7 +226,7 @@ class Declaration:
         if not vocabulary.done or not vocabulary.dead:
             self.problem("States needs a word for done and one for dead")
         meaning: dict[Word, str] = {}
-        for word, means in vocabulary.meanings():
+        for word, means in (*vocabulary.meanings(), *((word, "one of others") for word in vocabulary.others)):
             other = meaning.setdefault(word, means)
             if other != means:
                 self.problem(f"the word {word!r} means both {other} and {means}: every state needs a word of its own")
@@ -259,7 +259,7 @@ class Declaration:
     def spelling(self, vocabulary: Vocabulary, state: "Column[Any]", spell: Callable[[Word], str]) -> None:
         """Every word can be written into a statement, and no two with different meanings are written alike."""
         seen: dict[str, tuple[Word, str]] = {}
-        for word, means in vocabulary.meanings():
+        for word, means in (*vocabulary.meanings(), *((word, "one of others") for word in vocabulary.others)):
             try:
                 spelled = spell(word)
             except Exception as error:

@@ -12,7 +12,7 @@ from rowmill.model.lease import worker_of
 from rowmill.store.clauses import keys_in
 from rowmill.store.filters import Filter
 from rowmill.store.keys import parse_key, scalar
-from rowmill.store.lexicon import UNKNOWN, Lexicon
+from rowmill.store.lexicon import Lexicon
 from rowmill.store.moment import as_moment, as_stored
 from rowmill.store.schema import own_tables
 from rowmill.store.terms import Terms
@@ -122,7 +122,7 @@ def progress(terms: Terms) -> list["sa.ColumnElement[Any]"]:
 
 def row_view(terms: Terms, row: Any) -> RowView:
     queue, lexicon = terms.queue, Lexicon(terms)
-    word, kind = lexicon.word(row.r_state), lexicon.kind(row.r_state)
+    word = lexicon.word(row.r_state)
     step = None if word is None else queue.vocabulary.step_of(word)
     own = getattr(row, "r_max_attempts", None)
     retry = None if step is None else step.retry.with_limit(own if isinstance(own, int) else None)
@@ -130,7 +130,7 @@ def row_view(terms: Terms, row: Any) -> RowView:
     return RowView(
         key=queue.key_text(scalar(tuple(row[: len(queue.key)]))),
         state=None if row.r_state is None else str(lexicon.plain(row.r_state)),
-        kind=UNKNOWN if kind is None else str(kind),
+        kind=lexicon.meaning(row.r_state),
         stage=None if step is None else step.name,
         attempts=row.r_attempts or 0,
         max_attempts=None if retry is None or retry.unlimited else retry.attempts,

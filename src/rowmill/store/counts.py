@@ -12,7 +12,7 @@ from rowmill.model.lifecycle import CLAIMABLE, Kind
 from rowmill.model.words import Step, Word
 from rowmill.store import estimate
 from rowmill.store.index_plans import index_plans
-from rowmill.store.lexicon import UNKNOWN, Lexicon
+from rowmill.store.lexicon import Lexicon
 from rowmill.store.terms import LARGEST_INTEGER, Terms
 
 LEFT_OUT = "left_out"
@@ -45,7 +45,8 @@ class StateCount:
     word: str | None
     """As the table has it; None for rows without a state."""
     kind: str
-    """What the word means; `unknown` for a stranger; `left_out` for ready rows that the queue's filter leaves out."""
+    """What the word means; `other` or `unknown` for a stranger; `left_out` for ready rows that the filter of the
+    queue leaves out."""
     stage: str | None
     rows: int
     count: How
@@ -116,11 +117,11 @@ def _parted(connection: Connection, terms: Terms, found: Sequence[StateCount], c
         for step in terms.queue.steps:
             rows = _last_ready(terms, step, f"{terms.state}, {fits}", most)
             every = _by_state(connection, terms, f"({rows}) AS found")
-            others = _by_state(connection, terms, f"(SELECT * FROM ({rows}) AS every WHERE NOT rowmill_fits) AS found")
-            shares |= {str(raw): Fraction(others.get(raw, 0), count) for raw, count in every.items()}
+            unfit = _by_state(connection, terms, f"(SELECT * FROM ({rows}) AS every WHERE NOT rowmill_fits) AS found")
+            shares |= {str(raw): Fraction(unfit.get(raw, 0), count) for raw, count in every.items()}
     left_out = []
     for state in found:
-        others = round(state.rows * shares.get(str(state.word), 0))
+        others = round(state.rows * shares.get(str(state.word), Fraction(0)))
         yield replace(state, rows=state.rows - others)
         if state.kind in CLAIMABLE:
             left_out.append(replace(state, kind=LEFT_OUT, rows=others))
@@ -155,11 +156,10 @@ def _listed(lexicon: Lexicon, exact: dict[Any, int], guessed: dict[Any, int]) ->
     for raw in [*known, *strangers]:
         word = lexicon.word(raw)
         step = None if word is None else lexicon.vocabulary.step_of(word)
-        kind = lexicon.kind(raw)
         found.append(
             StateCount(
                 word=None if raw is None else str(raw),
-                kind=UNKNOWN if kind is None else str(kind),
+                kind=lexicon.meaning(raw),
                 stage=None if step is None else step.name,
                 rows=rows[raw],
                 count=How.EXACT if whole or raw in exact else How.ESTIMATED,

@@ -21,7 +21,7 @@ from rowmill.store.browse import AttemptView, RowView, find_row, history
 from rowmill.store.clauses import in_words, keys_in
 from rowmill.store.history import CLAIM_REFUSED
 from rowmill.store.keys import parse_key, scalar
-from rowmill.store.lexicon import Lexicon
+from rowmill.store.lexicon import OTHER, Lexicon
 from rowmill.store.moment import LAST, as_moment, as_stored
 from rowmill.store.terms import Terms
 
@@ -48,6 +48,7 @@ class Reason(StrEnum):
     CANCELLED = "cancelled"
     KEPT = "kept"
     UNKNOWN_WORD = "unknown_word"
+    OTHER_WORD = "other_word"
     NO_STATE = "no_state"
     READY = "ready"
     """Nothing holds it."""
@@ -88,6 +89,9 @@ def why(connection: Connection, terms: Terms, key: str, shut: Shut = lambda *_: 
         case Kind.CANCELLED:
             cancelled = Hold(Reason.CANCELLED, "it was cancelled" + _at(row), {"finished_at": row.finished_at})
             return row, [cancelled, *_kept(connection, terms, row, key)]
+    if row.kind == OTHER:
+        text = f"its state {row.state} is one that the queue leaves alone, as it was told: States(others=...)"
+        return row, [Hold(Reason.OTHER_WORD, text, {"state": row.state})]
     known = ", ".join(map(Lexicon(terms).text, Lexicon(terms).words))
     text = f"its state {row.state} is a word that the queue does not know, so nobody claims it. Known: {known}"
     return row, [Hold(Reason.UNKNOWN_WORD, text, {"state": row.state})]

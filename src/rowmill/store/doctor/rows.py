@@ -113,7 +113,8 @@ def words(patient: Patient) -> Iterator[Finding]:
     column = patient.look.table.columns[patient.terms.queue.columns["state"].name]
     seen = words_in(patient.connection, patient.look, column)
     about = "" if seen.complete else " (of a sample)"
-    known = texts_of(patient.terms)
+    others = (word_text(patient.terms, word) for word in patient.terms.queue.vocabulary.others)
+    known = {*texts_of(patient.terms), *others}
     nothing = seen.counts.get(None, 0)
     if nothing:
         ready = patient.terms.word(patient.terms.queue.steps[0].ready[0])
@@ -131,7 +132,8 @@ def words(patient: Patient) -> Iterator[Finding]:
             Severity.WARNING,
             "unknown_words",
             f"states that the queue does not know{about}: {listed}. Nobody will ever claim such rows",
-            "name them in States(...) or in a Stage, or put the rows into a state that it knows",
+            "name them in States(...) or in a Stage; in States(others=...), if they are to be left alone; or put the "
+            "rows into a state that it knows",
         )
     dead = {word_text(patient.terms, word) for word in patient.terms.queue.vocabulary.dead}
     count = sum(number for word, number in seen.counts.items() if str(word) in dead)
