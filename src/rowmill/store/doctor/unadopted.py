@@ -295,20 +295,7 @@ def duplicates(subject: Subject) -> Iterator[Finding]:
         if lexicon.plain(column.name) in IDENTIFYING and column.name not in keys
     )
     for names in named:
-        if _is_unique(guess.look, names):
-            continue
         yield from _duplicates(subject, names)
-
-
-def _is_unique(look: Look, names: Sequence[str]) -> bool:
-    """Does the database keep these columns unique, for all rows or for those that a partial index holds?"""
-    sets = [set(index["column_names"]) for index in look.indexes if index.get("unique")]
-    sets += [
-        {column.name for column in rule.columns}
-        for rule in look.table.constraints
-        if isinstance(rule, (sa.UniqueConstraint, sa.PrimaryKeyConstraint)) and len(rule.columns)
-    ]
-    return any(found <= set(names) for found in sets)
 
 
 def _duplicates(subject: Subject, names: Sequence[str]) -> Iterator[Finding]:
