@@ -14,6 +14,7 @@ from rowmill import InOrder, Mill, Order, Queue
 from rowmill.model.errors import DeclarationError
 from rowmill.store import activity, counts, operate, rescuing
 from rowmill.store.counts import LEFT_OUT, How
+from rowmill.store.doctor import audit
 from rowmill.store.filters import Filter
 from rowmill.store.why import Reason, why
 from tests.conformance.fleet import Declare, Member, jobs, sign_up, worker
@@ -250,6 +251,18 @@ async def test_the_oldest_ready_row_is_one_of_ours(database_url: str) -> None:
         age = await member.mill.run(lambda c: activity.oldest_ready(c, terms))
         assert age is not None
         assert 2 * 86400 <= age < 3 * 86400
+
+
+async def test_doctor_holds_only_our_ready_rows_against_us(database_url: str) -> None:
+    async with worker(database_url, only_mail()) as member:
+        await member.sql("DELETE FROM " + ("rowmill.worker" if member.postgres else "rowmill_worker"))
+        await put(member, FAX | {"attempts": 0}, FAX | {"attempts": 9})
+        codes = {finding.code for finding in await audit(member.store, [member.queue])}
+        assert codes.isdisjoint({"no_worker", "attempts_used_up", "index_unreachable", "check_failed"})
+        await put(member, MAIL | {"attempts": 0}, MAIL | {"attempts": 9})
+        found = {finding.code: finding.what for finding in await audit(member.store, [member.queue])}
+        assert found["no_worker"].startswith("2 rows ready")
+        assert found["attempts_used_up"].startswith("1 row of stage work")
 
 
 async def test_operators_see_and_change_the_whole_table(database_url: str) -> None:

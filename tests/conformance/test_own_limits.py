@@ -1,12 +1,13 @@
 """Rows with a limit of attempts of their own, in a column that the queue maps."""
 
+import asyncio
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column
 
-from rowmill import Again, Columns, Done, Mill, Retry, Stage, States, fixed
+from rowmill import Again, Columns, Done, Mill, Queue, Retry, Stage, States, fixed
 from rowmill.model.errors import DeclarationError
 from rowmill.model.lease import Lease
 from rowmill.store import operate, rescuing, rights
@@ -146,6 +147,32 @@ async def test_only_a_row_with_several_attempts_gets_its_last_one_back(database_
         found = await member.store.run(lambda c: rescuing.rescue(c, terms, step, 100, acquit=True))
         assert found == rescuing.Rescued(returned=1, buried=1)
         assert [(row.state, row.attempts) for row in await member.rows()] == [("dead", 1), ("ready", 4)]
+
+
+async def test_a_row_that_may_have_killed_its_worker_gets_the_last_attempt_of_its_own_limit_alone(
+    database_url: str,
+) -> None:
+    async with worker(database_url, limited(attempts=1)) as member:
+        await put(member, {"max_retries": 2})
+        assert len(await member.claim()) == 1
+        await member.expire()
+        assert await member.rescue() == rescuing.Rescued(returned=1)
+        await put(member, *({"max_retries": 2} for _ in range(5)))
+        inside: set[int] = set()
+        beside: dict[int, set[int]] = {}
+        queue: Queue[Any] = member.queue
+
+        @queue.handler(concurrency=6)
+        async def handle(job: Lease[Any]) -> None:
+            inside.add(job.key)
+            await asyncio.sleep(0.01)  # for company, if there is any
+            for key in inside:
+                beside.setdefault(key, set()).update(inside)
+            inside.discard(job.key)
+
+        await member.bench.drain()
+        assert [row.state for row in await member.rows()] == ["done"] * 6
+        assert beside[1] == {1}
 
 
 async def test_why_names_the_limit_of_the_row(database_url: str) -> None:
