@@ -90,9 +90,9 @@ def public_first(url: str) -> None:
         connection.execute(sql.SQL("ALTER DATABASE {} SET search_path = public").format(name))
 
 
-async def healthy(url: str) -> AsyncIterator[Clinic]:
+async def healthy(url: str, *more: sa.Column[Any], **mapped: str) -> AsyncIterator[Clinic]:
     mill = rm.Mill(url)
-    queue = mill.queue(jobs_table(), columns=rm.Columns(state="status"), states=WORDS)
+    queue = mill.queue(jobs_table(*more), columns=rm.Columns(state="status", **mapped), states=WORDS)
 
     @queue.handler()
     async def work(lease: rm.Lease[rm.Record]) -> None:
@@ -106,6 +106,13 @@ async def healthy(url: str) -> AsyncIterator[Clinic]:
 @pytest.fixture
 async def clinic(clinic_url: str) -> AsyncIterator[Clinic]:
     async for found in healthy(clinic_url):
+        yield found
+
+
+@pytest.fixture
+async def clinic_with_limits(clinic_url: str) -> AsyncIterator[Clinic]:
+    """The rows have limits of attempts of their own."""
+    async for found in healthy(clinic_url, sa.Column("max_retries", sa.Integer), max_attempts="max_retries"):
         yield found
 
 

@@ -199,6 +199,20 @@ async def test_a_table_that_cannot_be_looked_at_is_a_finding(postgres: Clinic, m
     assert codes == {"check_failed"}
 
 
+async def test_rows_are_held_against_their_own_limits_of_attempts(clinic_with_limits: Clinic) -> None:
+    clinic = clinic_with_limits
+    rows = ((3, 5), (5, 5), (2, 1), (3, None), (2, None))
+    await clinic.sql(*(
+        clinic.insert("'pending'", attempts=str(made), max_retries="NULL" if most is None else str(most))
+        for made, most in rows
+    ))  # fmt: skip
+
+    [finding] = [one for one in await clinic.audit() if one.code == "attempts_used_up"]
+    assert finding.what.startswith(
+        "3 rows of stage work ready with all their attempts used up (max_retries, or else 3)"
+    )
+
+
 async def test_rows_that_were_put_back_with_their_attempts_used_up(clinic: Clinic) -> None:
     await clinic.sql(*(clinic.insert("'pending'", attempts=str(made)) for made in (0, 2, 3, 9)))
     await clinic.sql(clinic.insert("'failed'", attempts="3"))

@@ -1,17 +1,26 @@
-"""`rowmill doctor`: what is wrong with a mill, and what to do about it."""
+"""`rowmill doctor`: what is wrong with a mill, or with a table that is no queue yet, and what to do about it."""
 
 import asyncio
 from collections import Counter
-from typing import Annotated
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import typer
 
+from rowmill.cli.adopt import Words, find_target, pair
 from rowmill.cli.app import load_mill
-from rowmill.cli.exits import Exit
+from rowmill.cli.exits import Exit, UsageError
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import emit
 from rowmill.mill import Mill
-from rowmill.store.doctor import Finding, Severity, audit
+from rowmill.model.lifecycle import Kind
+from rowmill.store.adopt import Wishes
+from rowmill.store.doctor import Finding, Guess, Severity, audit, audit_table
+
+
+def _word(option: str, meaning: str) -> Any:
+    text = f"Of --table: a word for {meaning}; may be given several times."
+    return typer.Option(f"--{option}", metavar="WORD", help=text)
 
 
 def register(app: typer.Typer) -> None:
@@ -21,6 +30,30 @@ def register(app: typer.Typer) -> None:
 def doctor(
     queues: Annotated[
         list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Only these; all by default.")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option("--table", metavar="TABLE", help="A table that no application declares yet.")
+    ] = None,
+    state_column: Annotated[
+        str | None,
+        typer.Option("--state-column", metavar="COLUMN", help="Of --table: the column that holds the state."),
+    ] = None,
+    ready: Annotated[Words, _word("ready", "rows to work on")] = None,
+    running: Annotated[Words, _word("running", "rows in progress")] = None,
+    done: Annotated[Words, _word("done", "rows that are done")] = None,
+    dead: Annotated[Words, _word("dead", "rows that failed for good")] = None,
+    waiting: Annotated[Words, _word("waiting", "rows that wait for their next try")] = None,
+    cancelled: Annotated[Words, _word("cancelled", "rows that are no longer wanted")] = None,
+    other: Annotated[Words, _word("other", "rows that are left alone on purpose")] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option("--column", metavar="PART=COLUMN", help="Of --table: which column plays a part."),
+    ] = None,
+    unique: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--unique", metavar="COLUMN[,COLUMN]", help="Of --table: what no two unfinished rows should share."
+        ),
     ] = None,
     app: AppOption = None,
     database_url: UrlOption = None,
@@ -32,18 +65,51 @@ def doctor(
     be claimed, unknown states, old transactions, poolers, connections. Changes nothing. Exits with 5 when there are
     warnings or errors.
 
+    With --table it looks at a table as it is, before `rowmill adopt`, and needs no application: what its columns and
+    words mean is guessed, unless the options say it.
+
     \b
     Example:
       rowmill doctor
       rowmill doctor files --json
+      rowmill doctor --table enrichment_requests --database-url postgresql://localhost/crm
+      rowmill doctor --table jobs --ready 0 --running 1 --done 2 --dead 9 --other 7 --unique external_id
     """
-    mill = load_mill(app, database_url)
-    found = asyncio.run(examined(mill, queues))
+    words = {
+        Kind.READY: ready, Kind.RUNNING: running, Kind.DONE: done,
+        Kind.DEAD: dead, Kind.WAITING: waiting, Kind.CANCELLED: cancelled,
+    }  # fmt: skip
+    wishes = Wishes(
+        state=state_column,
+        words={kind: tuple(given) for kind, given in words.items() if given},
+        columns=dict(pair(text) for text in column or ()),
+    )
+    told = TableOptions(wishes, tuple(other or ()), tuple(tuple(names.split(",")) for names in unique or ()))
+    about: dict[str, Any] = {}
+    if table is None:
+        if told != TableOptions():
+            raise UsageError("these options are about a table that no application declares: name it with --table")
+        found = asyncio.run(examined(load_mill(app, database_url), queues))
+    else:
+        if queues:
+            raise UsageError("name queues, or a table with --table, not both")
+        guess, found = asyncio.run(examined_table(table, app, database_url, told))
+        if guess is not None:
+            about = {"table": guess.table, "rows": guess.look.rows, "columns": guess.columns, "states": guess.words}
     counts = Counter(finding.severity for finding in found)
-    data = {"findings": found, **{f"{severity}s": counts[severity] for severity in (Severity.ERROR, Severity.WARNING)}}
-    emit(data, json, lambda: show(found, counts))
+    severities = {f"{severity}s": counts[severity] for severity in (Severity.ERROR, Severity.WARNING)}
+    emit({**about, "findings": found, **severities}, json, lambda: show(found, counts, about))
     if counts[Severity.ERROR] or counts[Severity.WARNING]:
         raise typer.Exit(Exit.FINDINGS)
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """What the caller says of a table that no application declares."""
+
+    wishes: Wishes = field(default_factory=Wishes)
+    others: tuple[str, ...] = ()
+    unique: tuple[tuple[str, ...], ...] = ()
 
 
 async def examined(mill: Mill, names: list[str] | None) -> list[Finding]:
@@ -52,8 +118,26 @@ async def examined(mill: Mill, names: list[str] | None) -> list[Finding]:
         return await audit(store, chosen)
 
 
-def show(found: list[Finding], counts: Counter[Severity]) -> None:
+async def examined_table(
+    name: str, app: str | None, database_url: str | None, told: TableOptions
+) -> tuple[Guess | None, list[Finding]]:
+    """What the table was taken for, and what was found. Of a table that the application declares nothing is guessed."""
+    target = find_target(name, app, database_url)
+    if target.mill is not None and target.queue is not None:
+        if told != TableOptions():
+            raise UsageError(f"queue {target.queue.name} is declared: what its table means is in your code")
+        return None, await examined(target.mill, [target.queue.name])
+    async with target.opened() as store:
+        return await audit_table(store, name, told.wishes, told.others, told.unique)
+
+
+def show(found: list[Finding], counts: Counter[Severity], about: dict[str, Any]) -> None:
     """For people: what, then how to mend it."""
+    if about:
+        columns = ", ".join(f"{role} {name}" for role, name in about["columns"].items())
+        states = "; ".join(f"{kind}: {', '.join(words)}" for kind, words in about["states"].items())
+        print(f"{about['table']}, {about['rows']:,} rows. Taken for: {columns or 'no column of a queue'}")
+        print(f"States: {states}")
     for finding in found:
         where = f"{finding.queue}: " if finding.queue else ""
         print(f"{finding.severity:<8} {finding.code}")

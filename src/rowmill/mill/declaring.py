@@ -3,16 +3,17 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
 from rowmill.mill.queue import Queue
-from rowmill.model import declare
+from rowmill.model import claim_filter, declare
 from rowmill.model.alerts import Alerts
 from rowmill.model.queue import Columns, Counts, Crash, EpochUnit, FinishedOn, InOrder, Keep, Order
 from rowmill.model.retry import Retry
 from rowmill.model.words import Stage, States, as_value, vocabulary
 from rowmill.store import schema
-from rowmill.store.terms import literal_word
+from rowmill.store.terms import condition_text, literal_word
 
 
 class QueueOptions(TypedDict, total=False):
@@ -36,6 +37,8 @@ class QueueOptions(TypedDict, total=False):
     alerts: Alerts | None
     keep: Keep | None
     load: Sequence[str] | None
+    where: "sa.ColumnElement[bool] | None"
+    """The rows that this application may claim, as a condition over the table's own columns."""
 
 
 def declare_queue(
@@ -59,6 +62,7 @@ def declare_queue(
     alerts: Alerts | None = None,
     keep: Keep | None = None,
     load: Sequence[str] | None = None,
+    where: "sa.ColumnElement[bool] | None" = None,
 ) -> Queue[Any]:
     """The queue, checked, beside the others of its mill. What is wrong is said at once, all of it."""
     table, mapper = declare.inspect_source(source)
@@ -73,7 +77,9 @@ def declare_queue(
     checked.words(words, state := mapped.get("state"))
     if state is not None and not checked.problems:
         checked.spelling(words, state, lambda word: literal_word(state, word, dialect))
-    spelled = [str(as_value(word, state.type)) for word, _ in words.meanings()] if state is not None else []
+    spelled = [] if state is None else [
+        str(as_value(word, state.type)) for word in (*(word for word, _ in words.meanings()), *words.others)
+    ]  # fmt: skip
     crash = crash or Crash()
     checked.spellings([*spelled, crash.requeued, crash.buried], schemas=dialect.name != "sqlite")
     checked.policies(words)
@@ -84,6 +90,8 @@ def declare_queue(
     checked.epoch(epoch, mapped)
     checked.meanings(counts, finished_on, keep or Keep(), mapped)
     loaded = None if load is None else checked.listed(load, "load=...")
+    mine, unfit = claim_filter.checked(where, table, lambda condition: condition_text(condition, dialect))
+    checked.problems += unfit
     for other in others:
         if other.name == chosen:
             checked.problem("this mill has a queue of that name already: pass name=...")
@@ -97,6 +105,7 @@ def declare_queue(
         priority=priority, lower_first=order.lower_first, order_by=order_by,
         per=per, per_by=per_by, dead_head_blocks=in_order is None or in_order.dead_head == "block",
         crash=crash, epoch=epoch, counts=counts, finished_on=finished_on, keep=keep, loaded=loaded,
+        where=mine,
     )  # fmt: skip
     queue.alerts = alerts or Alerts()
     return queue

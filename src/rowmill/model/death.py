@@ -10,11 +10,13 @@ from rowmill.model.errors import RowmillError, safe_text
 
 if TYPE_CHECKING:
     from rowmill.model.queue import Queue
-    from rowmill.model.words import Step
+    from rowmill.model.retry import Retry
 
 
 ATTEMPTS_USED_UP = "attempts_used_up"
 """The code of a row that was put back without its attempts at zero, and so died at its next claim."""
+USED_UP = ("it was ready for one more attempt, with all of its ", " used up")
+"""What such a row is told, before and after the number of attempts that it may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +59,9 @@ def facts_of(queue: "Queue[Any]", read: Callable[[], Any]) -> dict[str, Any]:
     }
 
 
-def used_up(queue: "Queue[Any]", step: "Step", key: Any, attempts: int, read: Callable[[], Any]) -> Death:
+def used_up(queue: "Queue[Any]", retry: "Retry", key: Any, attempts: int, read: Callable[[], Any]) -> Death:
     """The death of a row that a claim found with all of its attempts used."""
-    return Death(key, attempts, ATTEMPTS_USED_UP, step.used_up, facts_of(queue, read))
+    return Death(key, attempts, ATTEMPTS_USED_UP, str(retry.attempts).join(USED_UP), facts_of(queue, read))
 
 
 def mourn(queue: "Queue[Any]", deaths: Iterable[Death]) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Mapper
 
 from rowmill.model.errors import DeclarationError
 from rowmill.model.lifecycle import Kind
-from rowmill.model.queue import REQUIRED, Columns, Counts, FinishedOn, InOrder, Keep, Order
+from rowmill.model.queue import READ_ONLY, REQUIRED, Columns, Counts, FinishedOn, InOrder, Keep, Order
 from rowmill.model.words import Vocabulary, Word, as_value
 
 TYPES = {
@@ -122,7 +122,7 @@ class Declaration:
         return mapped
 
     def types(self, mapped: dict[str, "Column[Any]"]) -> None:
-        for role in ("lease", "attempts"):
+        for role in ("lease", "attempts", "max_attempts"):
             column = mapped.get(role)
             if column is not None and not isinstance(column.type, sa.Integer):
                 self.problem(f"column {column.name} ({role}) must be an integer, not {column.type!r}")
@@ -140,7 +140,7 @@ class Declaration:
             if column is not None and not isinstance(undecorated(column), sa.String):
                 self.problem(f"column {column.name} ({role}) must be text, not {column.type!r}")
         for role, column in mapped.items():
-            if column.computed is not None:
+            if column.computed is not None and role not in READ_ONLY:
                 self.problem(f"column {column.name} ({role}) is computed by the database: map one that can be written")
         by_name: dict[str, str] = {}
         for role, column in mapped.items():
@@ -226,7 +226,7 @@ class Declaration:
         if not vocabulary.done or not vocabulary.dead:
             self.problem("States needs a word for done and one for dead")
         meaning: dict[Word, str] = {}
-        for word, means in vocabulary.meanings():
+        for word, means in (*vocabulary.meanings(), *((word, "one of others") for word in vocabulary.others)):
             other = meaning.setdefault(word, means)
             if other != means:
                 self.problem(f"the word {word!r} means both {other} and {means}: every state needs a word of its own")
@@ -259,7 +259,7 @@ class Declaration:
     def spelling(self, vocabulary: Vocabulary, state: "Column[Any]", spell: Callable[[Word], str]) -> None:
         """Every word can be written into a statement, and no two with different meanings are written alike."""
         seen: dict[str, tuple[Word, str]] = {}
-        for word, means in vocabulary.meanings():
+        for word, means in (*vocabulary.meanings(), *((word, "one of others") for word in vocabulary.others)):
             try:
                 spelled = spell(word)
             except Exception as error:

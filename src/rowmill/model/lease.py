@@ -174,6 +174,7 @@ class Lease(Generic[R]):
 
     @property
     def last_attempt(self) -> bool:
+        """Is the row dead if this attempt fails? By the row's own limit, where it has one, or else by the queue's."""
         return self.attempt >= self.retry.attempts
 
     def settling(self, outcome: Outcome | None = None) -> SettlingBlock:

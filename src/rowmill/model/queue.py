@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+import sqlalchemy as sa
 from sqlalchemy import Column, Table
 from sqlalchemy.orm import Mapper
 
@@ -22,7 +23,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which column holds what. Names are those of the table or of the ORM class. The last ones are optional."""
+    """Which column holds what. Names are those of the table or of the ORM class. The last ones are optional.
+
+    `max_attempts` is a limit of the row's own, which your code writes: it takes the place of `Retry.attempts`. NULL
+    means that the row has none; a number below 1 means one attempt.
+    """
 
     state: str = "state"
     attempts: str = "attempts"
@@ -35,6 +40,7 @@ class Columns:
     created_at: str | None = None
     updated_at: str | None = None
     started_at: str | None = None
+    max_attempts: str | None = None
 
     def items(self) -> list[tuple[str, str]]:
         """(role, name) of everything that is mapped."""
@@ -43,6 +49,9 @@ class Columns:
 
 
 REQUIRED = ("state", "attempts", "available_at", "lease", "leased_until", "error", "finished_at")
+
+READ_ONLY = ("created_at", "max_attempts")
+"""Roles of columns that the engine reads and never writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +141,7 @@ class Queue(Generic[R]):
         counts: Counts = "attempts",
         finished_on: FinishedOn = "final",
         only: "Only | None" = None,
+        where: "sa.ColumnElement[bool] | None" = None,
         keep: Keep | None = None,
         loaded: tuple["Column[Any]", ...] | None = None,
     ) -> None:
@@ -152,6 +162,8 @@ class Queue(Generic[R]):
         self.counts = counts
         self.finished_on = finished_on
         self.only = only
+        self.where = where
+        """The rows that this application may claim, as a condition over the table's columns; None: all of them."""
         self.keep = keep or Keep()
         self.loaded = loaded
         """The columns that come with a claim, if they were named."""
@@ -224,6 +236,10 @@ class Queue(Generic[R]):
             return step.running
         return self.vocabulary.all_of(move.source)
 
+    def unlimited(self, step: Step) -> bool:
+        """May every row be tried for ever at this stage?"""
+        return step.retry.unlimited and "max_attempts" not in self.columns
+
     @property
     def can_cancel(self) -> bool:
         return bool(self.vocabulary.cancelled)
@@ -231,7 +247,7 @@ class Queue(Generic[R]):
     @cached_property
     def reserved(self) -> frozenset[str]:
         """Columns that belong to the engine: a handler may not set them."""
-        own = {column.name for role, column in self.columns.items() if role not in ("created_at",)}
+        own = {column.name for role, column in self.columns.items() if role not in READ_ONLY}
         return frozenset(own | {column.name for column in self.key})
 
     @cached_property

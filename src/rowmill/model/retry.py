@@ -1,7 +1,7 @@
 """How often, and after how long, a failed row is tried again."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from rowmill.model.wait import seconds_to_wait
@@ -78,6 +78,11 @@ class Retry:
     def unlimited(self) -> bool:
         """More attempts than an integer column can count."""
         return self.attempts > LARGEST_COUNT
+
+    def with_limit(self, own: int | None) -> "Retry":
+        """Return the policy of a row with this limit of attempts of its own. None: it has none. A row gets one attempt
+        at least."""
+        return self if own is None else replace(self, attempts=max(own, 1))
 
     def wait(self, attempt: int, chance: float) -> float:
         """Seconds to wait after this attempt; `chance` is in [0, 1). Raises whatever the backoff raises, and ValueError

@@ -31,7 +31,8 @@ def as_value(word: Word, kind: "TypeEngine[Any]") -> Any:
 @dataclass(frozen=True, slots=True)
 class States:
     """Words for the states. Without `waiting`, a row that waits for its next try is called ready again;
-    without `cancelled`, rows can't be cancelled."""
+    without `cancelled`, rows can't be cancelled. `others` are words of yours that the queue leaves alone, such as
+    `archived`."""
 
     ready: Words = "ready"
     running: Words = "running"
@@ -39,6 +40,7 @@ class States:
     dead: Words = "dead"
     waiting: Words | None = None
     cancelled: Words | None = None
+    others: Words | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +71,6 @@ class Step:
     """The ready word of the next stage; None after the last one."""
 
     @property
-    def used_up(self) -> str:
-        """What a row is told that a claim finds with all of its attempts used."""
-        return f"it was ready for one more attempt, with all of its {self.retry.attempts} used up"
-
-    @property
     def claimable(self) -> tuple[Word, ...]:
         return tuple(dict.fromkeys(self.ready + self.waiting))
 
@@ -86,6 +83,8 @@ class Vocabulary:
     done: tuple[Word, ...]
     dead: tuple[Word, ...]
     cancelled: tuple[Word, ...]
+    others: tuple[Word, ...] = ()
+    """Words that the queue never reads or writes, and that are right where they are."""
 
     def of(self, kind: Kind) -> tuple[Word, ...]:
         match kind:
@@ -150,4 +149,5 @@ def vocabulary(
         )
         for stage, after in zip(stages, [*following, None], strict=True)
     )
-    return Vocabulary(steps, tuple_of(states.done), tuple_of(states.dead), tuple_of(states.cancelled))
+    final = (tuple_of(states.done), tuple_of(states.dead), tuple_of(states.cancelled))
+    return Vocabulary(steps, *final, others=tuple_of(states.others))

@@ -76,7 +76,7 @@ def _heads(connection: Connection, terms: Terms, step: Step) -> Iterator[float]:
             now = sa.literal_column(terms.now(role), column.type).label("now")
             head = connection.execute(
                 sa.select(as_stored(column, connection.dialect.name).label("since"), now)
-                .where(sa.literal_column(f"{level}{terms.is_in(step.claimable)} AND {available}"))
+                .where(sa.literal_column(f"{level}{terms.is_in(step.claimable)}{terms.may_claim()} AND {available}"))
                 .order_by(raw_sql.as_text(terms.order))
                 .limit(1)
             ).first()

@@ -12,7 +12,7 @@ from rowmill.model.lease import worker_of
 from rowmill.store.clauses import keys_in
 from rowmill.store.filters import Filter
 from rowmill.store.keys import parse_key, scalar
-from rowmill.store.lexicon import UNKNOWN, Lexicon
+from rowmill.store.lexicon import Lexicon
 from rowmill.store.moment import as_moment, as_stored
 from rowmill.store.schema import own_tables
 from rowmill.store.terms import Terms
@@ -30,6 +30,8 @@ class RowView:
     kind: str
     stage: str | None
     attempts: int
+    max_attempts: int | None
+    """How many it may have at its stage; None: there is no end, or the row is at no stage."""
     available_at: datetime | None
     leased_until: datetime | None
     worker: int | None
@@ -112,7 +114,7 @@ def history(connection: Connection, terms: Terms, key: str) -> list[AttemptView]
 
 def progress(terms: Terms) -> list["sa.ColumnElement[Any]"]:
     queue = terms.queue
-    roles = ("attempts", "lease", "error", *TIMES)
+    roles = ("attempts", "lease", "error", *(["max_attempts"] if "max_attempts" in queue.columns else []), *TIMES)
     stored = {role: as_stored(queue.columns[role], terms.dialect.name) for role in TIMES}
     columns = ((stored.get(role, queue.columns[role])).label(f"r_{role}") for role in roles)
     return [*queue.key, Lexicon(terms).raw_state.label("r_state"), *columns]
@@ -120,15 +122,18 @@ def progress(terms: Terms) -> list["sa.ColumnElement[Any]"]:
 
 def row_view(terms: Terms, row: Any) -> RowView:
     queue, lexicon = terms.queue, Lexicon(terms)
-    word, kind = lexicon.word(row.r_state), lexicon.kind(row.r_state)
+    word = lexicon.word(row.r_state)
     step = None if word is None else queue.vocabulary.step_of(word)
+    own = getattr(row, "r_max_attempts", None)
+    retry = None if step is None else step.retry.with_limit(own if isinstance(own, int) else None)
     times = {role: as_moment(getattr(row, f"r_{role}"), queue.epoch) for role in TIMES}
     return RowView(
         key=queue.key_text(scalar(tuple(row[: len(queue.key)]))),
         state=None if row.r_state is None else str(lexicon.plain(row.r_state)),
-        kind=UNKNOWN if kind is None else str(kind),
+        kind=lexicon.meaning(row.r_state),
         stage=None if step is None else step.name,
         attempts=row.r_attempts or 0,
+        max_attempts=None if retry is None or retry.unlimited else retry.attempts,
         worker=None if row.r_lease is None else worker_of(row.r_lease),
         error=row.r_error,
         **times,

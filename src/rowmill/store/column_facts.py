@@ -63,7 +63,7 @@ def _on_postgres(terms: Terms, role: str, kind: "TypeEngine[Any]", name: str) ->
             yield ColumnProblem("column_type", f"{name} is {kind}: milliseconds do not fit", f"{alter} TYPE bigint")
     if role == "lease" and not isinstance(kind, sa.BigInteger):
         yield ColumnProblem("column_type", f"{name} is {kind}: tokens do not fit", f"{alter} TYPE bigint")
-    if role == "attempts" and not isinstance(kind, sa.Integer):
+    if role in ("attempts", "max_attempts") and not isinstance(kind, sa.Integer):
         cast = f"{alter} TYPE integer USING {terms.name(declared)}::int"
         yield ColumnProblem("column_type", f"{name} is {kind}", cast)
 

@@ -1,19 +1,22 @@
 """How many rows: exact where that is cheap, capped against a threshold, estimated on big tables. Each says which."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any
 
 from sqlalchemy import Connection
 
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import CLAIMABLE, Kind
 from rowmill.model.words import Step, Word
 from rowmill.store import estimate
 from rowmill.store.index_plans import index_plans
-from rowmill.store.lexicon import UNKNOWN, Lexicon
-from rowmill.store.terms import Terms
+from rowmill.store.lexicon import Lexicon
+from rowmill.store.terms import LARGEST_INTEGER, Terms
 
+LEFT_OUT = "left_out"
+"""The kind of rows in a ready state that the filter of the queue leaves out."""
 CAP = 10_000
 """Unfinished rows are counted up to this many on a big table, by their indexes."""
 
@@ -42,7 +45,8 @@ class StateCount:
     word: str | None
     """As the table has it; None for rows without a state."""
     kind: str
-    """What the word means; `unknown` for a stranger."""
+    """What the word means; `other` or `unknown` for a stranger; `left_out` for ready rows that the filter of the
+    queue leaves out."""
     stage: str | None
     rows: int
     count: How
@@ -50,31 +54,39 @@ class StateCount:
 
 # served by: the ready index of each stage, read from its end
 def depth(connection: Connection, terms: Terms, at_least: int) -> Depth:
-    """How many rows wait to be worked on, due or not, counted up to `at_least`. Takes milliseconds at any size."""
-    parts = [f"SELECT 1 FROM ({_last_ready(terms, step, '1', at_least + 1)}) AS ready" for step in terms.queue.steps]
+    """How many rows wait to be worked on here, due or not, counted up to `at_least`. Takes milliseconds at any size,
+    unless a filter of the queue leaves most of them out."""
+    found_by = [_last_ready(terms, step, "1", at_least + 1, terms.may_claim()) for step in terms.queue.steps]
+    parts = [f"SELECT 1 FROM ({rows}) AS ready" for rows in found_by]
     statement = f"SELECT count(*) FROM (SELECT 1 FROM ({' UNION ALL '.join(parts)}) AS every LIMIT {at_least + 1}) AS t"
     with index_plans(connection):
         found = connection.exec_driver_sql(statement).scalar() or 0
     return Depth(min(found, at_least), How.CAPPED if found > at_least else How.EXACT)
 
 
-def _last_ready(terms: Terms, step: Step, wanted: str, limit: int) -> str:
-    """Rows of a stage from the end of its ready index: claims leave their dead entries at its beginning."""
+def _last_ready(terms: Terms, step: Step, wanted: str, limit: int, further: str = "") -> str:
+    """Rows of a stage from the end of its ready index: claims leave their dead entries at its beginning. `further` is
+    a condition with its AND."""
+    ready = terms.is_in(step.claimable) + further
     if terms.dialect.name == "sqlite":
         # No dead entries here. Asked for an order, SQLite may take an index of the table's own and sort.
-        return f"SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(step.claimable)} LIMIT {int(limit)}"
+        return f"SELECT {wanted} FROM {terms.table} WHERE {ready} LIMIT {int(limit)}"
     order = [] if terms.priority is None else [f"{terms.priority} {'DESC' if terms.queue.lower_first else 'ASC'}"]
     order.append(f"{terms.available_at} DESC" + (" NULLS LAST" if terms.nulls_first else ""))
     order += [f"{column} DESC" for column in terms.sequence]
-    return (
-        f"SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(step.claimable)} "
-        f"ORDER BY {', '.join(order)} LIMIT {int(limit)}"
-    )
+    return f"SELECT {wanted} FROM {terms.table} WHERE {ready} ORDER BY {', '.join(order)} LIMIT {int(limit)}"
 
 
 def counts(connection: Connection, terms: Terms, *, cap: int = CAP) -> list[StateCount]:
     """Rows by state, in the order of the lifecycle. A big table is never counted from end to end: unfinished rows
-    are counted by their indexes, the rest is estimated. A state that few of its rows have may be missed then."""
+    are counted by their indexes, the rest is estimated. A state that few of its rows have may be missed then.
+
+    Of a queue that claims only some of the table's rows, the ready rows that it leaves out are counted apart."""
+    found = _counts(connection, terms, cap)
+    return found if terms.queue.where is None else list(_parted(connection, terms, found, cap))
+
+
+def _counts(connection: Connection, terms: Terms, cap: int) -> list[StateCount]:
     lexicon = Lexicon(terms)
     if estimate.is_small(connection, terms):
         return _listed(lexicon, _by_state(connection, terms, terms.table), {})
@@ -92,6 +104,28 @@ def counts(connection: Connection, terms: Terms, *, cap: int = CAP) -> list[Stat
         return _listed(lexicon, _by_state(connection, terms, terms.table), {})
     rest = {raw: max(rows, guessed.get(raw, 0)) for raw, rows in (guessed | at_least).items() if raw not in exact}
     return _listed(lexicon, exact, rest)
+
+
+# served by: the ready index of each stage
+def _parted(connection: Connection, terms: Terms, found: Sequence[StateCount], cap: int) -> Iterator[StateCount]:
+    """Of the ready rows, those that this queue claims and those that it leaves out. Where there are more than `cap`,
+    the last ones in their order stand for all."""
+    shares: dict[str, Fraction] = {}
+    most = LARGEST_INTEGER if estimate.is_small(connection, terms) else cap + 1
+    fits = f"coalesce(({terms.condition}), false) AS rowmill_fits"
+    with index_plans(connection):
+        for step in terms.queue.steps:
+            rows = _last_ready(terms, step, f"{terms.state}, {fits}", most)
+            every = _by_state(connection, terms, f"({rows}) AS found")
+            unfit = _by_state(connection, terms, f"(SELECT * FROM ({rows}) AS every WHERE NOT rowmill_fits) AS found")
+            shares |= {str(raw): Fraction(unfit.get(raw, 0), count) for raw, count in every.items()}
+    left_out = []
+    for state in found:
+        others = round(state.rows * shares.get(str(state.word), Fraction(0)))
+        yield replace(state, rows=state.rows - others)
+        if state.kind in CLAIMABLE:
+            left_out.append(replace(state, kind=LEFT_OUT, rows=others))
+    yield from left_out
 
 
 def _by_state(connection: Connection, terms: Terms, source: str) -> dict[Any, int]:
@@ -122,11 +156,10 @@ def _listed(lexicon: Lexicon, exact: dict[Any, int], guessed: dict[Any, int]) ->
     for raw in [*known, *strangers]:
         word = lexicon.word(raw)
         step = None if word is None else lexicon.vocabulary.step_of(word)
-        kind = lexicon.kind(raw)
         found.append(
             StateCount(
                 word=None if raw is None else str(raw),
-                kind=UNKNOWN if kind is None else str(kind),
+                kind=lexicon.meaning(raw),
                 stage=None if step is None else step.name,
                 rows=rows[raw],
                 count=How.EXACT if whole or raw in exact else How.ESTIMATED,

@@ -91,11 +91,12 @@ class Known:
         queue, load, key = self.terms.queue, self.load, self.load.key
         token, attempts = load.lease_place, load.attempts_place
         weights = self.weigher.weights(records, within)
-        return [
+        leases = [
             Lease(queue, step, key(record), record[token], record[attempts], now, record, load, weight=weight)
             for record, weight in zip(records, weights, strict=True)
             if record[token] is not None
         ]
+        return load.with_own_limits(leases)
 
     def holds_our_tokens(self, records: Sequence[Any], tokens: Tokens) -> bool:
         """Has every row the lease that its claim wrote, or none? A trigger may have written another."""
@@ -104,9 +105,11 @@ class Known:
 
     def buried(self, step: Step, records: Sequence[Any]) -> list[Death]:
         """Of what a claim returned: the rows that it buried, because their attempts were used up."""
-        load = self.load
+        queue, load = self.terms.queue, self.load
         return [
-            used_up(self.terms.queue, step, load.key(record), record[load.attempts_place], partial(load, record))
+            used_up(
+                queue, load.retry(step, record), load.key(record), record[load.attempts_place], partial(load, record)
+            )
             for record in records
             if record[BURIED_PLACE] is not None
         ]

@@ -12,6 +12,8 @@ from rowmill.store.terms import Terms, bare
 
 UNKNOWN = "unknown"
 """What a state is called that the lifecycle does not know."""
+OTHER = "other"
+"""What a state is called that the queue leaves alone, as it was told: `States(others=...)`."""
 
 
 class Lexicon:
@@ -24,6 +26,7 @@ class Lexicon:
         kind = bare(terms.queue.columns["state"], terms.dialect)
         self._padded = isinstance(kind, sa.CHAR) and terms.dialect.name == "postgresql"
         self._by_raw = {self.raw(word): word for word in self.words}
+        self._others = {self.raw(word) for word in self.vocabulary.others}
 
     @property
     def raw_state(self) -> "sa.ColumnElement[Any]":
@@ -46,6 +49,11 @@ class Lexicon:
         word = self.word(raw)
         return None if word is None else self.vocabulary.kind(word)
 
+    def meaning(self, raw: Any) -> str:
+        """What a raw state means, for people: a kind, `other` or `unknown`."""
+        kind = self.kind(raw)
+        return str(kind) if kind is not None else OTHER if self.plain(raw) in self._others else UNKNOWN
+
     def raw(self, word: Word) -> Any:
         column = self.terms.queue.columns["state"]
         value = as_value(word, column.type)
@@ -54,8 +62,9 @@ class Lexicon:
 
     # served by: as the words ask for; strangers by no index
     def condition(self, text: str) -> "sa.ColumnElement[bool]":
-        """Rows in the state that somebody typed: a word of the table, else a kind, else `unknown`."""
-        exact = [word for word in self.words if text in (self.text(word), getattr(word, "name", None))]
+        """Rows in the state that somebody typed: a word of the table, else a kind, `other` or `unknown`."""
+        every = (*self.words, *self.vocabulary.others)
+        exact = [word for word in every if text in (self.text(word), getattr(word, "name", None))]
         if exact:
             return in_words(self.terms, exact)
         if text == Kind.WAITING:
@@ -65,10 +74,12 @@ class Lexicon:
             return in_words(self.terms, words) if words else sa.false()
         if text == UNKNOWN:
             state = self.terms.queue.columns["state"]
-            return sa.or_(state.is_(None), sa.not_(in_words(self.terms, self.words)))
+            return sa.or_(state.is_(None), sa.not_(in_words(self.terms, every)))
+        if text == OTHER:
+            return in_words(self.terms, self.vocabulary.others) if self.vocabulary.others else sa.false()
         raise BadRequest(
-            f"queue {self.terms.queue.name} has no state {text}. Its words: {', '.join(map(self.text, self.words))}; "
-            f"or a kind: {', '.join([*Kind, UNKNOWN])}"
+            f"queue {self.terms.queue.name} has no state {text}. Its words: {', '.join(map(self.text, every))}; "
+            f"or a kind: {', '.join([*Kind, OTHER, UNKNOWN])}"
         )
 
     def waiting(self) -> "sa.ColumnElement[bool]":

@@ -83,8 +83,9 @@ def oldest_free(terms: Terms, step: Step, limit: str, start: Start = AT_THE_BEGI
 
 def ready(terms: Terms, step: Step, wanted: str, portion: str, start: Start) -> list[str]:
     """A portion of the ready rows, oldest first: of those that are available at once, of those whose time has come."""
+    mine = terms.may_claim()
     return [
-        f"SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(step.claimable)}{terms.part} AND {available} "
+        f"SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(step.claimable)}{terms.part}{mine} AND {available} "
         f"ORDER BY {terms.order} {portion}"
         for available in (f"{terms.available_at} IS NULL{start.at_once}", terms.due + start.timed)
     ]
@@ -103,7 +104,8 @@ def free_heads(terms: Terms, step: Step, limit: str, start: Start = AT_THE_BEGIN
     begin = f"{per} > {start.behind}" if start.behind else f"{per} IS NOT NULL"
     first = f"SELECT {per} AS p FROM {terms.table} WHERE {holding} AND {begin} ORDER BY {per} LIMIT 1"
     following = f"SELECT {per} FROM {terms.table} WHERE {holding} AND {per} > rowmill_every.p ORDER BY {per} LIMIT 1"
-    is_ready = f"{terms.is_in(step.claimable)}{terms.part} AND ({terms.available_at} IS NULL OR {terms.due})"
+    claimable = terms.is_in(step.claimable) + terms.part + terms.may_claim()
+    is_ready = f"{claimable} AND ({terms.available_at} IS NULL OR {terms.due})"
     parts = [(_head(terms, "rowmill_every.p", f"CASE WHEN {is_ready} THEN {key} END"), key) for key in terms.keys]
     heads = ", ".join(f"{head} AS {key}" for head, key in parts)
     return (
@@ -132,7 +134,7 @@ def can_be_claimed(terms: Terms, step: Step) -> str:
     nothing: it might walk a whole partial index instead of the key's."""
     state = terms.is_in(step.claimable, "rowmill_candidate.")
     available = f"rowmill_candidate.{terms.available_at} IS NULL OR rowmill_candidate.{terms.due}"
-    claimable = f"coalesce({state} AND ({available}), false)"
+    claimable = f"coalesce({state} AND ({available}){terms.may_claim('rowmill_candidate.')}, false)"
     return claimable if terms.queue.per is None else f"{claimable} AND ({_is_free(terms)})"
 
 
@@ -169,7 +171,7 @@ def run_together(terms: Terms, given: str) -> str:
 def without_key(terms: Terms, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
     """Keys of rows that belong to nobody, and wait for nobody: for when the oldest rows are all held back. Not if there
     are no others than those that `oldest_free` has looked at."""
-    per, claimable = _per(terms), terms.is_in(step.claimable) + terms.part
+    per, claimable = _per(terms), terms.is_in(step.claimable) + terms.part + terms.may_claim()
     return (
         f"SELECT {', '.join(terms.keys)} FROM {terms.table} WHERE {terms.is_in(terms.holding)} "
         f"AND {claimable} AND {per} IS NULL AND ({terms.available_at} IS NULL OR {terms.due}) "

@@ -138,7 +138,7 @@ def _free(
     free = find(terms, step, most, start)
     available = f"(held.{terms.available_at} IS NULL OR held.{terms.due})"
     # In a form from which the planner proves nothing: it might walk a whole partial index instead of the key's.
-    claimable = f"coalesce({terms.is_in(step.claimable, 'held.')} AND {available}, false)"
+    claimable = f"coalesce({terms.is_in(step.claimable, 'held.')} AND {available}{terms.may_claim('held.')}, false)"
     conditions = " AND ".join([claimable, *terms.but_for(left_out, first, "held.")])
     same = " AND ".join(f"held.{key} = {one_of(f'free.{key}')}" for key in terms.keys)
     keys = ", ".join(f"held.{key}" for key in terms.keys)
@@ -223,13 +223,13 @@ def _claim_of(terms: PostgresTerms, step: Step, picks: str, *, weighed: bool = F
         f"g_place, CASE WHEN g_place = 1 THEN {NOW} END AS claimed_at"
     )
     picked = [f"rowmill_picked AS MATERIALIZED ({_within_bytes(picks)})"] if weighed else []
-    if step.retry.unlimited:
+    if terms.queue.unlimited(step):
         return f"WITH {picked[0]} {taken}" if picked else taken
     queue, stage, code = (terms.text(text) for text in (terms.queue.name, step.name, ATTEMPTS_USED_UP))
     history = (
         f"INSERT INTO {SCHEMA}.attempt (queue, key, stage, attempt, worker, ended_at, code, message) "
         f"SELECT {queue}, {BURIED}, {stage}, {terms.attempts}, $1::bigint >> {CLAIM_BITS}, {NOW}, {code}, "
-        f"{terms.text(step.used_up)} FROM rowmill_taken WHERE {BURIED} IS NOT NULL"
+        f"{terms.used_up_message(step)} FROM rowmill_taken WHERE {BURIED} IS NOT NULL"
     )
     steps = [*picked, f"rowmill_taken AS ({taken})", f"rowmill_history AS ({history})"]
     return f"WITH {', '.join(steps)} SELECT * FROM rowmill_taken"

@@ -67,6 +67,9 @@ class PostgresTerms(Terms):
         count = f"coalesce({self.attempts}, 0)"
         return f"{count} + {n}" if n > 0 else f"greatest({count} - {-n}, 0)"
 
+    def own_limit(self, own: str, most: int) -> str:
+        return f"greatest(coalesce({own}, {most}), 1)"
+
     def bytes_of(self, column: "Column[Any]", alias: str = "") -> str:
         """Read from the header of the value, even of one that is stored out of line. The cast costs nothing for text,
         and serves a column whose type is another than the declared one."""

@@ -11,7 +11,6 @@ from rowmill.model.errors import DeclarationError
 from rowmill.model.words import Step
 from rowmill.store.column_facts import column_problems
 from rowmill.store.key_facts import key_problem
-from rowmill.store.rights import READ_ONLY
 from rowmill.store.terms import Terms
 
 
@@ -41,7 +40,7 @@ def check_table(connection: Connection, terms: Terms) -> None:
             "NOT NULL in the database"
         )
     for role, column in queue.columns.items():
-        if column.name in there and role not in READ_ONLY:
+        if column.name in there and role != "created_at":
             found = there[column.name]
             unfit = column_problems(terms, role, found["type"], nullable=found["nullable"])
             problems += [f"{problem.what}. Mend it: {problem.fix}" for problem in unfit]

@@ -137,14 +137,14 @@ def _give_leases(connection: Connection, terms: Terms, step: Step, keys: Sequenc
 
 
 def _give_back(connection: Connection, terms: Terms, step: Step, rows: Sequence[Any], acquit: bool) -> Rescued:
-    attempts = sa.func.coalesce(terms.queue.columns["attempts"], 0)
-    most = step.retry.attempts
+    used_up: sa.ColumnElement[bool] = sa.literal_column(terms.used_up(step), sa.Boolean)
     acquitted: Sequence[Any] = ()
-    if acquit and most > 1:
+    if acquit:
         not_on_trial = terms.queue.columns["error"].is_(None)
-        acquitted = _rescue_as(PARK, connection, terms, step, rows, sa.and_(attempts >= most, not_on_trial))
-    buried = _rescue_as(BURY, connection, terms, step, rows, attempts >= most)
-    returned = _rescue_as(RESCUE, connection, terms, step, rows, attempts < most)
+        several: sa.ColumnElement[bool] = sa.literal_column(f"{terms.limit(step)} > 1", sa.Boolean)
+        acquitted = _rescue_as(PARK, connection, terms, step, rows, sa.and_(used_up, several, not_on_trial))
+    buried = _rescue_as(BURY, connection, terms, step, rows, used_up)
+    returned = _rescue_as(RESCUE, connection, terms, step, rows, sa.literal_column(f"NOT ({terms.used_up(step)})"))
     return Rescued(len(returned) + len(acquitted), len(buried), deaths=_deaths(connection, terms, buried))
 
 

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Table
 from sqlalchemy.sql.compiler import IdentifierPreparer
 
 from rowmill.model.errors import MissingRights
+from rowmill.model.queue import READ_ONLY
 from rowmill.store.limiting.functions import FUNCTION_NAMES
 from rowmill.store.schema import SCHEMA, own_tables
 from rowmill.store.terms import Terms
@@ -88,8 +89,6 @@ LIMITED: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """What it does besides, if its application has limits. The functions act with the rights of whoever calls them."""
 SEQUENCES = ("attempt_id_seq", "worker_id_seq")
-READ_ONLY = ("created_at",)
-"""Parts of a row's progress that only others write."""
 
 
 def of_worker(queues: Iterable[Terms], *, limited: bool = False) -> Iterator[Right]:

@@ -10,6 +10,9 @@ from sqlalchemy.orm import InstanceState, Mapper, configure_mappers, make_transi
 from sqlalchemy.orm.attributes import instance_state, set_committed_value
 
 from rowmill.model.errors import ColumnNotLoaded, PermanentError
+from rowmill.model.lease import Lease
+from rowmill.model.retry import Retry
+from rowmill.model.words import Step
 from rowmill.store.terms import Terms
 
 
@@ -96,6 +99,8 @@ class RowLoader:
         places = {column.name: place for place, column in enumerate(self.columns)}
         self.key_places = [(places[column.name], terms.reader(column)) for column in queue.key]
         self.attempts_place = places[queue.columns["attempts"].name]
+        own_limit = queue.columns.get("max_attempts")
+        self._limit_place = None if own_limit is None else places[own_limit.name]
         self.lease_place = places[queue.columns["lease"].name]
         self._per_place = None if queue.per is None else places[queue.per.name]
         # The key of a record: a scalar, or a tuple for a composite key. A part that can't be read stays as it is: its
@@ -113,6 +118,18 @@ class RowLoader:
     def per(self, record: Sequence[Any]) -> Any:
         """What a queue that keeps order per key goes by, in the value that the driver gave."""
         return None if self._per_place is None else record[self._per_place]
+
+    def retry(self, step: Step, record: Sequence[Any]) -> Retry:
+        """Return the retry policy of a row: that of the stage, with the row's own limit of attempts if it has one."""
+        own = None if self._limit_place is None else record[self._limit_place]
+        return step.retry.with_limit(own if isinstance(own, int) else None)
+
+    def with_own_limits(self, leases: list[Lease[Any]]) -> list[Lease[Any]]:
+        """Give each claimed row its own limit of attempts, in a queue whose rows have one."""
+        if self._limit_place is not None:
+            for lease in leases:
+                lease.retry = self.retry(lease.step, lease.record)
+        return leases
 
     def key_of(self, raw: Sequence[Any]) -> Any:
         """The key out of its raw parts."""

@@ -135,6 +135,7 @@ class SqliteStore:
                 for record, weight in zip(records, known.weigher.weights(records), strict=True)
                 if not record[BURIED_PLACE]
             ]  # fmt: skip
+            load.with_own_limits(leases)
             buried = known.buried(step, records) if len(leases) < len(records) else []
             for death in buried:
                 self.on_condemned(queue, step, death)

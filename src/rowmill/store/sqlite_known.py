@@ -63,9 +63,11 @@ class SqliteKnown:
 
     def buried(self, step: Step, records: Sequence[Any]) -> list[Death]:
         """Of what a claim returned: the rows that it buried, because their attempts were used up."""
-        load = self.load
+        queue, load = self.terms.queue, self.load
         return [
-            used_up(self.terms.queue, step, load.key(record), record[load.attempts_place], partial(load, record))
+            used_up(
+                queue, load.retry(step, record), load.key(record), record[load.attempts_place], partial(load, record)
+            )
             for record in records
             if record[BURIED_PLACE]
         ]

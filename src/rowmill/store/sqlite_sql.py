@@ -48,6 +48,10 @@ class SqliteTerms(Terms):
         count = f"coalesce({self.attempts}, 0)"
         return f"{count} + {n}" if n > 0 else f"max({count} - {-n}, 0)"
 
+    def own_limit(self, own: str, most: int) -> str:
+        # A column of SQLite's takes anything: what is no number is no limit.
+        return f"CASE WHEN typeof({own}) = 'integer' THEN max({own}, 1) ELSE {most} END"
+
     def bytes_of(self, column: "Column[Any]", alias: str = "") -> str:
         """Of bytes, from the header of the row; of text, SQLite has to read it to tell."""
         value = f"{alias}{self.name(column)}"

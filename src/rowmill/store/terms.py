@@ -12,9 +12,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column
 from sqlalchemy.engine import Dialect
+from sqlalchemy.sql.util import ClauseAdapter
 
 from rowmill.model import lifecycle
-from rowmill.model.death import ATTEMPTS_USED_UP
+from rowmill.model.death import ATTEMPTS_USED_UP, USED_UP
 from rowmill.model.lifecycle import Attempts, Move
 from rowmill.model.queue import Queue
 from rowmill.model.words import Step, Word, as_value
@@ -22,6 +23,7 @@ from rowmill.store.watermark import Stretch
 
 ROW = 1000
 """Bytes that a claimed row takes up beside its long values: its lease, its record, its numbers and times."""
+LARGEST_INTEGER = 2**63 - 1
 FIXED = (sa.Integer, sa.Numeric, sa.Float, sa.Boolean, sa.DateTime, sa.Date, sa.Time, sa.Interval, sa.Uuid, sa.Enum)
 """Types whose values are small, whatever they hold."""
 
@@ -120,6 +122,21 @@ class Terms(ABC):
             return ""
         return f" AND {self.name(only.column)} IN ({', '.join(map(self.text, only.values))})"
 
+    @cached_property
+    def condition(self) -> str:
+        """Which rows this application may claim, as text; empty: all of them."""
+        return "" if self.queue.where is None else condition_text(self.queue.where, self.dialect)
+
+    def may_claim(self, alias: str = "") -> str:
+        """What follows the state's condition where this queue claims only some of the table's rows. `alias` ends with
+        a dot."""
+        if self.queue.where is None:
+            return ""
+        if not alias:
+            return f" AND ({self.condition})"
+        other = ClauseAdapter(self.queue.table.alias(alias.removesuffix("."))).traverse(self.queue.where)
+        return f" AND ({condition_text(other, self.dialect, tables=True)})"
+
     @property
     def priority(self) -> str | None:
         """The priority as an expression; a missing one counts as 0."""
@@ -156,7 +173,7 @@ class Terms(ABC):
     def stretch(self, step: Step, stretch: Stretch, level: int) -> tuple[list[str], list[str]]:
         """The conditions of one stretch of the ready index, and the columns that order it.
         `level` is the place of the parameter with its priority, where there are any."""
-        conditions = [self.is_in(step.claimable) + self.part]
+        conditions = [self.is_in(step.claimable) + self.part + self.may_claim()]
         if self.priority is not None and stretch is not Stretch.WHOLE:
             conditions.append(f"{self.priority} = {self.parameter(level)}")
         match stretch:
@@ -262,9 +279,9 @@ class Terms(ABC):
         The column itself stands at the end of each CASE for its type: words and parameters have none of their own,
         and a column of an enum type takes no text."""
         taken = dict(self.assignments(lifecycle.CLAIM, step, wait=wait, token=token))
-        if step.retry.unlimited:
+        if self.queue.unlimited(step):
             return list(taken.items())
-        error, code = self.text(f"{ATTEMPTS_USED_UP}: {step.used_up}"), self.text(ATTEMPTS_USED_UP)
+        error, code = self.used_up_message(step, f"{ATTEMPTS_USED_UP}: "), self.text(ATTEMPTS_USED_UP)
         buried = dict(self.assignments(lifecycle.EXHAUST, step, error=error, code=code))
         pairs = []
         for column in dict.fromkeys((*taken, *buried)):
@@ -276,7 +293,25 @@ class Terms(ABC):
 
     def used_up(self, step: Step) -> str:
         """Has the row had all of its attempts at this stage?"""
-        return f"coalesce({self.attempts}, 0) >= {step.retry.attempts}"
+        return f"coalesce({self.attempts}, 0) >= {self.limit(step)}"
+
+    def limit(self, step: Step) -> str:
+        """How many attempts a row may have at this stage: a number, or an expression where rows have limits of their
+        own. `Retry.with_limit` says the same in Python."""
+        most = min(step.retry.attempts, LARGEST_INTEGER)
+        own = self.queue.columns.get("max_attempts")
+        return str(most) if own is None else self.own_limit(self.name(own), most)
+
+    @abstractmethod
+    def own_limit(self, own: str, most: int) -> str:
+        """The limit in the column `own`, 1 at least; `most` for a row without one."""
+
+    def used_up_message(self, step: Step, code: str = "") -> str:
+        """What a row is told that a claim finds with all of its attempts used, as an expression."""
+        before, after = USED_UP
+        if "max_attempts" not in self.queue.columns:
+            return self.text(f"{code}{before}{self.limit(step)}{after}")
+        return f"({self.text(code + before)} || {self.limit(step)} || {self.text(after)})"
 
     def error_columns(self, error: str, code: str) -> list[tuple[str, str]]:
         pairs = [(self.role("error"), self.cut("error", error))]
@@ -312,6 +347,12 @@ def literal(kind: "sa.types.TypeEngine[Any]", value: Any, dialect: Dialect) -> s
     if process is None:
         raise TypeError(f"{kind!r} has no literals, so it can't hold a state")
     return process(value)
+
+
+def condition_text(condition: "sa.ColumnElement[bool]", dialect: Dialect, *, tables: bool = False) -> str:
+    """A condition as text, its values as literals; its columns with the names of their tables, or without."""
+    options = {"literal_binds": True, "include_table": tables}
+    return str(condition.compile(dialect=dialect, compile_kwargs=options))
 
 
 def set_clause(pairs: Iterable[tuple[str, str]]) -> str:

@@ -21,7 +21,7 @@ from rowmill.store.browse import AttemptView, RowView, find_row, history
 from rowmill.store.clauses import in_words, keys_in
 from rowmill.store.history import CLAIM_REFUSED
 from rowmill.store.keys import parse_key, scalar
-from rowmill.store.lexicon import Lexicon
+from rowmill.store.lexicon import OTHER, Lexicon
 from rowmill.store.moment import LAST, as_moment, as_stored
 from rowmill.store.terms import Terms
 
@@ -34,6 +34,7 @@ class Reason(StrEnum):
     LOCKED = "locked"
     LEASE_EXPIRED = "lease_expired"
     NO_LEASE = "no_lease"
+    LEFT_OUT = "left_out"
     REFUSED = "refused"
     ATTEMPTS_USED_UP = "attempts_used_up"
     BACKOFF = "backoff"
@@ -47,6 +48,7 @@ class Reason(StrEnum):
     CANCELLED = "cancelled"
     KEPT = "kept"
     UNKNOWN_WORD = "unknown_word"
+    OTHER_WORD = "other_word"
     NO_STATE = "no_state"
     READY = "ready"
     """Nothing holds it."""
@@ -87,6 +89,9 @@ def why(connection: Connection, terms: Terms, key: str, shut: Shut = lambda *_: 
         case Kind.CANCELLED:
             cancelled = Hold(Reason.CANCELLED, "it was cancelled" + _at(row), {"finished_at": row.finished_at})
             return row, [cancelled, *_kept(connection, terms, row, key)]
+    if row.kind == OTHER:
+        text = f"its state {row.state} is one that the queue leaves alone, as it was told: States(others=...)"
+        return row, [Hold(Reason.OTHER_WORD, text, {"state": row.state})]
     known = ", ".join(map(Lexicon(terms).text, Lexicon(terms).words))
     text = f"its state {row.state} is a word that the queue does not know, so nobody claims it. Known: {known}"
     return row, [Hold(Reason.UNKNOWN_WORD, text, {"state": row.state})]
@@ -165,19 +170,25 @@ def _lock(connection: Connection, terms: Terms, key: str) -> Iterator[Hold]:
 def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, key: str) -> Iterator[Hold]:
     queue = terms.queue
     last = _last_failure(connection, terms, key)
+    if queue.where is not None and not _may_be_claimed(connection, terms, key):
+        text = (
+            f"this application's filter leaves it out: queue {queue.name} is declared with where {terms.condition}. "
+            "Workers of another application may take it"
+        )
+        yield Hold(Reason.LEFT_OUT, text, {"where": terms.condition})
     if last is not None and last.code == CLAIM_REFUSED:
         text = (
             f"table {queue.table.name} refused to let it be claimed, at {last.ended_at:%Y-%m-%d %H:%M:%S} UTC: "
             f"{last.message}. Mend the row, or what forbids it; it is tried again every minute"
         )
         yield Hold(Reason.REFUSED, text, {"reason": last.message, "at": last.ended_at, "stage": last.stage})
-    if row.attempts >= step.retry.attempts:
+    if row.max_attempts is not None and row.attempts >= row.max_attempts:
         text = (
-            f"its {step.retry.attempts} attempts are used up ({row.attempts} made): the next claim buries it, with the "
+            f"its {row.max_attempts} attempts are used up ({row.attempts} made): the next claim buries it, with the "
             f"code {ATTEMPTS_USED_UP}. If it should run: "
             + shlex.join(["rowmill", "requeue", queue.name, "--key", key])
         )
-        yield Hold(Reason.ATTEMPTS_USED_UP, text, {"attempts": row.attempts, "limit": step.retry.attempts})
+        yield Hold(Reason.ATTEMPTS_USED_UP, text, {"attempts": row.attempts, "limit": row.max_attempts})
     pauses = pausing.paused(connection, queue)
     for stage in (pausing.WHOLE, step.name):
         if stage in pauses:
@@ -197,6 +208,14 @@ def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, k
         yield Hold(Reason.NO_HANDLER, f"stage {step.name} has no handler in this application", {"stage": step.name})
     if not any(queue.name in one.queues for one in activity.workers(connection) if one.alive):
         yield Hold(Reason.NO_WORKER, f"no living worker serves queue {queue.name}. Start one with: rowmill work")
+
+
+# served by: the primary key
+def _may_be_claimed(connection: Connection, terms: Terms, key: str) -> bool:
+    """Does the queue's filter let this row be claimed?"""
+    fits: sa.ColumnElement[Any] = sa.literal_column(f"({terms.condition})")
+    mine = keys_in(terms, [parse_key(terms.queue, key)])
+    return bool(connection.scalar(sa.select(fits).select_from(terms.queue.table).where(mine)))
 
 
 def _last_failure(connection: Connection, terms: Terms, key: str) -> AttemptView | None:

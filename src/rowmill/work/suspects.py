@@ -54,7 +54,7 @@ class Suspects:
         """A row whose last attempt ended with the death of its worker may have killed it. Its last chance it
         gets alone, so that it can't take others with it. One at a time: those that were claimed with it wait for it
         here, if it is quick, or come back a little later."""
-        last = [lease for lease in leases if lease.last_attempt and self._step.retry.attempts > 1]
+        last = [lease for lease in leases if lease.last_attempt and lease.retry.attempts > 1]
         if not last:
             return leases
         try:

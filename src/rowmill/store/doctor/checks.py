@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,9 +11,11 @@ from sqlalchemy.exc import DBAPIError
 
 from rowmill.model.queue import Queue
 from rowmill.store import schema
+from rowmill.store.adopt.guess import Wishes
 from rowmill.store.adopt.look import Look, look_at, reflect
-from rowmill.store.doctor import columns, connections, indexes, rows, server
+from rowmill.store.doctor import columns, connections, indexes, rows, server, unadopted
 from rowmill.store.doctor.finding import Finding, Limits, Patient, Severity
+from rowmill.store.doctor.unadopted import Guess, Subject, guess_table
 from rowmill.store.port import Store
 
 Check = Callable[[Connection], Iterable[Finding]]
@@ -50,6 +53,31 @@ async def audit(store: Store, queues: Sequence[Queue[Any]], limits: Limits | Non
     for queue in queues:
         found += await _queue(store, queue, limits, ours=ours)
     return sorted(found, key=lambda finding: RANK[finding.severity])
+
+
+def this_machine() -> datetime:
+    """The time by this machine's clock."""
+    return datetime.now(UTC)
+
+
+async def audit_table(
+    store: Store, name: str, wishes: Wishes, others: Sequence[str] = (), unique: Sequence[tuple[str, ...]] = (),
+    limits: Limits | None = None,
+) -> tuple[Guess, list[Finding]]:  # fmt: skip
+    """What a table that nobody has declared is taken for, and what is wrong with it, worst first."""
+    chosen = limits or Limits()
+    guess = await store.run(lambda connection: guess_table(connection, name, wishes, others, unique), write=False)
+    found = await _made(store, "clocks", lambda connection: unadopted.clock(connection, chosen, this_machine))
+    if store.dialect.name == "postgresql":
+        found += await _made(store, "xmin horizon", lambda connection: server.horizon(connection, chosen))
+        found += await _made(store, "autovacuum", server.vacuum)
+
+    def examined(check: Callable[[Subject], Iterable[Finding]]) -> Check:
+        return lambda connection: check(Subject(Patient(connection, guess.terms, guess.look, chosen), guess))
+
+    for check in unadopted.CHECKS:
+        found += await _made(store, f"{check.__name__} of {guess.table}", examined(check), guess.terms.queue.name)
+    return guess, sorted(found, key=lambda finding: RANK[finding.severity])
 
 
 async def _on_postgres(store: Store, limits: Limits, size: int | None, *, ours: bool) -> list[Finding]:

@@ -41,6 +41,17 @@ class Limits:
     old_transaction: float = 300.0
     far: float = 366 * 86400.0
     """Ahead, for a row that is ready."""
+    stuck: float = 900.0
+    """In progress, for a row without a lease."""
+    ahead: float = 60.0
+    """Of the database's clock, for a time that should have been."""
+    skew: float = 2.0
+    """Between the clocks of the database and of this machine."""
+    scanned: int = 1000
+    """Rows of a table without an index for claims."""
+    dead_tuples: int = 10_000
+    dead_share: float = 0.2
+    """Of the living rows."""
     most: int = 1000
     """Rows to count before "more than" is answer enough."""
 

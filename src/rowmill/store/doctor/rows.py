@@ -63,7 +63,8 @@ def waiting(patient: Patient) -> Iterator[Finding]:
         return
     due = _count(
         patient,
-        f"{terms.is_in(queue.vocabulary.all_of(CLAIMABLE))} AND ({terms.available_at} IS NULL OR {terms.due})",
+        f"{terms.is_in(queue.vocabulary.all_of(CLAIMABLE))}{terms.may_claim()} "
+        f"AND ({terms.available_at} IS NULL OR {terms.due})",
     )
     if due:
         yield patient.finding(
@@ -90,7 +91,7 @@ def refused(patient: Patient) -> Iterator[Finding]:
     terms, queue = patient.terms, patient.terms.queue
     found: list[str] = []
     for step in queue.steps:
-        due = f"{terms.is_in(step.claimable)} AND ({terms.available_at} IS NULL OR {terms.due})"
+        due = f"{terms.is_in(step.claimable)}{terms.may_claim()} AND ({terms.available_at} IS NULL OR {terms.due})"
         head = sa.select(*queue.key).where(sa.literal_column(due)).order_by(sa.literal_column(terms.order))
         with index_plans(patient.connection):
             rows = patient.connection.execute(head.limit(HEAD)).all()
@@ -112,7 +113,8 @@ def words(patient: Patient) -> Iterator[Finding]:
     column = patient.look.table.columns[patient.terms.queue.columns["state"].name]
     seen = words_in(patient.connection, patient.look, column)
     about = "" if seen.complete else " (of a sample)"
-    known = texts_of(patient.terms)
+    others = (word_text(patient.terms, word) for word in patient.terms.queue.vocabulary.others)
+    known = {*texts_of(patient.terms), *others}
     nothing = seen.counts.get(None, 0)
     if nothing:
         ready = patient.terms.word(patient.terms.queue.steps[0].ready[0])
@@ -130,7 +132,8 @@ def words(patient: Patient) -> Iterator[Finding]:
             Severity.WARNING,
             "unknown_words",
             f"states that the queue does not know{about}: {listed}. Nobody will ever claim such rows",
-            "name them in States(...) or in a Stage, or put the rows into a state that it knows",
+            "name them in States(...) or in a Stage; in States(others=...), if they are to be left alone; or put the "
+            "rows into a state that it knows",
         )
     dead = {word_text(patient.terms, word) for word in patient.terms.queue.vocabulary.dead}
     count = sum(number for word, number in seen.counts.items() if str(word) in dead)
@@ -178,19 +181,25 @@ def used_up(patient: Patient) -> Iterator[Finding]:
     """Rows that their next claim will bury: among the first that are to be claimed, which is where such rows are."""
     terms = patient.terms
     for step in terms.queue.steps:
-        if step.retry.unlimited:
+        if terms.queue.unlimited(step):
             continue
-        head = f"SELECT {terms.attempts} FROM {terms.table} WHERE {terms.is_in(step.claimable)} "
+        own = terms.queue.columns.get("max_attempts")
+        wanted = terms.attempts if own is None else f"{terms.attempts}, {terms.name(own)}"
+        head = f"SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(step.claimable)}{terms.may_claim()} "
         head += f"ORDER BY {terms.order} LIMIT {patient.limits.most}"
         count = f"SELECT count(*) FROM ({head}) AS head WHERE {terms.used_up(step)}"
         with index_plans(patient.connection):
             found: int = patient.connection.exec_driver_sql(count).scalar_one()
         if found:
+            most = step.retry.attempts
+            all_used = f"all {most} attempts used up" if own is None else (
+                f"all their attempts used up ({own.name}, or else {most})"
+            )  # fmt: skip
             yield patient.finding(
                 Severity.WARNING,
                 ATTEMPTS_USED_UP,
-                f"{many(found, patient.limits.most)} of stage {step.name} ready with all {step.retry.attempts} "
-                "attempts used up: the next claim buries them",
+                f"{many(found, patient.limits.most)} of stage {step.name} ready with {all_used}: "
+                "the next claim buries them",
                 f"if they should run: rowmill requeue {patient.typed} --state ready --state waiting",
             )
 

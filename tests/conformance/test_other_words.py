@@ -1,0 +1,75 @@
+"""Words of a table that the queue was told to leave alone: `States(others=...)`."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import Column
+
+from rowmill import Mill, States
+from rowmill.model.errors import DeclarationError
+from rowmill.store import operate
+from rowmill.store.browse import list_rows
+from rowmill.store.counts import counts
+from rowmill.store.doctor import audit
+from rowmill.store.filters import Filter
+from rowmill.store.why import Reason, why
+from tests.conformance.fleet import Declare, jobs, worker
+
+WORDS = States(others=("archived", "draft"))
+
+
+def declare(states: States = WORDS, *more: Any) -> Declare:
+    return lambda mill: mill.queue(jobs(*more), states=states)
+
+
+async def test_such_rows_are_left_alone_and_are_no_finding(database_url: str) -> None:
+    async with worker(database_url, declare()) as member:
+        await member.put({"state": "archived"}, {"state": "draft"}, {"state": "done"})
+        assert await member.claim(5) == []
+        assert (await operate.requeue(member.store, member.queue, Filter())).rows == 1
+        findings = await audit(member.store, [member.queue])
+        assert "unknown_words" not in {finding.code for finding in findings}
+        await member.put({"state": "strange"})
+        [finding] = [one for one in await audit(member.store, [member.queue]) if one.code == "unknown_words"]
+        assert "'strange' (1)" in finding.what
+        assert "archived" not in finding.what
+
+
+async def test_they_are_listed_and_counted_as_other(database_url: str) -> None:
+    async with worker(database_url, declare()) as member:
+        await member.put({"state": "archived"}, {"state": "draft"}, {"state": "strange"}, {"state": "done"})
+        terms = member.store.terms(member.queue)
+        found = await member.mill.run(lambda c: counts(c, terms))
+        kinds = {state.word: state.kind for state in found if state.rows}
+        assert kinds == {"archived": "other", "draft": "other", "strange": "unknown", "done": "done"}
+        for typed, states in (("archived", ["archived"]), ("other", ["archived", "draft"]), ("unknown", ["strange"])):
+            wanted = partial(list_rows, terms=terms, wanted=Filter(states=(typed,)), limit=10)
+            rows = await member.mill.run(wanted)
+            assert [row.state for row in rows] == states
+        _, [hold] = await member.mill.run(lambda c: why(c, terms, "1"))
+        assert (hold.reason, hold.facts) == (Reason.OTHER_WORD, {"state": "archived"})
+
+
+async def test_numbers_will_do(database_url: str) -> None:
+    words = States(ready=0, running=1, done=2, dead=3, others=9)
+    async with worker(database_url, declare(words, Column("state", sa.Integer, nullable=False))) as member:
+        await member.put({"state": 9})
+        terms = member.store.terms(member.queue)
+        found = await member.mill.run(lambda c: counts(c, terms))
+        assert {state.word: state.kind for state in found if state.rows} == {"9": "other"}
+
+
+@pytest.mark.parametrize(
+    ("states", "problem"),
+    [
+        (States(others="done"), "the word 'done' means both done and one of others"),
+        (States(others=("ready", "old")), "the word 'ready' means both ready of stage work and one of others"),
+        (States(others=7), "column state holds text, and the word 7 is none"),
+    ],
+)
+def test_a_word_of_the_lifecycle_is_no_other(states: States, problem: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        Mill("sqlite:///never-opened.db").queue(jobs(), states=states)
+    assert problem in str(caught.value)
