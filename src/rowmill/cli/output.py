@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum
 from typing import Any, Protocol
 
@@ -122,6 +122,11 @@ def progress(what: str, total: int | None = None) -> Iterator[Seen]:
             bar.update(task, completed=done, description=escape(f"{what}, {tame(note)}" if note else what))
 
         yield move
+
+
+def clock(at: datetime | None) -> str:
+    """A time with its zone, which is UTC; empty for none."""
+    return "" if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def duration(seconds: float | None) -> str:

@@ -24,11 +24,11 @@ from rowmill.cli.options import (
     UrlOption,
     WhereOption,
 )
-from rowmill.cli.output import emit, one_line, table
+from rowmill.cli.output import clock, emit, one_line, table
 from rowmill.limits.holding import shut
 from rowmill.mill import Mill
 from rowmill.store import browse, schema
-from rowmill.store.browse import AttemptView, RowView
+from rowmill.store.browse import AttemptView
 from rowmill.store.why import why as find_why
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ def list_rows(
 
     def shown() -> None:
         heads = ["key", "state", "kind", "attempts", "available", "error"]
-        cells = [[r.key, r.state or "NULL", r.kind, r.attempts, clock(r), cut(r.error)] for r in found]
+        cells = [[r.key, r.state or "NULL", r.kind, r.attempts, clock(r.available_at), cut(r.error)] for r in found]
         table(heads, cells)
         if more:
             print(f"… and more: --limit {limit * 10} shows them")
@@ -144,13 +144,8 @@ def read(mill: Mill, work: Callable[[Connection], T]) -> T:
     return asyncio.run(mill.run(schema.checked(work), write=False))
 
 
-def clock(row: RowView) -> str:
-    return f"{row.available_at:%Y-%m-%d %H:%M:%S}" if row.available_at else ""
-
-
 def history_row(one: AttemptView) -> list[Any]:
-    ended = f"{one.ended_at:%Y-%m-%d %H:%M:%S}" if one.ended_at else ""
-    return [one.stage, one.attempt, ended, one.worker, one.code, cut(one.message)]
+    return [one.stage, one.attempt, clock(one.ended_at), one.worker, one.code, cut(one.message)]
 
 
 def cut(text: str | None) -> str:
