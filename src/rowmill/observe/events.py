@@ -3,7 +3,8 @@
 | event | when | fields |
 | --- | --- | --- |
 | claimed | rows were taken | queue, stage, rows |
-| settled | an outcome was written | queue, stage, key, move, code, attempt, seconds; at: the line that raised |
+| settled | an outcome was written | queue, stage, key, move, code, attempt, seconds; at: the line that raised; \
+reason: the constraint and the columns of values that the database refused |
 | lost | an outcome was refused, because the lease was gone | queue, stage, key, move |
 | claim_cancelled | a claim took longer than the database allows (statement_timeout, lock_timeout); the next one is \
 smaller | queue, stage, rows |
@@ -102,6 +103,8 @@ class Events:
             }
             if verdict.at:
                 fields["at"] = verdict.at
+            if verdict.reason:
+                fields["reason"] = verdict.reason
             self.emit(level, "settled", **fields)
 
     def condemned(self, queue: str, stage: str, key: str, attempt: int, code: str) -> None:

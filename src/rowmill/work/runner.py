@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from traceback import walk_tb
 from typing import Any
 
-from rowmill.model.errors import Limited, ProviderDown, ProviderRefused, RateLimited, WorkError
+from rowmill.model.errors import Limited, ProviderDown, ProviderRefused, RateLimited, ValuesRefused, WorkError
 from rowmill.model.judge import Verdict, judge, refuse, succeeded
 from rowmill.model.lease import Batch, Lease, Phase
 from rowmill.model.lifecycle import RELEASE
@@ -121,6 +121,8 @@ class Runner:
             if isinstance(answer, BaseException):
                 verdict.at = self._place(answer)
                 verdict.raised = answer
+                if isinstance(answer, ValuesRefused):
+                    verdict.reason = answer.reason
                 return verdict
             return verdict if self._check is None else self._check(verdict)
         except Exception as error:
