@@ -137,3 +137,44 @@ def test_control_characters_of_a_row_do_not_reach_the_screen(shell: Shell) -> No
 
     assert "\x1b" not in shell.ok("list", "files").out
     assert "\x1b" not in shell.ok("show", "files", "1").out
+
+
+def test_list_shows_the_columns_that_were_asked_for(shell: Shell) -> None:
+    shell.put(files, {"id": 1, "status": "queued", "slot": "[red]"}, {"id": 2, "status": "odd"})
+
+    rows = shell.ok("list", "files", "--columns", "id, slot,status", "--json").json["rows"]
+    text = shell.ok("list", "files", "--columns", "slot,status").out
+
+    assert rows == [{"id": 1, "slot": "[red]", "status": "queued"}, {"id": 2, "slot": None, "status": "odd"}]
+    assert text.splitlines() == ["slot   status", "[red]  queued", "NULL   odd"]
+    for wrong, says in (
+        ("id,nope", "has no column 'nope'. Its columns: id, path, slot"),
+        (" , ", "--columns id,status"),
+    ):
+        answer = shell("list", "files", "--columns", wrong)
+        assert (answer.code, answer.out) == (2, "")
+        assert says in answer.err
+
+
+def test_list_sorts_by_a_column_that_has_an_index(shell: Shell) -> None:
+    shell.put(files, *({"id": n, "status": "queued", "path": path} for n, path in enumerate("bca", start=1)))
+
+    def keys(*options: str) -> list[str]:
+        return [row["key"] for row in shell.ok("list", "files", *options, "--json").json["rows"]]
+
+    shell.do(lambda connection: connection.exec_driver_sql("CREATE INDEX by_path ON files (path, id)"))
+    assert keys("--sort", "path") == ["3", "1", "2"]
+    assert keys("--sort", "path", "--desc", "--limit", "2") == ["2", "1"]
+    assert keys("--sort", "id", "--desc") == ["3", "2", "1"]
+    assert shell.ok("list", "files", "--columns", "path", "--sort", "path").out.splitlines() == ["path", "a", "b", "c"]
+
+
+def test_list_does_not_sort_by_what_no_index_serves(shell: Shell) -> None:
+    """An index on some of the rows does not serve all of them."""
+    for column in ("path", "slot", "status"):
+        answer = shell("list", "files", "--sort", column)
+        assert (answer.code, answer.out) == (2, "")
+        assert f"no index of table files begins with {column}" in answer.err
+        assert answer.err.endswith("Sort by: id\n")
+    assert "has no column 'nope'" in shell("list", "files", "--sort", "nope").err
+    assert shell("list", "files", "--desc").code == 2

@@ -8,6 +8,7 @@ import typer
 
 from rowmill.cli.app import load_mill
 from rowmill.cli.exits import Exit
+from rowmill.cli.help import SET_UP
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import emit
 from rowmill.mill import Mill
@@ -15,7 +16,7 @@ from rowmill.store.doctor import Finding, Severity, audit
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(doctor)
+    app.command(rich_help_panel=SET_UP)(doctor)
 
 
 def doctor(

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from rowmill.cli.app import load_mill
 from rowmill.cli.exits import UsageError
+from rowmill.cli.help import LOOK
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import clock, duration, emit, table
 from rowmill.cli.rows import read
@@ -33,7 +34,7 @@ group = typer.Typer(invoke_without_command=True)
 
 
 def register(app: typer.Typer) -> None:
-    app.add_typer(group, name="limits")
+    app.add_typer(group, name="limits", rich_help_panel=LOOK)
 
 
 @group.callback()

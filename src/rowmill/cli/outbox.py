@@ -7,6 +7,7 @@ import typer
 
 from rowmill.cli.app import load_mill
 from rowmill.cli.exits import UsageError
+from rowmill.cli.help import LOOK
 from rowmill.cli.options import AppOption, JsonOption, StateOption, UrlOption
 from rowmill.cli.output import clock, emit, table
 from rowmill.cli.rows import cut, read
@@ -29,7 +30,7 @@ outbox = typer.Typer(
 def register(app: typer.Typer) -> None:
     outbox.command("stats")(stats)
     outbox.command("list")(list_events)
-    app.add_typer(outbox, name="outbox")
+    app.add_typer(outbox, name="outbox", rich_help_panel=LOOK)
 
 
 def stats(

@@ -8,6 +8,7 @@ import typer
 
 from rowmill.cli.app import load_mill
 from rowmill.cli.exits import Exit, UsageError
+from rowmill.cli.help import RUN
 from rowmill.cli.logs import LogFormat, start_log
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import clock, duration, emit, progress, say, table
@@ -20,7 +21,7 @@ SHOWN = 20
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(reconcile)
+    app.command(rich_help_panel=RUN)(reconcile)
 
 
 def reconcile(

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from rowmill.cli.app import load_mill
+from rowmill.cli.help import LOOK
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import clock, emit, table
 from rowmill.cli.rows import cut, read
@@ -22,7 +23,7 @@ group = typer.Typer(
 
 
 def register(app: typer.Typer) -> None:
-    app.add_typer(group, name="schedule")
+    app.add_typer(group, name="schedule", rich_help_panel=LOOK)
 
 
 @group.command("list")

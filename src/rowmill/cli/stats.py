@@ -15,6 +15,7 @@ from rowmill.cli import limits
 from rowmill.cli.app import load_mill
 from rowmill.cli.errors import explain
 from rowmill.cli.exits import Exit
+from rowmill.cli.help import LOOK
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import clock, duration, emit, say, table, tame
 from rowmill.cli.schedule import outcome
@@ -43,7 +44,7 @@ CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(stats)
+    app.command(rich_help_panel=LOOK)(stats)
 
 
 def stats(

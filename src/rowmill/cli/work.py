@@ -11,6 +11,7 @@ import typer
 from rowmill.cli import process
 from rowmill.cli.app import GIVEN, Given, load_mill
 from rowmill.cli.exits import UsageError
+from rowmill.cli.help import RUN
 from rowmill.cli.logs import LogFormat, start_log
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import emit, say
@@ -59,8 +60,8 @@ FormatOption = Annotated[LogFormat, typer.Option("--log-format", help="One line 
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(work)
-    app.command()(drain)
+    app.command(rich_help_panel=RUN)(work)
+    app.command(rich_help_panel=RUN)(drain)
 
 
 def work(
