@@ -4,7 +4,10 @@ import shlex
 from uuid import UUID
 
 import pytest
+import sqlalchemy as sa
 
+from rowmill.store.moment import moment
+from rowmill.store.schema import own_tables
 from tests.cli.conftest import Shell
 from tests.cli.example import ODD, codes, entities, files, odd
 
@@ -178,3 +181,26 @@ def test_list_does_not_sort_by_what_no_index_serves(shell: Shell) -> None:
         assert answer.err.endswith("Sort by: id\n")
     assert "has no column 'nope'" in shell("list", "files", "--sort", "nope").err
     assert shell("list", "files", "--desc").code == 2
+
+
+def test_show_prints_the_last_traceback_and_all_of_them_in_full(shell: Shell) -> None:
+    shell.put(files, {"id": 1, "status": "failed"})
+
+    def fail(connection: sa.Connection) -> None:
+        attempt = own_tables(connection.dialect.name).attempt
+        told = {"queue": "files", "key": "1", "stage": "work", "worker": 1, "code": "lost", "message": "gone"}
+        for number in (1, 2, 3):
+            place = None if number == 3 else f"Traceback, line {number}\n  [bold]{number}\x1b[2J"
+            entry = told | {"attempt": number, "traceback": place}
+            connection.execute(sa.insert(attempt).values(**entry, ended_at=moment(connection.dialect.name)))
+
+    shell.do(fail)
+    text, full = shell.ok("show", "files", "1").out, shell.ok("show", "files", "1", "--full").out
+    history = shell.ok("show", "files", "1", "--json").json["history"]
+
+    assert "\nattempt 2 at stage work, lost:\nTraceback, line 2\n  [bold]2 [2J\n" in text
+    assert "line 1" not in text
+    assert text.endswith("--full shows the tracebacks of 1 more\n")
+    assert "line 1" in full
+    assert "line 2" in full
+    assert [bool(one["traceback"]) for one in history] == [True, True, False]

@@ -18,6 +18,7 @@ from rowmill.cli.logs import JsonLines, LogFormat, start_log
 from rowmill.cli.main import run
 from rowmill.cli.process import Progress, introduce
 from rowmill.cli.supervisor import how
+from rowmill.cli.work import Before
 from rowmill.model.errors import BadRequest
 from rowmill.observe.events import Events
 from rowmill.work.settings import from_environment
@@ -221,6 +222,29 @@ def test_an_event_is_one_line_of_json(caplog: pytest.LogCaptureFixture) -> None:
     assert (line["queue"], line["stage"], line["rows"], line["buried"]) == ("job", "work", 3, 1)
     assert line["level"] == "warning"
     assert line["time"].endswith("+00:00")
+
+
+@pytest.mark.parametrize("way", ["option", "environment", "neither"])
+def test_tracebacks_are_asked_for_by_an_option_or_by_the_environment(
+    application: str, way: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(["--app", application, "migrate", "--tables"])
+    put(application, "bad")
+    if way == "environment":
+        monkeypatch.setenv("ROWMILL_TRACEBACKS", "on")
+
+    assert run(["drain", application, *(["--tracebacks"] if way == "option" else [])]) == 0
+    capsys.readouterr()
+    assert run(["--app", application, "show", "job", "1"]) == 0
+
+    assert ("in handle" in capsys.readouterr().out) is (way != "neither")
+
+
+def test_processes_are_given_the_option_for_tracebacks() -> None:
+    given = (None, None, None, None, None)
+    for wanted in (True, None):
+        command = Before(*given, wanted, None, None, LogFormat.TEXT).command()
+        assert ("--tracebacks" in command) is (wanted is True)
 
 
 async def test_a_worker_sums_up_what_it_did_since_the_last_time(database_url: str) -> None:

@@ -26,7 +26,7 @@ from rowmill.cli.options import (
     UrlOption,
     WhereOption,
 )
-from rowmill.cli.output import clock, emit, one_line, table
+from rowmill.cli.output import clock, emit, one_line, table, tame
 from rowmill.limits.holding import shut
 from rowmill.mill import Mill
 from rowmill.store import browse, schema
@@ -110,12 +110,12 @@ def list_rows(
 def show(
     queue: QueueArgument,
     key: KeyArgument,
-    full: Annotated[bool, typer.Option("--full", help="Long values in full.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Long values in full, and every traceback.")] = False,
     app: AppOption = None,
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show one row: its columns, and every attempt that failed.
+    """Show one row: its columns, every attempt that failed, and the last traceback, if workers keep them.
 
     \b
     Example:
@@ -137,6 +137,11 @@ def show(
         if attempts:
             print()
             table(["stage", "attempt", "ended", "worker", "code", "message"], [history_row(one) for one in attempts])
+        traced = [one for one in attempts if one.traceback]
+        for one in traced if full else traced[-1:]:
+            print(tame(f"\nattempt {one.attempt} at stage {one.stage}, {one.code}:\n{one.traceback}"))
+        if len(traced) > 1 and not full:
+            print(f"\n--full shows the tracebacks of {len(traced) - 1} more")
 
     data = {"queue": queue, "key": row.key, "row": row, "values": shown_values, "history": attempts}
     emit(data, json, shown)

@@ -52,6 +52,8 @@ class Verdict:
     reason: str = ""
     """Why the database refused what the handler answered, for the log: names of constraints and columns, no values."""
     raised: BaseException | None = None
+    traceback: str | None = field(default=None, repr=False)
+    """The way of what was raised through the code, for the history, if the worker keeps that."""
     ready_at: float = 0.0
     """When it was first seen waiting to be written, on the process's monotonic clock; 0: it was not."""
     delay: str = ""

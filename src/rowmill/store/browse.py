@@ -51,6 +51,8 @@ class AttemptView:
     ended_at: datetime | None
     code: str
     message: str
+    traceback: str | None
+    """Where it was raised, if the worker kept that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +189,7 @@ def history(connection: Connection, terms: Terms, key: str) -> list[AttemptView]
             as_moment(row.ended_at),
             row.code,
             row.message,
+            row.traceback,
         )
         for row in reversed(rows)
     ]
