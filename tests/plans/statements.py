@@ -224,11 +224,11 @@ def settle(name: str, move: Move, *values: list[Any], most: int = 35) -> Stateme
         arrays.append([30.0] * BATCH)
     if move.failed:
         why = ["why"] * BATCH
-        arrays += [[1] * BATCH, why, why, why, [MARK] * BATCH, why]
+        arrays += [[1] * BATCH, why, why, why, [MARK] * BATCH, why, why]
     elif move.error is Error.SET:
         arrays += [["why"] * BATCH, ["why"] * BATCH]
     text = sql.settle(terms_of(PLAIN), PLAIN.steps[0], move, ("result",) if values else ())
-    arguments = (7, 1, 0.5, *arrays, RUNNING, *values)
+    arguments = (7, 1, 0.5, BATCH, *arrays, RUNNING, *values)
     return Statement(PLAIN, f"settle, {name}", text, arguments, frozenset({key(PLAIN)}), most=BATCH * most)
 
 

@@ -2,14 +2,15 @@
 
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 MINUTE = 60.0
 MOST_CODES = 20
 """Codes of one event and queue that have a line of their own each minute; codes beyond share one."""
 
-Kind = tuple[Hashable, ...]
+Kind = tuple[Any, ...]
 
 
 @dataclass(slots=True)
