@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from rowmill import Lease, PermanentError, RateLimited
+from rowmill import Lease, PermanentError
 from rowmill.model.errors import safe_text
 from rowmill.observe.trail import KEPT_BYTES
 from rowmill.store.schema import own_tables
@@ -130,19 +130,3 @@ async def test_a_long_one_is_cut_to_its_end(database_url: str) -> None:
     assert text.startswith("…")
     assert text.endswith("PermanentError")
     assert text == safe_text(text, KEPT_BYTES)
-
-
-async def test_a_row_that_did_not_fail_leaves_none(database_url: str) -> None:
-    """It was raised, and cost no attempt: the provider asked us to wait."""
-    async with shop_on(database_url) as shop:
-
-        @shop.jobs.handler()
-        async def handle(job: Lease[Any]) -> None:
-            if job.key == 1:
-                raise RateLimited("later", retry_after=3600)
-
-        await shop.put(2)
-        await shop.drain(tracebacks=True)
-        found = await tracebacks(shop)
-
-    assert len(found) == len([text for text in found if text])
