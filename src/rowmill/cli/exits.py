@@ -24,7 +24,7 @@ MEANINGS = {
     Exit.UNREACHABLE: "The database can't be reached, or its URL can't be used. Try again later, or mend the URL.",
     Exit.SCHEMA: "A table, a column, an index or a right is missing. The message names the command that mends it.",
     Exit.FINDINGS: "`doctor`, `adopt`, `reconcile` or `watch --once` found something.",
-    Exit.INTERRUPTED: "Ctrl-C ended it. A command that SIGTERM ended exits with 143.",
+    Exit.INTERRUPTED: "Ctrl-C ended it; SIGTERM: 143. A `work` that stops gracefully on either exits with 0.",
 }
 """What each code means, for the reference."""
 
