@@ -16,6 +16,7 @@ import typer
 from pydantic_settings import BaseSettings
 from typer.testing import CliRunner
 
+from rowmill.cli.exits import MEANINGS, Exit
 from rowmill.cli.main import app
 from rowmill.model.lifecycle import MOVES, Attempts, Error, Kind, Move
 from rowmill.systems.entities.settings import EntitiesSettings
@@ -77,6 +78,11 @@ def system_settings(kind: type[BaseSettings]) -> str:
     return "\n".join(rows)
 
 
+def exits() -> str:
+    """Every exit code and its meaning."""
+    return "\n".join(["| code | meaning |", "| --- | --- |", *(f"| {code} | {MEANINGS[code]} |" for code in Exit)])
+
+
 def all_commands(command: Any, *name: str) -> Iterator[tuple[str, ...]]:
     """The names of a command and of those under it."""
     for part, below in getattr(command, "commands", {}).items():
@@ -105,6 +111,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "moves": moves,
     "settings": settings,
     "commands": commands,
+    "exits": exits,
     "intake_settings": partial(system_settings, IntakeSettings),
     "entities_settings": partial(system_settings, EntitiesSettings),
 }

@@ -68,10 +68,33 @@ def test_requeue_by_key_takes_what_is_not_running(every_state: Shell) -> None:
 def test_a_row_that_was_named_and_can_not_be_taken_is_said(shell: Shell) -> None:
     shell.put(files, {"id": 1, "status": "processing"})
 
-    answer = shell.ok("requeue", "files", "--key", "01", "--key", "99", "--yes")
+    answer = shell.ok("requeue", "files", "--key", "01", "--yes")
 
     assert "no rows of files to requeue" in answer.out
-    assert answer.err.splitlines() == ["row 01 is running (processing)", "there is no row 99"]
+    assert answer.err.splitlines() == ["row 1 is running (processing)"]
+
+
+@pytest.mark.parametrize("command", [["requeue"], ["cancel"], ["prune", "--older-than", "0s"]], ids=lambda c: c[0])
+@pytest.mark.parametrize("extra", [["--yes"], ["--dry-run"]], ids=lambda e: e[0])
+def test_a_row_that_was_named_and_is_not_there_is_a_failure(shell: Shell, command: list[str], extra: list[str]) -> None:
+    state = {"requeue": "dead", "cancel": "ready", "prune": "done"}[command[0]]
+    shell.put(events, {"id": 1, "aggregate": "a", "state": state})
+    before = shell.rows(events)
+
+    name, *options = command
+    answer = shell(name, "events", *options, "--key", "1", "--key", "98", "--key", "99", *extra)
+
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err == "rowmill: queue events has no rows with the keys 98, 99\n"
+    assert shell.rows(events) == before
+
+
+def test_prune_says_that_it_deletes(shell: Shell) -> None:
+    shell.put(files, {"id": 1, "status": "completed", "finished_at": shell.now(files, "finished_at", -7200)})
+
+    assert "would DELETE 1 row (1)" in shell.ok("prune", "files", "--older-than", "1h", "--dry-run").out
+    assert "DELETE 1 row (1) of files" in shell("prune", "files", "--older-than", "1h").err
+    assert "DELETE finished rows" in shell.ok("prune", "--help").out
 
 
 def test_a_requeued_row_is_worked_on_again(shell: Shell) -> None:

@@ -112,6 +112,42 @@ def test_something_that_is_no_database_url(capsys: pytest.CaptureFixture[str]) -
     assert "postgresql://" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["DATABASE_URL", "ROWMILL_DATABASE_URL"])
+def test_a_database_url_that_is_set_and_empty_is_named(
+    name: str, outside: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Otherwise the rows would be looked for in a file that happens to lie here."""
+    for each in ("DATABASE_URL", "ROWMILL_DATABASE_URL"):
+        monkeypatch.delenv(each, raising=False)
+    monkeypatch.setenv(name, " ")
+    (outside / f"empty_{name.lower()}.py").write_text("import rowmill\nmill = rowmill.Mill()\n")
+
+    for command in (["--app", f"empty_{name.lower()}:mill", "stats"], ["adopt", "jobs"]):
+        assert run(command) == 3
+        assert capsys.readouterr().err.startswith(f"rowmill: {name} is set, but empty. Write sqlite:///file.db")
+    assert [file.suffix for file in outside.iterdir() if file.is_file()] == [".py"]
+
+
+def test_an_empty_database_url_in_the_command_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (
+        ["--app", APP, "--database-url", "", "stats"],
+        ["stats", "--app", APP, "--database-url", " "],
+        ["adopt", "jobs", "--database-url", ""],
+    ):
+        assert run(arguments) == 2
+        assert capsys.readouterr().err.startswith("rowmill: --database-url is empty.")
+
+
+@pytest.mark.parametrize(
+    ("url", "path"), [("sqlite://foo.db", "foo.db"), ("sqlite://data/foo.db?timeout=3", "data/foo.db")]
+)
+def test_a_sqlite_url_with_two_slashes_is_explained(url: str, path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--app", APP, "--database-url", url, "stats"]) == 3
+    assert f"three slashes before the path, or four if it begins at the root. Write sqlite:///{path}\n" in (
+        capsys.readouterr().err
+    )
+
+
 def test_a_database_without_our_tables(empty_shell: Shell) -> None:
     for command in COMMANDS:
         if command != "migrate":

@@ -1,5 +1,6 @@
 """reconcile: a plan unless it is told to execute, exit codes for scripts, history, and its line in stats."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -76,7 +77,7 @@ def test_history_and_stats_tell_of_the_last_runs(shell: Shell) -> None:
 
     [last] = shell.ok("stats", "--json").json["reconciliations"]
     assert last["kinds"] == {"row_without_blob": 3, "blob_without_row": 1}
-    assert "reconciliation files: drift 4" in shell.ok("stats").out
+    assert re.search(r"reconciliation files: drift 4, last run \S+ \S+ UTC, ok", shell.ok("stats").out)
 
 
 def test_a_name_that_is_not_there_is_a_usage_error(shell: Shell) -> None:

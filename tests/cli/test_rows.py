@@ -4,7 +4,10 @@ import shlex
 from uuid import UUID
 
 import pytest
+import sqlalchemy as sa
 
+from rowmill.store.moment import moment
+from rowmill.store.schema import own_tables
 from tests.cli.conftest import Shell
 from tests.cli.example import ODD, codes, entities, files, odd
 
@@ -137,3 +140,67 @@ def test_control_characters_of_a_row_do_not_reach_the_screen(shell: Shell) -> No
 
     assert "\x1b" not in shell.ok("list", "files").out
     assert "\x1b" not in shell.ok("show", "files", "1").out
+
+
+def test_list_shows_the_columns_that_were_asked_for(shell: Shell) -> None:
+    shell.put(files, {"id": 1, "status": "queued", "slot": "[red]"}, {"id": 2, "status": "odd"})
+
+    rows = shell.ok("list", "files", "--columns", "id, slot,status", "--json").json["rows"]
+    text = shell.ok("list", "files", "--columns", "slot,status").out
+
+    assert rows == [{"id": 1, "slot": "[red]", "status": "queued"}, {"id": 2, "slot": None, "status": "odd"}]
+    assert text.splitlines() == ["slot   status", "[red]  queued", "NULL   odd"]
+    for wrong, says in (
+        ("id,nope", "has no column 'nope'. Its columns: id, path, slot"),
+        (" , ", "--columns id,status"),
+    ):
+        answer = shell("list", "files", "--columns", wrong)
+        assert (answer.code, answer.out) == (2, "")
+        assert says in answer.err
+
+
+def test_list_sorts_by_a_column_that_has_an_index(shell: Shell) -> None:
+    shell.put(files, *({"id": n, "status": "queued", "path": path} for n, path in enumerate("bca", start=1)))
+
+    def keys(*options: str) -> list[str]:
+        return [row["key"] for row in shell.ok("list", "files", *options, "--json").json["rows"]]
+
+    shell.do(lambda connection: connection.exec_driver_sql("CREATE INDEX by_path ON files (path, id)"))
+    assert keys("--sort", "path") == ["3", "1", "2"]
+    assert keys("--sort", "path", "--desc", "--limit", "2") == ["2", "1"]
+    assert keys("--sort", "id", "--desc") == ["3", "2", "1"]
+    assert shell.ok("list", "files", "--columns", "path", "--sort", "path").out.splitlines() == ["path", "a", "b", "c"]
+
+
+def test_list_does_not_sort_by_what_no_index_serves(shell: Shell) -> None:
+    """An index on some of the rows does not serve all of them."""
+    for column in ("path", "slot", "status"):
+        answer = shell("list", "files", "--sort", column)
+        assert (answer.code, answer.out) == (2, "")
+        assert f"no index of table files begins with {column}" in answer.err
+        assert answer.err.endswith("Sort by: id\n")
+    assert "has no column 'nope'" in shell("list", "files", "--sort", "nope").err
+    assert shell("list", "files", "--desc").code == 2
+
+
+def test_show_prints_the_last_traceback_and_all_of_them_in_full(shell: Shell) -> None:
+    shell.put(files, {"id": 1, "status": "failed"})
+
+    def fail(connection: sa.Connection) -> None:
+        attempt = own_tables(connection.dialect.name).attempt
+        told = {"queue": "files", "key": "1", "stage": "work", "worker": 1, "code": "lost", "message": "gone"}
+        for number in (1, 2, 3):
+            place = None if number == 3 else f"Traceback, line {number}\n  [bold]{number}\x1b[2J"
+            entry = told | {"attempt": number, "traceback": place}
+            connection.execute(sa.insert(attempt).values(**entry, ended_at=moment(connection.dialect.name)))
+
+    shell.do(fail)
+    text, full = shell.ok("show", "files", "1").out, shell.ok("show", "files", "1", "--full").out
+    history = shell.ok("show", "files", "1", "--json").json["history"]
+
+    assert "\nattempt 2 at stage work, lost:\nTraceback, line 2\n  [bold]2 [2J\n" in text
+    assert "line 1" not in text
+    assert text.endswith("--full shows the tracebacks of 1 more\n")
+    assert "line 1" in full
+    assert "line 2" in full
+    assert [bool(one["traceback"]) for one in history] == [True, True, False]

@@ -11,7 +11,9 @@ import sqlalchemy as sa
 from rowmill.mill import Queue
 from rowmill.store import activity, counts, estimate, tidying
 from rowmill.store.counts import Depth, How
+from rowmill.store.dead_rows import DeadRows, dead_rows
 from rowmill.store.index_plans import index_plans
+from rowmill.store.moment import moment
 from rowmill.store.schema import own_tables
 from tests.cli import example
 from tests.cli.conftest import Shell
@@ -20,6 +22,25 @@ from tests.cli.example import codes, entities, files
 
 def of(shell: Shell, queue: str) -> Any:
     return next(one for one in shell.ok("stats", queue, "--json").json["queues"])
+
+
+def age(connection: sa.Connection, seconds: int) -> None:
+    """Let everything that was settled be settled so many seconds earlier."""
+    receipt = own_tables(connection.dialect.name).receipt
+    back = (
+        f"at - interval '{seconds} seconds'"
+        if connection.dialect.name == "postgresql"
+        else f"strftime('%Y-%m-%d %H:%M:%f000', at, '-{seconds} seconds')"
+    )
+    connection.execute(sa.update(receipt).values(at=sa.literal_column(back)))
+
+
+def fail(connection: sa.Connection, *codes: str) -> None:
+    """Put failed attempts into the history of files."""
+    attempt = own_tables(connection.dialect.name).attempt
+    told = {"queue": "files", "key": "1", "stage": "work", "attempt": 1, "worker": 1, "message": ""}
+    for code in codes:
+        connection.execute(sa.insert(attempt).values(**told, code=code, ended_at=moment(connection.dialect.name)))
 
 
 def test_every_word_is_counted_with_its_kind(shell: Shell) -> None:
@@ -65,28 +86,107 @@ def test_stats_tell_what_was_done_and_by_whom(shell: Shell) -> None:
     text = shell.ok("stats").out
     assert "queue files" in text
     assert "paused" in text
-    assert "stopped" in text
 
 
 def test_throughput_is_the_same_before_and_after_it_is_rolled_up(shell: Shell) -> None:
     shell.put(files, {"id": 1, "status": "queued"}, {"id": 2, "status": "queued"})
     shell.drain("files")
 
-    def age(connection: sa.Connection) -> None:
-        receipt = own_tables(connection.dialect.name).receipt
-        back = (
-            "at - interval '10 minutes'"
-            if connection.dialect.name == "postgresql"
-            else "strftime('%Y-%m-%d %H:%M:%f000', at, '-600 seconds')"
-        )
-        connection.execute(sa.update(receipt).values(at=sa.literal_column(back)))
-
-    shell.do(age)
+    shell.do(partial(age, seconds=600))
     before = of(shell, "files")["throughput"]
     assert shell.do(tidying.roll_up) > 0
+    after = of(shell, "files")["throughput"]
 
-    assert of(shell, "files")["throughput"] == before
+    assert (after["minutes"], after["last_hour"]) == (before["minutes"], before["last_hour"])
     assert before["last_hour"] == {"done": 2}
+
+
+def test_a_queue_that_works_tells_its_rate(shell: Shell) -> None:
+    shell.put(files, {"id": 1, "status": "queued"}, {"id": 2, "status": "queued"})
+    shell.drain("files")
+
+    found = of(shell, "files")["throughput"]
+
+    assert 0 < found["per_minute"] <= 2
+    assert found["over_minutes"] == 5
+    assert found["idle_minutes"] in (0, 1)
+    assert "rows settled a minute over the last 5 min" in shell.ok("stats", "files").out
+
+
+def test_an_idle_queue_tells_since_when_and_not_an_old_rate(shell: Shell) -> None:
+    shell.put(files, {"id": 1, "status": "queued"})
+    shell.drain("files")
+    shell.do(partial(age, seconds=540))
+
+    text = shell.ok("stats", "files").out
+
+    assert of(shell, "files")["throughput"]["idle_minutes"] in (9, 10)
+    assert "nothing settled for 9 min" in text or "nothing settled for 10 min" in text
+    assert "settled a minute" not in text
+    assert "nothing settled in the last hour" in shell.ok("stats", "codes").out
+
+
+def test_failures_that_were_all_counted_are_exact(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activity, "MOST_FAILURES", 3)
+    shell.do(lambda connection: fail(connection, "slow", "slow", "broken"))
+
+    found = of(shell, "files")
+
+    assert (found["failures"], found["failures_count"]) == ({"slow": 2, "broken": 1}, "exact")
+    assert "failures in the last hour: slow 2, broken 1\n" in shell.ok("stats", "files").out
+
+
+def test_failures_that_are_too_many_to_count_are_marked(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activity, "MOST_FAILURES", 3)
+    shell.do(lambda connection: fail(connection, "slow", "slow", "slow", "slow", "slow"))
+
+    assert of(shell, "files")["failures_count"] == "capped"
+    assert "failures in the last hour: slow ≥4\n" in shell.ok("stats", "files").out
+
+
+def test_no_error_code_is_left_out_without_a_word(shell: Shell) -> None:
+    shell.do(lambda connection: fail(connection, *(f"code_{number:02}" for number in range(12))))
+
+    text = shell.ok("stats", "files").out
+
+    assert len(of(shell, "files")["failures"]) == 12
+    assert "code_09 1, and 2 more codes\n" in text
+    assert "code_10" not in text
+
+
+def test_dead_rows_are_told_by_code_whatever_their_age(shell: Shell) -> None:
+    old = shell.now(files, "finished_at", -40 * 86400)
+    errors = ["timeout: secret-name", "timeout", "broken: a: b", "Mr secret-name was not found", "", None]
+    shell.put(files, *({"id": n, "status": "failed", "error": error, "finished_at": old}
+                       for n, error in enumerate(errors)))  # fmt: skip
+    shell.put(files, {"id": 9, "status": "queued", "error": "later: not dead"})
+
+    found, text = of(shell, "files")["dead"], shell.ok("stats", "files").out
+
+    assert found == {"rows": 6, "codes": {"timeout": 2, "broken": 1}, "without_code": 3, "count": "exact"}
+    assert "dead rows: timeout 2, broken 1, without a code 3\n" in text
+    assert "secret-name" not in text
+
+
+def test_dead_rows_are_told_by_the_column_for_codes(shell: Shell) -> None:
+    codes = ["HTTP 500", "HTTP 500", None]
+    shell.put(entities, *({"id": UUID(int=n), "state": "FAILED", "code": code} for n, code in enumerate(codes)))
+
+    assert "dead rows: HTTP 500 2, without a code 1\n" in shell.ok("stats", "entities").out
+
+
+def test_workers_that_stopped_are_folded_away(shell: Shell) -> None:
+    shell.drain("files")
+    shell.drain("codes")
+
+    text = shell.ok("stats").out
+
+    assert text.endswith("no workers\n2 stopped in the last hour\n")
+    assert len(shell.ok("stats", "--json").json["workers"]) == 2
+
+
+def test_stats_tell_their_time_with_its_zone(shell: Shell) -> None:
+    assert shell.ok("stats", "--json").json["at"].endswith("+00:00")
 
 
 def test_the_oldest_ready_row_is_that_of_any_priority(shell: Shell) -> None:
@@ -168,6 +268,31 @@ def test_what_an_index_counted_is_exact_on_a_big_table(shell: Shell) -> None:
     assert found["0"] == (50, How.EXACT)
     assert found["4"] == (0, How.EXACT)
     assert found["2"][1] is How.ESTIMATED
+
+
+@pytest.mark.usefixtures("everything_is_big")
+def test_dead_rows_of_a_big_table_are_estimated_by_code(shell: Shell) -> None:
+    errors = ["timeout: x"] * 3000 + ["broken"] * 1000 + [None] * 1000
+    shell.put(codes, *({"id": n, "state": 3, "error": error} for n, error in enumerate(errors, start=1)))
+    shell.put(codes, *({"id": n, "state": 2, "error": "later: x"} for n in range(5001, 7001)))
+    terms = example.mill.store.terms(example.codes_queue)
+
+    found: DeadRows = shell.do(lambda connection: dead_rows(connection, terms))
+
+    assert found.count is How.ESTIMATED
+    assert list(found.codes) == ["timeout", "broken"]
+    for rows, about in ((found.codes["timeout"], 3000), (found.codes["broken"], 1000), (found.without_code, 1000)):
+        assert about * 0.8 < rows < about * 1.2
+    assert "dead rows: timeout ~" in shell.ok("stats", "codes").out
+
+
+@pytest.mark.usefixtures("everything_is_big")
+def test_dead_rows_of_a_big_table_are_counted_by_the_index_on_their_age(shell: Shell) -> None:
+    shell.put(entities, *({"id": UUID(int=n), "state": "FAILED", "code": "timeout"} for n in range(5)))
+    terms = example.mill.store.terms(example.entities_queue)
+
+    assert shell.do(lambda c: dead_rows(c, terms, cap=5)) == DeadRows(5, {"timeout": 5}, 0, How.EXACT)
+    assert shell.do(lambda c: dead_rows(c, terms, cap=3)) == DeadRows(4, {"timeout": 4}, 0, How.CAPPED)
 
 
 def test_fresh_statistics_are_used_and_stale_ones_are_not(pg_url: str, capsys: pytest.CaptureFixture[str]) -> None:

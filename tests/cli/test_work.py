@@ -1,22 +1,28 @@
 """`rowmill work` and `rowmill drain`: what is wrong is said before anything starts, what was done at the end."""
 
+import asyncio
 import json
 import logging
 import sys
 from collections.abc import Iterator
 from dataclasses import fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import rowmill
 from rowmill import WorkerSettings
 from rowmill.cli.logs import JsonLines, LogFormat, start_log
 from rowmill.cli.main import run
+from rowmill.cli.process import Progress, introduce
 from rowmill.cli.supervisor import how
+from rowmill.cli.work import Before
 from rowmill.model.errors import BadRequest
 from rowmill.observe.events import Events
 from rowmill.work.settings import from_environment
+from tests.work.shop import job_table, shop_on, until
 
 APPLICATION = """
 import sqlalchemy as sa
@@ -74,8 +80,6 @@ def write(folder: Path, name: str, handler: str) -> None:
 
 
 def put(application: str, *titles: str) -> None:
-    import asyncio
-
     module = sys.modules[application]
     asyncio.run(module.jobs.load([{"title": title} for title in titles]))
 
@@ -218,6 +222,65 @@ def test_an_event_is_one_line_of_json(caplog: pytest.LogCaptureFixture) -> None:
     assert (line["queue"], line["stage"], line["rows"], line["buried"]) == ("job", "work", 3, 1)
     assert line["level"] == "warning"
     assert line["time"].endswith("+00:00")
+
+
+@pytest.mark.parametrize("way", ["option", "environment", "neither"])
+def test_tracebacks_are_asked_for_by_an_option_or_by_the_environment(
+    application: str, way: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(["--app", application, "migrate", "--tables"])
+    put(application, "bad")
+    if way == "environment":
+        monkeypatch.setenv("ROWMILL_TRACEBACKS", "on")
+
+    assert run(["drain", application, *(["--tracebacks"] if way == "option" else [])]) == 0
+    capsys.readouterr()
+    assert run(["--app", application, "show", "job", "1"]) == 0
+
+    assert ("in handle" in capsys.readouterr().out) is (way != "neither")
+
+
+def test_processes_are_given_the_option_for_tracebacks() -> None:
+    given = (None, None, None, None, None)
+    for wanted in (True, None):
+        command = Before(*given, wanted, None, None, LogFormat.TEXT).command()
+        assert ("--tracebacks" in command) is (wanted is True)
+
+
+async def test_a_worker_sums_up_what_it_did_since_the_last_time(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+
+        @shop.jobs.handler()
+        async def handle(job: rowmill.Lease[Any]) -> None:
+            if job.key == 1:
+                raise rowmill.PermanentError("no")
+
+        await shop.put(3)
+        await shop.put(2, available_at=datetime(2999, 1, 1, tzinfo=UTC))
+        async with shop.working() as working:
+            progress = Progress(shop.mill, working.worker, every=60.0)
+            await until(lambda: sum(working.worker.report.settled.values()) == 3)
+            await progress.tell()
+            await progress.tell()
+            assert shop.named("progress") == [{"settled": 3, "failed": 1, "per_minute": 3.0, "ready": "2"}]
+
+
+def test_a_worker_says_at_its_start_what_it_works_on(caplog: pytest.LogCaptureFixture) -> None:
+    mill = rowmill.Mill("postgresql://worker:hush@db.example/app?sslpassword=hush")
+    table = job_table()
+    jobs = mill.queue(table)
+
+    @jobs.handler(concurrency=7)
+    async def handle(job: rowmill.Lease[Any]) -> None: ...
+
+    async def introduced() -> None:
+        introduce(rowmill.Worker(mill.store, [jobs]), mill)
+
+    with caplog.at_level(logging.INFO, "rowmill"):
+        asyncio.run(introduced())
+
+    assert "works on job/work x7 in postgresql://worker:***@db.example/app" in caplog.text
+    assert "hush" not in caplog.text
 
 
 def test_at_no_level_do_drivers_tell_values() -> None:

@@ -246,7 +246,7 @@ async def test_a_check_that_old_rows_do_not_meet(pg_url: str) -> None:
         heard = heard_by(member)
         await member.sql("ALTER TABLE jobs ADD CONSTRAINT has_title CHECK (title <> '') NOT VALID")
         assert titles(await member.claim(2)) == ["good"]
-        assert [fields["reason"] for fields in heard] == ["CheckViolationError (has_title)"]
+        assert [fields["reason"] for fields in heard] == ["CheckViolationError (constraint has_title)"]
         await member.sql("ALTER TABLE jobs DROP CONSTRAINT has_title")
         member.store.forget(member.queue)
         assert titles(await member.claim(2)) == [""]

@@ -36,6 +36,25 @@ async def test_a_database_of_the_first_version_gets_the_tables_of_reconciliation
     assert await mill.migrate() == []
 
 
+async def test_failed_attempts_of_a_former_version_stay_and_have_no_traceback(database_url: str) -> None:
+    def make_former_version(connection: Connection) -> None:
+        own = own_tables(connection.dialect.name)
+        for version in range(1, 9):
+            schema.MIGRATIONS[version](connection)
+            connection.execute(own.meta.insert().values(version=version))
+        told = {"queue": "files", "key": "1", "stage": "work", "attempt": 1, "worker": 1, "code": "lost", "message": ""}
+        connection.execute(own.attempt.insert().values(**told, ended_at=moment(connection.dialect.name)))
+
+    mill = rm.Mill(database_url)
+    own = own_tables(mill.store.dialect.name)
+    await mill.run(make_former_version)
+
+    assert await mill.migrate() == list(range(9, schema.VERSION + 1))
+
+    rows = await mill.run(lambda c: c.execute(sa.select(own.attempt.c.code, own.attempt.c.traceback)).all())
+    assert [tuple(row) for row in rows] == [("lost", None)]
+
+
 @pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index")
 async def test_an_upgraded_database_is_the_same_as_a_new_one(database_url: str) -> None:
     def shape(connection: Connection) -> dict[str, tuple[list[str], list[str]]]:

@@ -224,7 +224,7 @@ def settle(name: str, move: Move, *values: list[Any], most: int = 35) -> Stateme
         arrays.append([30.0] * BATCH)
     if move.failed:
         why = ["why"] * BATCH
-        arrays += [[1] * BATCH, why, why, why, [MARK] * BATCH, why]
+        arrays += [[1] * BATCH, why, why, why, [MARK] * BATCH, why, why]
     elif move.error is Error.SET:
         arrays += [["why"] * BATCH, ["why"] * BATCH]
     text = sql.settle(terms_of(PLAIN), PLAIN.steps[0], move, ("result",) if values else ())

@@ -24,6 +24,7 @@ def back_to_the_version_before(connection: sa.Connection) -> None:
     later = [own.tick, own.schedule, own.finding, own.reconciliation, *own.limits, own.limit_declaration]
     own.metadata.drop_all(connection, tables=later)
     connection.execute(sa.text(f"ALTER TABLE {own.worker.fullname} DROP COLUMN settle_lag"))
+    connection.execute(sa.text(f"ALTER TABLE {own.attempt.fullname} DROP COLUMN traceback"))
     connection.execute(sa.delete(own.meta).where(own.meta.c.version > 3))
 
 

@@ -1,7 +1,6 @@
 """`rowmill adopt`: from a table that is there already to a queue."""
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,8 +12,9 @@ import typer
 from sqlalchemy import Connection
 
 from rowmill.cli.adopt_report import report, rows, show, tell
-from rowmill.cli.app import GIVEN, Given, load_mill
+from rowmill.cli.app import GIVEN, Given, given_url, load_mill
 from rowmill.cli.exits import Exit, UsageError
+from rowmill.cli.help import SET_UP
 from rowmill.cli.options import AppOption, JsonOption, UrlOption, YesOption
 from rowmill.cli.output import emit, say
 from rowmill.mill import Mill, Queue
@@ -23,7 +23,7 @@ from rowmill.model.lifecycle import Kind
 from rowmill.store.adopt import Adoption, Wishes, carry_out, examine_queue, examine_table
 from rowmill.store.adopt.guess import DEFAULT_LEASE
 from rowmill.store.adopt.revision import as_revision, find_place
-from rowmill.store.open import open_store, parse_url
+from rowmill.store.open import open_store, parse_url, url_from_environment
 from rowmill.store.port import Store
 
 Words = list[str] | None
@@ -34,7 +34,7 @@ def _word(kind: str, meaning: str) -> Any:
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(adopt)
+    app.command(rich_help_panel=SET_UP)(adopt)
 
 
 def adopt(
@@ -142,7 +142,7 @@ class Target:
 def find_target(name: str, app: str | None, database_url: str | None) -> Target:
     """A queue of the mill by its name or its table's; otherwise a table of the database."""
     given = GIVEN.get(Given())
-    named, url = app or given.app, database_url or given.database_url
+    named, url = app or given.app, given_url(database_url)
     try:
         mill = load_mill(app, database_url)
     except DeclarationError as error:
@@ -156,7 +156,7 @@ def find_target(name: str, app: str | None, database_url: str | None) -> Target:
             if name in (queue.name, queue.table.name, queue.table.fullname):
                 return Target(name, "", mill, queue)
         return Target(name, url or mill.url.render_as_string(hide_password=False))
-    found = url or os.environ.get("ROWMILL_DATABASE_URL") or os.environ.get("DATABASE_URL")
+    found = url or url_from_environment()
     if not found:
         raise UsageError("which database? Say --database-url, or --app module:mill, or set DATABASE_URL")
     parsed = parse_url(found)

@@ -36,11 +36,19 @@ def load_mill(app: str | None, database_url: str | None, *, may_create: bool = F
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     mill = import_mill(name, folder)
-    url = database_url or given.database_url
-    if url:
+    url = given_url(database_url)
+    if url is not None:
         mill.move_to(url)
     mill.store.may_create = may_create
     return mill
+
+
+def given_url(database_url: str | None) -> str | None:
+    """The URL of --database-url, after the command or before it."""
+    url = GIVEN.get(Given()).database_url if database_url is None else database_url
+    if url is not None and not url.strip():
+        raise UsageError("--database-url is empty. Is the variable set that you wrote there?")
+    return url
 
 
 def find_app(app: str | None) -> tuple[str, Path]:

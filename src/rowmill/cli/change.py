@@ -1,7 +1,7 @@
 """`rowmill requeue`, `cancel` and `prune`: what changes many rows, after a look at which they are."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any
@@ -12,6 +12,7 @@ from sqlalchemy import or_
 from rowmill.cli.app import load_mill
 from rowmill.cli.choosing import agreed, blaming, chosen
 from rowmill.cli.exits import Exit, UsageError
+from rowmill.cli.help import CHANGE
 from rowmill.cli.options import (
     AppOption,
     ErrorCodeOption,
@@ -28,12 +29,11 @@ from rowmill.cli.options import (
 )
 from rowmill.cli.output import emit, progress, say
 from rowmill.cli.rows import read
-from rowmill.mill import Mill, Queue
+from rowmill.mill import Mill
 from rowmill.model.lifecycle import Kind
 from rowmill.store import operate, targets
-from rowmill.store.browse import RowView, list_rows
+from rowmill.store.browse import find_rows
 from rowmill.store.filters import Filter, known_stage, parse_when
-from rowmill.store.keys import parse_key, scalar
 from rowmill.store.operate import Changed, Progress
 from rowmill.store.targets import Condition, Preview
 
@@ -43,9 +43,9 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what wou
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(requeue)
-    app.command()(cancel)
-    app.command()(prune)
+    app.command(rich_help_panel=CHANGE)(requeue)
+    app.command(rich_help_panel=CHANGE)(cancel)
+    app.command(rich_help_panel=CHANGE)(prune)
 
 
 def requeue(
@@ -138,7 +138,8 @@ def prune(
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Delete finished rows: done and cancelled ones, unless --state says otherwise.
+    """DELETE finished rows from your table: done and cancelled ones, unless --state says otherwise. They can't be
+    brought back.
 
     \b
     Example:
@@ -177,15 +178,14 @@ def carry_out(
     terms = mill.store.terms(mill[queue])
 
     with blaming(wanted):
+        named = read(mill, lambda connection: find_rows(connection, terms, wanted.keys))
         found = read(mill, lambda connection: targets.preview(connection, terms, condition))
         if limit is not None and found.rows > limit:
             found = Preview(limit, False, found.keys[:limit])
         if not agreed(found, verb, queue, yes=yes, dry_run=dry_run, json=json):
-            if not found.rows and wanted.keys:
-                named = Filter(keys=wanted.keys[:FEW])
-                rows = asyncio.run(mill.run(lambda connection: list_rows(connection, terms, named, FEW), write=False))
-                for line in standing(mill[queue], named, rows):
-                    say(line)
+            if not found.rows:
+                for row in named[:FEW]:
+                    say(f"row {row.key} is {row.kind} ({row.state or 'NULL'})")
             return
         done = asyncio.run(changing(mill, verb, found.rows, act))
     data: dict[str, Any] = {
@@ -199,14 +199,6 @@ def carry_out(
     if done.refused:
         say(f"{done.refused:,} rows stay as they are: a constraint of the table forbids the change")
         raise typer.Exit(Exit.FAILED)
-
-
-def standing(queue: Queue[Any], named: Filter, rows: list[RowView]) -> Iterator[str]:
-    """How it is with rows that were named and could not be taken."""
-    found = {row.key: row for row in rows}
-    for key in named.keys:
-        row = found.get(queue.key_text(scalar(parse_key(queue, key))))
-        yield f"there is no row {key}" if row is None else f"row {key} is {row.kind} ({row.state})"
 
 
 async def changing(mill: Mill, verb: str, rows: int, act: Callable[[Progress], Awaitable[Changed]]) -> Changed:

@@ -14,6 +14,9 @@ from rowmill.cli.output import emit, say
 from rowmill.store.filters import Filter, parse_when
 from rowmill.store.targets import Preview
 
+VERBS = {"prune": "DELETE"}
+"""What a command does, where its name does not say it."""
+
 
 def chosen(
     state: list[str] | None = None,
@@ -59,14 +62,14 @@ def agreed(
     """Tell what would be changed, and ask. False: there is nothing to do, or it was a dry run, and that was said."""
     about = describe(preview)
     if dry_run or not preview.rows:
-        shown = f"would {verb} {about}" if preview.rows else f"no rows of {queue} to {verb}"
+        shown = f"would {VERBS.get(verb, verb)} {about}" if preview.rows else f"no rows of {queue} to {verb}"
         data = {"queue": queue, "command": verb, "changed": 0, "dry_run": dry_run}
         data |= {"matching": preview.rows, "capped": preview.capped, "keys": preview.keys}
         emit(data, json, shown)
         return False
     if yes:
         return True
-    into(f"{verb} {about} of {queue}")
+    into(f"{VERBS.get(verb, verb)} {about} of {queue}")
     if not sys.stdin.isatty():
         raise UsageError(f"that changes {about}, and there is no terminal to ask on. Add --yes to do it")
     if not typer.confirm("Go on?", err=True):

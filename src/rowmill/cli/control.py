@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from rowmill.cli.app import load_mill
 from rowmill.cli.choosing import agreed
 from rowmill.cli.exits import Exit
+from rowmill.cli.help import CHANGE, SET_UP
 from rowmill.cli.options import AppOption, JsonOption, QueueArgument, UrlOption, YesOption
 from rowmill.cli.output import emit, progress
 from rowmill.mill import Mill, Queue
@@ -30,10 +31,10 @@ StageChoice = Annotated[str | None, typer.Option("--stage", metavar="NAME", help
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(pause)
-    app.command()(resume)
-    app.command()(rescue)
-    app.command()(migrate)
+    app.command(rich_help_panel=CHANGE)(pause)
+    app.command(rich_help_panel=CHANGE)(resume)
+    app.command(rich_help_panel=CHANGE)(rescue)
+    app.command(rich_help_panel=SET_UP)(migrate)
 
 
 def pause(

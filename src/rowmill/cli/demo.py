@@ -8,12 +8,13 @@ import typer
 
 from rowmill.cli.app import GIVEN, Given
 from rowmill.cli.exits import Exit
+from rowmill.cli.help import MORE
 from rowmill.cli.output import emit
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
-    app.command(name="demo")(demo)
+    app.command(name="demo", rich_help_panel=MORE)(demo)
 
 
 def demo(

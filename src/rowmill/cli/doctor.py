@@ -10,6 +10,7 @@ import typer
 from rowmill.cli.adopt import Words, find_target, pair
 from rowmill.cli.app import load_mill
 from rowmill.cli.exits import Exit, UsageError
+from rowmill.cli.help import SET_UP
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import emit
 from rowmill.mill import Mill
@@ -24,7 +25,7 @@ def _word(option: str, meaning: str) -> Any:
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(doctor)
+    app.command(rich_help_panel=SET_UP)(doctor)
 
 
 def doctor(

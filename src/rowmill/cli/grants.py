@@ -9,6 +9,7 @@ from sqlalchemy import Connection, text
 
 from rowmill.cli.app import load_mill
 from rowmill.cli.exits import UsageError
+from rowmill.cli.help import SET_UP
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import emit, say
 from rowmill.mill import Mill, Queue
@@ -22,7 +23,7 @@ NO_ROLES = (
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(grants)
+    app.command(rich_help_panel=SET_UP)(grants)
 
 
 def grants(

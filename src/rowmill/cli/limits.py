@@ -12,8 +12,9 @@ from sqlalchemy import Connection
 
 from rowmill.cli.app import load_mill
 from rowmill.cli.exits import UsageError
+from rowmill.cli.help import LOOK
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
-from rowmill.cli.output import duration, emit, table
+from rowmill.cli.output import clock, duration, emit, table
 from rowmill.cli.rows import read
 from rowmill.limits import LimitState
 from rowmill.limits.state import state_of
@@ -33,7 +34,7 @@ group = typer.Typer(invoke_without_command=True)
 
 
 def register(app: typer.Typer) -> None:
-    app.add_typer(group, name="limits")
+    app.add_typer(group, name="limits", rich_help_panel=LOOK)
 
 
 @group.callback()
@@ -145,17 +146,18 @@ def standing(state: LimitState) -> str:
         command = ["rowmill", "limits", "on", state.limit, *(["--key", state.key] if state.key else [])]
         parts.append(f"off; on with: {shlex.join(command)}")
     if state.parked_until is not None:
-        parts.append(f"parked until {clock(state.parked_until)}")
+        parts.append(f"parked until {until(state.parked_until)}")
     if state.breaker == "open":
-        parts.append("down" + (f", asked again at {clock(state.open_until)}" if state.open_until else ""))
+        parts.append("down" + (f", asked again at {until(state.open_until)}" if state.open_until else ""))
     if state.line_until is not None:
-        parts.append(f"the last in line has its turn at {clock(state.line_until)}")
+        parts.append(f"the last in line has its turn at {until(state.line_until)}")
     return "; ".join(parts) or ("has room" if state.available else "used up for now")
 
 
-def clock(moment: datetime) -> str:
-    left = (moment - datetime.now(UTC)).total_seconds()
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" + (f" ({duration(left)})" if left > 0 else "")
+def until(at: datetime) -> str:
+    """A time to come, and how far it is."""
+    left = (at - datetime.now(UTC)).total_seconds()
+    return clock(at) + (f" ({duration(left)})" if left > 0 else "")
 
 
 @group.command()

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,11 +27,13 @@ from rowmill.cli import (
 from rowmill.cli.app import GIVEN, Given
 from rowmill.cli.errors import tell
 from rowmill.cli.exits import Exit
+from rowmill.cli.help import GroupedCommands, for_rich
 from rowmill.cli.options import AppOption, UrlOption
 from rowmill.cli.output import say
 
 app = typer.Typer(
     name="rowmill",
+    cls=GroupedCommands,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich" if sys.stdout.isatty() else None,
@@ -70,7 +72,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; answers its exit code."""
     before = GIVEN.set(Given())
     try:
-        code = app(args=arguments, prog_name="rowmill", standalone_mode=False)
+        command: Any = typer.main.get_command(app)
+        if app.rich_markup_mode is not None:
+            for_rich(command)
+        code = command(args=arguments, prog_name="rowmill", standalone_mode=False)
         return int(code or 0)
     except typer.TyperException as error:
         return usage(error)

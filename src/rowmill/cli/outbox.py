@@ -7,8 +7,9 @@ import typer
 
 from rowmill.cli.app import load_mill
 from rowmill.cli.exits import UsageError
+from rowmill.cli.help import LOOK
 from rowmill.cli.options import AppOption, JsonOption, StateOption, UrlOption
-from rowmill.cli.output import emit, table
+from rowmill.cli.output import clock, emit, table
 from rowmill.cli.rows import cut, read
 from rowmill.mill import Mill
 from rowmill.model.lifecycle import Kind
@@ -29,7 +30,7 @@ outbox = typer.Typer(
 def register(app: typer.Typer) -> None:
     outbox.command("stats")(stats)
     outbox.command("list")(list_events)
-    app.add_typer(outbox, name="outbox")
+    app.add_typer(outbox, name="outbox", rich_help_panel=LOOK)
 
 
 def stats(
@@ -104,9 +105,16 @@ def the_outbox(mill: Mill, name: str | None) -> Outbox:
 
 
 def line(event: EventView) -> list[Any]:
-    created = f"{event.created_at:%Y-%m-%d %H:%M:%S}" if event.created_at else ""
     row = event.row
-    return [row.key, event.event_type, event.aggregate_id, row.state, row.attempts, created, cut(row.error)]
+    return [
+        row.key,
+        event.event_type,
+        event.aggregate_id,
+        row.state,
+        row.attempts,
+        clock(event.created_at),
+        cut(row.error),
+    ]
 
 
 def as_data(event: EventView) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum
 from typing import Any, Protocol
 
@@ -64,13 +64,17 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None
         from rich.table import Table
         from rich.text import Text as RichText
 
-        shown = Table(*heads, title=title, box=box.SIMPLE_HEAD, title_justify="left")
+        # As Text: a string would be read as Rich's markup, and [brackets] in it dropped.
+        heading = None if title is None else RichText(one_line(title))
+        shown = Table(title=heading, box=box.SIMPLE_HEAD, title_justify="left")
+        for head in heads:
+            shown.add_column(RichText(head))
         for row in cells:
             shown.add_row(*(RichText(cell) for cell in row))
         Console().print(shown)
         return
     if title:
-        print(title)
+        print(one_line(title))
     widths = [max(len(head), *(len(row[n]) for row in cells), 0) for n, head in enumerate(heads)]
     for row in [list(heads), *cells]:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -116,12 +120,17 @@ def progress(what: str, total: int | None = None) -> Iterator[Seen]:
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(escape(what), total=total)
 
         def move(done: int, note: str = "") -> None:
             bar.update(task, completed=done, description=escape(f"{what}, {tame(note)}" if note else what))
 
         yield move
+
+
+def clock(at: datetime | None) -> str:
+    """A time with its zone, which is UTC; empty for none."""
+    return "" if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def duration(seconds: float | None) -> str:

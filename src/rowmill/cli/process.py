@@ -13,11 +13,16 @@ from functools import partial
 from types import FrameType
 from typing import Any, TypeVar
 
+from sqlalchemy.exc import DBAPIError
+
 from rowmill.cli.errors import tell
 from rowmill.cli.exits import Exit
 from rowmill.mill import Mill
 from rowmill.model.errors import RowmillError
+from rowmill.model.lifecycle import MOVES
 from rowmill.observe.trail import trail
+from rowmill.store import counts, dsn
+from rowmill.store.port import Disconnected
 from rowmill.work.report import Report
 from rowmill.work.settings import WorkerSettings
 from rowmill.work.worker import Worker
@@ -25,6 +30,8 @@ from rowmill.work.worker import Worker
 T = TypeVar("T")
 log = logging.getLogger("rowmill")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+COUNTED = 10_000
+"""Ready rows of a queue that are counted for the line of each minute."""
 LAST_SECONDS = 30.0
 """After the grace period, how long an orphan may take to leave by itself."""
 
@@ -120,15 +127,53 @@ async def work(mill: Mill, queues: list[str] | None, settings: WorkerSettings, t
     async with mill.worker(queues, settings=settings) as worker:
         told.to(worker)
         introduce(worker, mill)
-        sum_up(await worker.run())
+        telling = asyncio.create_task(Progress(mill, worker).run(), name="progress")
+        try:
+            sum_up(await worker.run())
+        finally:
+            telling.cancel()
     leave_behind(worker, lambda: 0)
+
+
+class Progress:
+    """Says once a minute what a worker did in it, if it did anything."""
+
+    def __init__(self, mill: Mill, worker: Worker, every: float = 60.0) -> None:
+        self._mill, self._worker, self._every = mill, worker, every
+        self._settled = self._failed = 0
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self._every)
+            await self.tell()
+
+    async def tell(self) -> None:
+        moves = dict(self._worker.report.settled)
+        settled, failed = sum(moves.values()), sum(rows for move, rows in moves.items() if MOVES[move].failed)
+        new, new_failed = settled - self._settled, failed - self._failed
+        self._settled, self._failed = settled, failed
+        if new:
+            rate = round(new * 60 / self._every, 1)
+            self._mill.events.progress(settled=new, failed=new_failed, per_minute=rate, ready=await self._ready())
+
+    async def _ready(self) -> str:
+        """How many rows wait for this worker, counted up to a bound; unknown while the database is away."""
+        queues = {station.queue.name: station.queue for station in self._worker.stations}
+        store = self._mill.store
+        looks = [partial(counts.depth, terms=store.terms(queue), at_least=COUNTED) for queue in queues.values()]
+        try:
+            depths = [await store.run(look, write=False) for look in looks]
+        except (Disconnected, DBAPIError):
+            return "unknown"
+        more = "≥" if any(depth.count is counts.How.CAPPED for depth in depths) else ""
+        return f"{more}{sum(depth.rows for depth in depths)}"
 
 
 def introduce(worker: Worker, mill: Mill) -> None:
     stages = ", ".join(
         f"{station.queue.name}/{station.step.name} x{station.handler.concurrency}" for station in worker.stations
     )
-    log.info("worker %d works on %s", mill.store.worker, stages)
+    log.info("worker %d works on %s in %s", mill.store.worker, stages, dsn.shown(mill.url))
 
 
 def sum_up(report: Report) -> None:

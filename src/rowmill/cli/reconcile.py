@@ -8,9 +8,10 @@ import typer
 
 from rowmill.cli.app import load_mill
 from rowmill.cli.exits import Exit, UsageError
+from rowmill.cli.help import RUN
 from rowmill.cli.logs import LogFormat, start_log
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
-from rowmill.cli.output import duration, emit, progress, say, table
+from rowmill.cli.output import clock, duration, emit, progress, say, table
 from rowmill.mill import Mill
 from rowmill.reconcile import Reconciled, Reconciliation
 from rowmill.store.runs import RunView
@@ -20,7 +21,7 @@ SHOWN = 20
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(reconcile)
+    app.command(rich_help_panel=RUN)(reconcile)
 
 
 def reconcile(
@@ -102,16 +103,12 @@ def show(reports: list[Reconciled]) -> None:
             upto = f"only up to {one.upto}" if one.upto is not None else "not at all"
             say(f"{report.name}: inventory {one.inventory} was observed {upto} ({one.code}: {one.message})")
         if report.findings:
-            rows = [[one.kind, one.text, "new" if one.new else since(one.found_at)] for one in report.findings[:SHOWN]]
+            rows = [[one.kind, one.text, "new" if one.new else clock(one.found_at)] for one in report.findings[:SHOWN]]
             table(["finding", "key", "since"], rows)
             if report.drift > SHOWN:
                 print(f"… and {report.drift - SHOWN:,} more: --json shows the first thousand")
         print(summary(report))
         print()
-
-
-def since(at: Any) -> str:
-    return f"{at:%Y-%m-%d %H:%M}" if at else ""
 
 
 def summary(report: Reconciled) -> str:
@@ -150,8 +147,7 @@ def show_history(past: list[RunView]) -> None:
 def history_row(run: RunView) -> list[Any]:
     took = duration((run.ended_at - run.started_at).total_seconds()) if run.ended_at and run.started_at else ""
     spoiled = ", ".join(" ".join(filter(None, [one["inventory"], one["code"]])) for one in run.spoiled)
-    started = f"{run.started_at:%Y-%m-%d %H:%M:%S}" if run.started_at else ""
     return [
-        run.name, run.id, started, took, run.outcome or "running",
+        run.name, run.id, clock(run.started_at), took, run.outcome or "running",
         run.findings, run.corrected, run.remaining, run.closed, spoiled,
     ]  # fmt: skip

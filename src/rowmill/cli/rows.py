@@ -10,6 +10,8 @@ from sqlalchemy import Connection
 
 from rowmill.cli.app import load_mill
 from rowmill.cli.choosing import blaming, chosen
+from rowmill.cli.exits import UsageError
+from rowmill.cli.help import LOOK
 from rowmill.cli.options import (
     AppOption,
     ErrorCodeOption,
@@ -24,11 +26,11 @@ from rowmill.cli.options import (
     UrlOption,
     WhereOption,
 )
-from rowmill.cli.output import emit, one_line, table
+from rowmill.cli.output import clock, emit, one_line, table, tame
 from rowmill.limits.holding import shut
 from rowmill.mill import Mill
 from rowmill.store import browse, schema
-from rowmill.store.browse import AttemptView, RowView
+from rowmill.store.browse import AttemptView, Sort
 from rowmill.store.why import why as find_why
 
 T = TypeVar("T")
@@ -39,9 +41,9 @@ LONG = 1000
 
 
 def register(app: typer.Typer) -> None:
-    app.command("list")(list_rows)
-    app.command()(show)
-    app.command()(why)
+    app.command("list", rich_help_panel=LOOK)(list_rows)
+    app.command(rich_help_panel=LOOK)(show)
+    app.command(rich_help_panel=LOOK)(why)
 
 
 def list_rows(
@@ -53,29 +55,52 @@ def list_rows(
     until: UntilOption = None,
     where: WhereOption = None,
     key: KeyOption = None,
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="A,B", help="Show these columns of the table instead.")
+    ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option("--sort", metavar="COLUMN", help="In the order of this column, with which an index must begin."),
+    ] = None,
+    desc: Annotated[bool, typer.Option("--desc", help="The largest, or latest, first. Needs --sort.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most so many.")] = 20,
     app: AppOption = None,
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List rows in the order of their keys.
+    """List rows, in the order of their keys unless --sort says otherwise.
 
     \b
     Example:
       rowmill list files --state dead --since 6h
+      rowmill list files --columns id,path,size --sort created_at --desc
       rowmill list files --where "size > 1000000" --json
     """
     mill = load_mill(app, database_url)
     terms = mill.store.terms(mill[queue])
     wanted = chosen(state, stage, error_code, since, until, where, key)
+    if desc and sort is None:
+        raise UsageError("--desc turns the order of --sort around: name the column, as in --sort created_at --desc")
+    order = None if sort is None else Sort(sort, desc)
+    named = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
+    if named == []:
+        raise UsageError("--columns takes the names of columns, as in --columns id,status")
+    found: list[Any]
     with blaming(wanted):
-        rows = read(mill, lambda c: browse.list_rows(c, terms, wanted, limit + 1))
-    found, more = rows[:limit], len(rows) > limit
+        if named is None:
+            found = read(mill, lambda c: browse.list_rows(c, terms, wanted, limit + 1, order))
+        else:
+            found = read(mill, lambda c: browse.list_values(c, terms, wanted, limit + 1, named, order))
+    more = len(found) > limit
+    found = found[:limit]
 
     def shown() -> None:
-        heads = ["key", "state", "kind", "attempts", "available", "error"]
-        cells = [[r.key, r.state or "NULL", r.kind, r.attempts, clock(r), cut(r.error)] for r in found]
-        table(heads, cells)
+        if named is None:
+            heads = ["key", "state", "kind", "attempts", "available", "error"]
+            table(heads, [[r.key, r.state or "NULL", r.kind, r.attempts, clock(r.available_at), cut(r.error)]
+                          for r in found])  # fmt: skip
+        else:
+            table(named, [["NULL" if r[name] is None else cut(one_line(r[name])) for name in named] for r in found])
         if more:
             print(f"… and more: --limit {limit * 10} shows them")
 
@@ -85,12 +110,12 @@ def list_rows(
 def show(
     queue: QueueArgument,
     key: KeyArgument,
-    full: Annotated[bool, typer.Option("--full", help="Long values in full.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Long values in full, and every traceback.")] = False,
     app: AppOption = None,
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show one row: its columns, and every attempt that failed.
+    """Show one row: its columns, every attempt that failed, and the last traceback, if workers keep them.
 
     \b
     Example:
@@ -112,6 +137,11 @@ def show(
         if attempts:
             print()
             table(["stage", "attempt", "ended", "worker", "code", "message"], [history_row(one) for one in attempts])
+        traced = [one for one in attempts if one.traceback]
+        for one in traced if full else traced[-1:]:
+            print(tame(f"\nattempt {one.attempt} at stage {one.stage}, {one.code}:\n{one.traceback}"))
+        if len(traced) > 1 and not full:
+            print(f"\n--full shows the tracebacks of {len(traced) - 1} more")
 
     data = {"queue": queue, "key": row.key, "row": row, "values": shown_values, "history": attempts}
     emit(data, json, shown)
@@ -144,13 +174,8 @@ def read(mill: Mill, work: Callable[[Connection], T]) -> T:
     return asyncio.run(mill.run(schema.checked(work), write=False))
 
 
-def clock(row: RowView) -> str:
-    return f"{row.available_at:%Y-%m-%d %H:%M:%S}" if row.available_at else ""
-
-
 def history_row(one: AttemptView) -> list[Any]:
-    ended = f"{one.ended_at:%Y-%m-%d %H:%M:%S}" if one.ended_at else ""
-    return [one.stage, one.attempt, ended, one.worker, one.code, cut(one.message)]
+    return [one.stage, one.attempt, clock(one.ended_at), one.worker, one.code, cut(one.message)]
 
 
 def cut(text: str | None) -> str:

@@ -1,14 +1,14 @@
 """`rowmill schedule`: what runs when, what became of it, and runs by hand."""
 
 import asyncio
-from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
 from rowmill.cli.app import load_mill
+from rowmill.cli.help import LOOK
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
-from rowmill.cli.output import emit, table
+from rowmill.cli.output import clock, emit, table
 from rowmill.cli.rows import cut, read
 from rowmill.mill import Mill
 from rowmill.model.schedule import PASSED_OVER, Schedule
@@ -23,7 +23,7 @@ group = typer.Typer(
 
 
 def register(app: typer.Typer) -> None:
-    app.add_typer(group, name="schedule")
+    app.add_typer(group, name="schedule", rich_help_panel=LOOK)
 
 
 @group.command("list")
@@ -143,10 +143,6 @@ def resume(name: NameArgument, app: AppOption = None, database_url: UrlOption = 
 def found(app: str | None, database_url: str | None, name: str) -> tuple[Mill, Schedule]:
     mill = load_mill(app, database_url)
     return mill, mill.find_schedule(name)
-
-
-def clock(at: datetime | None) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S}" if at else ""
 
 
 def seconds(tick: TickView) -> str:

@@ -1,7 +1,10 @@
 """`rowmill stats`: how the queues stand."""
 
 import asyncio
-from collections.abc import Iterator
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any
 
@@ -10,60 +13,127 @@ from sqlalchemy import Connection
 
 from rowmill.cli import limits
 from rowmill.cli.app import load_mill
+from rowmill.cli.errors import explain
+from rowmill.cli.exits import Exit
+from rowmill.cli.help import LOOK
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
-from rowmill.cli.output import duration, emit, table
-from rowmill.cli.schedule import clock, outcome
+from rowmill.cli.output import clock, duration, emit, say, table, tame
+from rowmill.cli.schedule import outcome
 from rowmill.mill import Mill, Queue
+from rowmill.model.lifecycle import Kind
 from rowmill.model.settle_lag import MEANINGS
 from rowmill.store import activity, counts, pausing, runs, schedule_ops, schema
-from rowmill.store.activity import Minute, WorkerView
+from rowmill.store.activity import Pace, WorkerView
 from rowmill.store.counts import How, StateCount
+from rowmill.store.dead_rows import DeadRows, dead_rows
 from rowmill.store.limiting.asks import LimitSummary
 from rowmill.store.moment import as_moment
 from rowmill.store.runs import RunView
 from rowmill.store.schedule_ops import ScheduleView
 
 MINUTES = 60
-RECENT = 5
-"""Minutes over which the rate for people is taken."""
+REFRESH = 2.0
+"""Seconds between two views of --watch."""
+SHOWN = 10
+"""Error codes that are listed for people; --json has all of them."""
+IDLE = 2
+"""Clock minutes without a settled row after which a rate would be news of yesterday."""
+MARKS = {How.EXACT: "", How.CAPPED: "≥", How.ESTIMATED: "~"}
+CLEAR = "\x1b[H\x1b[2J\x1b[3J"
+"""Puts the cursor at the top of an empty terminal."""
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(stats)
+    app.command(rich_help_panel=LOOK)(stats)
 
 
 def stats(
     queues: Annotated[
         list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Which queues; all by default.")
     ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show it again every 2 seconds, until Ctrl-C. With --json, a line each.")
+    ] = False,
     app: AppOption = None,
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """How the queues stand: rows by state, the oldest ready row, throughput, failures; limits, schedules, workers.
+    """How the queues stand: rows by state, the oldest ready row, throughput, failures, dead rows; limits, schedules,
+    workers.
 
-    Counts are exact on small tables and estimated (~) on big ones.
+    Counts are exact on small tables. On big ones they are estimated (~), or there are at least so many (≥).
 
     \b
     Example:
       rowmill stats
       rowmill stats files --json
+      rowmill stats --watch
     """
     mill = load_mill(app, database_url)
-    found = asyncio.run(gather(mill, queues or list(mill.queues)))
-    emit(found, json, lambda: show(found))
+    names = queues or list(mill.queues)
+    if watch:
+        keep_showing(mill, names, json)
+    else:
+        found = asyncio.run(gather(mill, names))
+        emit(found, json, lambda: show(found))
+
+
+def keep_showing(mill: Mill, names: list[str], json: bool) -> None:
+    """Show it again and again. A database that goes away meanwhile is waited for."""
+    shown = False
+    while True:
+        try:
+            found = asyncio.run(gather(mill, names))
+        except Exception as error:
+            code, text = explain(error)
+            if not shown or code is not Exit.UNREACHABLE:
+                raise
+            say(f"rowmill: {text}")
+        else:
+            shown = True
+            if not write_view(found, json):
+                return
+        time.sleep(REFRESH)
+
+
+def write_view(found: dict[str, Any], json: bool) -> bool:
+    """Write one view of many. False: nobody reads them any more."""
+
+    def view() -> None:
+        if sys.stdout.isatty():
+            print(CLEAR, end="")
+        print(f"{clock(found['at'])}, every {REFRESH:.0f} s until Ctrl-C\n")
+        show(found)
+        print()
+
+    try:
+        emit(found, json, view)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still in the buffer would fail again when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
 
 
 async def gather(mill: Mill, names: list[str]) -> dict[str, Any]:
     chosen = [mill[name] for name in names]
     async with mill.opened() as store:
         await store.run(schema.check_version, write=False)
+        at = await store.run(activity.database_time, write=False)
         every = [await store.run(partial(of_queue, mill, queue), write=False) for queue in chosen]
         workers = await store.run(activity.workers, write=False)
         limited = await store.run(lambda connection: limits.summaries(connection, mill), write=False)
         planned = await store.run(lambda connection: schedule_ops.schedules(connection, mill.schedules), write=False)
         last = [run for name in mill.reconciliations for run in await store.run(partial(last_run, name), write=False)]
-    return {"queues": every, "limits": limited, "schedules": planned, "reconciliations": last, "workers": workers}
+    return {
+        "at": at,
+        "queues": every,
+        "limits": limited,
+        "schedules": planned,
+        "reconciliations": last,
+        "workers": workers,
+    }
 
 
 def last_run(name: str, connection: Connection) -> list[RunView]:
@@ -78,6 +148,9 @@ def of_queue(mill: Mill, queue: Queue[Any], connection: Connection) -> dict[str,
     for minute in minutes:
         for move, rows in minute.moves.items():
             totals[move] = totals.get(move, 0) + rows
+    pace = activity.pace(minutes, activity.database_time(connection))
+    failed = activity.failures(connection, queue)
+    none_died = all(state.rows == 0 and state.count is How.EXACT for state in states if state.kind == Kind.DEAD)
     return {
         "queue": queue.name,
         "table": str(queue.table.fullname),
@@ -90,8 +163,16 @@ def of_queue(mill: Mill, queue: Queue[Any], connection: Connection) -> dict[str,
             {"stage": stage or None, "since": as_moment(since)}
             for stage, since in pausing.paused(connection, queue).items()
         ],
-        "throughput": {"minutes": minutes, "last_hour": totals},
-        "failures": activity.failures(connection, queue),
+        "throughput": {
+            "minutes": minutes,
+            "last_hour": totals,
+            "per_minute": round(pace.per_minute, 3),
+            "over_minutes": pace.over_minutes,
+            "idle_minutes": pace.idle_minutes,
+        },
+        "failures": failed.codes,
+        "failures_count": failed.count,
+        "dead": DeadRows() if none_died else dead_rows(connection, terms),
         "keep_seconds": queue.keep.ages(),
     }
 
@@ -109,28 +190,40 @@ def show(found: dict[str, Any]) -> None:
         staged = len(one["stages"]) > 1
         heads = ["state", "kind", *(["stage"] if staged else []), "rows"]
         rows = [
-            [state.word or "NULL", state.kind, *([state.stage or ""] if staged else []), number(state)]
+            [
+                state.word or "NULL",
+                state.kind,
+                *([state.stage or ""] if staged else []),
+                marked(state.rows, state.count),
+            ]
             for state in one["states"]
         ]
         table(heads, rows, title=f"queue {one['queue']}")
-        print(summary(one))
+        for line in summary(one):
+            print(tame(line))
         print()
     for one in found["limits"]:
-        print(of_limit(one))
+        print(tame(of_limit(one)))
     for one in found["schedules"]:
-        print(of_schedule(one))
+        print(tame(of_schedule(one)))
     for run in found["reconciliations"]:
-        when = f"{run.started_at:%Y-%m-%d %H:%M}" if run.started_at else ""
-        print(f"reconciliation {run.name}: drift {run.findings:,}, last run {when}, {run.outcome or 'running'}")
-    workers: list[WorkerView] = found["workers"]
-    if not workers:
-        print("no workers")
-        return
+        print(tame(of_run(run)))
+    show_workers(found["workers"])
+
+
+def show_workers(workers: list[WorkerView]) -> None:
+    """Those that work or went silent; of those that signed off, how many they are."""
     for worker in workers:
         for line in unwritten(worker):
-            print(line)
-    heads = ["worker", "host", "process", "queues", "seen", "is"]
-    table(heads, [[w.id, w.host, w.pid, ", ".join(w.queues), ago(w.seen_seconds_ago), standing(w)] for w in workers])
+            print(tame(line))
+    shown = [worker for worker in workers if not worker.stopped]
+    if shown:
+        heads = ["worker", "host", "process", "queues", "seen", "is"]
+        table(heads, [[w.id, w.host, w.pid, ", ".join(w.queues), ago(w.seen_seconds_ago), standing(w)] for w in shown])
+    else:
+        print("no workers")
+    if stopped := len(workers) - len(shown):
+        print(f"{stopped:,} stopped in the last hour")
 
 
 def unwritten(worker: WorkerView) -> Iterator[str]:
@@ -151,31 +244,56 @@ def of_limit(one: LimitSummary) -> str:
     return f"limit {one.limit}: {keys}, {', '.join(parts) or 'none in trouble'}{differ}"
 
 
+def of_run(run: RunView) -> str:
+    started = clock(run.started_at)
+    return f"reconciliation {run.name}: drift {run.findings:,}, last run {started}, {run.outcome or 'running'}"
+
+
 def of_schedule(one: ScheduleView) -> str:
     last = f"last run {clock(one.last.started_at)}, {outcome(one.last)}" if one.last else "never run"
     return f"schedule {one.name}: {'paused' if one.paused_since else f'next run {clock(one.next_at)}'}, {last}"
 
 
-def number(state: StateCount) -> str:
-    return f"{'~' if state.count is How.ESTIMATED else ''}{state.rows:,}"
-
-
-def summary(one: dict[str, Any]) -> str:
+def summary(one: Mapping[str, Any]) -> Iterator[str]:
+    """What there is to say of a queue beside its table, line by line."""
     parts = []
     if one["oldest_ready_seconds"] is not None:
         parts.append(f"oldest ready row waits {duration(one['oldest_ready_seconds'])}")
-    minutes: list[Minute] = one["throughput"]["minutes"][-RECENT:]
-    settled = sum(sum(minute.moves.values()) for minute in minutes)
-    if minutes:
-        parts.append(f"{settled / len(minutes):,.0f} rows settled a minute")
-    if one["failures"]:
-        top = list(one["failures"].items())[:3]
-        parts.append("failures in the last hour: " + ", ".join(f"{code} {count:,}" for code, count in top))
+    speed = one["throughput"]
+    parts.append(speed_of(Pace(speed["per_minute"], speed["over_minutes"], speed["idle_minutes"])))
     parts += [f"stage {pause['stage']} is paused" if pause["stage"] else "paused" for pause in one["paused"]]
-    if not parts:
-        parts.append("nothing settled in the last hour")
-    parts += [f"{kind} rows are kept for {duration(age)}" for kind, age in one["keep_seconds"].items()]
-    return "; ".join(parts)
+    yield "; ".join(parts)
+    if one["failures"]:
+        yield f"failures in the last hour: {by_code(one['failures'], one['failures_count'])}"
+    dead: DeadRows = one["dead"]
+    if dead.rows:
+        without = [("without a code", dead.without_code)] if dead.without_code else []
+        yield f"dead rows: {by_code(dead.codes, dead.count, without)}"
+    if one["keep_seconds"]:
+        yield "; ".join(f"{kind} rows are kept for {duration(age)}" for kind, age in one["keep_seconds"].items())
+
+
+def speed_of(pace: Pace) -> str:
+    """How fast rows are settled, or for how long none was."""
+    if pace.idle_minutes is None:
+        return "nothing settled in the last hour"
+    if pace.idle_minutes >= IDLE:
+        return f"nothing settled for {pace.idle_minutes} min"
+    rate = f"{pace.per_minute:,.0f}" if pace.per_minute >= 10 else f"{pace.per_minute:.1f}"
+    return f"{rate} rows settled a minute over the last {pace.over_minutes} min"
+
+
+def by_code(codes: Mapping[str, int], count: How, others: list[tuple[str, int]] | None = None) -> str:
+    """Numbers by code, the most frequent first, each marked as what it is."""
+    listed = [*list(codes.items())[:SHOWN], *(others or [])]
+    text = ", ".join(f"{code} {marked(rows, count)}" for code, rows in listed)
+    left = len(codes) - SHOWN
+    return f"{text}, and {left:,} more {'code' if left == 1 else 'codes'}" if left > 0 else text
+
+
+def marked(rows: int, count: How) -> str:
+    """A number, marked as an estimate (~) or as the least that there are (≥)."""
+    return f"{MARKS[count]}{rows:,}"
 
 
 def ago(seconds: float) -> str:

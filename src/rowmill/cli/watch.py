@@ -8,6 +8,7 @@ import typer
 
 from rowmill.cli.app import load_mill
 from rowmill.cli.exits import Exit
+from rowmill.cli.help import RUN
 from rowmill.cli.logs import LogFormat, start_log
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import emit, table
@@ -22,7 +23,7 @@ VARIABLE = "ROWMILL_ALERT_WEBHOOK"
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(watch)
+    app.command(rich_help_panel=RUN)(watch)
 
 
 def watch(

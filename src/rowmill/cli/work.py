@@ -11,6 +11,7 @@ import typer
 from rowmill.cli import process
 from rowmill.cli.app import GIVEN, Given, load_mill
 from rowmill.cli.exits import UsageError
+from rowmill.cli.help import RUN
 from rowmill.cli.logs import LogFormat, start_log
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import emit, say
@@ -51,6 +52,13 @@ BytesOption = Annotated[
         help="What claimed rows may take up in memory, all together: 268435456, 512M, 1G.",
     ),
 ]  # fmt: skip
+TracebacksOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--tracebacks", help="Keep with each failed attempt where it was raised. Otherwise ROWMILL_TRACEBACKS.",
+        show_default=False,
+    ),
+]  # fmt: skip
 LevelOption = Annotated[
     str | None,
     typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error. Otherwise ROWMILL_LOG."),
@@ -59,8 +67,8 @@ FormatOption = Annotated[LogFormat, typer.Option("--log-format", help="One line 
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(work)
-    app.command()(drain)
+    app.command(rich_help_panel=RUN)(work)
+    app.command(rich_help_panel=RUN)(drain)
 
 
 def work(
@@ -73,6 +81,7 @@ def work(
     grace: GraceOption = None,
     poll_max: PollOption = None,
     claimed_bytes: BytesOption = None,
+    tracebacks: TracebacksOption = None,
     database_url: UrlOption = None,
     log_level: LevelOption = None,
     log_format: FormatOption = LogFormat.TEXT,
@@ -87,10 +96,12 @@ def work(
     """
     name = one_of(where, app)
     mill = load_mill(name, database_url)
-    settings = settings_of(mill, queue, grace=grace, poll_max=poll_max, claimed_bytes=claimed_bytes)
+    settings = settings_of(
+        mill, queue, grace=grace, poll_max=poll_max, claimed_bytes=claimed_bytes, tracebacks=tracebacks
+    )
     start_log(log_level, log_format)
     if processes > 1:
-        given = Before(name, queue, grace, poll_max, claimed_bytes, database_url, log_level, log_format)
+        given = Before(name, queue, grace, poll_max, claimed_bytes, tracebacks, database_url, log_level, log_format)
         raise typer.Exit(Supervisor(given.command(), processes).run())
     if lifeline:
         process.follow_lifeline(settings.grace)
@@ -105,6 +116,7 @@ def drain(
     queue: QueueOption = None,
     grace: GraceOption = None,
     claimed_bytes: BytesOption = None,
+    tracebacks: TracebacksOption = None,
     database_url: UrlOption = None,
     log_level: LevelOption = None,
     log_format: FormatOption = LogFormat.TEXT,
@@ -118,7 +130,7 @@ def drain(
       rowmill drain app:mill --queue files --json
     """
     mill = load_mill(one_of(where, app), database_url)
-    settings = settings_of(mill, queue, grace=grace, claimed_bytes=claimed_bytes)
+    settings = settings_of(mill, queue, grace=grace, claimed_bytes=claimed_bytes, tracebacks=tracebacks)
     start_log(log_level, log_format, "warning")
     told = process.Told()
     told.listen()
@@ -184,6 +196,7 @@ class Before:
         grace: float | None,
         poll_max: float | None,
         claimed_bytes: int | None,
+        tracebacks: bool | None,
         database_url: str | None,
         log_level: str | None,
         log_format: LogFormat,
@@ -200,8 +213,9 @@ class Before:
             *(("--queue", queue) for queue in queues or ()),
         ]
         self._debug = ["--debug"] if given.debug else []
+        self._flags = ["--tracebacks"] if tracebacks else []
         self._options = [text for option, value in pairs if value is not None for text in (option, str(value))]
 
     def command(self) -> list[str]:
         """Fresh interpreters: a fork of a loop, its threads and its connections is no process of its own."""
-        return [sys.executable, "-m", "rowmill", *self._debug, "work", "--lifeline", *self._options]
+        return [sys.executable, "-m", "rowmill", *self._debug, "work", "--lifeline", *self._flags, *self._options]

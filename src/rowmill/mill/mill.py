@@ -34,7 +34,7 @@ from rowmill.reconcile import Inventory, Reconciliation, Rule
 from rowmill.reconcile.declaration import declared
 from rowmill.store import dsn, fleet, indexes, migrating, presence, rescuing, rights, schema, tick_tables
 from rowmill.store.inbox import InboxColumns
-from rowmill.store.open import open_store, parse_url, reachable
+from rowmill.store.open import open_store, parse_url, reachable, url_from_environment
 from rowmill.store.port import CONNECTIONS, Disconnected, Store
 from rowmill.store.rows import Record
 from rowmill.work.report import Report
@@ -62,8 +62,7 @@ class Mill(Schedules):
     ) -> None:
         if connections < 1:
             raise BadRequest(f"connections must be 1 or more, not {connections}")
-        chosen = url or os.environ.get("ROWMILL_DATABASE_URL") or os.environ.get("DATABASE_URL") or DEFAULT_URL
-        self.url = parse_url(chosen)
+        self.url = parse_url(url_from_environment() or DEFAULT_URL if url is None else url)
         pooled = pooled_url or (self._on_postgres and os.environ.get("ROWMILL_POOLED_URL"))
         self.pooled_url = parse_url(pooled) if pooled else None
         self.settings = settings or WorkerSettings()

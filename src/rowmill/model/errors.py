@@ -133,6 +133,16 @@ class PermanentError(WorkError):
         super().__init__(message, code=code)
 
 
+class ValuesRefused(PermanentError):
+    """The database refused the values that a transaction of the handler's was to settle its row with."""
+
+    code = "value_refused"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the database refused the values: {reason}")
+        self.reason = reason
+
+
 class RateLimited(TransientError):
     """The provider asks us to wait `retry_after` seconds. Costs no attempt.
 

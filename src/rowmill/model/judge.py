@@ -27,6 +27,9 @@ from rowmill.model.wait import seconds_to_wait
 LONGEST_WAIT = 10 * 365 * 86400.0
 """Seconds that a row may be told to wait. Whoever says more means for ever."""
 
+MOST_COLUMNS = 10
+"""Columns that an error lists."""
+
 NO_VALUES: dict[str, Any] = {}
 """For verdicts that write none; one for all of them, and never changed."""
 
@@ -46,7 +49,11 @@ class Verdict:
     """Seconds that the handler took."""
     at: str = ""
     """The line that raised, as file:line, for the log."""
+    reason: str = ""
+    """Why the database refused what the handler answered, for the log: names of constraints and columns, no values."""
     raised: BaseException | None = None
+    traceback: str | None = field(default=None, repr=False)
+    """The way of what was raised through the code, for the history, if the worker keeps that."""
     ready_at: float = 0.0
     """When it was first seen waiting to be written, on the process's monotonic clock; 0: it was not."""
     delay: str = ""
@@ -204,6 +211,13 @@ def with_values(verdict: Verdict, values: Any) -> Verdict:
     # In one order: verdicts on the same columns are written by one statement.
     verdict.values = dict(sorted(named.items())) if len(named) > 1 else named
     return tidy(verdict)
+
+
+def reason_of_refusal(verdict: Verdict, reason: str) -> str:
+    """Why the database refused values, with the columns that they were for: it does not always name one."""
+    names = list(verdict.values)
+    more = f" and {len(names) - MOST_COLUMNS} more" if len(names) > MOST_COLUMNS else ""
+    return f"{reason}; columns written: {', '.join(names[:MOST_COLUMNS])}{more}"
 
 
 def refuse_column(lease: Lease[Any], name: Any) -> Verdict:

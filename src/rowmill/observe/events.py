@@ -3,7 +3,8 @@
 | event | when | fields |
 | --- | --- | --- |
 | claimed | rows were taken | queue, stage, rows |
-| settled | an outcome was written | queue, stage, key, move, code, attempt, seconds; at: the line that raised |
+| settled | an outcome was written | queue, stage, key, move, code, attempt, seconds; at: the line that raised; \
+reason: the constraint and the columns of values that the database refused |
 | lost | an outcome was refused, because the lease was gone | queue, stage, key, move |
 | claim_cancelled | a claim took longer than the database allows (statement_timeout, lock_timeout); the next one is \
 smaller | queue, stage, rows |
@@ -11,6 +12,9 @@ smaller | queue, stage, rows |
 seconds, reason: locked, timeout or pending |
 | settle_resumed | all of them are written, or gone | queue |
 | overdue | a slot waits for a thread that is past its time-out | queue, stage, threads, slots |
+| loop_blocked | an async handler kept the event loop from all else for more than a second: it computes, or waits \
+without `await`; said again when it ends | queue, stage, handler, at: file and line, seconds |
+| progress | once a minute, if something was settled | settled, failed, per_minute, ready |
 | row_changed | a handler assigned to `lease.row` and did not return the change: nothing writes it; once per stage | \
 queue, stage, columns |
 | memory_limited | the byte budget keeps a stage from claiming more; said once a minute at most | queue, stage, held, \
@@ -52,9 +56,18 @@ from typing import Any
 from rowmill.model.errors import one_line
 from rowmill.model.judge import Verdict
 from rowmill.model.lifecycle import DIE, Kind
+from rowmill.observe.repeated_lines import RepeatedLines
 from rowmill.observe.trail import trail
 
 log = logging.getLogger("rowmill")
+REPEATED = frozenset({
+    "settled", "lost", "refused", "stuck", "rescued", "unrescued", "claim_cancelled", "overdue", "loop_blocked",
+    "limit_parked", "limit_opened", "limit_closed",
+})  # fmt: skip
+"""Events that one mistake, or one outage, may bring by thousands. The log has one a minute of each kind; observers hear
+all of them, and so does a log at level debug."""
+ALIKE = ("queue", "stage", "move", "limit", "handler")
+"""Fields in which two events of a kind are alike, beside their code."""
 Observer = Callable[[str, Mapping[str, Any]], None]
 
 
@@ -69,6 +82,7 @@ class Events:
         self._changed: set[tuple[str, str]] = set()
         self._unknown: set[tuple[str, str]] = set()
         self._differing: set[str] = set()
+        self._repeated = RepeatedLines()
 
     @property
     def watched(self) -> bool:
@@ -77,15 +91,32 @@ class Events:
 
     def emit(self, level: int, name: str, **fields: Any) -> None:
         if log.isEnabledFor(level):
-            # An alert is looked for by its fields, in whatever log the application has.
-            more = fields if "alert" in fields else {}
-            told = " ".join(f"{k}={one_line(str(v))}" for k, v in fields.items())
-            log.log(level, "%s %s", name, told, extra={"rowmill": fields, **more})
+            self._write(level, name, fields)
         for observer in self.observers:
             try:
                 observer(name, fields)
             except Exception as error:
                 log.error("an observer failed on %s: %s", name, trail(error))
+
+    def _write(self, level: int, name: str, fields: Mapping[str, Any]) -> None:
+        """Write an event to the log; of those that may come by thousands, one of a kind a minute."""
+        if name in REPEATED and not log.isEnabledFor(logging.DEBUG):
+            self.tell_repeated()
+            kind = (level, name, *(fields.get(field, "") for field in ALIKE))
+            if not self._repeated.passes(self._repeated.share(kind, str(fields.get("code", "")))):
+                return
+        # An alert is looked for by its fields, in whatever log the application has.
+        more = fields if "alert" in fields else {}
+        told = " ".join(f"{k}={one_line(str(v))}" for k, v in fields.items())
+        log.log(level, "%s %s", name, told, extra={"rowmill": fields, **more})
+
+    def tell_repeated(self, *, all_of_them: bool = False) -> None:
+        """Log how many lines were left out in a minute that is over; or in those that are not over, too."""
+        for (level, name, *values), more in self._repeated.ended(all_of_them=all_of_them):
+            fields = {field: value for field, value in zip((*ALIKE, "code"), values, strict=True) if value}
+            told = " ".join(f"{k}={one_line(str(v))}" for k, v in fields.items())
+            text = f"{told}: and {more:,} more like it".lstrip(": ")
+            log.log(level, "%s %s", name, text, extra={"rowmill": {**fields, "more": more}})
 
     def claimed(self, queue: str, stage: str, rows: int) -> None:
         if rows and (self.observers or log.isEnabledFor(logging.DEBUG)):
@@ -102,6 +133,8 @@ class Events:
             }
             if verdict.at:
                 fields["at"] = verdict.at
+            if verdict.reason:
+                fields["reason"] = verdict.reason
             self.emit(level, "settled", **fields)
 
     def condemned(self, queue: str, stage: str, key: str, attempt: int, code: str) -> None:
@@ -124,6 +157,18 @@ class Events:
     def overdue(self, queue: str, stage: str, slots: int, threads: int) -> None:
         """So many of the slots wait for threads; when all of them do, nothing is claimed any more."""
         self.emit(logging.WARNING, "overdue", queue=queue, stage=stage, threads=threads, slots=slots)
+
+    def loop_blocked(self, **fields: Any) -> None:
+        """A handler kept the event loop from everything else."""
+        self.emit(logging.WARNING, "loop_blocked", **fields)
+
+    def loop_still_blocked(self, **fields: Any) -> None:
+        """The same while it lasts: only in the log, since this is said by another thread than the loop's."""
+        if log.isEnabledFor(logging.WARNING):
+            self._write(logging.WARNING, "loop_blocked", fields)
+
+    def progress(self, **fields: Any) -> None:
+        self.emit(logging.INFO, "progress", **fields)
 
     def row_changed(self, queue: str, stage: str, columns: Sequence[str]) -> None:
         """Said once per queue and stage."""

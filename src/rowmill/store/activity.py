@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +13,7 @@ from rowmill.model.queue import Queue
 from rowmill.model.settle_lag import SettleLag, from_text
 from rowmill.model.words import Step
 from rowmill.store import order_sql, raw_sql
+from rowmill.store.counts import How
 from rowmill.store.fleet import ALIVE_SECONDS
 from rowmill.store.index_plans import index_plans
 from rowmill.store.moment import as_moment, as_stored, moment
@@ -33,6 +34,27 @@ class Minute:
     moves: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     """That handlers ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast rows are settled now."""
+
+    per_minute: float
+    """Rows a minute, over the last clock minutes and the one that runs."""
+    over_minutes: int
+    """How many clock minutes those are."""
+    idle_minutes: int | None
+    """Clock minutes since rows were last settled; 0: in this one. None: not in the minutes that were looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """Failed attempts by code, most frequent first."""
+
+    codes: dict[str, int]
+    count: How
+    """CAPPED: only the newest were counted, and there are more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,22 +142,40 @@ def throughput(connection: Connection, queue: Queue[Any], minutes: int = 60) -> 
     return [found[when] for when in sorted(found)]
 
 
+def pace(minutes: list[Minute], now: datetime, over: int = 5) -> Pace:
+    """The rate of the last `over` clock minutes, whether or not something was settled in each of them."""
+    this = now.replace(second=0, microsecond=0)
+    since = this - timedelta(minutes=over)
+    rows = sum(sum(minute.moves.values()) for minute in minutes if minute.minute >= since)
+    last = max((minute.minute for minute in minutes if any(minute.moves.values())), default=None)
+    idle = None if last is None else max(int((this - last).total_seconds() // 60), 0)
+    return Pace(rows / ((now - since).total_seconds() / 60), over, idle)
+
+
+def database_time(connection: Connection) -> datetime:
+    """The database's clock, in UTC."""
+    found = as_moment(connection.scalar(sa.select(moment(connection.dialect.name))))
+    assert found is not None
+    return found
+
+
 # served by: the history's index on ended_at
-def failures(connection: Connection, queue: Queue[Any], seconds: float = 3600.0) -> dict[str, int]:
-    """Failed attempts of the last time by code, most frequent first."""
+def failures(connection: Connection, queue: Queue[Any], seconds: float = 3600.0) -> Failures:
+    """Failed attempts of the last time by code. Of more than MOST_FAILURES, the newest are counted."""
     attempt = own_tables(connection.dialect.name).attempt
     recent = (
         sa.select(attempt.c.code)
         .where(attempt.c.queue == queue.name, attempt.c.ended_at >= moment(connection.dialect.name, -seconds))
         .order_by(attempt.c.ended_at.desc())
-        .limit(MOST_FAILURES)
+        .limit(MOST_FAILURES + 1)
         .subquery()
     )
     count = sa.func.count().label("failures")
     rows = connection.execute(
         sa.select(recent.c.code, count).group_by(recent.c.code).order_by(count.desc(), recent.c.code)
     )
-    return {row.code: row.failures for row in rows}
+    codes = {row.code: row.failures for row in rows}
+    return Failures(codes, How.CAPPED if sum(codes.values()) > MOST_FAILURES else How.EXACT)
 
 
 # served by: nothing, workers are few

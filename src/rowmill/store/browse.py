@@ -1,5 +1,6 @@
 """Rows as an operator sees them: a list, or one with its history."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from rowmill.model.errors import UnknownRow
+from rowmill.model.errors import BadRequest, UnknownRow
 from rowmill.model.lease import worker_of
 from rowmill.store.clauses import keys_in
 from rowmill.store.filters import Filter
@@ -18,6 +19,8 @@ from rowmill.store.schema import own_tables
 from rowmill.store.terms import Terms
 
 MOST_HISTORY = 100
+MOST_KEYS = 5
+"""Keys that an error lists."""
 TIMES = ("available_at", "leased_until", "finished_at")
 
 
@@ -50,16 +53,85 @@ class AttemptView:
     ended_at: datetime | None
     code: str
     message: str
+    traceback: str | None
+    """Where it was raised, if the worker kept that."""
 
 
-# served by: as the filter; in the order of the primary key
-def list_rows(connection: Connection, terms: Terms, wanted: Filter, limit: int) -> list[RowView]:
-    """Rows in the order of their keys, `limit` at the most."""
-    queue = terms.queue
-    rows = connection.execute(
-        sa.select(*progress(terms)).where(sa.true(), *wanted.conditions(terms)).order_by(*queue.key).limit(limit)
-    )
-    return [row_view(terms, row) for row in rows]
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """An order other than that of the keys."""
+
+    column: str
+    descending: bool = False
+
+
+# served by: as the filter; in the order of the primary key, or of an index that begins with the column of `sort`
+def list_rows(
+    connection: Connection, terms: Terms, wanted: Filter, limit: int, sort: Sort | None = None
+) -> list[RowView]:
+    """Rows in the order of their keys, or as `sort` says, `limit` at the most."""
+    chosen = _listing(connection, terms, progress(terms), wanted, limit, sort)
+    return [row_view(terms, row) for row in connection.execute(chosen)]
+
+
+# served by: as `list_rows`
+def list_values(
+    connection: Connection, terms: Terms, wanted: Filter, limit: int, columns: Sequence[str], sort: Sort | None = None
+) -> list[dict[str, Any]]:
+    """What the same rows hold in some of their columns, in the same order."""
+    chosen = [_column(terms, name) for name in columns]
+    rows = _read(connection, terms, chosen, lambda shown: _listing(connection, terms, shown, wanted, limit, sort))
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _listing(
+    connection: Connection, terms: Terms, shown: Sequence[Any], wanted: Filter, limit: int, sort: Sort | None
+) -> "sa.Select[Any]":
+    order: list[Any] = list(terms.queue.key)
+    if sort is not None:
+        column = _column(terms, sort.column)
+        known = sortable(connection, terms)
+        if sort.column not in known:
+            raise BadRequest(
+                f"no index of table {terms.queue.table.fullname} begins with {sort.column}: to sort by it would read "
+                f"all rows. Sort by: {', '.join(known)}"
+            )
+        order = [each.desc() if sort.descending else each for each in (column, *order) if each is not None]
+    return sa.select(*shown).where(sa.true(), *wanted.conditions(terms)).order_by(*order).limit(limit)
+
+
+def sortable(connection: Connection, terms: Terms) -> list[str]:
+    """The columns by which the rows of the table can be read in order: those with which an index over all of its rows
+    begins."""
+    table, inspector = terms.queue.table, sa.inspect(connection)
+    leading = inspector.get_pk_constraint(table.name, schema=table.schema)["constrained_columns"][:1]
+    for index in inspector.get_indexes(table.name, schema=table.schema):
+        whole = not any(name.endswith("_where") for name in index.get("dialect_options", {}))
+        leading += [name for name in index["column_names"][:1] if name is not None and whole]
+    for unique in inspector.get_unique_constraints(table.name, schema=table.schema):
+        leading += unique["column_names"][:1]
+    return [column.name for column in table.columns if column.name in leading]
+
+
+def _column(terms: Terms, name: str) -> "sa.Column[Any]":
+    """The column that somebody named."""
+    for column in terms.queue.table.columns:
+        if column.name == name:
+            return column
+    known = ", ".join(column.name for column in terms.queue.table.columns)
+    raise BadRequest(f"table {terms.queue.table.fullname} has no column {name!r}. Its columns: {known}")
+
+
+# served by: the primary key
+def find_rows(connection: Connection, terms: Terms, keys: Sequence[str]) -> list[RowView]:
+    """The progress of the rows that somebody named, in that order. Raises UnknownRow for keys that no row has."""
+    if not keys:
+        return []
+    found = {row.key: row for row in list_rows(connection, terms, Filter(keys=tuple(keys)), len(keys))}
+    texts = {key: terms.queue.key_text(scalar(parse_key(terms.queue, key))) for key in keys}
+    if missing := [key for key, text in texts.items() if text not in found]:
+        raise unknown_row(terms, *missing)
+    return [found[text] for text in texts.values()]
 
 
 # served by: the primary key
@@ -74,17 +146,29 @@ def find_row(connection: Connection, terms: Terms, key: str) -> RowView:
 # served by: the primary key
 def values(connection: Connection, terms: Terms, key: str) -> dict[str, Any]:
     """Everything that a row holds, by column."""
-    queue, state = terms.queue, terms.queue.columns["state"]
-    columns = [Lexicon(terms).raw_state.label(c.name) if c is state else c for c in queue.table.columns]
-    this = keys_in(terms, [parse_key(queue, key)])
-    try:
-        row = connection.execute(sa.select(*columns).where(this)).first()
-    except (ValueError, TypeError):  # something in it is not what its column says: it is shown as it stands
-        bare = [sa.type_coerce(column, sa.types.NullType()).label(column.name) for column in columns]
-        row = connection.execute(sa.select(*bare).where(this)).first()
-    if row is None:
+    columns = list(terms.queue.table.columns)
+    this = keys_in(terms, [parse_key(terms.queue, key)])
+    rows = _read(connection, terms, columns, lambda shown: sa.select(*shown).where(this))
+    if not rows:
         raise unknown_row(terms, key)
-    return {column.name: value for column, value in zip(queue.table.columns, row, strict=True)}
+    return {column.name: value for column, value in zip(columns, rows[0], strict=True)}
+
+
+def _read(
+    connection: Connection,
+    terms: Terms,
+    columns: Sequence["sa.Column[Any]"],
+    statement: Callable[[Sequence[Any]], "sa.Select[Any]"],
+) -> Sequence[Any]:
+    """Rows of these columns, by a statement that selects them. A value that is not what its column says is shown as it
+    stands."""
+    state = terms.queue.columns["state"]
+    shown = [Lexicon(terms).raw_state.label(c.name) if c is state else c for c in columns]
+    try:
+        return connection.execute(statement(shown)).all()
+    except (ValueError, TypeError):
+        bare = [sa.type_coerce(column, sa.types.NullType()).label(column.name) for column in shown]
+        return connection.execute(statement(bare)).all()
 
 
 # served by: the history's index on (queue, key, id)
@@ -107,6 +191,7 @@ def history(connection: Connection, terms: Terms, key: str) -> list[AttemptView]
             as_moment(row.ended_at),
             row.code,
             row.message,
+            row.traceback,
         )
         for row in reversed(rows)
     ]
@@ -140,5 +225,8 @@ def row_view(terms: Terms, row: Any) -> RowView:
     )
 
 
-def unknown_row(terms: Terms, key: str) -> UnknownRow:
-    return UnknownRow(f"queue {terms.queue.name} has no row with the key {key}")
+def unknown_row(terms: Terms, *keys: str) -> UnknownRow:
+    if len(keys) == 1:
+        return UnknownRow(f"queue {terms.queue.name} has no row with the key {keys[0]}")
+    listed = ", ".join(keys[:MOST_KEYS]) + (f" and {len(keys) - MOST_KEYS:,} more" if len(keys) > MOST_KEYS else "")
+    return UnknownRow(f"queue {terms.queue.name} has no rows with the keys {listed}")

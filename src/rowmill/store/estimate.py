@@ -31,8 +31,18 @@ def by_state(connection: Connection, terms: Terms) -> dict[Any, int] | None:
     """About how many rows are in each state, by its raw value; None where it can't be told."""
     if connection.dialect.name == "postgresql":
         found = _by_statistics(connection, terms)
-        return _by_sample(connection, terms) if found is None else found
-    return _by_probes(connection, terms)
+        if found is not None:
+            return found
+    states = sampled(connection, terms, terms.state)
+    plain = Lexicon(terms).plain
+    return None if states is None else {plain(raw): rows for raw, rows in states.items()}
+
+
+def sampled(connection: Connection, terms: Terms, wanted: str) -> dict[Any, int] | None:
+    """About how many rows have each value of an SQL expression, from a random sample; None where it can't be told."""
+    if connection.dialect.name == "postgresql":
+        return _by_sample(connection, terms, wanted)
+    return _by_probes(connection, terms, wanted)
 
 
 def _bytes(connection: Connection, terms: Terms) -> int:
@@ -70,17 +80,16 @@ def _by_statistics(connection: Connection, terms: Terms) -> dict[Any, int] | Non
     return found
 
 
-def _by_sample(connection: Connection, terms: Terms) -> dict[Any, int] | None:
+def _by_sample(connection: Connection, terms: Terms, wanted: str) -> dict[Any, int]:
     """From the rows of some pages, chosen at random."""
     percent = min(100.0, 100.0 * SAMPLE_PAGES * PAGE / max(_bytes(connection, terms), 1))
     rows = connection.exec_driver_sql(
-        f"SELECT {terms.state}, count(*) FROM {terms.table} TABLESAMPLE SYSTEM ({percent!r}) GROUP BY {terms.state}"
+        f"SELECT {wanted}, count(*) FROM {terms.table} TABLESAMPLE SYSTEM ({percent!r}) GROUP BY 1"
     )
-    plain = Lexicon(terms).plain
-    return {plain(raw): round(count * 100.0 / percent) for raw, count in rows}
+    return {value: round(count * 100.0 / percent) for value, count in rows}
 
 
-def _by_probes(connection: Connection, terms: Terms) -> dict[Any, int] | None:
+def _by_probes(connection: Connection, terms: Terms, wanted: str) -> dict[Any, int] | None:
     """SQLite: from the rows at some row numbers, chosen at random. None where few of the numbers are taken."""
     span = _span(connection, terms)
     if span is None:
@@ -89,12 +98,11 @@ def _by_probes(connection: Connection, terms: Terms) -> dict[Any, int] | None:
     rows = connection.exec_driver_sql(
         f"WITH RECURSIVE probe(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM probe LIMIT {PROBES}), "
         f"spot(at) AS MATERIALIZED (SELECT {first} + abs(random() % {length}) FROM probe) "
-        f"SELECT {terms.state}, count(*) FROM spot JOIN {terms.table} ON {terms.table}._rowid_ = spot.at "
-        f"GROUP BY {terms.state}"
+        f"SELECT {wanted}, count(*) FROM spot JOIN {terms.table} ON {terms.table}._rowid_ = spot.at GROUP BY 1"
     ).all()
     if sum(count for _, count in rows) < ENOUGH:
         return None
-    return {raw: round(count * length / PROBES) for raw, count in rows}
+    return {value: round(count * length / PROBES) for value, count in rows}
 
 
 def _span(connection: Connection, terms: Terms) -> tuple[int, int] | None:

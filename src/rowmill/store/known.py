@@ -209,6 +209,7 @@ class Known:
                 [verdict.error for verdict in verdicts],
                 [verdict.lease.claimed_at for verdict in verdicts],
                 [flush.queue.key_text(verdict.lease.key) for verdict in verdicts],
+                [verdict.traceback for verdict in verdicts],
             ]
         elif flush.move.error is Error.SET:
             told += [[verdict.code for verdict in verdicts], [verdict.error for verdict in verdicts]]

@@ -1,6 +1,7 @@
 """One connection to PostgreSQL that is made when needed and made again when it broke."""
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -48,6 +49,11 @@ clients."""
 REFUSED_SETTING = "unsupported startup parameter"
 """PgBouncer's words to a client whose session wants settings of its own."""
 LOST_SETTING = "SELECT current_setting('enable_seqscan') <> 'off'"
+
+
+KEYED = ("23503", "23505", "23P01")
+"""A key that is missing elsewhere, or there already: the details of these errors begin with its columns."""
+KEY = re.compile(r"Key \((.+?)\)=\(")
 
 
 class Line:
@@ -254,6 +260,11 @@ def reason(error: BaseException) -> str:
 
 
 def refused_values(error: BaseException) -> str:
-    """Why the database refused a value: its class and its constraint or column, never the value itself."""
-    where = getattr(error, "constraint_name", None) or getattr(error, "column_name", None)
-    return f"{type(error).__name__} ({where})" if where else type(error).__name__
+    """Why the database refused a value: the class of the error, with the constraint and the columns that it names.
+    Never the value itself."""
+    constraint, column = getattr(error, "constraint_name", None), getattr(error, "column_name", None)
+    if not column and getattr(error, "sqlstate", None) in KEYED:
+        found = KEY.match(getattr(error, "detail", None) or "")
+        column = found and found[1]
+    parts = [f"{what} {name}" for what, name in (("constraint", constraint), ("column", column)) if name]
+    return f"{type(error).__name__} ({', '.join(parts)})" if parts else type(error).__name__

@@ -1,5 +1,6 @@
 """The store for a database URL, and what is said when it can't be used."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,19 +11,40 @@ from rowmill.model.errors import DatabaseUnreachable
 from rowmill.store import dsn
 from rowmill.store.port import CONNECTIONS, Disconnected, Store
 
+VARIABLES = ("ROWMILL_DATABASE_URL", "DATABASE_URL")
+EXAMPLES = "Write sqlite:///file.db or postgresql://user@host/name"
+
+
+def url_from_environment() -> str | None:
+    """The URL that the environment names; None where it names none. A variable that is set and empty is a mistake: the
+    rows would be looked for in another database."""
+    for name in VARIABLES:
+        if found := os.environ.get(name, "").strip():
+            return found
+    for name in VARIABLES:
+        if name in os.environ:
+            raise DatabaseUnreachable(f"{name} is set, but empty. {EXAMPLES}, or unset it")
+    return None
+
 
 def parse_url(text: str) -> URL:
     """A database URL as people write it, driver or not."""
+    if not text.strip():
+        raise DatabaseUnreachable(f"the database URL is empty. {EXAMPLES}")
     try:
         url = sa.make_url(text.replace("postgres://", "postgresql://", 1))
     except (sa.exc.ArgumentError, ValueError):
         # Not raised from the error, which may quote the password: one with a / or an @ is taken for another part.
         raise DatabaseUnreachable(
-            "not a database URL. Write sqlite:///file.db or postgresql://user@host/name, with / and @ in a password "
-            "as %2F and %40"
+            f"not a database URL. {EXAMPLES}, with / and @ in a password as %2F and %40"
         ) from None
     if url.get_backend_name() not in ("sqlite", "postgresql"):
         raise DatabaseUnreachable(f"Rowmill works on PostgreSQL and SQLite, not on {url.get_backend_name()}")
+    if url.get_backend_name() == "sqlite" and url.host:
+        path = f"{url.host}/{url.database}" if url.database else url.host
+        raise DatabaseUnreachable(
+            f"a SQLite URL has three slashes before the path, or four if it begins at the root. Write sqlite:///{path}"
+        )
     if url.get_backend_name() == "sqlite" and in_memory(url):
         raise DatabaseUnreachable(
             "a SQLite database in memory belongs to one connection, and a worker has several. "

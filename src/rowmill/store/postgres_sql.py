@@ -22,6 +22,7 @@ FAILURE = (
     ("g_error", "text"),
     ("g_claimed", "timestamptz"),
     ("g_row", "text"),
+    ("g_traceback", "text"),
 )
 """What travels with a verdict that failed, beside its fence, its key and its values."""
 NOTE = (("g_code", "text"), ("g_error", "text"))
@@ -57,7 +58,7 @@ def settle(
     fields += [(f"g_v{n}", terms.type_of(columns_of[name])) for n, name in enumerate(columns)]
     pairs = terms.assignments(move, step, wait="g_wait", error="g_error", code="g_code")
     pairs += [(terms.quote(name), terms.cast(columns_of[name], f"g_v{n}")) for n, name in enumerate(columns)]
-    told = ("g_attempt", "g_code", "g_message", "g_claimed", "g_row") if move.failed else ()
+    told = ("g_attempt", "g_code", "g_message", "g_claimed", "g_row", "g_traceback") if move.failed else ()
     returned = [name for name, _ in fields if name in told]
     if one:
         rows = given_one(fields, first=5)
@@ -76,8 +77,9 @@ def settle(
     )
     history = (
         f", history AS (INSERT INTO {SCHEMA}.attempt "
-        "(queue, key, stage, attempt, worker, started_at, ended_at, code, message) "
-        f"SELECT {queue}, g_row, {stage}, g_attempt, $1::bigint, g_claimed, {NOW}, g_code, g_message FROM settled)"
+        "(queue, key, stage, attempt, worker, started_at, ended_at, code, message, traceback) "
+        f"SELECT {queue}, g_row, {stage}, g_attempt, $1::bigint, g_claimed, {NOW}, g_code, g_message, g_traceback "
+        "FROM settled)"
     )
     return (
         f"WITH settled AS ({settled}), receipt AS ({receipt}){history if move.failed else ''} "

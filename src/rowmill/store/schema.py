@@ -16,7 +16,7 @@ from rowmill.store.limiting.tables import LimitTables
 from rowmill.store.tick_tables import schedule_table, tick_table
 
 T = TypeVar("T")
-VERSION = 8
+VERSION = 9
 SCHEMA = "rowmill"
 CHANNEL = "rowmill"
 WAKE_LOCK = 0x726F776D
@@ -60,6 +60,26 @@ def worker_columns() -> list["Column[Any]"]:
     ]
 
 
+def attempt_columns(prefix: str) -> list[sa.schema.SchemaItem]:
+    """Of the first version, with its indexes."""
+    moment = sa.DateTime(timezone=True)
+    serial = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+    return [
+        Column("id", serial, primary_key=True, autoincrement=True),
+        Column("queue", sa.Text, nullable=False),
+        Column("key", sa.Text, nullable=False),
+        Column("stage", sa.Text, nullable=False),
+        Column("attempt", sa.Integer, nullable=False),
+        Column("worker", sa.BigInteger, nullable=False),
+        Column("started_at", moment),
+        Column("ended_at", moment, nullable=False),
+        Column("code", sa.Text, nullable=False),
+        Column("message", sa.Text, nullable=False),
+        sa.Index(f"{prefix}attempt_row", "queue", "key", "id"),
+        sa.Index(f"{prefix}attempt_ended_at", "ended_at"),
+    ]
+
+
 def receipt_columns() -> list["Column[Any]"]:
     """Of the first version."""
     return [
@@ -90,21 +110,7 @@ def own_tables(dialect: str) -> OwnTables:
         metadata=metadata,
         meta=table("meta", Column("version", sa.Integer, primary_key=True)),
         worker=table("worker", *worker_columns(), Column("settle_lag", sa.Text)),
-        attempt=table(
-            "attempt",
-            Column("id", serial, primary_key=True, autoincrement=True),
-            Column("queue", sa.Text, nullable=False),
-            Column("key", sa.Text, nullable=False),
-            Column("stage", sa.Text, nullable=False),
-            Column("attempt", sa.Integer, nullable=False),
-            Column("worker", sa.BigInteger, nullable=False),
-            Column("started_at", moment),
-            Column("ended_at", moment, nullable=False),
-            Column("code", sa.Text, nullable=False),
-            Column("message", sa.Text, nullable=False),
-            sa.Index(f"{prefix}attempt_row", "queue", "key", "id"),
-            sa.Index(f"{prefix}attempt_ended_at", "ended_at"),
-        ),
+        attempt=table("attempt", *attempt_columns(prefix), Column("traceback", sa.Text)),
         receipt=table("receipt", *receipt_columns(), Column("kept", sa.Text)),
         throughput=table(
             "throughput",
@@ -228,9 +234,14 @@ def _first(connection: Connection) -> None:
         connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
     own.metadata.create_all(
         connection,
-        tables=[own.meta, own.attempt, own.throughput, own.pause, own.leader, own.words],
+        tables=[own.meta, own.throughput, own.pause, own.leader, own.words],
     )
-    for table, columns in ((own.worker, worker_columns()), (own.receipt, receipt_columns())):
+    prefix = own.attempt.name.removesuffix("attempt")
+    for table, columns in (
+        (own.worker, worker_columns()),
+        (own.receipt, receipt_columns()),
+        (own.attempt, attempt_columns(prefix)),
+    ):
         Table(table.name, MetaData(), *columns, schema=table.schema, sqlite_autoincrement=table is own.worker).create(
             connection
         )
@@ -281,6 +292,12 @@ def _declarations(connection: Connection) -> None:
     connection.execute(sa.schema.CreateIndex(index))
 
 
+def _tracebacks(connection: Connection) -> None:
+    """Where each failed attempt came from, if a worker keeps that."""
+    attempt = own_tables(connection.dialect.name).attempt
+    connection.execute(sa.text(f"ALTER TABLE {attempt.fullname} ADD COLUMN traceback text"))
+
+
 MIGRATIONS = {
     1: _first,
     2: _inbox,
@@ -290,6 +307,7 @@ MIGRATIONS = {
     6: _limits,
     7: _settle_lag,
     8: _declarations,
+    9: _tracebacks,
 }
 """What brings the tables to each version from the one before."""
 

@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 
 from sqlalchemy.util import greenlet_spawn
 
-from rowmill.model.errors import LeaseLost, PermanentError, TransactionMisused
-from rowmill.model.judge import Verdict
+from rowmill.model.errors import LeaseLost, TransactionMisused, ValuesRefused
+from rowmill.model.judge import Verdict, reason_of_refusal
 from rowmill.model.lease import Lease
 from rowmill.model.transaction import AsyncBatchTransaction, AsyncBlockSession, BatchTransaction, BlockSession
 from rowmill.store.port import Settled, Store
@@ -204,7 +204,7 @@ class Settling(Generic[Async, Sync]):
 
     def _check(self, settled: Settled) -> None:
         if settled.refused:
-            raise PermanentError(f"the database refused the values: {settled.refused[0][1]}", code="value_refused")
+            raise ValuesRefused(reason_of_refusal(*settled.refused[0]))
         if settled.lost:
             raise lost([verdict.lease for verdict in settled.lost])
         self._fenced = True

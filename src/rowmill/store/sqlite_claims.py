@@ -51,7 +51,7 @@ def _noted(connection: sqlite3.Connection, known: SqliteKnown, step: Step, token
     about = {"queue": queue.name, "stage": step.name, "worker": worker_of(token), "started_at": None}
     for death in buried:
         entry = {"key": queue.key_text(death.key), "attempt": death.attempt, "code": death.code}
-        connection.execute(sqlite_sql.HISTORY, about | entry | {"message": death.message})
+        connection.execute(sqlite_sql.HISTORY, about | entry | {"message": death.message, "traceback": None})
     return records
 
 

@@ -81,6 +81,7 @@ def _one_by_one(connection: Any, known: SqliteKnown, flush: Flush, about: dict[s
                 "started_at": lease.claimed_at.strftime("%Y-%m-%d %H:%M:%S.%f"),
                 "code": verdict.code,
                 "message": verdict.message,
+                "traceback": verdict.traceback,
             }
             connection.execute(sql.HISTORY, about | failure)
     return kept

@@ -194,6 +194,6 @@ RECEIPT = (
     f"VALUES (:worker, :flush, :queue, :stage, :move, :rows, :seconds, {NOW})"
 )
 HISTORY = (
-    "INSERT INTO rowmill_attempt (queue, key, stage, attempt, worker, started_at, ended_at, code, message) "
-    f"VALUES (:queue, :key, :stage, :attempt, :worker, :started_at, {NOW}, :code, :message)"
+    "INSERT INTO rowmill_attempt (queue, key, stage, attempt, worker, started_at, ended_at, code, message, traceback) "
+    f"VALUES (:queue, :key, :stage, :attempt, :worker, :started_at, {NOW}, :code, :message, :traceback)"
 )

@@ -25,7 +25,7 @@ def see(connection: Connection, terms: Terms, limits: Alerts) -> Seen:
     if limits.died is not None:
         minutes = activity.throughput(connection, queue, int(LATELY // 60))
         died = sum(minute.moves.get(DIE.name, 0) for minute in minutes)
-        died += activity.failures(connection, queue, LATELY).get(queue.crash.buried, 0)  # by a rescue
+        died += activity.failures(connection, queue, LATELY).codes.get(queue.crash.buried, 0)  # by a rescue
     if limits.unattended is not None:
         known = activity.workers(connection, within=max(DAY, limits.unattended))
         unattended = min((worker.seen_seconds_ago for worker in known if queue.name in worker.queues), default=None)

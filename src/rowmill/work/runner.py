@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from traceback import walk_tb
 from typing import Any
 
-from rowmill.model.errors import Limited, ProviderDown, ProviderRefused, RateLimited, WorkError
+from rowmill.model.errors import Limited, ProviderDown, ProviderRefused, RateLimited, ValuesRefused, WorkError
 from rowmill.model.judge import Verdict, judge, refuse, succeeded
 from rowmill.model.lease import Batch, Lease, Phase
 from rowmill.model.lifecycle import RELEASE
 from rowmill.model.queue import Handler
+from rowmill.observe.trail import kept_trail
 from rowmill.work.threads import HandlerThreads
 
 COMMIT_LOOK = 0.02
@@ -37,6 +38,8 @@ class Runner:
         chance: Callable[[], float],
         check: Callable[[Verdict], Verdict] | None,
         on_overdue: Callable[[int], None],
+        *,
+        tracebacks: bool = False,
     ) -> None:
         self.handler = handler
         self._file = getattr(getattr(inspect.unwrap(handler.call), "__code__", None), "co_filename", None)
@@ -45,6 +48,8 @@ class Runner:
         self._at_once = handler.batch is None and not handler.threaded and handler.timeout is None
         """Nothing stands between a row and the handler's coroutine."""
         self._on_overdue = on_overdue
+        self._tracebacks = tracebacks
+        """Does a verdict on what a handler raised say where that came from?"""
         self._chance = chance
         self.once_more: Callable[[Lease[Any]], Awaitable[Verdict | None]] | None = None
         """Asked before a row of a batch that failed runs again, alone; a verdict instead of None: it may not."""
@@ -121,6 +126,10 @@ class Runner:
             if isinstance(answer, BaseException):
                 verdict.at = self._place(answer)
                 verdict.raised = answer
+                if self._tracebacks and verdict.move.failed:
+                    verdict.traceback = kept_trail(answer)
+                if isinstance(answer, ValuesRefused):
+                    verdict.reason = answer.reason
                 return verdict
             return verdict if self._check is None else self._check(verdict)
         except Exception as error:

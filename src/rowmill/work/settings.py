@@ -42,6 +42,8 @@ class WorkerSettings:
 
     strict: bool = False
     """Fail a row whose handler assigned to `lease.row` without returning the change, instead of warning of it."""
+    tracebacks: bool = False
+    """Keep with each failed attempt where it was raised: files and lines, no values. Log level debug does so, too."""
 
     @property
     def ages(self) -> Ages:
@@ -63,7 +65,7 @@ class WorkerSettings:
 BYTES = {"claimed_bytes"}
 WHOLE = {"rescue_most"} | BYTES
 UNITS = {"K": 10, "M": 20, "G": 30}
-SWITCHES = {"strict"}
+SWITCHES = {"strict", "tracebacks"}
 ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 MAY_BE_ZERO = {"grace", "keep_history", "keep_throughput", "keep_workers", "keep_ticks"}
 

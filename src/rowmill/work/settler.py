@@ -216,6 +216,7 @@ class Settler:
         row is dead then. If it can't even be that, or be given back, only the end of its lease helps."""
         self._report.refused += 1
         if verdict.values:
+            reason = judge.reason_of_refusal(verdict, reason)
             second = judge.refuse(verdict.lease, code or "value_refused", f"the database refused the values: {reason}")
         elif verdict.move not in (DIE, RELEASE):
             second = judge.refuse(
@@ -225,7 +226,7 @@ class Settler:
             self._events.stuck(verdict, reason)
             self._hand.put_down(verdict.lease)
             return
-        second.ran = verdict.ran
+        second.ran, second.reason = verdict.ran, reason
         self.put(second)
 
 

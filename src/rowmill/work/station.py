@@ -1,6 +1,7 @@
 """One stage at work: it claims, holds what is claimed, and feeds its slots."""
 
 import asyncio
+import logging
 import math
 import random
 from collections import deque
@@ -11,7 +12,7 @@ from typing import Any
 from rowmill.model.lease import Lease
 from rowmill.model.queue import Handler, Queue
 from rowmill.model.words import Step
-from rowmill.observe.events import Events
+from rowmill.observe.events import Events, log
 from rowmill.store.port import Disconnected, LockTimeout, StatementTimeout, Store
 from rowmill.store.weighing import ByteLimit
 from rowmill.work.byte_budget import RowWeight, Turn
@@ -58,7 +59,8 @@ class Station:
         overdue = partial(events.overdue, queue.name, step.name, handler.concurrency)
         self._pace = Pace(handler.concurrency, handler.batch, gated=handler.gate is not None)
         check = None if queue.mapper is None else settler.changed_rows.check
-        runner = Runner(handler, random.random, check, overdue)
+        tracebacks = settings.tracebacks or log.isEnabledFor(logging.DEBUG)
+        runner = Runner(handler, random.random, check, overdue, tracebacks=tracebacks)
         self._turns = Turns(handler, runner, self._pace, hand, settler.lane(queue.name), report, events)
         self._waiting: deque[Lease[Any]] = deque()
         self._since = 0.0

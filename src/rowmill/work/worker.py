@@ -14,11 +14,13 @@ from rowmill.model.limits import PASSING_CODES
 from rowmill.model.queue import Queue
 from rowmill.model.settle_lag import SettleLag
 from rowmill.observe.events import Events, log
+from rowmill.observe.repeated_lines import MINUTE
 from rowmill.observe.trail import trail
 from rowmill.store.port import Store
 from rowmill.work.byte_budget import ByteBudget
 from rowmill.work.changed_rows import ChangedRows
 from rowmill.work.hand import Hand
+from rowmill.work.loop_watch import LoopWatch
 from rowmill.work.renewer import Renewer
 from rowmill.work.report import Report
 from rowmill.work.settings import WorkerSettings
@@ -142,6 +144,9 @@ class Worker:
         beside.append(asyncio.create_task(self._settler.run(), name="settler"))
         beside.append(asyncio.create_task(self._renewer.run(), name="renewer"))
         stations = [task for station in self.stations for task in station.tasks()]
+        beside.append(asyncio.create_task(self._tell_repeated(), name="repeated log lines"))
+        watch = LoopWatch(self._events, [(each.queue.name, each.step.name, each.handler) for each in self.stations])
+        watch.start()
         ending = asyncio.ensure_future(until())
         try:
             await self._watch(ending, beside + stations)
@@ -156,11 +161,19 @@ class Worker:
             for timer in self._timers.values():
                 timer.cancel()
             await cut_off([ending, *stations, *beside])
+            watch.stop()
+            self._events.tell_repeated(all_of_them=True)
             self.report.seconds = time.perf_counter() - began
             self.report.peak_bytes = self._hand.budget.peak
         if self._interrupted:
             raise KeyboardInterrupt
         return self.report
+
+    async def _tell_repeated(self) -> None:
+        """Log how many lines were left out, even if no other line follows."""
+        while True:
+            await asyncio.sleep(MINUTE)
+            self._events.tell_repeated()
 
     async def _watch(self, ending: "asyncio.Future[Any]", tasks: list["asyncio.Task[None]"]) -> None:
         """Wait for the end. A task of ours that ends before is a bug: say so at once instead of idling for days."""

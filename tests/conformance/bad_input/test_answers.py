@@ -164,6 +164,7 @@ async def test_values_that_the_database_refuses(database_url: str, batch: bool) 
         for name, row in rows.items():
             assert (row.state, row.attempts, row.needed, row.small, row.owner) == ("dead", 1, "there", None, None), name
             assert row.error.startswith("value_refused: the database refused the values: "), name
+            assert all(column in row.error for column in values[name]), row.error
             assert row.finished_at is not None
         assert {entry.code for entry in await member.own("attempt")} == {"value_refused"}
 
@@ -294,4 +295,27 @@ async def test_the_reason_names_the_constraint_and_not_the_value(database_url: s
     async with worker(database_url, strict()) as member:
         row = (await answered(member, {"bad": {"small": 4711}}, batch=False))["bad"]
         assert "small_enough" in row.error
+        assert "small" in row.error.split("columns written: ")[1]
         assert "4711" not in row.error
+
+
+@pytest.mark.parametrize("way", ["returned", "settling"])
+async def test_the_log_names_constraint_and_columns_and_not_the_value(database_url: str, way: str) -> None:
+    async with worker(database_url, strict()) as member:
+        heard: list[dict[str, Any]] = []
+        member.bench.mill.observe(lambda name, fields: heard.append(dict(fields)) if name == "settled" else None)
+
+        @member.queue.handler()
+        async def work(lease: Lease[Any]) -> Any:
+            if way == "returned":
+                return {"small": 4711, "short": "abc"}
+            async with lease.settling(Done({"small": 4711, "short": "abc"})):
+                return None
+
+        await member.put({})
+        await member.bench.drain()
+        [told] = heard
+        assert told["code"] == "value_refused"
+        assert "small_enough" in told["reason"]
+        assert told["reason"].endswith("columns written: short, small")
+        assert "4711" not in str(told)

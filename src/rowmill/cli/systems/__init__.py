@@ -2,6 +2,7 @@
 
 import typer
 
+from rowmill.cli.help import MORE
 from rowmill.cli.systems import entities, intake
 
 
@@ -9,4 +10,4 @@ def register(app: typer.Typer) -> None:
     systems = typer.Typer(no_args_is_help=True, help="Systems that stand on Rowmill, ready to run.")
     intake.register(systems)
     entities.register(systems)
-    app.add_typer(systems, name="systems")
+    app.add_typer(systems, name="systems", rich_help_panel=MORE)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from rowmill.cli import process
-from rowmill.cli.app import GIVEN, Given
+from rowmill.cli.app import given_url
 from rowmill.cli.exits import UsageError
 from rowmill.cli.logs import LogFormat, start_log
 from rowmill.cli.output import emit, say
@@ -55,7 +55,7 @@ def settings_from(kind: type[S], **given: Any) -> S:
 
 def url_given(database_url: str | None) -> str | None:
     """By an option of the command, or of `rowmill` itself."""
-    return database_url or GIVEN.get(Given()).database_url
+    return given_url(database_url)
 
 
 async def prepare(system: "System", name: str) -> None:

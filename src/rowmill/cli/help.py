@@ -1,0 +1,48 @@
+"""Help texts: commands in groups, flags without a type, and square brackets that stay."""
+
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+RUN = "Run"
+LOOK = "Look"
+CHANGE = "Change"
+SET_UP = "Set up and check"
+MORE = "More"
+
+
+class GroupedCommands(TyperGroup):
+    """Lists commands under the name of their group where Rich does not draw panels: off a terminal."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        groups: dict[str, list[tuple[str, Any]]] = {}
+        for name in self.list_commands(ctx):
+            command: Any = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                groups.setdefault(getattr(command, "rich_help_panel", None) or "Commands", []).append((name, command))
+        widest = max((len(name) for commands in groups.values() for name, _ in commands), default=0)
+        for title, commands in groups.items():
+            with formatter.section(title):
+                limit = formatter.width - 6 - widest
+                formatter.write_dl([(name.ljust(widest), each.get_short_help_str(limit)) for name, each in commands])
+
+
+def for_rich(command: Any) -> Any:
+    """The same command, for a terminal. Rich would take [tool.rowmill] in a help text for a style and drop it, and
+    show each flag with a type, as if it took a value."""
+    command.help = escaped(command.help)
+    command.short_help = escaped(command.short_help)
+    for option in (*command.params, command.get_help_option(typer.Context(command))):
+        option.help = escaped(getattr(option, "help", None))
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    for below in getattr(command, "commands", {}).values():
+        for_rich(below)
+    return command
+
+
+def escaped(text: str | None) -> str | None:
+    from rich.markup import escape  # here, since only help on a terminal needs it
+
+    return None if text is None else escape(text)
