@@ -12,6 +12,7 @@ from sqlalchemy.orm import Mapper
 
 from rowmill.model.death import Mourner
 from rowmill.model.lifecycle import CLAIM, FINAL, Attempts, Kind, Move
+from rowmill.model.option_names import checks_options
 from rowmill.model.words import Step, Vocabulary, Word
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
+@checks_options
 @dataclass(frozen=True, slots=True)
 class Columns:
     """Which column holds what. Names are those of the table or of the ORM class. The last ones are optional."""
@@ -45,6 +47,7 @@ class Columns:
 REQUIRED = ("state", "attempts", "available_at", "lease", "leased_until", "error", "finished_at")
 
 
+@checks_options
 @dataclass(frozen=True, slots=True)
 class Order:
     """Who goes first: by priority if there is one, then by the time a row became available, then by
@@ -55,6 +58,7 @@ class Order:
     by: tuple[str, ...] = ()
 
 
+@checks_options
 @dataclass(frozen=True, slots=True)
 class InOrder:
     """Rows with the same `per` are worked on one at a time, in the order of `by` (then the key): none is claimed while
@@ -68,6 +72,7 @@ class InOrder:
     dead_head: Literal["block", "skip"] = "block"
 
 
+@checks_options
 @dataclass(frozen=True, slots=True)
 class Crash:
     """What the error column says when a worker died while it held the row."""
@@ -76,6 +81,7 @@ class Crash:
     buried: str = "lease_expired_max_attempts"
 
 
+@checks_options
 @dataclass(frozen=True, slots=True)
 class Keep:
     """How long finished rows stay, in seconds after they finished; None: for ever. Older ones are deleted all the
@@ -149,7 +155,7 @@ class Queue(Generic[R]):
         self.dead_head_blocks = dead_head_blocks
         self.crash = crash or Crash()
         self.epoch = epoch
-        self.counts = counts
+        self.counting = counts
         self.finished_on = finished_on
         self.only = only
         self.keep = keep or Keep()
@@ -204,7 +210,7 @@ class Queue(Generic[R]):
 
     def counted(self, move: Move) -> Attempts:
         """What a move does to the attempts column."""
-        return move.attempts if move.failures is None or self.counts == "attempts" else move.failures
+        return move.attempts if move.failures is None or self.counting == "attempts" else move.failures
 
     def sets_finished_at(self, kind: Kind) -> bool:
         """Does a row that reaches this state get a `finished_at`?"""
