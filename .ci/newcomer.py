@@ -1,7 +1,7 @@
 """Do what the README and the first guide say, with nothing but the wheel: python .ci/newcomer.py WHEEL CONSTRAINTS
 
-Every command and file is taken from the pages: the virtual environment, the installation, a queue on SQLite, the same on
-a PostgreSQL of its own. What a command says has to be what its page shows.
+Every command and file is taken from the pages: the virtual environment, the installation, a queue on SQLite, and on a
+PostgreSQL of its own. What a command says has to be what its page shows.
 """
 
 import sys

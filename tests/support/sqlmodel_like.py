@@ -73,5 +73,6 @@ class SQLModel(pydantic.BaseModel, metaclass=SQLModelMetaclass):
         if name == "_sa_instance_state":
             self.__dict__[name] = value
             return
-        set_attribute(self, name, value)
+        if "__table__" in type(self).__dict__:
+            set_attribute(self, name, value)
         super().__setattr__(name, value)
