@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 from typer.main import get_command
 
-from rowmill import WorkerSettings, testing
+from rowmill import Again, Dead, WorkerSettings, testing
 from rowmill.cli.main import app as commands
 from tests.docs.pages import ROOT, block_of, run_page
 from tests.support.web import client_of
@@ -171,6 +171,23 @@ async def test_large_rows_are_read_when_the_guide_says(database_url: str) -> Non
         title = await mill.run(lambda c: c.scalar(sa.select(pages.table.c.title)))
         parts = await mill.run(lambda c: c.scalar(sa.select(sa.func.count()).select_from(guide["Part"])))
     assert (words, title, parts) == (2500, "Home", 3)
+
+
+async def test_rows_are_looked_at_and_mended_from_python(database_url: str) -> None:
+    guide = run_page("docs/guides/operating.md")
+    mill, files = guide["mill"], guide["files"]
+    async with testing.mill_on(mill, database_url) as bench:
+        await bench.insert(files, {"project_id": 1}, {"project_id": 1}, {"project_id": 2})
+
+        @files.handler
+        async def fail(file: Any) -> Any:
+            return Dead("timeout", "too slow") if file.key == 1 else Again(60)
+
+        await bench.drain()
+        assert (await guide["look"]())[:2] == ["0 ready, 1 dead", "1: timeout: too slow"]
+        assert await asyncio.to_thread(guide["look_without_a_loop"]) == 1
+        assert await guide["mend"](1) == (1, 1)
+        await bench.assert_states(files, cancelled=1, waiting=2)
 
 
 PAGE = (ROOT / "docs" / "guides" / "deploying.md").read_text()
