@@ -114,6 +114,7 @@ def enqueued(guide: dict[str, Any], connection: sa.Connection) -> Iterator[Any]:
     with Session(connection) as session:
         yield guide["greet"](session, "a@example.org")
         yield guide["remind"](session, "a@example.org")
+        session.flush()  # as with the end of their transactions
         yield guide["remind_once"](session, ["a@example.org", "b@example.org"])
         session.execute(sa.text(block_of("docs/guides/enqueue.md", "sql")))
         session.commit()
