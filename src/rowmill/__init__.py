@@ -5,6 +5,7 @@ from rowmill.limits import Call, Limit, LimitState, together
 from rowmill.mill import BatchAnswer, Mill, Queue
 from rowmill.model.alerts import Alerts
 from rowmill.model.errors import (
+    BadRequest,
     ColumnNotLoaded,
     DatabaseUnreachable,
     DeclarationError,
@@ -20,6 +21,7 @@ from rowmill.model.errors import (
     SchemaMismatch,
     TransactionMisused,
     TransientError,
+    UnknownOption,
     UnknownQueue,
     UnknownRow,
     WorkError,
@@ -37,9 +39,12 @@ from rowmill.outbox.inbox import Inbox
 from rowmill.outbox.message import Message, Publisher
 from rowmill.outbox.outbox import Outbox
 from rowmill.outbox.table import OutboxColumns, OutboxMixin, outbox_table
+from rowmill.store.browse import RowView
+from rowmill.store.counts import RowCounts
 from rowmill.store.inbox import InboxColumns
 from rowmill.store.outbox_reads import OutboxStats
 from rowmill.store.rows import Record
+from rowmill.store.why import Why
 from rowmill.work.report import Report
 from rowmill.work.settings import WorkerSettings
 from rowmill.work.worker import Worker
@@ -50,6 +55,7 @@ __all__ = [
     "Again",
     "Alerts",
     "Answer",
+    "BadRequest",
     "Batch",
     "BatchAnswer",
     "Breaker",
@@ -94,6 +100,8 @@ __all__ = [
     "Record",
     "Report",
     "Retry",
+    "RowCounts",
+    "RowView",
     "RowmillError",
     "SchemaMismatch",
     "Stage",
@@ -101,8 +109,10 @@ __all__ = [
     "Tick",
     "TransactionMisused",
     "TransientError",
+    "UnknownOption",
     "UnknownQueue",
     "UnknownRow",
+    "Why",
     "WorkError",
     "Worker",
     "WorkerSettings",

@@ -300,7 +300,7 @@ async def test_a_column_whose_name_says_so_counts_failures(site: Site, name: str
     found = await site.adopt("jobs")
 
     assert found.columns["attempts"] == name
-    assert site.declared(found)["jobs"].counts == "failures"
+    assert site.declared(found)["jobs"].counting == "failures"
     assert any(f"{name} is taken for a count of failed tries" in note for note in found.notes)
 
 
@@ -310,7 +310,7 @@ async def test_other_counts_are_of_all_attempts(site: Site) -> None:
     found = await site.adopt("enrichment_requests")
 
     assert "counts=" not in str(found.declaration)
-    assert site.declared(found)["enrichment_requests"].counts == "attempts"
+    assert site.declared(found)["enrichment_requests"].counting == "attempts"
 
 
 async def test_rows_that_the_first_claim_would_bury_are_named(site: Site) -> None:

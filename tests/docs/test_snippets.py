@@ -52,9 +52,13 @@ async def test_the_guide_on_limits_does_what_it_says(tmp_path: Path) -> None:
     assert (state.off, spent.spent) == (True, 50)
 
 
-async def test_the_example_test_of_the_testing_guide_passes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/guides/start.md"])
+async def test_the_example_test_of_the_testing_guide_passes_on_the_application_of_other_pages(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     guide = run_page("docs/guides/testing.md")
-    await guide["test_a_failed_article_is_tried_again_after_its_backoff"](tmp_path)
+    exec(block_of(page, "python"), guide["app"].__dict__)
+    await guide["test_a_failed_article_is_tried_again_after_its_backoff"](tmp_path, monkeypatch)
 
 
 async def test_the_example_test_of_the_guide_to_schedules_passes(tmp_path: Path) -> None:

@@ -57,6 +57,27 @@ async def classify(lease: rm.Lease[Article]) -> rm.Done | dict[str, float]:
     return {"score": 0.5}
 
 
+@articles.handler
+async def classify_without_options(lease: rm.Lease[Article]) -> dict[str, float]:
+    assert_type(lease.row.title, str)
+    return {"score": 0.5}
+
+
+@articles.handler  # E: has incompatible type
+async def wrong_row_without_options(lease: rm.Lease[int]) -> None:
+    pass
+
+
+async def ask() -> None:
+    assert_type((await articles.counts()).dead, int)
+    assert_type(await articles.list(state="dead", where=Article.title == "cup"), list[rm.RowView])
+    assert_type(articles.list_sync(since=rm.hours(1)), list[rm.RowView])
+    assert_type((await articles.why(1)).row.state, str | None)
+    assert_type(await articles.requeue(1, 2, to_stage="work"), int)
+    assert_type(articles.cancel_sync(error_code="busy"), int)
+    await articles.list(sate="dead")  # E: Unexpected keyword argument "sate"
+
+
 @articles.handler()
 def classify_in_a_thread(lease: rm.Lease[Article]) -> None:
     assert_type(lease.fetch_sync("title"), Any)

@@ -10,7 +10,19 @@ from typing import Any
 
 import pytest
 
-from rowmill import Again, Cancel, Dead, Done, Lease, PermanentError, RateLimited, Retry, TransientError, fixed
+from rowmill import (
+    Again,
+    Cancel,
+    Dead,
+    DeclarationError,
+    Done,
+    Lease,
+    PermanentError,
+    RateLimited,
+    Retry,
+    TransientError,
+    fixed,
+)
 from rowmill.work.runner import Runner
 from rowmill.work.settings import WorkerSettings
 from tests.work.shop import shop_on, soon
@@ -373,3 +385,34 @@ async def test_keyboard_interrupt_ends_the_worker_and_costs_only_its_own_row_an_
         rows = await shop.rows()
         assert (rows[1].state, rows[1].attempts, rows[1].error) == ("waiting", 1, "KeyboardInterrupt")
         assert {(row.state, row.attempts, row.lease) for key, row in rows.items() if key != 1} == {("ready", 0, None)}
+
+
+async def test_a_handler_is_registered_without_brackets(database_url: str) -> None:
+    async with shop_on(database_url) as shop:
+
+        @shop.jobs.handler
+        async def handle(job: Lease[Any]) -> dict[str, str]:
+            return {"result": "bare"}
+
+        await shop.put(1)
+        await shop.drain()
+
+        assert inspect.iscoroutinefunction(handle), "it is after the decorator what it was before"
+        assert (await shop.row()).result == "bare"
+
+
+async def test_a_stage_that_is_not_named_is_answered_with_the_way_to_name_it(sqlite_url: str) -> None:
+    async with shop_on(sqlite_url) as shop:
+        with pytest.raises(DeclarationError, match="takes options by name: write stage='work'"):
+            shop.jobs.handler("work")  # type: ignore[call-overload]
+
+
+async def test_a_batch_handler_without_a_size_says_how_to_give_it(sqlite_url: str) -> None:
+    async with shop_on(sqlite_url) as shop:
+
+        async def handle(jobs: list[Lease[Any]]) -> None: ...
+
+        with pytest.raises(DeclarationError, match=r"write batch_handler\(size=100\)"):
+            shop.jobs.batch_handler()  # type: ignore[call-overload]
+        with pytest.raises(DeclarationError, match=r"write batch_handler\(size=100\)"):
+            shop.jobs.batch_handler(handle)

@@ -131,7 +131,7 @@ def show(
 
     def shown() -> None:
         stage = f", stage {row.stage}" if row.stage and len(mill[queue].steps) > 1 else ""
-        counted = mill[queue].counts
+        counted = mill[queue].counting
         print(f"{queue} {row.key}: {row.state or 'NULL'} ({row.kind}{stage}), {row.attempts} {counted}")
         table(["column", "value"], [[name, "NULL" if v is None else v] for name, v in shown_values.items()])
         if attempts:

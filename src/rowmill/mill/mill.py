@@ -4,7 +4,8 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar, Unpack, overload
@@ -24,6 +25,7 @@ from rowmill.mill.schedules import Schedules
 from rowmill.model.death import Death, mourn
 from rowmill.model.errors import BadRequest, DeclarationError, RowmillError, UnknownQueue
 from rowmill.model.limits import USUAL_BREAKER, Breaker, Budget, Rate
+from rowmill.model.option_names import check_options
 from rowmill.model.queue import Queue as QueueModel
 from rowmill.model.schedule import Schedule
 from rowmill.model.words import Step
@@ -45,6 +47,8 @@ R = TypeVar("R")
 T = TypeVar("T")
 DEFAULT_URL = "sqlite:///rowmill.db"
 SIGN_OFF_SECONDS = 5.0
+LOOP_CHECK_SECONDS = 1.0
+"""Between two looks whether a loop that was asked to do something is still there."""
 
 
 class Mill(Schedules):
@@ -77,6 +81,7 @@ class Mill(Schedules):
         self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._choosing_loop = threading.Lock()
+        self._blocking_turn = threading.Lock()
         self._keepers: list[Keeper] = []
         self._workers: list[Worker] = []
         self.limits = Limits(self)
@@ -100,6 +105,7 @@ class Mill(Schedules):
     def queue(self, source: type[R], **options: Unpack[QueueOptions]) -> Queue[R]: ...
     def queue(self, source: Any, **options: Unpack[QueueOptions]) -> Queue[Any]:
         """Declare a queue on an ORM class or a Table of yours. What is wrong is said at once, all of it."""
+        check_options("Mill.queue()", options, QueueOptions.__annotations__)
         queue: Queue[Any] = declare_queue(source, self.store.dialect, self.queues.values(), **options)
         queue.mill = self
         self.queues[queue.name] = queue
@@ -117,6 +123,7 @@ class Mill(Schedules):
     def outbox(self, table: Any = None, **options: Unpack[OutboxOptions]) -> Outbox:
         """Declare an outbox: on a ready-made table `outbox`, or on an ORM class or a Table of yours. It is a queue,
         in order per aggregate."""
+        check_options("Mill.outbox()", options, OutboxOptions.__annotations__)
         return declare_outbox(self, table, **options)
 
     def inbox(self, table: Table | None = None, *, columns: InboxColumns | None = None, keep: float = DAYS_30) -> Inbox:
@@ -128,6 +135,7 @@ class Mill(Schedules):
         self, name: str, *, inventories: Mapping[str, Inventory], rules: Sequence[Rule], **policies: Unpack[Policies]
     ) -> Reconciliation:
         """Declare how inventories of the same things have to agree, and what is done where they do not."""
+        check_options("Mill.reconciliation()", policies, ("inventories", "rules", *Policies.__annotations__))
         made = Reconciliation(self, declared(name, inventories, rules, **policies))
         if name in self.reconciliations:
             problem = "this mill has a reconciliation of that name already: give it another"
@@ -322,5 +330,48 @@ class Mill(Schedules):
                 return
 
     def drain_now(self, queues: Sequence[str] | None = None) -> Report:
-        """`drain` for code without a loop: cron jobs, Dagster ops, Celery tasks."""
+        """`drain` for code without an event loop: cron jobs, Dagster ops, Celery tasks. Inside a running loop it raises
+        BadRequest: write `await mill.drain()` there."""
+        _refuse_in_a_loop("drain_now()", "await mill.drain()")
         return asyncio.run(self.drain(queues))
+
+    def run_blocking(self, work: Callable[[], Coroutine[Any, Any, T]], called: str, instead: str) -> T:
+        """Run a coroutine to its end, for code without an event loop: in a loop of its own, or in the one that this
+        mill is open in, if that runs in another thread. In a running loop, raise BadRequest that says what to write
+        `instead`."""
+        _refuse_in_a_loop(called, instead)
+        with self._blocking_turn:  # a mill is open in one loop at a time
+            loop = self._loop
+            if loop is None or not loop.is_running():
+                return asyncio.run(work())
+        return _run_in_loop_of_other_thread(work(), loop)
+
+
+def _refuse_in_a_loop(called: str, instead: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise BadRequest(f"{called} would block the event loop that runs here. Write: {instead}")
+
+
+def _run_in_loop_of_other_thread(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+    try:
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+    except RuntimeError:
+        work.close()
+        raise _loop_ended() from None
+    while True:
+        try:
+            return future.result(LOOP_CHECK_SECONDS)
+        except CancelledError:
+            raise _loop_ended() from None
+        except TimeoutError:
+            if future.done():
+                raise  # it is the error of the work itself
+            if loop.is_closed():  # a loop that closes forgets what it was asked for in its last moment
+                raise _loop_ended() from None
+
+
+def _loop_ended() -> RowmillError:
+    return RowmillError("the event loop in which this mill was open has ended before the answer came. Ask again")

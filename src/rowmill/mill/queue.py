@@ -1,24 +1,21 @@
 """A queue of a mill: its handlers are registered here, and rows are put in."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
+from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
 
 import sqlalchemy as sa
 
 from rowmill.limits import Limit
 from rowmill.limits.limit import Declared
+from rowmill.mill.operations import QueueOperations
 from rowmill.model.alerts import Alerts
 from rowmill.model.errors import DeclarationError
 from rowmill.model.lease import Batch, Lease
+from rowmill.model.option_names import check_options
 from rowmill.model.outcome import Answer
 from rowmill.model.queue import Handler, blocks, name_of
-from rowmill.model.queue import Queue as QueueModel
-from rowmill.store import enqueue, operate
-from rowmill.store.filters import Filter
+from rowmill.store import enqueue
 from rowmill.store.open import reachable
-
-if TYPE_CHECKING:
-    from rowmill.mill.mill import Mill
 
 R = TypeVar("R")
 
@@ -40,13 +37,18 @@ class RegisterBatch(Protocol[R]):
     def __call__(self, call: Callable[[Batch[R]], Many], /) -> Callable[[Batch[R]], Many]: ...
 
 
-class Queue(QueueModel[R], Generic[R]):
-    """A queue of a mill: the declaration, its handlers, and how rows are put in."""
+HANDLER_OPTIONS = ("stage", "concurrency", "timeout", "limits")
 
-    mill: "Mill"
+
+class Queue(QueueOperations[R], Generic[R]):
+    """A queue of a mill: the declaration, its handlers, how rows are put in, and what operators ask and do."""
+
     alerts: Alerts
     """When somebody is told of it, by `rowmill watch`."""
 
+    @overload
+    def handler(self, call: Callable[[Lease[R]], One], /) -> Callable[[Lease[R]], One]: ...
+    @overload
     def handler(
         self,
         *,
@@ -54,16 +56,38 @@ class Queue(QueueModel[R], Generic[R]):
         concurrency: int = 10,
         timeout: float | None = None,
         limits: Sequence[Limit | Declared] = (),
-    ) -> Callable[[Callable[[Lease[R]], One]], Callable[[Lease[R]], One]]:
+    ) -> Callable[[Callable[[Lease[R]], One]], Callable[[Lease[R]], One]]: ...
+    def handler(
+        self,
+        call: Any = None,
+        *,
+        stage: str | None = None,
+        concurrency: int = 10,
+        timeout: float | None = None,
+        limits: Sequence[Limit | Declared] = (),
+        **unknown: Any,
+    ) -> Any:
         """Register the handler of a stage (the only one by default): async on the loop, sync in threads. A row runs
-        only when all `limits` have room for it; otherwise it waits, and costs no attempt."""
+        only when all `limits` have room for it; otherwise it waits, and costs no attempt.
 
-        def register(call: Callable[[Lease[R]], One]) -> Callable[[Lease[R]], One]:
+        @articles.handler
+        async def classify(article: rm.Lease[Article]): ...
+
+        With options: `@articles.handler(concurrency=8)`.
+        """
+        check_options("handler()", unknown, HANDLER_OPTIONS)
+
+        def register(call: Any) -> Any:
             self._register(call, stage, concurrency, None, timeout, limits)
             return call
 
-        return register
+        if call is None:
+            return register
+        if not callable(call):
+            raise DeclarationError(self.name, [f"handler({call!r}) takes options by name: write stage={call!r}"])
+        return register(call)
 
+    @overload
     def batch_handler(
         self,
         *,
@@ -72,9 +96,30 @@ class Queue(QueueModel[R], Generic[R]):
         concurrency: int = 1,
         timeout: float | None = None,
         limits: Sequence[Limit | Declared] = (),
-    ) -> RegisterBatch[R]:
+    ) -> RegisterBatch[R]: ...
+    @overload
+    def batch_handler(self, call: Callable[..., Any], /) -> NoReturn: ...
+    def batch_handler(
+        self,
+        call: Any = None,
+        *,
+        size: int | None = None,
+        stage: str | None = None,
+        concurrency: int = 1,
+        timeout: float | None = None,
+        limits: Sequence[Limit | Declared] = (),
+        **unknown: Any,
+    ) -> Any:
         """Register a handler that gets up to `size` rows and answers for each, in a list or a mapping by key. `limits`
-        count its rows: one that makes a single call for all of them asks for room itself."""
+        count its rows: one that makes a single call for all of them asks for room itself.
+
+        @articles.batch_handler(size=100)
+        async def classify(articles: list[rm.Lease[Article]]): ...
+        """
+        check_options("batch_handler()", unknown, ("size", *HANDLER_OPTIONS))
+        if call is not None or size is None:
+            problem = "a batch handler needs to know how many rows it gets at once: write batch_handler(size=100)"
+            raise DeclarationError(self.name, [problem])
 
         def register(call: Any) -> Any:
             self._register(call, stage, concurrency, size, timeout, limits)
@@ -125,16 +170,6 @@ class Queue(QueueModel[R], Generic[R]):
         """An INSERT of rows for your own session or connection, ready to be worked on. With `unique`, rows whose
         values in these columns are there already are left out (ON CONFLICT DO NOTHING)."""
         return enqueue.insert(self.mill.store.terms(self), rows, unique)
-
-    async def requeue(self, *keys: Any, stage: str | None = None) -> int:
-        """Put rows back, as an operator does: ready now, attempts at zero, error cleared; answers how many. A row that
-        somebody works on stays. Of several stages, it begins where `rowmill requeue` would, or at `stage`."""
-        if not keys:
-            return 0  # a filter without keys would mean every dead row
-        async with self.mill.opened() as store:
-            with reachable(self.mill.url):
-                wanted = Filter(keys=tuple(self.key_text(key) for key in keys))
-                return (await operate.requeue(store, self, wanted, stage=stage)).rows
 
     async def load(self, rows: Iterable[Mapping[str, Any]], *, batch: int = 20_000) -> int:
         """Put many rows in, fast (COPY on PostgreSQL), in batches that commit by themselves; answers how many."""

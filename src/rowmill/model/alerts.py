@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from rowmill.model.option_names import checks_options
+
 
 class Severity(StrEnum):
     WARNING = "WARNING"
@@ -11,6 +13,7 @@ class Severity(StrEnum):
     CRITICAL = "CRITICAL"
 
 
+@checks_options
 @dataclass(frozen=True, slots=True)
 class Alerts:
     """The limits of a queue beyond which somebody is told. None: never."""

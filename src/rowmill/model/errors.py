@@ -12,6 +12,7 @@ RowmillError
 ├── UnknownRow            no row with that key
 ├── ReconciliationBusy    another process runs this reconciliation just now
 ├── InventoryError        an inventory is not what it has to be: out of order, a key twice, keys of another type
+├── UnknownOption         an option of that name does not exist; says the nearest one that does
 ├── BadRequest            what was asked for can't be done; says what can
 └── WorkError             what a handler raises to say how it failed: `retryable` or not, with a `code`
     ├── TransientError    try again, after the backoff
@@ -93,6 +94,10 @@ class ReconciliationBusy(RowmillError):
 
 class InventoryError(RowmillError):
     """An inventory is not what it has to be. Nothing is concluded from it."""
+
+
+class UnknownOption(RowmillError, TypeError):
+    """An option of that name does not exist; says the nearest one that does."""
 
 
 class BadRequest(RowmillError):

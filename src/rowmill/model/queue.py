@@ -13,6 +13,7 @@ from sqlalchemy.orm import Mapper
 
 from rowmill.model.death import Mourner
 from rowmill.model.lifecycle import CLAIM, FINAL, Attempts, Kind, Move
+from rowmill.model.option_names import checks_options
 from rowmill.model.words import Step, Vocabulary, Word
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
+@checks_options
 @dataclass(frozen=True, slots=True)
 class Columns:
     """Which column holds what. Names are those of the table or of the ORM class. The last ones are optional.
@@ -54,6 +56,7 @@ READ_ONLY = ("created_at", "max_attempts")
 """Roles of columns that the engine reads and never writes."""
 
 
+@checks_options
 @dataclass(frozen=True, slots=True)
 class Order:
     """Who goes first: by priority if there is one, then by the time a row became available, then by
@@ -64,6 +67,7 @@ class Order:
     by: tuple[str, ...] = ()
 
 
+@checks_options
 @dataclass(frozen=True, slots=True)
 class InOrder:
     """Rows with the same `per` are worked on one at a time, in the order of `by` (then the key): none is claimed while
@@ -77,6 +81,7 @@ class InOrder:
     dead_head: Literal["block", "skip"] = "block"
 
 
+@checks_options
 @dataclass(frozen=True, slots=True)
 class Crash:
     """What the error column says when a worker died while it held the row."""
@@ -85,6 +90,7 @@ class Crash:
     buried: str = "lease_expired_max_attempts"
 
 
+@checks_options
 @dataclass(frozen=True, slots=True)
 class Keep:
     """How long finished rows stay, in seconds after they finished; None: for ever. Older ones are deleted all the
@@ -159,7 +165,7 @@ class Queue(Generic[R]):
         self.dead_head_blocks = dead_head_blocks
         self.crash = crash or Crash()
         self.epoch = epoch
-        self.counts = counts
+        self.counting = counts
         self.finished_on = finished_on
         self.only = only
         self.where = where
@@ -216,7 +222,7 @@ class Queue(Generic[R]):
 
     def counted(self, move: Move) -> Attempts:
         """What a move does to the attempts column."""
-        return move.attempts if move.failures is None or self.counts == "attempts" else move.failures
+        return move.attempts if move.failures is None or self.counting == "attempts" else move.failures
 
     def sets_finished_at(self, kind: Kind) -> bool:
         """Does a row that reaches this state get a `finished_at`?"""

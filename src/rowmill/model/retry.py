@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from rowmill.model.option_names import checks_options
 from rowmill.model.wait import seconds_to_wait
 
 LARGEST_COUNT = 2**31 - 1
@@ -59,6 +60,7 @@ def fixed(wait: float) -> Backoff:
     return steps(wait)
 
 
+@checks_options
 @dataclass(frozen=True, slots=True)
 class Retry:
     """`attempts` in all, the first included; `backoff` between them, each wait longer by up to `jitter` of itself.

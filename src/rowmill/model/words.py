@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from rowmill.model.lifecycle import Kind
+from rowmill.model.option_names import checks_options
 from rowmill.model.retry import Retry
 
 Word = str | int | Enum
@@ -28,6 +29,7 @@ def as_value(word: Word, kind: "TypeEngine[Any]") -> Any:
     return word.value if isinstance(word, Enum) and not isinstance(kind, (sa.Enum, TypeDecorator)) else word
 
 
+@checks_options
 @dataclass(frozen=True, slots=True)
 class States:
     """Words for the states. Without `waiting`, a row that waits for its next try is called ready again;
@@ -43,6 +45,7 @@ class States:
     others: Words | None = None
 
 
+@checks_options
 @dataclass(frozen=True, slots=True)
 class Stage:
     """One step of a row's journey. What is None is taken from the queue."""

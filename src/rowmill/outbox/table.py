@@ -9,6 +9,7 @@ from sqlalchemy import Column, MetaData, Table
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, declared_attr, mapped_column
 
+from rowmill.model.option_names import checks_options
 from rowmill.model.queue import Columns
 from rowmill.model.words import States
 
@@ -21,6 +22,7 @@ WORDS = States(
 )
 
 
+@checks_options
 @dataclass(frozen=True, slots=True)
 class OutboxColumns(Columns):
     """Which column of an outbox holds what: those of the event, and those of every queue."""

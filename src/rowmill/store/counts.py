@@ -52,6 +52,69 @@ class StateCount:
     count: How
 
 
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """How many rows of a queue are in which state.
+
+    counts = await articles.counts()
+    counts.ready, counts.dead  # by what the words of the table mean
+    counts["queued"]  # by a word of the table itself
+    counts.exact  # False: the table is big, and some numbers are estimates
+    """
+
+    states: tuple[StateCount, ...]
+    """Every word of the queue in the order of its lifecycle, then words that it does not know."""
+
+    @property
+    def ready(self) -> int:
+        """Rows to work on. With a table that has no word for waiting, those that wait for a retry too."""
+        return self._of(Kind.READY)
+
+    @property
+    def waiting(self) -> int:
+        """Rows that wait for a retry, where the table has a word for it."""
+        return self._of(Kind.WAITING)
+
+    @property
+    def running(self) -> int:
+        return self._of(Kind.RUNNING)
+
+    @property
+    def done(self) -> int:
+        return self._of(Kind.DONE)
+
+    @property
+    def dead(self) -> int:
+        return self._of(Kind.DEAD)
+
+    @property
+    def cancelled(self) -> int:
+        return self._of(Kind.CANCELLED)
+
+    @property
+    def unknown(self) -> int:
+        """Rows without a state, or with a word that the queue does not know: nobody claims them."""
+        return self._of(UNKNOWN)
+
+    @property
+    def total(self) -> int:
+        return sum(state.rows for state in self.states)
+
+    @property
+    def exact(self) -> bool:
+        return all(state.count is How.EXACT for state in self.states)
+
+    def __getitem__(self, word: str) -> int:
+        for state in self.states:
+            if state.word == word:
+                return state.rows
+        known = ", ".join(str(state.word) for state in self.states)
+        raise KeyError(f"no row has the state {word}, and the queue does not know it. Counted: {known}")
+
+    def _of(self, kind: str) -> int:
+        return sum(state.rows for state in self.states if state.kind == kind)
+
+
 # served by: the ready index of each stage, read from its end
 def depth(connection: Connection, terms: Terms, at_least: int) -> Depth:
     """How many rows wait to be worked on here, due or not, counted up to `at_least`. Takes milliseconds at any size,

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -42,10 +42,12 @@ class Filter:
     where: str | None = None
     """SQL of the operator's own, trusted as they are."""
     keys: tuple[str, ...] = ()
+    condition: "sa.ColumnElement[bool] | None" = field(default=None, compare=False)
+    """A condition in SQLAlchemy, for code that asks."""
 
     @property
     def empty(self) -> bool:
-        return self == Filter()
+        return self == Filter() and self.condition is None
 
     def conditions(self, terms: Terms) -> list["sa.ColumnElement[bool]"]:
         """What a row has to fulfil. Raises BadRequest for what the queue does not know."""
@@ -63,6 +65,8 @@ class Filter:
             found.append(changed(terms, self.until, after=False))
         if self.where is not None:
             found.append(trusted(terms, self.where))
+        if self.condition is not None:
+            found.append(self.condition)
         if self.keys:
             found.append(keys_in(terms, [parse_key(terms.queue, text) for text in self.keys]))
         return found

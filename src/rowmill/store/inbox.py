@@ -7,11 +7,13 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Connection, Table
 
 from rowmill.model.errors import DeclarationError
+from rowmill.model.option_names import checks_options
 from rowmill.store.dialect_insert import insert_of
 from rowmill.store.moment import moment
 from rowmill.store.schema import own_tables
 
 
+@checks_options
 @dataclass(frozen=True, slots=True)
 class InboxColumns:
     """Which column of an inbox holds what. Without `expires_at`, rows stay until you delete them."""

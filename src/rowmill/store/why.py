@@ -63,6 +63,27 @@ class Hold:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Why:
+    """A row, and all that holds it, the most telling first; never empty.
+
+    why = await articles.why(17)
+    print(why)  # the sentences of `rowmill why`
+    why.reason  # the first of them, as a word: "backoff"
+    """
+
+    row: RowView
+    holds: tuple[Hold, ...]
+
+    @property
+    def reason(self) -> Reason:
+        return self.holds[0].reason
+
+    def __str__(self) -> str:
+        lines = "".join(f"\n  {hold.reason}: {hold.text}" for hold in self.holds)
+        return f"{self.row.key} ({self.row.state or 'NULL'}){lines}"
+
+
 Shut = Callable[[Connection, RowView], Iterable[Hold]]
 """The limits that let no row of this one's stage through now, whether or not it has asked yet."""
 

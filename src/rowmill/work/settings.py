@@ -7,11 +7,13 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from rowmill.model.errors import BadRequest
+from rowmill.model.option_names import checks_options
 from rowmill.store.tidying import Ages
 
 PREFIX = "ROWMILL_"
 
 
+@checks_options
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
     """Times in seconds, sizes in bytes. Each is also read from the environment by `rowmill work` and `rowmill drain`:

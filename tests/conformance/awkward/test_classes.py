@@ -20,6 +20,7 @@ from sqlalchemy.orm.exc import DetachedInstanceError
 
 from rowmill import ColumnNotLoaded, Columns, DeclarationError, Lease, Mill, Queue, QueueMixin
 from tests.conformance.fleet import worker
+from tests.support.sqlmodel_like import Field, SQLModel
 
 
 class Base(DeclarativeBase):
@@ -277,3 +278,43 @@ async def test_a_class_that_leaves_columns_out(database_url: str) -> None:
         [lease] = await member.claim()
         assert getattr(lease.row, "Body Text") == "a"
         assert not hasattr(lease.row, "heavy")
+
+
+class Hero(QueueMixin, SQLModel, table=True):
+    """As people write with SQLModel: a Pydantic model that is a table."""
+
+    __tablename__ = "hero"
+    id: int | None = Field(default=None, primary_key=True)
+    name: str
+    power: str | None = None
+
+
+def test_the_columns_of_the_queue_are_no_fields_of_a_sqlmodel() -> None:
+    assert list(Hero.model_fields) == ["id", "name", "power"]
+    table: sa.Table = Hero.__table__  # type: ignore[attr-defined]
+    plain: sa.Table = Rich.__table__  # type: ignore[assignment]
+    for column in ("state", "attempts", "available_at", "lease", "finished_at", "created_at"):
+        assert table.c[column].type.compile() == plain.c[column].type.compile()
+        assert table.c[column].nullable == plain.c[column].nullable
+
+
+async def test_a_sqlmodel_is_worked_on_as_what_it_is(database_url: str) -> None:
+    mill = Mill(database_url)
+    heroes = mill.queue(Hero)
+    seen = []
+
+    @heroes.handler
+    async def train(hero: Lease[Hero]) -> dict[str, str]:
+        seen.append((hero.row, hero.row.name, hero.row.model_dump()))
+        return {"power": "flight"}
+
+    async with mill.opened() as store:
+        await mill.migrate(tables=True)
+        async with AsyncSession(store.engine) as session, session.begin():
+            session.add(Hero(name="Deadpond"))
+        assert (await mill.drain()).done == 1
+        async with AsyncSession(store.engine) as session:
+            hero = (await session.scalars(sa.select(Hero))).one()
+    assert isinstance(seen[0][0], Hero)
+    assert seen[0][1:] == ("Deadpond", {"id": 1, "name": "Deadpond", "power": None})
+    assert (hero.power, hero.state) == ("flight", "done")

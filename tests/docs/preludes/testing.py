@@ -1,22 +1,8 @@
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+import sys
+import types
 
-import rowmill as rm
+from tests.docs.pages import block_of
 
-
-class Base(DeclarativeBase): ...
-
-
-class Article(rm.QueueMixin, Base):
-    __tablename__ = "article"
-    id: Mapped[int] = mapped_column(primary_key=True)
-    title: Mapped[str]
-
-
-mill = rm.Mill("sqlite:///never-opened.db")
-articles = mill.queue(Article)
-
-
-@articles.handler()
-async def classify(article: rm.Lease[Article]) -> None:
-    if article.row.title == "flaky" and article.attempt == 1:
-        raise rm.TransientError("try later", code="busy")
+_app = types.ModuleType("app")
+exec(compile(block_of("README.md", "python"), "app.py", "exec"), _app.__dict__)
+sys.modules["app"] = _app

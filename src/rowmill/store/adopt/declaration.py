@@ -30,8 +30,8 @@ def declaration(
     options.append(f"    lease={_seconds(wishes.lease)},")
     if queue.epoch != "s":
         options.append(f"    epoch={_literal(queue.epoch)},")
-    if queue.counts != "attempts":
-        options.append(f"    counts={_literal(queue.counts)},")
+    if queue.counting != "attempts":
+        options.append(f"    counts={_literal(queue.counting)},")
     name = lexicon.plain(table.name) or "rows"
     on_expression = queue.priority is not None and queue.priority.nullable
     quiet = [] if not on_expression else [

@@ -172,7 +172,7 @@ def _order_notes(order: Order, wishes: Wishes) -> list[str]:
 
 
 def _count_notes(queue: Queue[Any]) -> list[str]:
-    if queue.counts == "attempts":
+    if queue.counting == "attempts":
         return []
     name = queue.columns["attempts"].name
     return [f'{name} is taken for a count of failed tries; if it counts every try, leave out counts="failures"']

@@ -212,4 +212,4 @@ def _write(connection: sa.Connection, tables: Tables, entity_id: EntityId, statu
 async def _begin(entities: "Entities", entity_id: EntityId, status: str) -> bool:
     """Requeue an entity that was not ready before, which wakes a worker. False: a worker was quicker, and has claimed
     it with the columns that were written."""
-    return status in READY or bool(await entities.queue.requeue(entity_id, stage="link"))
+    return status in READY or bool(await entities.queue.requeue(entity_id, to_stage="link"))

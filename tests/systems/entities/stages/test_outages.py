@@ -75,7 +75,7 @@ async def test_failures_of_a_service_that_is_not_known_to_be_down_cost_attempts(
         await house.drain()
         assert await house.status(id) == "FAILED"
         wise.failure = None
-        await house.entities.queue.requeue(id, stage="link")
+        await house.entities.queue.requeue(id, to_stage="link")
         await house.drain()
         assert await house.status(id) == "COMPLETE"
 

@@ -1,0 +1,176 @@
+"""What people and dashboards ask of a queue, and do to its rows, from Python."""
+
+import builtins
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from rowmill.limits.holding import shut
+from rowmill.model.errors import BadRequest
+from rowmill.model.lifecycle import Kind
+from rowmill.model.option_names import check_options
+from rowmill.model.queue import Queue as QueueModel
+from rowmill.store import browse, counts, operate, schema
+from rowmill.store import why as explaining
+from rowmill.store.browse import RowView
+from rowmill.store.counts import RowCounts
+from rowmill.store.filters import Filter, When
+from rowmill.store.open import reachable
+from rowmill.store.why import Why
+
+if TYPE_CHECKING:
+    from rowmill.mill.mill import Mill
+
+R = TypeVar("R")
+T = TypeVar("T")
+FIRST_ROWS = 100
+"""Rows that `list` returns unless it is told otherwise."""
+
+
+class RowFilter(TypedDict, total=False):
+    """Which rows are meant. What is left out filters nothing."""
+
+    state: str | Sequence[str]
+    """Words of the table, or what they mean: ready, waiting, running, done, dead, cancelled, unknown."""
+    stage: str
+    error_code: str
+    """The code of the last failure."""
+    since: float | timedelta | datetime
+    """Changed after this: so many seconds ago (`rm.hours(6)`), a timedelta ago, or a moment (UTC if it has no zone)."""
+    until: float | timedelta | datetime
+    """Changed before this."""
+    where: "sa.ColumnElement[bool] | sa.TextClause"
+    """A condition of SQLAlchemy: `Article.title == "cup"`, or `sa.text("size > 1000")`."""
+
+
+class QueueOperations(QueueModel[R], Generic[R]):
+    """The part of a queue that answers questions about its rows and changes them, as the command line does.
+
+    Each method exists twice: `await articles.counts()` for code in an event loop, and `articles.counts_sync()` for code
+    without one. Inside a running loop, the second kind raises BadRequest and names the first.
+    """
+
+    mill: "Mill"
+
+    async def counts(self) -> RowCounts:
+        """Count the rows by state. Exact on small tables; on big ones, finished rows are estimated.
+
+        counts = await articles.counts()
+        if counts.dead: ...
+        """
+        terms = self.mill.store.terms(self)
+        return await self._read(lambda connection: RowCounts(tuple(counts.counts(connection, terms))))
+
+    def counts_sync(self) -> RowCounts:
+        """`counts` for code without an event loop."""
+        return self.mill.run_blocking(self.counts, "counts_sync()", "await queue.counts()")
+
+    async def why(self, key: Any) -> Why:
+        """Say what holds a row: a lease, its backoff, a limit, a pause, no worker; or that it is finished. Raises
+        UnknownRow if there is none with this key.
+
+        print(await articles.why(17))
+        """
+        terms, closed = self.mill.store.terms(self), partial(shut, self.mill.limits, self)
+        text = self._typed(key)
+        row, holds = await self._read(lambda connection: explaining.why(connection, terms, text, closed))
+        return Why(row, tuple(holds))
+
+    def why_sync(self, key: Any) -> Why:
+        """`why` for code without an event loop."""
+        return self.mill.run_blocking(partial(self.why, key), "why_sync()", "await queue.why(key)")
+
+    async def requeue(
+        self, *keys: Any, to_stage: str | None = None, limit: int | None = None, **which: Unpack[RowFilter]
+    ) -> int:
+        """Put rows back: ready now, attempts at zero, error cleared. Return how many.
+
+        Name the rows by their keys, by a filter, or by both; a filter means dead rows unless it has a `state`. Without
+        either, nothing is changed. A row that somebody works on stays, and so does one that a constraint of the table
+        refuses. With several stages, a dead row begins again at the one that failed, or at `to_stage`.
+
+        await articles.requeue(17, 18)
+        await articles.requeue(error_code="timeout", since=rm.hours(6))
+        """
+        wanted = self._filter("requeue()", keys, which, ("to_stage", "limit"))
+        if wanted.empty:
+            return 0
+        if not wanted.states and not wanted.keys:
+            wanted = replace(wanted, states=(Kind.DEAD.value,))
+        async with self.mill.opened() as store:
+            with reachable(self.mill.url):
+                return (await operate.requeue(store, self, wanted, stage=to_stage, most=limit)).rows
+
+    def requeue_sync(
+        self, *keys: Any, to_stage: str | None = None, limit: int | None = None, **which: Unpack[RowFilter]
+    ) -> int:
+        """`requeue` for code without an event loop."""
+        work = partial(self.requeue, *keys, to_stage=to_stage, limit=limit, **which)
+        return self.mill.run_blocking(work, "requeue_sync()", "await queue.requeue(...)")
+
+    async def cancel(self, *keys: Any, limit: int | None = None, **which: Unpack[RowFilter]) -> int:
+        """Cancel rows that nobody has taken yet. Return how many. They stay in the table, as cancelled.
+
+        Name the rows by their keys, by a filter, or by both; without either, nothing is changed. The queue needs a word
+        for cancelled rows: `States(cancelled="cancelled")`.
+
+        await articles.cancel(17)
+        await articles.cancel(where=Article.project_id == 4)
+        """
+        wanted = self._filter("cancel()", keys, which, ("limit",))
+        if wanted.empty:
+            return 0
+        async with self.mill.opened() as store:
+            with reachable(self.mill.url):
+                return (await operate.cancel(store, self, wanted, most=limit)).rows
+
+    def cancel_sync(self, *keys: Any, limit: int | None = None, **which: Unpack[RowFilter]) -> int:
+        """`cancel` for code without an event loop."""
+        work = partial(self.cancel, *keys, limit=limit, **which)
+        return self.mill.run_blocking(work, "cancel_sync()", "await queue.cancel(...)")
+
+    async def list(self, *keys: Any, limit: int = FIRST_ROWS, **which: Unpack[RowFilter]) -> builtins.list[RowView]:
+        """Return the progress of rows in the order of their keys, `limit` at the most.
+
+        for row in await articles.list(state="dead", since=rm.hours(6)):
+            print(row.key, row.attempts, row.error)
+        """
+        terms, wanted = self.mill.store.terms(self), self._filter("list()", keys, which, ("limit",))
+        return await self._read(lambda connection: browse.list_rows(connection, terms, wanted, limit))
+
+    def list_sync(self, *keys: Any, limit: int = FIRST_ROWS, **which: Unpack[RowFilter]) -> builtins.list[RowView]:
+        """`list` for code without an event loop."""
+        work = partial(self.list, *keys, limit=limit, **which)
+        return self.mill.run_blocking(work, "list_sync()", "await queue.list(...)")
+
+    async def _read(self, work: Callable[[Connection], T]) -> T:
+        return await self.mill.run(schema.checked(work), write=False)
+
+    def _filter(self, method: str, keys: Sequence[Any], which: RowFilter, besides: Sequence[str]) -> Filter:
+        check_options(method, which, (*RowFilter.__annotations__, *besides))
+        state, where = which.get("state", ()), which.get("where")
+        if isinstance(where, str):
+            raise BadRequest("where=... takes a condition of SQLAlchemy. For text of your own: where=sa.text(...)")
+        return Filter(
+            states=(state,) if isinstance(state, str) else tuple(state),
+            stage=which.get("stage"),
+            error_code=which.get("error_code"),
+            since=_time(which.get("since")),
+            until=_time(which.get("until")),
+            keys=tuple(self._typed(key) for key in keys),
+            condition=None if where is None else sa.and_(where),
+        )
+
+    def _typed(self, key: Any) -> str:
+        """A key as an operator types it. Parts that hold the separator are safe in JSON."""
+        return json.dumps([str(part) for part in key]) if isinstance(key, tuple) else str(key)
+
+
+def _time(given: float | timedelta | datetime | None) -> When | None:
+    return timedelta(seconds=given) if isinstance(given, (int, float)) else given
