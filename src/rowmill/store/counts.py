@@ -12,7 +12,7 @@ from rowmill.model.lifecycle import CLAIMABLE, Kind
 from rowmill.model.words import Step, Word
 from rowmill.store import estimate
 from rowmill.store.index_plans import index_plans
-from rowmill.store.lexicon import Lexicon
+from rowmill.store.lexicon import UNKNOWN, Lexicon
 from rowmill.store.terms import LARGEST_INTEGER, Terms
 
 LEFT_OUT = "left_out"
@@ -105,9 +105,9 @@ class RowCounts:
         return all(state.count is How.EXACT for state in self.states)
 
     def __getitem__(self, word: str) -> int:
-        for state in self.states:
-            if state.word == word:
-                return state.rows
+        found = [state.rows for state in self.states if state.word == word]
+        if found:
+            return sum(found)
         known = ", ".join(str(state.word) for state in self.states)
         raise KeyError(f"no row has the state {word}, and the queue does not know it. Counted: {known}")
 
