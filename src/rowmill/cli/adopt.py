@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -185,7 +186,10 @@ def find_target(name: str, app: str | None, database_url: str | None) -> Target:
     except DeclarationError as error:
         # A guess must not stand in for what the code says. Without --app, the database may be looked at all the same.
         if named:
-            raise
+            raise UsageError(
+                f"{error}\nThe table may lack them, but your Table or class must name them first. To see the lines to "
+                f"add: rowmill adopt {shlex.quote(name)} --database-url URL"
+            ) from error
         undeclared = f"{error.subject} can't be declared yet: {error}"
     except UsageError:
         if named:
