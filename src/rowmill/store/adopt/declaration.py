@@ -23,15 +23,17 @@ def declaration(
     """Ready to paste: on a reflected Table; with what to add to an ORM class, if there is one."""
     table = look.table
     overrides = _packed(_columns(look, queue, roles))
-    where = "" if table.schema is None else f"    schema={_literal(table.schema)},"
+    where = [] if table.schema is None else [f"schema={_literal(table.schema)}"]
+    references = ["resolve_fks=False"] if table.foreign_keys else []
     options = [*_call("columns", "Columns", _differing(columns)), *_call("states", "States", _states(states))]
     if order != Order():
         options += _call("order", "Order", _set_fields(order))
-    options.append(f"    lease={_seconds(wishes.lease)},")
+    policies = [f"lease={_seconds(wishes.lease)}"]
     if queue.epoch != "s":
-        options.append(f"    epoch={_literal(queue.epoch)},")
+        policies.append(f"epoch={_literal(queue.epoch)}")
     if queue.counts != "attempts":
-        options.append(f"    counts={_literal(queue.counts)},")
+        policies.append(f"counts={_literal(queue.counts)}")
+    options += _packed(policies)
     name = lexicon.plain(table.name) or "rows"
     on_expression = queue.priority is not None and queue.priority.nullable
     quiet = [] if not on_expression else [
@@ -48,12 +50,9 @@ def declaration(
         "mill = rm.Mill()  # the database of DATABASE_URL",
         "",
         f"{name}_table = sa.Table(",
-        f"    {_literal(table.name)},",
-        "    sa.MetaData(),",
+        f"    {_literal(table.name)}, sa.MetaData(),",
         *overrides,
-        *([where] if where else []),
-        *(["    resolve_fks=False,"] if table.foreign_keys else []),
-        "    autoload_with=mill.store.sync_engine,",
+        *_packed([*where, *references, "autoload_with=mill.store.sync_engine"]),
         ")",
         f"{name} = mill.queue(",
         f"    {name}_table,",
@@ -72,14 +71,14 @@ def declaration(
     return "\n".join(lines) + "\n"
 
 
-def _packed(parts: list[str]) -> list[str]:
+def _packed(parts: list[str], indent: str = "    ") -> list[str]:
     """Arguments, as many on a line as fit."""
     lines: list[str] = []
     for part in parts:
         if lines and len(lines[-1]) + len(part) + 2 <= WIDTH:
             lines[-1] += f" {part},"
         else:
-            lines.append(f"    {part},")
+            lines.append(f"{indent}{part},")
     return lines
 
 
@@ -153,7 +152,7 @@ def _call(option: str, name: str, values: dict[str, Any]) -> list[str]:
     line = f"    {option}=rm.{name}({', '.join(given)}),"
     if len(line) <= WIDTH:
         return [line]
-    return [f"    {option}=rm.{name}(", *(f"        {part}," for part in given), "    ),"]
+    return [f"    {option}=rm.{name}(", *_packed(given, " " * 8), "    ),"]
 
 
 def _literal(value: Any) -> str:
