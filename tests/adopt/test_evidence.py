@@ -1,10 +1,14 @@
 """A name alone is not enough: what rows hold, and which other columns there are, decides; or a person does."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from rowmill.model.errors import BadRequest
 from rowmill.model.lifecycle import Kind
 from rowmill.store.adopt import Part, Wishes
+from rowmill.store.open import parse_url
 from tests.adopt.conftest import Site
 
 
@@ -306,7 +310,7 @@ async def test_conditions_say_the_state_of_a_table_that_has_none(site: Site) -> 
 async def test_a_condition_that_is_none_is_refused(site: Site) -> None:
     await site.sql("CREATE TABLE mails (id integer PRIMARY KEY, code integer)")
 
-    with pytest.raises(BadRequest, match="--done-where is no condition on this table: .*nope"):
+    with pytest.raises(BadRequest, match=r"--done-where is no condition on this table: .*nope"):
         await site.look("mails", Wishes(where={Kind.DONE: "nope = 1"}))
 
 
@@ -322,7 +326,9 @@ async def test_a_queue_that_keeps_what_it_has_to_do_as_times(site: Site) -> None
 
     guessed = await site.look("delayed_jobs")
     assert "--done-where SQL" in doubt(guessed.doubts, "done already")
-    wishes = Wishes(where={Kind.DONE: "false", Kind.RUNNING: "locked_at IS NOT NULL", Kind.DEAD: "failed_at IS NOT NULL"})
+    wishes = Wishes(
+        where={Kind.DONE: "false", Kind.RUNNING: "locked_at IS NOT NULL", Kind.DEAD: "failed_at IS NOT NULL"}
+    )
     found = await site.adopt("delayed_jobs", wishes)
 
     assert found.doubts == []
@@ -382,3 +388,57 @@ async def test_the_number_of_rows_in_progress_is_told(site: Site) -> None:
 
     [change] = [change for change in found.plan.changes if change.part is Part.ROWS and "progress" in change.what]
     assert change.what == "2 rows in progress (processing) have no lease: they get one of 900 s, and are rescued after"
+
+
+async def test_a_column_that_only_sounds_like_a_state_is_a_doubt_and_shows_no_other_values(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, event text)",
+        "INSERT INTO jobs VALUES (1, 'created'), (2, 'failed'), (3, 'anna@example.org')",
+    )
+
+    found = await site.look("jobs")
+
+    text = doubt(found.doubts, "which column holds the state")
+    assert "event (created: 1, failed: 1, 1 other values)" in text or "event (failed: 1, created: 1, 1 other" in text
+    assert "anna" not in text
+
+
+async def test_a_foreign_key_is_no_obstacle(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE p (id integer PRIMARY KEY)",
+        "CREATE TABLE t (id integer PRIMARY KEY, p integer REFERENCES p, status text)",
+        "INSERT INTO t VALUES (1, NULL, 'pending')",
+    )
+
+    found = await site.adopt("t")
+
+    names = site.declared(found)
+    await names["mill"].migrate()
+    assert (await names["mill"].drain()).done == 1
+
+
+async def test_a_key_into_a_table_that_is_not_there_is_no_obstacle(sqlite: Site) -> None:
+    with closing(sqlite3.connect(str(parse_url(sqlite.url).database))) as connection:  # which checks no keys
+        connection.executescript(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, p INTEGER REFERENCES nowhere (x), status TEXT);"
+            "INSERT INTO t VALUES (1, 7, 'pending');"
+        )
+
+    found = await sqlite.adopt("t")
+
+    names = sqlite.declared(found)
+    await names["mill"].migrate()
+    assert (await names["mill"].drain()).done == 1
+
+
+async def test_what_the_caller_says_is_the_end_is_the_only_one(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE mails (id integer PRIMARY KEY, sent_at timestamp, processed_at timestamp)",
+        f"INSERT INTO mails VALUES (1, {ahead(site, -1)}, NULL), (2, {ahead(site, -1)}, {ahead(site, -1)})",
+    )
+
+    guessed = await site.look("mails")
+    await site.adopt("mails", Wishes(columns={"finished_at": "processed_at"}))
+
+    assert doubt(guessed.doubts, "finished_at")
+    assert dict(await site.rows("SELECT id, state FROM mails")) == {1: "ready", 2: "done"}

@@ -167,8 +167,8 @@ FOREIGN = (
         "mails",
         (
             "CREATE TABLE mails (id integer PRIMARY KEY, code integer, body text, last_modified @moment)",
-            "INSERT INTO mails VALUES (1, NULL, 'a', @ago), (2, 250, 'b', @ago), (3, 550, 'c', @ago), (4, 1, 'd', @ago), "
-            "(5, -1, 'e', @ago)",
+            "INSERT INTO mails VALUES (1, NULL, 'a', @ago), (2, 250, 'b', @ago), (3, 550, 'c', @ago), "
+            "(4, 1, 'd', @ago), (5, -1, 'e', @ago)",
         ),
         ready=frozenset({1}),
         running=frozenset({4}),
@@ -504,7 +504,9 @@ def test_the_printed_migration_of_a_big_table_runs_too(pg_url: str, folder: Path
     assert found == [("done", 4000), ("ready", 8000)]
 
 
-def test_a_check_that_can_not_be_changed_is_refused_with_the_way_out(sqlite_url: str, folder: Path, capsys: Any) -> None:
+def test_a_check_that_can_not_be_changed_is_refused_with_the_way_out(
+    sqlite_url: str, folder: Path, capsys: Any
+) -> None:
     foreign = Foreign(
         "check",
         "jobs",

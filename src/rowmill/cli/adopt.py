@@ -113,7 +113,9 @@ def adopt(
     }  # fmt: skip
     where = {kind: text for kind, text in conditions.items() if text}
     if where and state_column is not None:
-        raise UsageError("--state-column names the state of rows, and conditions are for a table without one: say either")
+        raise UsageError(
+            "--state-column names the state of rows, and conditions are for a table without one: say either"
+        )
     wishes = Wishes(
         state=state_column,
         words={kind: tuple(given) for kind, given in words.items() if given},
@@ -258,9 +260,7 @@ def looking(target: Target, wishes: Wishes, store: Store, *, elsewhere: bool) ->
     def look(connection: Connection) -> Adoption:
         if target.queue is None:
             return examine_table(connection, target.name, wishes, elsewhere=elsewhere)
-        return examine_queue(
-            connection, store.terms(target.queue), target.queue, wishes.where, elsewhere=elsewhere
-        )
+        return examine_queue(connection, store.terms(target.queue), target.queue, wishes.where, elsewhere=elsewhere)
 
     return look
 
@@ -275,7 +275,9 @@ def check(found: Adoption, target: Target, way: Way) -> None:
         )
     if found.doubts and not way.sure:
         listed = "\n".join(f"  - {text}" for text in found.doubts)
-        raise UsageError(f"not on a guess:\n{listed}\nIf every guess is right as it is shown without --apply, say --sure")
+        raise UsageError(
+            f"not on a guess:\n{listed}\nIf every guess is right as it is shown without --apply, say --sure"
+        )
 
 
 def write(found: Adoption, target: Path, head: str | None) -> Path:

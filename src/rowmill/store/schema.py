@@ -299,7 +299,8 @@ MIGRATIONS = {
 def statements(dialect: Dialect, found: int) -> list[str]:
     """What `migrate` would run on a database whose tables are at version `found`, as text, to be run elsewhere."""
     recorded: list[str] = []
-    plain: Any = type(dialect)(paramstyle="named")  # others double the percent signs
+    kind: Any = type(dialect)
+    plain = kind(paramstyle="named")  # with others, percent signs are doubled
 
     def record(statement: Any, *_: Any, **__: Any) -> None:
         text = str(statement.compile(dialect=plain, compile_kwargs={"literal_binds": True}))

@@ -14,7 +14,7 @@ from rowmill.store.adopt.look import SAMPLE, Look
 
 SHOWN = 3
 """Values of a column that a person is shown."""
-FIRST_COLUMN = sa.literal_column("1")
+FIRST_COLUMN: Any = sa.literal_column("1")
 FIRST = (Kind.DONE, Kind.DEAD, Kind.CANCELLED, Kind.RUNNING, Kind.WAITING, Kind.READY)
 """Of two states that both hold for a row, the earlier one is meant: work is not done twice."""
 
@@ -77,7 +77,9 @@ class Evidence:
         found: dict[Kind | None, int] = {}
         for rows in self._sources():
             kind = self._kind(rows)
-            for row in self.connection.execute(sa.select(kind, sa.func.count()).select_from(rows).group_by(FIRST_COLUMN)):
+            for row in self.connection.execute(
+                sa.select(kind, sa.func.count()).select_from(rows).group_by(FIRST_COLUMN)
+            ):
                 name = None if row[0] is None else Kind(row[0])
                 found[name] = found.get(name, 0) + row[1]
         return found
@@ -96,8 +98,12 @@ class Evidence:
                 if isinstance(column.type, sa.String) and not isinstance(column.type, sa.Enum):
                     filled &= sa.cast(value, sa.String) != ""
                 parts.append(_how_many(filled))
-                parts.append(_how_many(self._ahead(column, value, units[column.name])) if column.name in units else sa.literal(0))
-            for row in self.connection.execute(sa.select(kind, sa.func.count(), *parts).select_from(rows).group_by(FIRST_COLUMN)):
+                parts.append(
+                    _how_many(self._ahead(column, value, units[column.name])) if column.name in units else sa.literal(0)
+                )
+            for row in self.connection.execute(
+                sa.select(kind, sa.func.count(), *parts).select_from(rows).group_by(FIRST_COLUMN)
+            ):
                 name = None if row[0] is None else Kind(row[0])
                 for n, column in enumerate(columns):
                     facts = Facts(row[1], row[2 + 2 * n] or 0, row[3 + 2 * n] or 0)
@@ -140,13 +146,15 @@ class Evidence:
         return [end.subquery(table.name) for end in ends]
 
     def _kind(self, rows: Any) -> Any:
-        whens = [(condition.on(rows), sa.literal_column(f"'{kind}'")) for kind, condition in self.conditions.items()]
+        whens: list[Any] = [
+            (condition.on(rows), sa.literal_column(f"'{kind}'")) for kind, condition in self.conditions.items()
+        ]
         return sa.case(*whens, else_=sa.null()).label("kind") if whens else sa.null().label("kind")
 
     def _ahead(self, column: "Column[Any]", value: Any, unit: EpochUnit | None) -> "sa.ColumnElement[bool]":
         """Does a time lie in the future of the database's clock?"""
         if unit is not None:
-            now = (
+            now: Any = (
                 sa.literal_column("extract(epoch FROM now())")
                 if self.postgres
                 else sa.literal_column("CAST(strftime('%s', 'now') AS INTEGER)")

@@ -231,8 +231,8 @@ def _tell_rows(found: Adoption, terms: Terms, look: Look, evidence: Evidence) ->
             if used_up:
                 where = f"{terms.is_in(step.claimable)} AND {terms.used_up(step)}"
                 found.notes.append(
-                    f"{used_up:,} rows are ready that have had {step.retry.attempts} attempts or more: their next claim "
-                    "buries them. Give the queue more with retry=rm.Retry(attempts=...). If they should run: "
+                    f"{used_up:,} rows are ready that have had {step.retry.attempts} attempts or more: their next "
+                    "claim buries them. Give the queue more with retry=rm.Retry(attempts=...). If they should run: "
                     f"UPDATE {terms.table} SET {terms.attempts} = 0 WHERE {where}"
                 )
     if error is not None:
@@ -268,7 +268,11 @@ def _tell_local_times(found: Adoption, terms: Terms, look: Look, evidence: Evide
         and isinstance(kind := bare(column, terms.dialect), sa.DateTime)
         and (not kind.timezone or terms.dialect.name == "sqlite")
     }
-    past = [look.table.columns[naive[role].name] for role in ("created_at", "updated_at", "started_at", "finished_at") if role in naive]
+    past = [
+        look.table.columns[naive[role].name]
+        for role in ("created_at", "updated_at", "started_at", "finished_at")
+        if role in naive
+    ]
     held = evidence.held(past, {column.name: None for column in past})
     ahead = {name: one.every.ahead for name, one in held.items() if one.every.ahead}
     written = [

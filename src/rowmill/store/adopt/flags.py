@@ -51,7 +51,7 @@ def read_flags(connection: Connection, look: Look, wishes: Wishes) -> Flags:
             test = quoted if isinstance(column.type, sa.Boolean) else f"{quoted} <> 0"
             found.setdefault(kind, []).append(f"coalesce({test}, false)")
             continue
-        kind = _time_kind(name, wishes.columns.get("finished_at") == column.name)
+        kind = _time_kind(name, column, wishes)
         if kind is not None and kind_of_time(connection, look, column) is not None:
             found.setdefault(kind, []).append(f"{quoted} IS NOT NULL")
         elif name in lexicon.WEAK_NAMES["finished_at"] and kind_of_time(connection, look, column) is not None:
@@ -66,9 +66,13 @@ def read_flags(connection: Connection, look: Look, wishes: Wishes) -> Flags:
     return flags
 
 
-def _time_kind(name: str, chosen: bool) -> Kind | None:
-    if chosen or name in lexicon.NAMES["finished_at"]:
+def _time_kind(name: str, column: "Column[Any]", wishes: Wishes) -> Kind | None:
+    """The state of a row in which this time is set. Which one says that it is done, the caller may know better."""
+    chosen = wishes.columns.get("finished_at")
+    if column.name == chosen:
         return Kind.DONE
+    if name in lexicon.NAMES["finished_at"]:
+        return Kind.DONE if chosen is None and "finished_at" not in wishes.new else None
     return next((kind for kind, names in lexicon.STATE_TIMES.items() if name in names), None)
 
 

@@ -115,10 +115,10 @@ def find_state_column(
     best = candidates[0]
     near = [one for one in candidates if one is best or one.score > best.score - CLEARLY_BETTER]
     if not best.certain or len(near) > 1:
-        listed = "; ".join(f"{one.column.name} ({_seen(one.words)})" for one in near)
+        listed = "; ".join(f"{one.column.name} ({_seen(one)})" for one in near)
         doubts.append(
-            f"which column holds the state of a row is not certain: {listed}. Say --state-column {best.column.name}, or "
-            "another column; or, if none of them does, --new state"
+            f"which column holds the state of a row is not certain: {listed}. Say --state-column {best.column.name}, "
+            "or another column; or, if none of them does, --new state"
         )
     return best.column, best.words
 
@@ -142,10 +142,18 @@ def _candidate(connection: Connection, look: Look, column: "Column[Any]") -> Can
     return Candidate(column, words, score, certain=not reported and (named == STRONG or (named > 0 and indexed)))
 
 
-def _seen(words: Words) -> str:
-    """The states that a column holds, most frequent first, for a person to recognise."""
-    some = [f"{'NULL' if word is None else one_line(str(word))[:30]}: {n:,}" for word, n in words.counts.items()][:6]
-    return ", ".join(some) or "empty"
+def _seen(one: Candidate) -> str:
+    """The states that a column holds, most frequent first, for a person to recognise. Of a column that is not called a
+    state, only words that are known ones: the others may be anything."""
+    named = _name_score(one.column) > 0
+    shown = {
+        word: n
+        for word, n in one.words.counts.items()
+        if word is None or named or lexicon.meaning(lexicon.plain(str(word)), frozenset())
+    }
+    some = [f"{'NULL' if word is None else one_line(str(word))[:30]}: {n:,}" for word, n in shown.items()][:6]
+    more = [f"{len(one.words.counts) - len(some)} other values"] if len(one.words.counts) > len(some) else []
+    return ", ".join([*some, *more]) or "empty"
 
 
 def _name_score(column: "Column[Any]") -> int:

@@ -132,7 +132,9 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
 }
 """How names end that may be those of a part, or of something else: cleanup_attempts, login_attempts."""
 
-ENDS = frozenset({"expires", "expire", "expired", "expiry", "expiration", "deadline", "until", "ttl", "timeout", "ends"})
+ENDS = frozenset(
+    {"expires", "expire", "expired", "expiry", "expiration", "deadline", "until", "ttl", "timeout", "ends"}
+)
 """A time with one of these in its name may well lie ahead: it is when something ends, not when it may begin."""
 
 FAILURES = (

@@ -272,8 +272,10 @@ class _Guess:
         for column in self.look.table.columns:
             if column.name in self.taken or column.primary_key or column.foreign_keys:
                 continue
-            fit = (column.type, None) if isinstance(column.type, sa.Date) else None
-            fit = fit or kind_of_time(self.connection, self.look, column)
+            if isinstance(column.type, sa.Date):
+                found.append(Candidate(column, False, column.type))
+                continue
+            fit = kind_of_time(self.connection, self.look, column)
             if fit is not None and (fit[1] or _is_time(fit[0])):
                 found.append(Candidate(column, False, *fit))
         return self._with_rows(found)
@@ -345,4 +347,3 @@ def _fits(
         "priority": isinstance(kind, (sa.Integer, sa.Numeric)),
     }.get(role, isinstance(kind, sa.String) and not isinstance(kind, sa.Enum))
     return (kind, None) if fits else None
-

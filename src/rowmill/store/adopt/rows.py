@@ -80,7 +80,9 @@ def _leases(
             continue
         many = f"{_count(connection, look, where):,} " if known and look.exact else ""
         words = ", ".join(map(str, step.running))
-        what = f"{many}rows in progress ({words}) have no lease: they get one of {step.lease:g} s, and are rescued after"
+        what = (
+            f"{many}rows in progress ({words}) have no lease: they get one of {step.lease:g} s, and are rescued after"
+        )
         yield what, _fill(look, f"{terms.leased_until} = {until}", where, walk=False)
 
 
