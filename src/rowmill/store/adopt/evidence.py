@@ -154,7 +154,7 @@ class Evidence:
     def _ahead(self, column: "Column[Any]", value: Any, unit: EpochUnit | None) -> "sa.ColumnElement[bool]":
         """Does a time lie in the future of the database's clock?"""
         if unit is not None:
-            now: Any = (
+            now: sa.ColumnElement[Any] = (
                 sa.literal_column("extract(epoch FROM now())")
                 if self.postgres
                 else sa.literal_column("CAST(strftime('%s', 'now') AS INTEGER)")
