@@ -30,14 +30,15 @@ def fills(
     """(what is wrong, what to write). `where` says which rows are in which state, if they have none yet."""
     if unfilled:
         yield from _states(terms, look, where, connection.dialect.name == "postgresql")
-    if "state" in missing and (look.empty or not where):
+    if "state" in missing and look.empty:
         return
-    yield from _leases(connection, terms, look, missing)
+    if not unfilled or Kind.RUNNING in where:
+        yield from _leases(connection, terms, look, missing, unfilled=unfilled)
     if "attempts" not in missing:
-        yield from _attempts(connection, terms, look)
+        yield from _attempts(connection, terms, look, unfilled=unfilled)
     for role in ("available_at", "leased_until"):
-        if role not in missing and "state" not in missing and connection.dialect.name == "sqlite":
-            yield from _times(connection, terms, look, role)
+        if role not in missing and connection.dialect.name == "sqlite":
+            yield from _times(connection, terms, look, role, unfilled=unfilled)
 
 
 def _fill(look: Look, sets: str, where: str, *, walk: bool) -> Fill:
@@ -65,7 +66,7 @@ def _states(terms: Terms, look: Look, where: Mapping[Kind, str], postgres: bool)
 
 
 def _leases(
-    connection: Connection, terms: Terms, look: Look, missing: Mapping[str, "Column[Any]"]
+    connection: Connection, terms: Terms, look: Look, missing: Mapping[str, "Column[Any]"], *, unfilled: bool
 ) -> Iterator[tuple[str, Fill]]:
     """Rows in progress belong to somebody: they are left alone for a lease, and rescued only after it."""
     for step in terms.queue.steps:
@@ -75,7 +76,7 @@ def _leases(
             # An end of a lease that the table's own code wrote, and may not have kept to.
             without = f"({without} OR {terms.leased_until} < {terms.now('leased_until')})"
         where = f"{terms.is_in(step.running)} AND {without}"
-        known = "state" not in missing and "leased_until" not in missing and not look.elsewhere
+        known = not unfilled and "leased_until" not in missing and not look.elsewhere
         if known and not _any_running_without(connection, terms, look, where):
             continue
         many = f"{_count(connection, look, where):,} " if known and look.exact else ""
@@ -101,12 +102,12 @@ def _count(connection: Connection, look: Look, where: str) -> int:
     return connection.scalar(rows) or 0
 
 
-def _attempts(connection: Connection, terms: Terms, look: Look) -> Iterator[tuple[str, Fill]]:
+def _attempts(connection: Connection, terms: Terms, look: Look, *, unfilled: bool) -> Iterator[tuple[str, Fill]]:
     column = look.table.columns[terms.queue.columns["attempts"].name]
     if not column.nullable:
         return
     unfinished = terms.queue.vocabulary.all_of(UNFINISHED)
-    if terms.queue.columns["state"].name not in look.table.columns:
+    if unfilled:
         where = f"{terms.is_in(unfinished)} AND {terms.attempts} IS NULL"
         yield "rows have no count of attempts", _fill(look, f"{terms.attempts} = 0", where, walk=True)
         return
@@ -125,7 +126,9 @@ def _is_one_of(column: Any, words: list[str]) -> "sa.ColumnElement[bool]":
     return sa.cast(column, sa.String).in_(words)
 
 
-def _times(connection: Connection, terms: Terms, look: Look, role: str) -> Iterator[tuple[str, Fill]]:
+def _times(
+    connection: Connection, terms: Terms, look: Look, role: str, *, unfilled: bool
+) -> Iterator[tuple[str, Fill]]:
     """SQLite compares times as text: those written in another way must become like ours."""
     column = terms.queue.columns[role]
     if not isinstance(bare(column, terms.dialect), sa.DateTime):
@@ -134,7 +137,8 @@ def _times(connection: Connection, terms: Terms, look: Look, role: str) -> Itera
     waiting = in_words(terms, terms.queue.vocabulary.all_of(frozenset(kinds)))
     found = look.table.columns[column.name]
     raw = sa.type_coerce(found, sa.types.NullType())
-    values = connection.scalars(sa.select(raw).where(waiting, found.is_not(None)).limit(2000))
+    conditions = [found.is_not(None)] if unfilled else [waiting, found.is_not(None)]
+    values = connection.scalars(sa.select(raw).where(*conditions).limit(2000))
     if not any(sorts_wrongly(value) for value in values):
         return
     name = terms.name(column)
