@@ -33,7 +33,7 @@ OWN_LINES = 15
 
 @dataclass(frozen=True)
 class Foreign:
-    """A table of somebody else's. In its SQL, @ahead, @ago, @moment, @yes, @no and @serial stand for what each
+    """A table of somebody else's. In its SQL, @ahead, @ago, @moment, @epoch, @flag, @yes and @no stand for what each
     database says for them."""
 
     name: str
