@@ -201,19 +201,47 @@ def test_a_declared_queue_is_adopted_as_its_code_says(
     monkeypatch.delitem(sys.modules, "declared_app")
 
 
-def test_a_mill_that_cannot_be_declared_yet_is_looked_at_by_its_database(
-    elsewhere: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its error says "rowmill adopt files": that must work although the mill can't be imported."""
+@pytest.fixture
+def undeclarable(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An app whose Table lacks the columns of a queue."""
     monkeypatch.syspath_prepend(str(elsewhere))
     monkeypatch.delitem(sys.modules, "broken_app", raising=False)
     monkeypatch.setenv("DATABASE_URL", "sqlite:///files.db")
     (elsewhere / "broken_app.py").write_text(APP.format(url="sqlite:///files.db", more=""))
     with sqlite3.connect(elsewhere / "files.db") as connection:
         connection.execute("CREATE TABLE files (id INTEGER PRIMARY KEY, status TEXT)")
+    return "broken_app:mill"
 
-    assert run(["adopt", "files", "--app", "broken_app:mill"]) == 5
+
+def test_a_mill_that_is_named_and_cannot_be_declared_is_not_replaced_by_a_guess(
+    undeclarable: str, capsys: Printed
+) -> None:
+    assert run(["adopt", "files", "--app", undeclarable]) == 2
 
     printed = capsys.readouterr()
-    assert "can't be declared yet" in printed.err
+    assert "lacks column lease" in printed.err
+    assert "your Table or class must name them first" in printed.err
+    assert printed.out == ""
+
+
+def test_a_mill_that_cannot_be_declared_yet_is_looked_at_by_its_database(
+    undeclarable: str, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its error says "rowmill adopt files": that must print what to add, and change nothing on a guess."""
+    monkeypatch.setenv("ROWMILL_APP", undeclarable)
+
+    assert run(["adopt", "files"]) == 5
+    printed = capsys.readouterr()
+    assert "this is a guess from the database alone" in printed.out
     assert "columns attempts, available_at" in printed.out
+
+    assert run(["adopt", "files", "--apply", "--yes", "--sure"]) == 2
+    assert "not on a guess, where code says it" in capsys.readouterr().err
+
+
+def test_all_notes_are_printed_although_nobody_is_asked(database_url: str, capsys: Printed) -> None:
+    make(database_url, PLAIN)
+
+    run(["adopt", "enrichment_requests", "--database-url", database_url, "--apply", "--yes"])
+
+    assert "Note: before you apply this, stop what works on these rows now" in capsys.readouterr().err

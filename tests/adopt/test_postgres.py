@@ -106,6 +106,30 @@ async def test_a_fill_of_states_that_was_cut_short_goes_on(postgres: Site, monke
     assert await postgres.value("SELECT count(*) FROM outbox WHERE (processed_at IS NULL) = (state = 'done')") == 0
 
 
+async def test_rows_in_progress_get_their_lease_after_a_fill_that_was_cut_short(
+    postgres: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await postgres.sql(
+        "CREATE TABLE events (id bigserial PRIMARY KEY, done boolean, locked boolean, attempts integer)",
+        "INSERT INTO events (done, locked) SELECT n % 2 = 0, n % 2 = 1 FROM generate_series(1, 1000) AS n",
+    )
+    monkeypatch.setattr(fill_module.run, "__defaults__", (100,))
+    found = await postgres.look("events")
+
+    def die(change: object, rows: int) -> None:
+        if rows >= 300:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await carry_out(postgres.store, found.plan, die)
+
+    await postgres.adopt("events")
+
+    assert await postgres.value("SELECT count(*) FROM events WHERE state = 'running'") == 500
+    assert await postgres.value("SELECT count(*) FROM events WHERE state = 'running' AND leased_until IS NULL") == 0
+    assert await postgres.value("SELECT count(*) FROM events WHERE state = 'running' AND attempts IS NULL") == 0
+
+
 async def test_an_enum_gets_the_word_that_it_lacks(postgres: Site) -> None:
     await postgres.sql(
         "CREATE SCHEMA work",

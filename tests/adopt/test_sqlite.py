@@ -41,6 +41,19 @@ async def test_times_that_python_wrote_are_made_comparable(sqlite: Site) -> None
     assert await sqlite.value("SELECT next_retry_at FROM jobs WHERE id = 5") == "2020-01-01T00:00:00"
 
 
+async def test_times_of_a_table_without_a_state_are_made_comparable_too(sqlite: Site) -> None:
+    await sqlite.sql(
+        "CREATE TABLE jobs (id INTEGER PRIMARY KEY, processed INTEGER, run_at TEXT)",
+        "INSERT INTO jobs VALUES (1, 0, strftime('%Y-%m-%dT%H:%M:%S', 'now', '-1 second')), "
+        "(2, 0, strftime('%Y-%m-%dT%H:%M:%S', 'now', '+1 day')), (3, 1, NULL)",
+    )
+
+    found = await sqlite.adopt("jobs")
+
+    worked, _ = await drain(sqlite, found)
+    assert worked == [1]
+
+
 async def test_a_column_called_datetime_may_hold_numbers(sqlite: Site) -> None:
     await sqlite.sql(
         "CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT, run_at DATETIME)",

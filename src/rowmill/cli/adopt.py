@@ -1,6 +1,7 @@
 """`rowmill adopt`: from a table that is there already to a queue."""
 
 import asyncio
+import shlex
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,13 +17,13 @@ from rowmill.cli.app import GIVEN, Given, given_url, load_mill
 from rowmill.cli.exits import Exit, UsageError
 from rowmill.cli.help import SET_UP
 from rowmill.cli.options import AppOption, JsonOption, UrlOption, YesOption
-from rowmill.cli.output import emit, say
+from rowmill.cli.output import emit, one_line, say
 from rowmill.mill import Mill, Queue
 from rowmill.model.errors import DatabaseUnreachable, DeclarationError
 from rowmill.model.lifecycle import Kind
 from rowmill.store.adopt import Adoption, Wishes, carry_out, examine_queue, examine_table
 from rowmill.store.adopt.guess import DEFAULT_LEASE
-from rowmill.store.adopt.revision import as_revision, find_place
+from rowmill.store.adopt.revision import as_revision, as_sql, find_place
 from rowmill.store.open import open_store, parse_url, url_from_environment
 from rowmill.store.port import Store
 
@@ -31,6 +32,11 @@ Words = list[str] | None
 
 def _word(kind: str, meaning: str) -> Any:
     return typer.Option(f"--{kind}", metavar="WORD", help=f"A word for {meaning}; may be given several times.")
+
+
+def _where(kind: str, meaning: str) -> Any:
+    text = f"In a table without a state column, the condition for {meaning}."
+    return typer.Option(f"--{kind}-where", metavar="SQL", help=text)
 
 
 def register(app: typer.Typer) -> None:
@@ -52,6 +58,15 @@ def adopt(
         list[str] | None,
         typer.Option("--column", metavar="PART=COLUMN", help="Which column plays a part, as in error=last_error."),
     ] = None,
+    new: Annotated[
+        list[str] | None,
+        typer.Option("--new", metavar="PART", help="No column of the table plays this part: add one, or do without."),
+    ] = None,
+    ready_where: Annotated[str | None, _where("ready", "rows to work on; otherwise all that the others leave")] = None,
+    running_where: Annotated[str | None, _where("running", "rows in progress")] = None,
+    done_where: Annotated[str | None, _where("done", "rows that are done")] = None,
+    dead_where: Annotated[str | None, _where("dead", "rows that failed for good")] = None,
+    cancelled_where: Annotated[str | None, _where("cancelled", "rows that are no longer wanted")] = None,
     lower_first: Annotated[bool, typer.Option("--lower-first", help="A lower priority goes first.")] = False,
     epoch: Annotated[
         Literal["s", "ms"] | None, typer.Option("--epoch", help="The unit of times that are numbers.")
@@ -62,6 +77,8 @@ def adopt(
     apply: Annotated[bool, typer.Option("--apply", help="Do it, after asking.")] = False,
     yes: YesOption = False,
     sure: Annotated[bool, typer.Option("--sure", help="What is doubtful is right as it is.")] = False,
+    sql: Annotated[bool, typer.Option("--sql", help="Print the migration alone, for psql or sqlite3.")] = False,
+    code: Annotated[bool, typer.Option("--declaration", help="Print the declaration alone, for a file.")] = False,
     alembic: Annotated[
         Path | None,
         typer.Option("--alembic", metavar="PATH", help="Write an Alembic revision into this environment or file."),
@@ -75,33 +92,46 @@ def adopt(
 ) -> None:
     """Look at a table, say what it lacks to be a queue, and print the migration; --apply makes it.
 
-    A table that no mill declares is looked at without one: what its columns and words mean is guessed, unless the
-    options say it. Exits with 5 when something is missing and was only looked at.
+    A table that no mill declares is looked at without one: what its columns and words mean is guessed from names,
+    types, indexes and rows, unless the options say it. What is not certain is in doubt, and nothing is changed or
+    written before an option settles it. Exits with 5 when something is missing and was only looked at.
 
     \b
     Example:
       rowmill adopt enrichment_requests --database-url postgresql://localhost/crm
       rowmill adopt jobs --ready 0 --running 1 --done 2 --dead 9 --apply
+      rowmill adopt mails --done-where "sent" --dead-where "bounced" --new available_at --declaration > mails.py
       rowmill adopt files --app shop:mill --alembic migrations
     """
     words = {
         Kind.READY: ready, Kind.RUNNING: running, Kind.DONE: done,
         Kind.DEAD: dead, Kind.WAITING: waiting, Kind.CANCELLED: cancelled,
     }  # fmt: skip
+    conditions = {
+        Kind.READY: ready_where, Kind.RUNNING: running_where, Kind.DONE: done_where,
+        Kind.DEAD: dead_where, Kind.CANCELLED: cancelled_where,
+    }  # fmt: skip
+    where = {kind: text for kind, text in conditions.items() if text}
+    if where and state_column is not None:
+        raise UsageError(
+            "--state-column names the state of rows, and conditions are for a table without one: say either"
+        )
     wishes = Wishes(
         state=state_column,
         words={kind: tuple(given) for kind, given in words.items() if given},
         columns=dict(pair(text) for text in column or ()),
+        new=frozenset(new or ()),
+        where=where,
         lower_first=lower_first,
         epoch=epoch,
         lease=lease,
     )
     target = find_target(name, app, database_url)
-    if target.queue is not None and wishes != Wishes():
+    if target.queue is not None and wishes != Wishes(where=where):
         raise UsageError(
             f"queue {target.queue.name} is declared: its words and columns are in your code, not in options"
         )
-    asyncio.run(adopting(target, wishes, Way(apply, yes, sure, alembic, head, json)))
+    asyncio.run(adopting(target, wishes, Way(apply, yes, sure, sql, code, alembic, head, json)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +141,16 @@ class Way:
     apply: bool
     yes: bool
     sure: bool
+    sql: bool
+    code: bool
     alembic: Path | None
     head: str | None
     json: bool
+
+    @property
+    def only_looks(self) -> bool:
+        """Nothing is changed or written, and nothing is printed that is meant to be used as it is."""
+        return not (self.apply or self.sql or self.code or self.alembic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +161,8 @@ class Target:
     url: str = field(repr=False)
     mill: Mill | None = None
     queue: Queue[Any] | None = None
+    undeclared: str = ""
+    """Why the queue of the mill can't be declared; then the database alone is looked at, and nothing more."""
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Store]:
@@ -143,11 +182,17 @@ def find_target(name: str, app: str | None, database_url: str | None) -> Target:
     """A queue of the mill by its name or its table's; otherwise a table of the database."""
     given = GIVEN.get(Given())
     named, url = app or given.app, given_url(database_url)
+    undeclared = ""
     try:
         mill = load_mill(app, database_url)
     except DeclarationError as error:
-        # The mill can't be made because its tables lack columns: that is what we are here for.
-        say(f"{error.subject} can't be declared yet: looking at the database alone")
+        # A guess must not stand in for what the code says. Without --app, the database may be looked at all the same.
+        if named:
+            raise UsageError(
+                f"{error}\nThe table may lack them, but your Table or class must name them first. To see the lines to "
+                f"add: rowmill adopt {shlex.quote(name)} --database-url URL"
+            ) from error
+        undeclared = f"{error.subject} can't be declared yet: {error}"
     except UsageError:
         if named:
             raise
@@ -162,7 +207,7 @@ def find_target(name: str, app: str | None, database_url: str | None) -> Target:
     parsed = parse_url(found)
     if parsed.get_backend_name() == "sqlite" and not (parsed.database and Path(parsed.database).is_file()):
         raise DatabaseUnreachable(f"there is no SQLite file {parsed.database}")
-    return Target(name, found)
+    return Target(name, found, undeclared=undeclared)
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -177,37 +222,62 @@ async def adopting(target: Target, wishes: Wishes, way: Way) -> None:
     async with target.opened() as store:
         found = await store.run(looking(target, wishes, store, elsewhere=way.alembic is not None))
         postgres = store.dialect.name == "postgresql"
-        if way.alembic is not None or way.apply:
-            check(found, way)
+        if target.undeclared:
+            found.notes.insert(0, f"this is a guess from the database alone: {target.undeclared}")
+        if not way.only_looks:
+            check(found, target, way)
         if way.alembic is not None:
             file = write(found, way.alembic, way.head)
             emit(report(found) | {"revision": str(file)}, way.json, f"wrote {file}")
         elif way.apply:
             await applying(store, found, way)
+        elif way.sql or way.code:
+            say_notes(found)
+            print(alone(found, way, postgres=postgres))
         else:
             emit(report(found), way.json, lambda: show(found, postgres))
             if found.plan:
                 raise typer.Exit(Exit.FINDINGS)
 
 
+def alone(found: Adoption, way: Way, *, postgres: bool) -> str:
+    """The one part that is to be used as it is printed."""
+    if way.sql and way.code:
+        raise UsageError("--sql and --declaration each print one thing: say one of them")
+    if way.sql:
+        return as_sql(found.plan, postgres) if found.plan.changes else f"-- {one_line(found.table)}: nothing to do"
+    if found.declaration is None:
+        raise UsageError("this queue is declared already: --declaration is for a table that no code declares")
+    return found.declaration.rstrip("\n")
+
+
+def say_notes(found: Adoption) -> None:
+    for note in found.notes:
+        say(f"  Note: {note}")
+
+
 def looking(target: Target, wishes: Wishes, store: Store, *, elsewhere: bool) -> Callable[[Connection], Adoption]:
     def look(connection: Connection) -> Adoption:
         if target.queue is None:
             return examine_table(connection, target.name, wishes, elsewhere=elsewhere)
-        return examine_queue(connection, store.terms(target.queue), target.queue, elsewhere=elsewhere)
+        return examine_queue(connection, store.terms(target.queue), target.queue, wishes.where, elsewhere=elsewhere)
 
     return look
 
 
-def check(found: Adoption, way: Way) -> None:
+def check(found: Adoption, target: Target, way: Way) -> None:
     """Nothing is changed on a guess, or past an obstacle."""
+    if target.undeclared:
+        raise UsageError(f"not on a guess, where code says it: {target.undeclared}")
     if found.plan.obstacles:
         raise UsageError(
             "not before this is out of the way:\n" + "\n".join(f"  - {text}" for text in found.plan.obstacles)
         )
     if found.doubts and not way.sure:
         listed = "\n".join(f"  - {text}" for text in found.doubts)
-        raise UsageError(f"not on a guess:\n{listed}\nIf the guess is right, say --sure")
+        raise UsageError(
+            f"not on a guess:\n{listed}\nIf every guess is right as it is shown without --apply, say --sure"
+        )
 
 
 def write(found: Adoption, target: Path, head: str | None) -> Path:
@@ -221,12 +291,12 @@ async def applying(store: Store, found: Adoption, way: Way) -> None:
     if not found.plan:
         emit(report(found) | {"applied": False}, way.json, f"{found.table}: nothing to do")
         return
+    say(f"{found.table}, {rows(found)}:")
     if not way.yes:
-        say(f"{found.table}, {rows(found)}:")
         for change in found.plan.changes:
             say(f"  - {change.what}")
-        for note in found.notes:
-            say(f"  Note: {note}")
+    say_notes(found)
+    if not way.yes:
         if not sys.stdin.isatty():
             raise UsageError("that changes the table, and there is no terminal to ask on. Add --yes to do it")
         if not typer.confirm("Go on?", err=True):

@@ -73,4 +73,5 @@ def show(found: Adoption, postgres: bool) -> None:
     if found.plan.changes:
         print(f"\nThe migration (rowmill adopt --apply makes it):\n\n{as_sql(found.plan, postgres)}")
     if found.declaration:
-        print(f"\nThe declaration:\n\n{found.declaration}")
+        doubtful = ", a guess until the doubts above are settled" if found.doubts else ""
+        print(f"\nThe declaration{doubtful}:\n\n{found.declaration}")

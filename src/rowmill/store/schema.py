@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Connection, MetaData, Table
+from sqlalchemy.engine import Dialect
+from sqlalchemy.engine.mock import MockConnection
 
 from rowmill.model.errors import SchemaMismatch
 from rowmill.store.finding_tables import finding_table, reconciliation_table
@@ -310,6 +312,23 @@ MIGRATIONS = {
     9: _tracebacks,
 }
 """What brings the tables to each version from the one before."""
+
+
+def statements(dialect: Dialect, found: int) -> list[str]:
+    """What `migrate` would run on a database whose tables are at version `found`, as text, to be run elsewhere."""
+    recorded: list[str] = []
+    kind: Any = type(dialect)
+    plain = kind(paramstyle="named")  # with others, percent signs are doubled
+
+    def record(statement: Any, *_: Any, **__: Any) -> None:
+        text = str(statement.compile(dialect=plain, compile_kwargs={"literal_binds": True}))
+        recorded.append(text.strip())
+
+    connection: Any = MockConnection(plain, record)
+    for version in (version for version in MIGRATIONS if version > found):
+        MIGRATIONS[version](connection)
+        record(own_tables(dialect.name).meta.insert().values(version=version))
+    return recorded
 
 
 def migrate(connection: Connection) -> list[int]:

@@ -28,7 +28,7 @@ def terms_of(queue: Queue[Any], dialect: Dialect) -> Terms:
     return PostgresTerms(queue, dialect) if dialect.name == "postgresql" else SqliteTerms(queue, dialect)
 
 
-def future_table(look: Look, states: States, roles: Roles, dialect: Dialect) -> tuple[Table, Columns]:
+def future_table(look: Look, states: States, roles: Roles) -> tuple[Table, Columns]:
     """The table as it will be, and which of its columns holds what."""
     table = look.table.to_metadata(MetaData())
     for name, kind in roles.types.items():
@@ -46,7 +46,7 @@ def future_table(look: Look, states: States, roles: Roles, dialect: Dialect) -> 
         labels = list(dict.fromkeys([*state.type.enums, *map(str, words)]))
         if labels != state.type.enums:
             state.type = _with_labels(state.type, labels)
-    elif isinstance(state.type, sa.String) and dialect.name == "postgresql":
+    elif isinstance(state.type, sa.String):
         longest = max(len(str(word)) for word in words)
         if state.type.length is not None and state.type.length < longest:
             state.type = sa.Text()
@@ -108,7 +108,7 @@ def build_queue(
     look: Look, states: States, roles: Roles, wishes: Wishes, dialect: Dialect
 ) -> tuple[Queue[Any], Columns, Order]:
     """The queue, checked as `Mill.queue` checks it. Raises DeclarationError with every problem."""
-    table, columns = future_table(look, states, roles, dialect)
+    table, columns = future_table(look, states, roles)
     order = order_of(look, roles, wishes)
     names = declare.columns_by_name(table, None)
     checked = declare.Declaration(table.name, table, names)

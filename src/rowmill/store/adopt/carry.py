@@ -78,7 +78,7 @@ def _step(connection: Connection, change: Change, tell: Tell) -> None:
             tell(change, rows)
     except DBAPIError as error:
         raise AdoptionFailed(
-            f"{change.what}: the database says: {_said(error)}. Run it again to go on from there"
+            f"{change.what}: the database says: {database_said(error)}. Run it again to go on from there"
         ) from error
 
 
@@ -97,7 +97,7 @@ def _run(connection: Connection, statement: str, *, alone: bool) -> None:
                 raise
 
 
-def _said(error: DBAPIError) -> str:
+def database_said(error: DBAPIError) -> str:
     """The database's own words, in a line; where they may quote a row, only what they are about."""
     original: Any = getattr(error.orig, "__cause__", None) or error.orig
     if getattr(original, "sqlite_errorname", "").startswith("SQLITE_CONSTRAINT"):

@@ -22,16 +22,18 @@ def declaration(
 ) -> str:
     """Ready to paste: on a reflected Table; with what to add to an ORM class, if there is one."""
     table = look.table
-    overrides = [f"    sa.Column({_literal(name)}, {_kind(queue.table.columns[name])})," for name in roles.types]
-    where = "" if table.schema is None else f"    schema={_literal(table.schema)},"
+    overrides = _packed(_columns(look, queue, roles))
+    where = [] if table.schema is None else [f"schema={_literal(table.schema)}"]
+    references = ["resolve_fks=False"] if table.foreign_keys else []
     options = [*_call("columns", "Columns", _differing(columns)), *_call("states", "States", _states(states))]
     if order != Order():
         options += _call("order", "Order", _set_fields(order))
-    options.append(f"    lease={_seconds(wishes.lease)},")
+    policies = [f"lease={_seconds(wishes.lease)}"]
     if queue.epoch != "s":
-        options.append(f"    epoch={_literal(queue.epoch)},")
+        policies.append(f"epoch={_literal(queue.epoch)}")
     if queue.counting != "attempts":
-        options.append(f"    counts={_literal(queue.counting)},")
+        policies.append(f"counts={_literal(queue.counting)}")
+    options += _packed(policies)
     name = lexicon.plain(table.name) or "rows"
     on_expression = queue.priority is not None and queue.priority.nullable
     quiet = [] if not on_expression else [
@@ -48,11 +50,9 @@ def declaration(
         "mill = rm.Mill()  # the database of DATABASE_URL",
         "",
         f"{name}_table = sa.Table(",
-        f"    {_literal(table.name)},",
-        "    sa.MetaData(),",
+        f"    {_literal(table.name)}, sa.MetaData(),",
         *overrides,
-        *([where] if where else []),
-        "    autoload_with=mill.store.sync_engine,",
+        *_packed([*where, *references, "autoload_with=mill.store.sync_engine"]),
         ")",
         f"{name} = mill.queue(",
         f"    {name}_table,",
@@ -71,6 +71,31 @@ def declaration(
     return "\n".join(lines) + "\n"
 
 
+def _packed(parts: list[str], indent: str = "    ") -> list[str]:
+    """Arguments, as many on a line as fit."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + len(part) + 2 <= WIDTH:
+            lines[-1] += f" {part},"
+        else:
+            lines.append(f"{indent}{part},")
+    return lines
+
+
+def _columns(look: Look, queue: Queue[Any], roles: Roles) -> list[str]:
+    """Columns that the migration adds or changes, and those whose type the database does not tell: with them, the
+    declaration holds before the migration as well as after it."""
+    found = []
+    for column in queue.table.columns:
+        there = look.table.columns.get(column.name)
+        if there is None:
+            options = "" if column.nullable else ", nullable=False"
+            found.append(f"sa.Column({_literal(column.name)}, {_kind(column)}{options}{_default(column)})")
+        elif column.name in roles.types or there.nullable != column.nullable or repr(there.type) != repr(column.type):
+            found.append(f"sa.Column({_literal(column.name)}, {_kind(column)})")
+    return found
+
+
 def _kind(column: "Column[Any]") -> str:
     match column.type:
         case sa.DateTime(timezone=True):
@@ -81,6 +106,9 @@ def _kind(column: "Column[Any]") -> str:
             return "sa.BigInteger"
         case sa.Integer():
             return "sa.Integer"
+        case sa.Enum() as kind:
+            where = f", schema={_literal(kind.schema)}" if kind.schema else ""
+            return f"sa.Enum({', '.join(map(_literal, kind.enums))}, name={_literal(kind.name)}{where})"
         case sa.Numeric():
             return "sa.Float"
         case _:
@@ -90,11 +118,14 @@ def _kind(column: "Column[Any]") -> str:
 def _attribute(column: "Column[Any]") -> str:
     python = {"sa.BigInteger": "int", "sa.Integer": "int", "sa.Text": "str"}.get(_kind(column), "datetime")
     optional = " | None" if column.nullable else ""
-    default = ""
-    if column.server_default is not None:
-        arg = getattr(column.server_default, "arg", "")
-        default = f", server_default={_literal(str(getattr(arg, 'text', arg)))}"
-    return f"{column.name}: Mapped[{python}{optional}] = mapped_column({_kind(column)}{default})"
+    return f"{column.name}: Mapped[{python}{optional}] = mapped_column({_kind(column)}{_default(column)})"
+
+
+def _default(column: "Column[Any]") -> str:
+    if column.server_default is None:
+        return ""
+    arg = getattr(column.server_default, "arg", "")
+    return f", server_default={_literal(str(getattr(arg, 'text', arg)))}"
 
 
 def _differing(columns: Columns) -> dict[str, Any]:
@@ -121,7 +152,7 @@ def _call(option: str, name: str, values: dict[str, Any]) -> list[str]:
     line = f"    {option}=rm.{name}({', '.join(given)}),"
     if len(line) <= WIDTH:
         return [line]
-    return [f"    {option}=rm.{name}(", *(f"        {part}," for part in given), "    ),"]
+    return [f"    {option}=rm.{name}(", *_packed(given, " " * 8), "    ),"]
 
 
 def _literal(value: Any) -> str:

@@ -1,5 +1,6 @@
 """The whole look: at a table of which nothing is known, or at the table of a declared queue."""
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,17 +10,18 @@ from sqlalchemy import Connection
 from rowmill.model.errors import BadRequest
 from rowmill.model.lifecycle import Kind
 from rowmill.model.queue import Columns, Order, Queue
-from rowmill.model.words import Word
-from rowmill.store import raw_sql
+from rowmill.model.words import Step, Word
 from rowmill.store.adopt import lexicon
 from rowmill.store.adopt.build import build_queue, terms_of
 from rowmill.store.adopt.change import Plan
 from rowmill.store.adopt.declaration import declaration
+from rowmill.store.adopt.evidence import FIRST, Condition, Evidence
+from rowmill.store.adopt.flags import Flags, read_flags
 from rowmill.store.adopt.guess import States, Wishes, guess_states
 from rowmill.store.adopt.look import Look, find_table, look_at, reflect, words_in
 from rowmill.store.adopt.plan import make_plan
 from rowmill.store.adopt.plan_columns import UNFILLED
-from rowmill.store.adopt.plan_words import texts_of
+from rowmill.store.adopt.plan_words import texts_of, word_text
 from rowmill.store.adopt.roles import Roles, guess_roles
 from rowmill.store.terms import Terms, bare
 
@@ -61,25 +63,46 @@ def examine_table(
     look = look_at(connection, find_table(connection, name), elsewhere=elsewhere)
     _check(wishes, look)
     states = guess_states(connection, look, wishes)
+    flags = read_flags(connection, look, wishes) if _unfilled(look, states.column) else None
+    if flags is not None and Kind.CANCELLED in flags.where:
+        states.words.setdefault(Kind.CANCELLED, ("cancelled",))
+    evidence = Evidence(connection, look, conditions_of(states) if flags is None else flags.conditions)
     done = [lexicon.plain(str(word)) for word in states.words[Kind.DONE]]
-    chosen = {role: column for role, column in wishes.columns.items() if role != "state"}
-    roles = guess_roles(connection, look, states.column, done, chosen, wishes.epoch)
+    roles = guess_roles(connection, look, states.column, done, wishes, evidence)
     if not look.is_table or not look.table.primary_key.columns:
         return _unfit(connection, look, states, roles, wishes)
     queue, columns, order = build_queue(look, states, roles, wishes, connection.dialect)
     terms = terms_of(queue, connection.dialect)
-    finished = _finished(terms, look, states) if _unfilled(look, states.column) else None
-    found = _adoption(queue, look, states, make_plan(connection, terms, look, finished))
-    found.notes = [*states.notes, *roles.notes, *_order_notes(order, wishes), *found.notes, *_zone_notes(terms, look)]
-    found.notes += [*_count_notes(queue), *_used_up_notes(connection, terms, look)]
+    found = _adoption(queue, look, states, make_plan(connection, terms, look, flags.where if flags else None))
+    found.doubts += roles.doubts
+    if flags is not None:
+        _tell_flags(found, flags, evidence)
+    _tell_rows(found, terms, look, evidence)
+    found.notes = [*states.notes, *roles.notes, *_order_notes(order, wishes), *found.notes, *_count_notes(queue)]
     if found.plan.changes:
         found.notes.append(STOP_FIRST)
     found.declaration = declaration(look, queue, columns, order, states, roles, wishes)
     return found
 
 
-def examine_queue(connection: Connection, terms: Terms, queue: Queue[Any], *, elsewhere: bool = False) -> Adoption:
-    """A declared queue: what its table lacks in this database."""
+def conditions_of(states: States) -> dict[Kind, Condition]:
+    return {
+        kind: Condition(states.column, tuple(str(getattr(word, "value", word)) for word in words))
+        for kind, words in states.words.items()
+        if words
+    }
+
+
+def examine_queue(
+    connection: Connection,
+    terms: Terms,
+    queue: Queue[Any],
+    where: Mapping[Kind, str] | None = None,
+    *,
+    elsewhere: bool = False,
+) -> Adoption:
+    """A declared queue: what its table lacks in this database. `where` says which rows are in which state, for a table
+    that has no state yet."""
     schema_name = queue.table.schema if connection.dialect.name == "postgresql" else None
     if not sa.inspect(connection).has_table(queue.table.name, schema=schema_name):
         raise BadRequest(
@@ -96,10 +119,25 @@ def examine_queue(connection: Connection, terms: Terms, queue: Queue[Any], *, el
         states.seen, states.seen_all = seen.counts, seen.complete
         known = texts_of(terms)
         states.unknown = {word: n for word, n in seen.counts.items() if word is None or str(word) not in known}
-    finished = _finished(terms, look, states) if _unfilled(look, states.column) else None
-    found = _adoption(queue, look, states, make_plan(connection, terms, look, finished, declared=True))
-    found.notes += [*_zone_notes(terms, look), *_used_up_notes(connection, terms, look)]
+    flags = None
+    if _unfilled(look, states.column):
+        finished = queue.columns["finished_at"].name
+        chosen = {"finished_at": finished} if finished in look.table.columns else {}
+        flags = read_flags(connection, look, Wishes(columns=chosen, where=where or {}))
+    elif where:
+        raise BadRequest(f"rows of {queue.name} have a state already: conditions are for a table without one")
+    plan = make_plan(connection, terms, look, flags.where if flags else None, declared=True)
+    found = _adoption(queue, look, states, plan)
+    spelled = {kind: Condition(states.column, _spelled(terms, words[kind])) for kind in Kind if words[kind]}
+    evidence = Evidence(connection, look, spelled if flags is None else flags.conditions)
+    if flags is not None:
+        _tell_flags(found, flags, evidence)
+    _tell_rows(found, terms, look, evidence)
     return found
+
+
+def _spelled(terms: Terms, words: Iterable[Word]) -> tuple[str, ...]:
+    return tuple(word_text(terms, word) for word in words)
 
 
 def _unfilled(look: Look, state: str | None) -> bool:
@@ -144,25 +182,10 @@ def _check(wishes: Wishes, look: Look) -> None:
     if wrong:
         have = ", ".join(column.name for column in look.table.columns)
         raise BadRequest(f"table {look.table.name} has no column {', '.join(wrong)}. It has: {have}")
-    strangers = [role for role in wishes.columns if role not in (*Columns.__slots__, "priority")]
+    strangers = [role for role in (*wishes.columns, *wishes.new) if role not in (*Columns.__slots__, "priority")]
     if strangers:
         parts = ", ".join((*Columns.__slots__, "priority"))
         raise BadRequest(f"there is no part {', '.join(strangers)} for a column. There are: {parts}")
-
-
-def _finished(terms: Terms, look: Look, states: States) -> str | None:
-    """What says that a row is done, in a table without states."""
-    column = terms.queue.columns["finished_at"]
-    if column.name in look.table.columns:
-        return f"{terms.name(column)} IS NOT NULL"
-    for candidate in look.table.columns:
-        if lexicon.plain(candidate.name) in lexicon.FLAGS and isinstance(candidate.type, sa.Boolean):
-            return f"coalesce({terms.name(candidate)}, false)"
-    if not look.empty:
-        states.doubts.append(
-            "nothing says which rows are done already: every row would be worked on. If that is meant, say --sure"
-        )
-    return None
 
 
 def _order_notes(order: Order, wishes: Wishes) -> list[str]:
@@ -178,22 +201,104 @@ def _count_notes(queue: Queue[Any]) -> list[str]:
     return [f'{name} is taken for a count of failed tries; if it counts every try, leave out counts="failures"']
 
 
-def _used_up_notes(connection: Connection, terms: Terms, look: Look) -> list[str]:
-    """Rows that the first claim would bury. Only asked of a table that is quickly read."""
-    there = {"state", "attempts"} <= {role for role, c in terms.queue.columns.items() if c.name in look.table.columns}
-    if not there or not look.exact or look.elsewhere:
-        return []
-    notes = []
-    for step in terms.queue.steps:
-        rows = f"{terms.is_in(step.claimable)} AND {terms.used_up(step)}"
-        count = raw_sql.run(connection, f"SELECT count(*) FROM {terms.table} WHERE {rows}").scalar_one()
-        if count:
-            again = f"UPDATE {terms.table} SET {terms.attempts} = 0 WHERE {rows}"
-            notes.append(
-                f"{count} rows are ready that have had {step.retry.attempts} attempts or more: their next claim buries "
-                f"them. If they should run: {again}"
+def _tell_flags(found: Adoption, flags: Flags, evidence: Evidence) -> None:
+    """Which rows get which state, with counts; and what becomes of flags."""
+    found.doubts += flags.doubts
+    if evidence.look.empty or not flags.where:
+        return
+    counts = evidence.counts()
+    parts = [f"{kind} where {flags.where[kind]}: {counts.get(kind, 0):,} rows" for kind in FIRST if kind in flags.where]
+    if Kind.READY not in flags.where:
+        parts.append(f"ready otherwise: {counts.get(Kind.READY, 0):,} rows")
+    elif counts.get(None):
+        parts.append(f"none of these: {counts[None]:,} rows, which get no state and are left alone")
+    first = "" if evidence.look.exact else " (of the rows that were looked at)"
+    found.notes.append(f"the new state is filled from what rows hold{first}; the first that fits: {'; '.join(parts)}")
+    if flags.columns:
+        found.notes.append(
+            f"the queue writes its state, not {', '.join(flags.columns)}: if something reads them, let your handler "
+            "return them, as in {" + f'"{flags.columns[0]}": True' + "}"
+        )
+
+
+def _tell_rows(found: Adoption, terms: Terms, look: Look, evidence: Evidence) -> None:
+    """What happens to rows that are not as a queue leaves them: told, with counts, and the same on both databases."""
+    columns = {role: look.table.columns.get(column.name) for role, column in terms.queue.columns.items()}
+    attempts, error = columns["attempts"], columns["error"]
+    if attempts is not None:
+        for step in terms.queue.steps:
+            used_up = evidence.how_many(_used_up(terms, look, step, attempts), Kind.READY, Kind.WAITING)
+            if used_up:
+                where = f"{terms.is_in(step.claimable)} AND {terms.used_up(step)}"
+                found.notes.append(
+                    f"{used_up:,} rows are ready that have had {step.retry.attempts} attempts or more: their next "
+                    "claim buries them. Give the queue more with retry=rm.Retry(attempts=...). If they should run: "
+                    f"UPDATE {terms.table} SET {terms.attempts} = 0 WHERE {where}"
+                )
+    if error is not None:
+        left = evidence.held([error], {})[error.name].ready.filled
+        if left:
+            found.notes.append(
+                f"{left:,} ready rows have an error of an earlier try in {error.name}: their next claim clears it"
             )
-    return notes
+    found.notes += _zone_notes(terms, look)
+    _tell_local_times(found, terms, look, evidence)
+
+
+def _used_up(
+    terms: Terms, look: Look, step: Step, attempts: "sa.Column[Any]"
+) -> "Callable[[Any], sa.ColumnElement[bool]]":
+    state = terms.queue.columns["state"].name
+
+    def holds(rows: Any) -> "sa.ColumnElement[bool]":
+        many = sa.func.coalesce(rows.c[attempts.name], 0) >= step.retry.attempts
+        if state not in look.table.columns:
+            return many
+        return many & sa.cast(rows.c[state], sa.String).in_(_spelled(terms, step.claimable))
+
+    return holds
+
+
+def _tell_local_times(found: Adoption, terms: Terms, look: Look, evidence: Evidence) -> None:
+    """Times without a zone that were written in local time: what happened seems to lie ahead."""
+    naive = {
+        role: column
+        for role, column in terms.queue.columns.items()
+        if column.name in look.table.columns
+        and isinstance(kind := bare(column, terms.dialect), sa.DateTime)
+        and (not kind.timezone or terms.dialect.name == "sqlite")
+    }
+    past = [
+        look.table.columns[naive[role].name]
+        for role in ("created_at", "updated_at", "started_at", "finished_at")
+        if role in naive
+    ]
+    held = evidence.held(past, {column.name: None for column in past})
+    ahead = {name: one.every.ahead for name, one in held.items() if one.every.ahead}
+    written = [
+        column.name
+        for column in naive.values()
+        if "localtime" in str(getattr(look.table.columns[column.name].server_default, "arg", ""))
+    ]
+    if not ahead and not written:
+        return
+    signs = [f"{name} lies ahead of the database's clock on {n:,} rows" for name, n in ahead.items()]
+    signs += [f"{name} has a default in local time" for name in written]
+    text = f"{'; '.join(signs)}: times seem to be written in local time, and a queue compares with UTC. "
+    start = naive.get("available_at")
+    if start is not None and evidence.held([look.table.columns[start.name]], {})[start.name].ready.filled:
+        name = terms.name(start)
+        change = (
+            f"datetime({name}, 'utc')"
+            if terms.dialect.name == "sqlite"
+            else f"{name} AT TIME ZONE current_setting('TimeZone') AT TIME ZONE 'UTC'"
+        )
+        found.doubts.append(
+            f"{text}{start.name} would let rows run hours early or late. Write UTC from now on, and change what is "
+            f"there: UPDATE {terms.table} SET {name} = {change}. If they are UTC after all, say --sure"
+        )
+    else:
+        found.notes.append(f"{text}Write UTC from now on")
 
 
 def _zone_notes(terms: Terms, look: Look) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Connection
 
+from rowmill.model.errors import one_line
 from rowmill.model.lifecycle import Kind
 from rowmill.model.queue import EpochUnit
 from rowmill.model.words import Word
@@ -16,6 +17,10 @@ from rowmill.store.adopt.look import MANY_WORDS, Look, Words, words_in
 
 NEEDED = (Kind.READY, Kind.RUNNING, Kind.DONE, Kind.DEAD)
 DEFAULT_LEASE = 900.0
+STRONG = 3
+"""Score of a column whose name says that it holds a state; each kind of state among its words adds 2."""
+CLEARLY_BETTER = 3
+"""A column that is behind the best by less than this competes with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,10 @@ class Wishes:
     words: Mapping[Kind, tuple[str, ...]] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
     """By role; `priority` among them."""
+    new: frozenset[str] = frozenset()
+    """Roles for which no column of the table is taken."""
+    where: Mapping[Kind, str] = field(default_factory=dict)
+    """Conditions in SQL that say which rows of a table without a state are in which."""
     lower_first: bool = False
     epoch: EpochUnit | None = None
     lease: float = DEFAULT_LEASE
@@ -45,19 +54,23 @@ class States:
     doubts: list[str] = field(default_factory=list)
     """What a person must confirm before anything is changed."""
     notes: list[str] = field(default_factory=list)
+    chosen_done: bool = False
+    """Did the caller name the words for done?"""
 
 
 def guess_states(connection: Connection, look: Look, wishes: Wishes) -> States:
     """Find the column and read its words: those of the caller first, then what they are called."""
-    column, seen = find_state_column(connection, look, wishes.state)
+    doubts: list[str] = []
+    column, seen = find_state_column(connection, look, wishes, doubts)
     if column is None or seen is None:
-        states = States(None, dict(_chosen(wishes, None)))
+        states = States(None, dict(_chosen(wishes, None)), doubts=doubts)
         states.notes.append("no column holds a state: one is added")
     else:
-        states = States(column.name, seen=seen.counts, seen_all=seen.complete)
+        states = States(column.name, seen=seen.counts, seen_all=seen.complete, doubts=doubts)
         allowed = allowed_words(look, column)
         vocabulary = list(dict.fromkeys([*seen.known, *allowed, *_default_of(column)]))
         states.words = dict(_chosen(wishes, column))
+        states.chosen_done = Kind.DONE in states.words
         left = [word for word in vocabulary if not any(word in words for words in states.words.values())]
         if isinstance(column.type, sa.Integer):
             _read_codes(states, left, column)
@@ -65,37 +78,102 @@ def guess_states(connection: Connection, look: Look, wishes: Wishes) -> States:
             _read_words(states, [str(word) for word in left], seen)
         mapped = {word for words in states.words.values() for word in words}
         states.unknown = {word: n for word, n in seen.counts.items() if word not in mapped}
+        if not isinstance(column.type, sa.Integer):
+            _doubt_phases(states, [str(word) for word in vocabulary if word not in mapped])
     _complete(states, look)
     return states
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A column that may hold the state."""
+
+    column: "Column[Any]"
+    words: Words
+    score: int
+    certain: bool
+    """Would it be the state, if it were the only one?"""
+
+
 def find_state_column(
-    connection: Connection, look: Look, wanted: str | None
+    connection: Connection, look: Look, wishes: Wishes, doubts: list[str]
 ) -> "tuple[Column[Any] | None, Words | None]":
-    """The column whose name says state and whose few words are known ones."""
-    if wanted is not None:
-        column = look.table.columns[wanted]
+    """The column whose name says state and whose few words are known ones. Two of them, or one that may be something
+    else, are a doubt."""
+    if wishes.state is not None:
+        column = look.table.columns[wishes.state]
         return column, words_in(connection, look, column)
-    best: tuple[int, Column[Any], Words] | None = None
-    for column in look.table.columns:
-        named = _name_score(column)
-        if column.primary_key or column.foreign_keys or not _may_hold_states(column):
-            continue
-        if not named and isinstance(column.type, sa.Integer):
-            continue
-        words = words_in(connection, look, column)
-        if len(words.counts) > MANY_WORDS:
-            continue
-        kinds = {lexicon.meaning(lexicon.plain(str(word)), frozenset()) for word in words.known} - {None}
-        score = named + 2 * len(kinds)
-        if (named or len(kinds) >= 2) and (best is None or score > best[0]):
-            best = score, column, words
-    return (best[1], best[2]) if best else (None, None)
+    own = next((name for name in look.own_names("state") if name in look.table.columns), None)
+    if own is not None:
+        return look.table.columns[own], words_in(connection, look, look.table.columns[own])
+    if "state" in wishes.new or wishes.where:
+        return None, None
+    found = [_candidate(connection, look, column) for column in look.table.columns]
+    candidates = sorted((one for one in found if one is not None), key=lambda one: -one.score)
+    if not candidates:
+        return None, None
+    best = candidates[0]
+    near = [one for one in candidates if one is best or one.score > best.score - CLEARLY_BETTER]
+    if not best.certain or len(near) > 1:
+        listed = "; ".join(f"{one.column.name} ({_seen(one)})" for one in near)
+        doubts.append(
+            f"which column holds the state of a row is not certain: {listed}. Say --state-column {best.column.name}, "
+            "or another column; or, if none of them does, --new state"
+        )
+    return best.column, best.words
+
+
+def _candidate(connection: Connection, look: Look, column: "Column[Any]") -> Candidate | None:
+    named = _name_score(column)
+    if column.primary_key or column.foreign_keys or not _may_hold_states(column):
+        return None
+    if not named and isinstance(column.type, sa.Integer):
+        return None
+    words = words_in(connection, look, column)
+    if len(words.counts) > MANY_WORDS:
+        return None
+    vocabulary = [*words.known, *allowed_words(look, column), *_default_of(column)]
+    kinds = {lexicon.meaning(lexicon.plain(str(word)), frozenset()) for word in vocabulary} - {None}
+    if not named and len(kinds) < 2:
+        return None
+    reported = lexicon.plain(column.name).split("_")[0] in lexicon.PAYLOAD_STATES
+    indexed = look.is_indexed_first(column.name)
+    score = named + 2 * len(kinds) + (2 if indexed else 0) - (3 if reported else 0)
+    return Candidate(column, words, score, certain=not reported and (named == STRONG or (named > 0 and indexed)))
+
+
+def _seen(one: Candidate) -> str:
+    """The states that a column holds, most frequent first, for a person to recognise. Of a column that is not called a
+    state, only words that are known ones: the others may be anything."""
+    named = _name_score(one.column) > 0
+    shown = {
+        word: n
+        for word, n in one.words.counts.items()
+        if word is None or named or lexicon.meaning(lexicon.plain(str(word)), frozenset())
+    }
+    some = [f"{'NULL' if word is None else one_line(str(word))[:30]}: {n:,}" for word, n in shown.items()][:6]
+    more = [f"{len(one.words.counts) - len(some)} other values"] if len(one.words.counts) > len(some) else []
+    return ", ".join([*some, *more]) or "empty"
 
 
 def _name_score(column: "Column[Any]") -> int:
     last = lexicon.plain(column.name).rsplit("_", 1)[-1]
-    return 3 if last in lexicon.STATE_NAMES else 1 if last in lexicon.WEAK_STATE_NAMES else 0
+    return STRONG if last in lexicon.STATE_NAMES else 1 if last in lexicon.WEAK_STATE_NAMES else 0
+
+
+def _doubt_phases(states: States, unknown: list[str]) -> None:
+    """A row that passes several phases needs stages: to merge them would skip work, to leave them would lose it."""
+    done = states.words.get(Kind.DONE, ())
+    others = [word for word in done if lexicon.plain(str(word)) not in lexicon.SAME_AS_DONE]
+    phases = [word for word in unknown if lexicon.phases([lexicon.plain(word)])]
+    if len(done) > 1 and others and not states.chosen_done:
+        phases = [*(str(word) for word in done), *phases]
+    if phases:
+        states.doubts.append(
+            f"{_listed(phases)} may be phases that a row passes one after the other, and this plan has one. Declare "
+            "each with rm.Stage in your code; or say what each word means: --ready, --running, --done or --dead WORD; "
+            "rows under a word that is not named are left alone"
+        )
 
 
 def _may_hold_states(column: "Column[Any]") -> bool:

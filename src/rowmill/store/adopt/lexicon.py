@@ -45,23 +45,43 @@ CODES: tuple[dict[Kind, int], ...] = (
 )
 """Integer codes as teams number them; a guess, to be confirmed."""
 
+SAME_AS_DONE = frozenset({"done", "completed", "complete", "finished", "success", "succeeded", "successful", "ok"})
+"""Of several words for "done", those that mean nothing else. Of others, one may be a phase on the way to the next:
+processed, then sent, then delivered."""
+
 STATE_NAMES = ("status", "state")
 WEAK_STATE_NAMES = ("stage", "phase", "step", "progress")
+PAYLOAD_STATES = frozenset(
+    {"old", "new", "prev", "previous", "from", "to", "last", "next", "target", "desired", "expected", "before", "after",
+     "initial", "final", "original", "http", "response", "source", "remote"}
+)  # fmt: skip
+"""How the name of a state begins that a row reports: the old and the new state of something else."""
 
 NAMES: dict[str, tuple[str, ...]] = {
+    "max_attempts": (
+        "max_attempts", "max_retries", "max_tries", "max_retry", "max_retry_count", "max_attempt_count",
+        "maximum_attempts", "maximum_retries", "attempts_limit", "attempt_limit", "retry_limit", "retries_limit",
+        "allowed_attempts", "allowed_retries",
+    ),
     "attempts": (
         "attempts", "attempt_count", "attempts_count", "attempts_made", "attempt", "retry_count", "retries",
         "retry_attempts", "num_attempts", "num_retries", "try_count", "tries", "failure_count", "fail_count",
-        "error_count", "failures", "failed_attempts",
+        "error_count", "failures", "failed_attempts", "retried", "retry", "attempt_number", "attempt_no", "n_attempts",
+        "n_retries", "number_of_attempts", "number_of_retries", "times_tried", "retry_number",
     ),
     "available_at": (
         "available_at", "next_retry_at", "next_attempt_at", "next_run_at", "next_try_at", "retry_at", "run_at",
         "run_after", "not_before", "process_after", "available_from", "available_after", "visible_at",
-        "scheduled_at", "scheduled_for", "execute_at", "due_at", "next_retry", "next_attempt", "retry_after",
+        "scheduled_at", "scheduled_for", "execute_at", "next_retry", "next_attempt", "retry_after",
+        "scheduled_time", "schedule_time", "scheduled_on", "scheduled_date", "scheduled", "scheduled_to", "schedule_at",
+        "consume_after", "execute_after", "visible_after", "visible_from", "delayed_until", "delay_until",
+        "deferred_until", "postponed_until", "snoozed_until", "next_retry_time", "next_attempt_time", "next_run_time",
+        "next_run", "next_try", "next_execution", "next_execution_at", "retry_time", "run_time_at", "perform_at",
+        "process_at", "eta", "wake_at", "resume_at", "not_before_time", "earliest_start",
     ),
     "leased_until": (
         "leased_until", "lease_until", "locked_until", "lease_expires_at", "lease_expires", "lock_expires_at",
-        "reserved_until", "claimed_until",
+        "reserved_until", "claimed_until", "lease_expiry", "lock_expiry", "lock_until", "lease_deadline",
     ),
     "error": (
         "error", "last_error", "error_message", "last_error_message", "error_msg", "error_text", "failure_reason",
@@ -72,35 +92,78 @@ NAMES: dict[str, tuple[str, ...]] = {
     ),
     "error_code": ("error_code", "last_error_code", "failure_code", "err_code"),
     "finished_at": (
-        "finished_at", "processed_at", "completed_at", "done_at", "ended_at", "resolved_at", "sent_at",
-        "published_at", "delivered_at", "finished_on", "completed_on", "end_time",
+        "finished_at", "processed_at", "completed_at", "done_at", "ended_at", "sent_at", "delivered_at", "finished_on",
+        "completed_on", "processed_on", "time_finished", "time_completed", "time_processed", "time_done",
+        "finish_time", "finished_time", "completion_time", "completed_time", "processed_time", "date_processed",
+        "date_completed", "handled_at", "dispatched_at", "executed_at", "consumed_at",
     ),
     "started_at": (
         "started_at", "claimed_at", "locked_at", "picked_at", "picked_up_at", "taken_at", "reserved_at",
-        "begun_at", "start_time",
+        "begun_at", "processing_started_at", "time_started",
     ),
     "created_at": (
         "created_at", "inserted_at", "enqueued_at", "queued_at", "created_on", "created", "date_created",
-        "creation_date", "create_time", "added_at", "received_at", "submitted_at",
+        "creation_date", "create_time", "added_at", "received_at", "submitted_at", "time_created", "created_time",
+        "creation_time", "create_date", "created_date", "inserted_on", "date_added", "added_on", "time_added",
+        "enqueue_time", "enqueued_on", "insert_time", "inserted",
     ),
     "updated_at": (
-        "updated_at", "modified_at", "changed_at", "last_modified", "last_updated", "updated_on", "updated",
-        "modified", "update_time", "last_modified_at",
+        "updated_at", "modified_at", "changed_at", "last_updated", "updated_on", "updated", "modified_on",
+        "update_time", "last_modified_at", "last_updated_at", "time_updated", "updated_time", "date_updated",
     ),
     "priority": ("priority", "prio", "urgency", "importance"),
 }  # fmt: skip
+"""Names that say what a column is for. A limit comes before the count that it limits."""
+
+WEAK_NAMES: dict[str, tuple[str, ...]] = {
+    "available_at": (
+        "due_at", "due", "due_on", "due_date", "due_time", "send_at", "send_after", "publish_at", "publish_on",
+        "deliver_at", "start_at", "start_after", "starts_at", "start_date", "notify_at", "remind_at", "trigger_at",
+        "fire_at", "effective_at", "effective_from", "valid_from", "planned_at", "planned_for", "delay", "when", "at",
+    ),
+    "finished_at": ("published_at", "resolved_at", "closed_at", "end_time", "end_at", "end_date", "ends_at"),
+    "started_at": ("start_time", "begin_at", "begin_time"),
+    "updated_at": ("last_modified", "modified", "last_changed", "changed"),
+}  # fmt: skip
+"""Names that may be those of a part, or of what the row is about: only what the rows hold can tell."""
+
+SUFFIXES: dict[str, tuple[str, ...]] = {
+    "attempts": ("attempts", "retries", "tries", "attempt_count", "retry_count"),
+}
+"""How names end that may be those of a part, or of something else: cleanup_attempts, login_attempts."""
+
+ENDS = frozenset(
+    {"expires", "expire", "expired", "expiry", "expiration", "deadline", "until", "ttl", "timeout", "ends"}
+)
+"""A time with one of these in its name may well lie ahead: it is when something ends, not when it may begin."""
 
 FAILURES = (
     "retry_count", "retries", "num_retries", "failure_count", "fail_count", "error_count", "failures",
-    "failed_attempts",
+    "failed_attempts", "retried", "retry", "n_retries", "number_of_retries", "retry_number",
 )  # fmt: skip
 """Of the names for attempts, those whose readers take them for the tries that failed."""
 
 PREFIXES = ("queue_", "rowmill_")
 """For a column to be added whose name is taken."""
 
-FLAGS = ("processed", "done", "completed", "finished", "is_processed", "is_done", "is_completed")
-"""Booleans that stand in for a state where there is none."""
+FLAGS: dict[Kind, tuple[str, ...]] = {
+    Kind.DONE: (
+        "processed", "done", "completed", "complete", "finished", "delivered", "sent", "handled", "consumed",
+        "dispatched", "executed", "acknowledged", "acked", "published",
+    ),
+    Kind.DEAD: ("dead", "failed", "error", "errored", "gave_up", "given_up", "rejected"),
+    Kind.CANCELLED: ("cancelled", "canceled", "archived", "deleted", "skipped", "ignored", "discarded", "aborted"),
+    Kind.RUNNING: ("locked", "processing", "in_progress", "running", "claimed", "taken", "reserved", "busy", "picked"),
+}  # fmt: skip
+"""Booleans that stand in for a state where there is none; also with is_, has_ or was_. A row is what the first of them
+says that is set."""
+
+STATE_TIMES: dict[Kind, tuple[str, ...]] = {
+    Kind.DEAD: ("failed_at", "dead_at", "rejected_at", "gave_up_at"),
+    Kind.CANCELLED: ("cancelled_at", "canceled_at", "archived_at", "deleted_at", "discarded_at", "skipped_at"),
+    Kind.RUNNING: ("locked_at", "claimed_at", "reserved_at", "picked_at", "picked_up_at", "taken_at"),
+}
+"""Times that stand in for a state where there is none: the row is in it once the time is set."""
 
 WRITTEN: dict[Kind, str] = {
     Kind.READY: "pending",
@@ -115,6 +178,17 @@ def plain(name: str) -> str:
     """A name or word without its style: processingStatus, "Processing Status" and PROCESSING-STATUS are one."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
     return re.sub(r"[^a-z0-9]+", "_", spaced.lower()).strip("_")
+
+
+def flag_kind(name: str) -> Kind | None:
+    """The state that a boolean of this plain name stands for."""
+    short = re.sub(r"^(is|has|was|has_been)_", "", name)
+    return next((kind for kind, names in FLAGS.items() if short in names), None)
+
+
+def phases(words: list[str]) -> list[str]:
+    """Of words (plain) that mean nothing to us, those that sound like a phase: fetching, fetched."""
+    return [word for word in words if re.search(r"(?:ing|ed)$", word) and len(word) > 4]
 
 
 def counts_failures(column: str) -> bool:

@@ -14,6 +14,8 @@ from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
 
 from rowmill.model.errors import UnknownQueue
 from rowmill.store import schema
+from rowmill.store.adopt import lexicon
+from rowmill.store.indexes import PREFIX
 
 BIG = 10_000
 """Rows from which on a table is changed without locking it for long."""
@@ -55,6 +57,32 @@ class Look:
     elsewhere: bool = False
     """The plan is for other databases as well: it may not depend on the rows of this one."""
     indexes: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def adopted(self) -> bool:
+        """Was it made a queue before, or begun to be?"""
+        names = [*(index["name"] or "" for index in self.indexes), *(index.name for index in self.table.indexes)]
+        return any(str(name).startswith(PREFIX) for name in names) or any(
+            isinstance(self.table.columns[f"{prefix}lease"].type, sa.BigInteger)
+            for prefix in ("", *lexicon.PREFIXES)
+            if {f"{prefix}lease", "leased_until"} <= set(self.table.columns.keys())
+        )
+
+    def own_names(self, role: str) -> list[str]:
+        """What an earlier adoption called a column that it added."""
+        given = [prefix + role for prefix in lexicon.PREFIXES]
+        return [*given, role] if self.adopted else given
+
+    def is_indexed_first(self, column: str) -> bool:
+        """Does an index begin with this column, or hold only rows with some of its values? So do those of queues."""
+        for index in self.indexes:
+            if index["column_names"][:1] == [column]:
+                return True
+            options = index.get("dialect_options") or {}
+            where = str(options.get("postgresql_where", options.get("sqlite_where", "")))
+            if re.search(rf"(?<![\w]){re.escape(column)}(?![\w])", where):
+                return True
+        return False
 
     @property
     def big(self) -> bool:

@@ -1,7 +1,10 @@
 """What a table lacks to be a queue, as steps of a migration in the order in which they are made."""
 
+from collections.abc import Mapping
+
 from sqlalchemy import Connection
 
+from rowmill.model.lifecycle import Kind
 from rowmill.store import indexes, schema
 from rowmill.store.adopt import rows
 from rowmill.store.adopt.change import Change, Part, Plan
@@ -14,10 +17,10 @@ from rowmill.store.terms import Terms
 
 
 def make_plan(
-    connection: Connection, terms: Terms, look: Look, finished: str | None = None, *, declared: bool = False
+    connection: Connection, terms: Terms, look: Look, where: Mapping[Kind, str] | None = None, *, declared: bool = False
 ) -> Plan:
-    """Compare what the queue needs with what the database has. `finished` is a condition for rows that are done,
-    for a table that gets its state column only now. The key of a `declared` queue need not be the primary key of its
+    """Compare what the queue needs with what the database has. `where` says which rows are in which state, for a table
+    that gets its state column only now. The key of a `declared` queue need not be the primary key of its
     table."""
     plan = Plan()
     if not look.is_table:
@@ -39,7 +42,8 @@ def make_plan(
     plan.changes += add_columns(terms, look, missing, postgres)
     plan.changes += loosen_columns(plan, terms, look, postgres)
     if look.own_version != schema.VERSION:
-        plan.changes.append(Change(Part.OWN, _own(look.own_version)))
+        own = schema.statements(connection.dialect, look.own_version or 0)
+        plan.changes.append(Change(Part.OWN, _own(look.own_version), tuple(own)))
     plan.changes += make_indexes(connection, plan, terms, look)
     if postgres and not indexes.has_wake_trigger(connection, terms):
         plan.changes.append(
@@ -52,7 +56,7 @@ def make_plan(
         )
     state = look.table.columns.get(terms.queue.columns["state"].name)
     unfilled = not look.empty and (state is None or state.comment == UNFILLED)
-    for what, fill in rows.fills(connection, terms, look, missing, finished, unfilled=unfilled):
+    for what, fill in rows.fills(connection, terms, look, missing, where or {}, unfilled=unfilled):
         plan.changes.append(Change(Part.ROWS, what, (fill.statement(terms.table),), fill=fill))
     if unfilled and postgres:
         if not terms.queue.columns["state"].nullable:

@@ -90,8 +90,9 @@ def _definition(terms: Terms, role: str, column: "Column[Any]", look: Look, post
 
 
 def _default(terms: Terms, column: "Column[Any]") -> str | None:
-    compiler: Any = terms.dialect.ddl_compiler(terms.dialect, sa.schema.CreateTable(column.table))
-    found: str | None = compiler.get_column_default_string(column)
+    # Without the table: to compile that, SQLAlchemy wants every table that it refers to.
+    compile_ddl: Any = terms.dialect.ddl_compiler
+    found: str | None = compile_ddl(terms.dialect, None).get_column_default_string(column)
     return found
 
 

@@ -30,9 +30,10 @@ def as_sql(plan: Plan, postgres: bool) -> str:
         lines.append("BEGIN IMMEDIATE;")
     for change in plan.changes:
         lines.append(f"-- {one_line(change.what)}")
-        if change.part is Part.OWN:
-            lines.append("-- run: rowmill migrate")
-        elif change.fill is not None and postgres:
+        if change.part is Part.OWN and postgres:
+            lines += ["BEGIN;", *(f"{statement};" for statement in change.statements), "COMMIT;"]
+            continue
+        if change.fill is not None and postgres:
             lines.append("-- (rowmill adopt --apply does this in batches)")
         if change.alone:
             lines.append("-- (not inside a transaction)")

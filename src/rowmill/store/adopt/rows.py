@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Connection
 
 from rowmill.model.lifecycle import UNFINISHED, Kind
+from rowmill.store.adopt.evidence import FIRST
 from rowmill.store.adopt.fill import Fill
 from rowmill.store.adopt.look import Look, samples
 from rowmill.store.adopt.plan_words import word_text
@@ -22,43 +23,52 @@ def fills(
     terms: Terms,
     look: Look,
     missing: Mapping[str, "Column[Any]"],
-    finished: str | None,
+    where: Mapping[Kind, str],
     *,
     unfilled: bool,
 ) -> Iterator[tuple[str, Fill]]:
-    """(what is wrong, what to write)."""
+    """(what is wrong, what to write). `where` says which rows are in which state, if they have none yet."""
     if unfilled:
-        yield from _states(terms, look, finished, connection.dialect.name == "postgresql")
-    if "state" in missing:
+        yield from _states(terms, look, where, connection.dialect.name == "postgresql")
+    if "state" in missing and look.empty:
         return
-    yield from _leases(connection, terms, look, missing)
+    if not unfilled or Kind.RUNNING in where:
+        yield from _leases(connection, terms, look, missing, unfilled=unfilled)
     if "attempts" not in missing:
-        yield from _attempts(connection, terms, look)
+        yield from _attempts(connection, terms, look, unfilled=unfilled)
     for role in ("available_at", "leased_until"):
         if role not in missing and connection.dialect.name == "sqlite":
-            yield from _times(connection, terms, look, role)
+            yield from _times(connection, terms, look, role, unfilled=unfilled)
 
 
 def _fill(look: Look, sets: str, where: str, *, walk: bool) -> Fill:
     return Fill(look.table.name, look.table.schema, sets, where, walk)
 
 
-def _states(terms: Terms, look: Look, finished: str | None, postgres: bool) -> Iterator[tuple[str, Fill]]:
-    done, ready = terms.word(terms.queue.vocabulary.done[0]), terms.word(terms.queue.steps[0].ready[0])
+def _states(terms: Terms, look: Look, where: Mapping[Kind, str], postgres: bool) -> Iterator[tuple[str, Fill]]:
+    """The first condition that holds for a row says its state. A row for which none holds is ready; but where there is
+    a condition for ready too, it gets no state, and is left alone."""
+    words = {kind: terms.word(terms.queue.vocabulary.of(kind)[0]) for kind in where if terms.queue.vocabulary.of(kind)}
+    ready = terms.word(terms.queue.steps[0].ready[0])
+    whens = " ".join(f"WHEN ({where[kind]}) THEN {words[kind]}" for kind in FIRST if kind in words)
+    rest = "NULL" if Kind.READY in where else ready
+    value = f"CASE {whens} ELSE {rest} END" if whens else rest
     if postgres:
-        value = ready if finished is None else f"CASE WHEN {finished} THEN {done} ELSE {ready} END"
         yield "rows have no state yet", _fill(look, f"{terms.state} = {value}", f"{terms.state} IS NULL", walk=True)
-    elif finished is not None:
-        # The new column's default made every row ready, in this same transaction.
-        where = f"{terms.state} = {ready} AND {finished}"
-        yield "rows that are done have no state yet", _fill(look, f"{terms.state} = {done}", where, walk=False)
+        return
+    # The new column's default made every row ready, in this same transaction.
+    others = [f"({where[kind]})" for kind in FIRST if kind in words and kind is not Kind.READY]
+    if Kind.READY in where:
+        others.append(f"NOT coalesce(({where[Kind.READY]}), false)")
+    if others:
+        changed = f"{terms.state} = {ready} AND ({' OR '.join(others)})"
+        yield "rows that are not ready have no state yet", _fill(look, f"{terms.state} = {value}", changed, walk=False)
 
 
 def _leases(
-    connection: Connection, terms: Terms, look: Look, missing: Mapping[str, "Column[Any]"]
+    connection: Connection, terms: Terms, look: Look, missing: Mapping[str, "Column[Any]"], *, unfilled: bool
 ) -> Iterator[tuple[str, Fill]]:
     """Rows in progress belong to somebody: they are left alone for a lease, and rescued only after it."""
-    column = terms.queue.columns["leased_until"]
     for step in terms.queue.steps:
         until = terms.later("leased_until", repr(float(step.lease)))
         without = f"{terms.leased_until} IS NULL"
@@ -66,13 +76,14 @@ def _leases(
             # An end of a lease that the table's own code wrote, and may not have kept to.
             without = f"({without} OR {terms.leased_until} < {terms.now('leased_until')})"
         where = f"{terms.is_in(step.running)} AND {without}"
-        if (
-            column.name in look.table.columns
-            and not look.elsewhere
-            and not _any_running_without(connection, terms, look, where)
-        ):
+        known = not unfilled and "leased_until" not in missing and not look.elsewhere
+        if known and not _any_running_without(connection, terms, look, where):
             continue
-        what = f"rows in progress ({', '.join(map(str, step.running))}) have no lease: they get one of {step.lease:g} s"
+        many = f"{_count(connection, look, where):,} " if known and look.exact else ""
+        words = ", ".join(map(str, step.running))
+        what = (
+            f"{many}rows in progress ({words}) have no lease: they get one of {step.lease:g} s, and are rescued after"
+        )
         yield what, _fill(look, f"{terms.leased_until} = {until}", where, walk=False)
 
 
@@ -86,11 +97,20 @@ def _any_running_without(connection: Connection, terms: Terms, look: Look, where
     return connection.scalar(some) is not None
 
 
-def _attempts(connection: Connection, terms: Terms, look: Look) -> Iterator[tuple[str, Fill]]:
+def _count(connection: Connection, look: Look, where: str) -> int:
+    rows = sa.select(sa.func.count()).select_from(look.table).where(sa.literal_column(where))
+    return connection.scalar(rows) or 0
+
+
+def _attempts(connection: Connection, terms: Terms, look: Look, *, unfilled: bool) -> Iterator[tuple[str, Fill]]:
     column = look.table.columns[terms.queue.columns["attempts"].name]
     if not column.nullable:
         return
     unfinished = terms.queue.vocabulary.all_of(UNFINISHED)
+    if unfilled:
+        where = f"{terms.is_in(unfinished)} AND {terms.attempts} IS NULL"
+        yield "rows have no count of attempts", _fill(look, f"{terms.attempts} = 0", where, walk=True)
+        return
     state = look.table.columns[terms.queue.columns["state"].name]
     texts = [word_text(terms, word) for word in unfinished]
     for sample in samples(look.table, [column], lambda rows: _is_one_of(rows.c[state.key], texts)):
@@ -106,7 +126,9 @@ def _is_one_of(column: Any, words: list[str]) -> "sa.ColumnElement[bool]":
     return sa.cast(column, sa.String).in_(words)
 
 
-def _times(connection: Connection, terms: Terms, look: Look, role: str) -> Iterator[tuple[str, Fill]]:
+def _times(
+    connection: Connection, terms: Terms, look: Look, role: str, *, unfilled: bool
+) -> Iterator[tuple[str, Fill]]:
     """SQLite compares times as text: those written in another way must become like ours."""
     column = terms.queue.columns[role]
     if not isinstance(bare(column, terms.dialect), sa.DateTime):
@@ -115,7 +137,8 @@ def _times(connection: Connection, terms: Terms, look: Look, role: str) -> Itera
     waiting = in_words(terms, terms.queue.vocabulary.all_of(frozenset(kinds)))
     found = look.table.columns[column.name]
     raw = sa.type_coerce(found, sa.types.NullType())
-    values = connection.scalars(sa.select(raw).where(waiting, found.is_not(None)).limit(2000))
+    conditions = [found.is_not(None)] if unfilled else [waiting, found.is_not(None)]
+    values = connection.scalars(sa.select(raw).where(*conditions).limit(2000))
     if not any(sorts_wrongly(value) for value in values):
         return
     name = terms.name(column)

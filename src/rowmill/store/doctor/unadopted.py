@@ -5,7 +5,7 @@ Nothing of it has an index of ours, and columns may be missing: every look is bo
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +18,8 @@ from rowmill.model.queue import Columns
 from rowmill.store import raw_sql
 from rowmill.store.adopt import lexicon
 from rowmill.store.adopt.build import build_queue, terms_of
+from rowmill.store.adopt.evidence import Evidence
+from rowmill.store.adopt.examine import conditions_of
 from rowmill.store.adopt.guess import States, Wishes, guess_states
 from rowmill.store.adopt.look import Look, find_table, look_at, samples
 from rowmill.store.adopt.roles import guess_roles
@@ -119,7 +121,8 @@ def guess_table(
     states = guess_states(connection, look, wishes)
     done = [lexicon.plain(str(word)) for word in states.words[Kind.DONE]]
     named = {role: column for role, column in wishes.columns.items() if role != "state"}
-    roles = guess_roles(connection, look, states.column, done, named, wishes.epoch)
+    evidence = Evidence(connection, look, conditions_of(states))
+    roles = guess_roles(connection, look, states.column, done, replace(wishes, columns=named), evidence)
     roles.names |= {role: column for role, column in named.items() if role not in roles.names}
     shape = look
     if not look.table.primary_key.columns:
