@@ -137,14 +137,14 @@ async def test_words_outside_of_the_lifecycle_and_no_word_at_all(database: Datab
 
 
 async def test_attempts_beyond_the_limit(database: Database) -> None:
-    await database.create(", max_tries INTEGER")
+    await database.create(", most INTEGER")
     await database.put({"attempts": "3"}, {"attempts": "9"}, {"attempts": "2"}, {"status": "'failed'", "attempts": "9"})
     finding = await database.find("attempts_used_up")
     assert finding.what.startswith("2 rows ready that have had 3 attempts or more")
-    await database.sql("UPDATE requests SET max_tries = 20 WHERE attempts = 9")
-    mapped = Wishes(columns={"max_attempts": "max_tries"})
+    await database.sql("UPDATE requests SET most = 20 WHERE attempts = 9")
+    mapped = Wishes(columns={"max_attempts": "most"})
     finding = await database.find("attempts_used_up", wishes=mapped)
-    assert finding.what.startswith("1 row ready that have had their max_tries or more")
+    assert finding.what.startswith("1 row ready that have had their most or more")
 
 
 async def test_times_in_the_future(database: Database) -> None:

@@ -1,9 +1,10 @@
 """Rowmill's own tables: in schema `rowmill` on PostgreSQL, with the prefix `rowmill_` on SQLite."""
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -328,7 +329,15 @@ def statements(dialect: Dialect, found: int) -> list[str]:
     for version in (version for version in MIGRATIONS if version > found):
         MIGRATIONS[version](connection)
         record(own_tables(dialect.name).meta.insert().values(version=version))
-    return recorded
+    return _in_one_order(recorded)
+
+
+def _in_one_order(texts: Sequence[str]) -> list[str]:
+    """SQLAlchemy makes the indexes of a table in any order: they are put into one, so that plans can be compared."""
+    found: list[str] = []
+    for is_index, group in groupby(texts, lambda text: text.startswith(("CREATE INDEX", "CREATE UNIQUE INDEX"))):
+        found += sorted(group) if is_index else group
+    return found
 
 
 def migrate(connection: Connection) -> list[int]:
