@@ -336,7 +336,8 @@ def _in_one_order(texts: Sequence[str]) -> list[str]:
     """SQLAlchemy makes the indexes of a table in any order: they are put into one, so that plans can be compared."""
     found: list[str] = []
     for is_index, group in groupby(texts, lambda text: text.startswith(("CREATE INDEX", "CREATE UNIQUE INDEX"))):
-        found += sorted(group) if is_index else group
+        run = list(group)
+        found += sorted(run) if is_index else run
     return found
 
 
