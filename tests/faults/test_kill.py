@@ -35,7 +35,7 @@ def test_rows_of_a_killed_worker_come_back_by_their_lease_with_the_attempt_count
 def test_a_frozen_worker_that_comes_back_is_refused(database_url: str, tmp_path: Path) -> None:
     with yard_on(database_url, tmp_path) as yard:
         yard.put(*["hold effect"] * 4, *["hold"] * 4)
-        zombie = yard.work("--log-format", "json")
+        zombie = yard.work("--log-format", "json", "--log-level", "debug")
         yard.until_begun(*range(1, 9))
         zombie.freeze(yard.writable)
         heir = yard.work()

@@ -58,7 +58,8 @@ class LoopWatch:
                 if frame is not None and not frozen and not waits(frame):
                     self._report(loop, answered, began, self._place(frame))
                 del frame  # or it would keep what the handler holds
-                answered.wait()
+                while not answered.wait(EVERY) and not self._stop.is_set():
+                    pass
 
     def _report(
         self, loop: asyncio.AbstractEventLoop, answered: threading.Event, began: float, place: dict[str, str]

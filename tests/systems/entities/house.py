@@ -31,6 +31,8 @@ class Sage:
         self.go = asyncio.Event()
         self.go.set()
         self.asking = asyncio.Event()
+        self.stop_at = ""
+        """A question at which it waits to be let go on."""
 
     def learn(self, name: str, id: str, **facts: Any) -> None:
         self.things[name] = id
@@ -38,6 +40,8 @@ class Sage:
 
     async def _answer(self, what: str, about: str) -> None:
         self.asked.append(f"{what} {about}")
+        if what == self.stop_at:
+            self.go.clear()
         self.asking.set()
         await self.go.wait()
         if self.failure is not None and self.failing in (None, what):

@@ -132,12 +132,11 @@ async def test_the_states_are_written_as_it_happens(database_url: str) -> None:
             running = asyncio.create_task(worker.run())
             await wise.asking.wait()
             assert await house.status(ada) == "LINKING"
-            wise.asking.clear()
+            wise.stop_at = "facts"
             wise.go.set()
             while not any(asked.startswith("facts") for asked in wise.asked):
-                await wise.asking.wait()
                 wise.asking.clear()
-                wise.go.clear()
+                await wise.asking.wait()
             assert await house.status(ada) == "ENRICHING"
             wise.go.set()
             while await house.status(ada) != "COMPLETE":
