@@ -15,6 +15,7 @@ from sqlalchemy.types import NullType
 from rowmill.model.declare import TAKEN_FOR_PARAMETERS
 
 Condition = sa.ColumnElement[bool]
+TAKEN = "where=... has a text that SQLAlchemy takes for a parameter of its own: use another value"
 AGGREGATES = frozenset({"count", "sum", "avg", "min", "max", "array_agg", "string_agg", "group_concat", "total"})
 
 
@@ -57,6 +58,8 @@ def _problems(condition: Condition, table: Table) -> Iterator[str]:
                 yield f"where=... names column {part}, which is not one of table {table.name}"
             case BindParameter() if part.required and part.value is None and part.callable is None:
                 yield f"where=... has the parameter {part.key} without a value: write the value itself"
+            case BindParameter(value=str() as text) if TAKEN_FOR_PARAMETERS.search(text):
+                yield TAKEN  # some versions of SQLAlchemy put something else in its place at once
 
 
 def _aggregates(function: Any) -> bool:
@@ -83,4 +86,4 @@ def _unspellable(condition: Condition, spell: Callable[[Condition], str]) -> Ite
         yield f"where=... has a value that can't be written into a statement: {type(error).__name__}: {why}"
         return
     if TAKEN_FOR_PARAMETERS.search(text) or "\0" in text:
-        yield "where=... has a text that SQLAlchemy takes for a parameter of its own: use another value"
+        yield TAKEN
