@@ -16,7 +16,20 @@ from rowmill.cli.adopt_report import report, rows, show, tell
 from rowmill.cli.app import GIVEN, Given, given_url, load_mill
 from rowmill.cli.exits import Exit, UsageError
 from rowmill.cli.help import SET_UP
-from rowmill.cli.options import AppOption, JsonOption, UrlOption, YesOption
+from rowmill.cli.options import (
+    AppOption,
+    CancelledOption,
+    ColumnOption,
+    DeadOption,
+    DoneOption,
+    JsonOption,
+    ReadyOption,
+    RunningOption,
+    StateColumnOption,
+    UrlOption,
+    WaitingOption,
+    YesOption,
+)
 from rowmill.cli.output import emit, one_line, say
 from rowmill.mill import Mill, Queue
 from rowmill.model.errors import DatabaseUnreachable, DeclarationError
@@ -26,12 +39,6 @@ from rowmill.store.adopt.guess import DEFAULT_LEASE
 from rowmill.store.adopt.revision import as_revision, as_sql, find_place
 from rowmill.store.open import open_store, parse_url, url_from_environment
 from rowmill.store.port import Store
-
-Words = list[str] | None
-
-
-def _word(kind: str, meaning: str) -> Any:
-    return typer.Option(f"--{kind}", metavar="WORD", help=f"A word for {meaning}; may be given several times.")
 
 
 def _where(kind: str, meaning: str) -> Any:
@@ -45,19 +52,14 @@ def register(app: typer.Typer) -> None:
 
 def adopt(
     name: Annotated[str, typer.Argument(metavar="TABLE", help="A table of the database, or a queue of the mill.")],
-    state_column: Annotated[
-        str | None, typer.Option("--state-column", metavar="COLUMN", help="The column that holds the state.")
-    ] = None,
-    ready: Annotated[Words, _word("ready", "rows to work on")] = None,
-    running: Annotated[Words, _word("running", "rows in progress")] = None,
-    done: Annotated[Words, _word("done", "rows that are done")] = None,
-    dead: Annotated[Words, _word("dead", "rows that failed for good")] = None,
-    waiting: Annotated[Words, _word("waiting", "rows that wait for their next try")] = None,
-    cancelled: Annotated[Words, _word("cancelled", "rows that are no longer wanted")] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option("--column", metavar="PART=COLUMN", help="Which column plays a part, as in error=last_error."),
-    ] = None,
+    state_column: StateColumnOption = None,
+    ready: ReadyOption = None,
+    running: RunningOption = None,
+    done: DoneOption = None,
+    dead: DeadOption = None,
+    waiting: WaitingOption = None,
+    cancelled: CancelledOption = None,
+    column: ColumnOption = None,
     new: Annotated[
         list[str] | None,
         typer.Option("--new", metavar="PART", help="No column of the table plays this part: add one, or do without."),

@@ -7,21 +7,29 @@ from typing import Annotated, Any
 
 import typer
 
-from rowmill.cli.adopt import Words, find_target, pair
+from rowmill.cli.adopt import find_target, pair
 from rowmill.cli.app import load_mill
 from rowmill.cli.exits import Exit, UsageError
 from rowmill.cli.help import SET_UP
-from rowmill.cli.options import AppOption, JsonOption, UrlOption
+from rowmill.cli.options import (
+    AppOption,
+    CancelledOption,
+    ColumnOption,
+    DeadOption,
+    DoneOption,
+    JsonOption,
+    OtherOption,
+    ReadyOption,
+    RunningOption,
+    StateColumnOption,
+    UrlOption,
+    WaitingOption,
+)
 from rowmill.cli.output import emit
 from rowmill.mill import Mill
 from rowmill.model.lifecycle import Kind
 from rowmill.store.adopt import Wishes
 from rowmill.store.doctor import Finding, Guess, Severity, audit, audit_table
-
-
-def _word(option: str, meaning: str) -> Any:
-    text = f"Of --table: a word for {meaning}; may be given several times."
-    return typer.Option(f"--{option}", metavar="WORD", help=text)
 
 
 def register(app: typer.Typer) -> None:
@@ -35,21 +43,15 @@ def doctor(
     table: Annotated[
         str | None, typer.Option("--table", metavar="TABLE", help="A table that no application declares yet.")
     ] = None,
-    state_column: Annotated[
-        str | None,
-        typer.Option("--state-column", metavar="COLUMN", help="Of --table: the column that holds the state."),
-    ] = None,
-    ready: Annotated[Words, _word("ready", "rows to work on")] = None,
-    running: Annotated[Words, _word("running", "rows in progress")] = None,
-    done: Annotated[Words, _word("done", "rows that are done")] = None,
-    dead: Annotated[Words, _word("dead", "rows that failed for good")] = None,
-    waiting: Annotated[Words, _word("waiting", "rows that wait for their next try")] = None,
-    cancelled: Annotated[Words, _word("cancelled", "rows that are no longer wanted")] = None,
-    other: Annotated[Words, _word("other", "rows that are left alone on purpose")] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option("--column", metavar="PART=COLUMN", help="Of --table: which column plays a part."),
-    ] = None,
+    state_column: StateColumnOption = None,
+    ready: ReadyOption = None,
+    running: RunningOption = None,
+    done: DoneOption = None,
+    dead: DeadOption = None,
+    waiting: WaitingOption = None,
+    cancelled: CancelledOption = None,
+    other: OtherOption = None,
+    column: ColumnOption = None,
     unique: Annotated[
         list[str] | None,
         typer.Option(

@@ -1,6 +1,6 @@
 """Options that many commands share, so that they are called and explained the same everywhere."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -53,4 +53,27 @@ WhereOption = Annotated[
 ]
 KeyOption = Annotated[
     list[str] | None, typer.Option("--key", metavar="KEY", help="The row with this key; may be given several times.")
+]
+
+Words = list[str] | None
+
+
+def _word(kind: str, meaning: str) -> Any:
+    text = f"A word for {meaning}; may be given several times."
+    return typer.Option(f"--{kind}", metavar="WORD", help=text)
+
+
+ReadyOption = Annotated[Words, _word("ready", "rows to work on")]
+RunningOption = Annotated[Words, _word("running", "rows in progress")]
+DoneOption = Annotated[Words, _word("done", "rows that are done")]
+DeadOption = Annotated[Words, _word("dead", "rows that failed for good")]
+WaitingOption = Annotated[Words, _word("waiting", "rows that wait for their next try")]
+CancelledOption = Annotated[Words, _word("cancelled", "rows that are no longer wanted")]
+OtherOption = Annotated[Words, _word("other", "rows that are left alone on purpose")]
+ColumnOption = Annotated[
+    list[str] | None,
+    typer.Option("--column", metavar="PART=COLUMN", help="Which column plays a part, as in error=last_error."),
+]
+StateColumnOption = Annotated[
+    str | None, typer.Option("--state-column", metavar="COLUMN", help="The column that holds the state.")
 ]

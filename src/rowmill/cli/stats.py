@@ -23,7 +23,7 @@ from rowmill.mill import Mill, Queue
 from rowmill.model.lifecycle import Kind
 from rowmill.model.settle_lag import MEANINGS
 from rowmill.store import activity, counts, pausing, runs, schedule_ops, schema
-from rowmill.store.activity import Pace, WorkerView
+from rowmill.store.activity import SettleRate, WorkerView
 from rowmill.store.counts import How, StateCount
 from rowmill.store.dead_rows import DeadRows, dead_rows
 from rowmill.store.limiting.asks import LimitSummary
@@ -61,7 +61,7 @@ def stats(
     """How the queues stand: rows by state, the oldest ready row, throughput, failures, dead rows; limits, schedules,
     workers.
 
-    Counts are exact on small tables. On big ones they are estimated (~), or there are at least so many (≥).
+    Counts are exact on small tables. On big ones they are estimated (~), or a lower bound (≥).
 
     \b
     Example:
@@ -148,7 +148,7 @@ def of_queue(mill: Mill, queue: Queue[Any], connection: Connection) -> dict[str,
     for minute in minutes:
         for move, rows in minute.moves.items():
             totals[move] = totals.get(move, 0) + rows
-    pace = activity.pace(minutes, activity.database_time(connection))
+    rate = activity.settle_rate(minutes, activity.database_time(connection))
     failed = activity.failures(connection, queue)
     none_died = all(state.rows == 0 and state.count is How.EXACT for state in states if state.kind == Kind.DEAD)
     return {
@@ -166,9 +166,9 @@ def of_queue(mill: Mill, queue: Queue[Any], connection: Connection) -> dict[str,
         "throughput": {
             "minutes": minutes,
             "last_hour": totals,
-            "per_minute": round(pace.per_minute, 3),
-            "over_minutes": pace.over_minutes,
-            "idle_minutes": pace.idle_minutes,
+            "per_minute": round(rate.per_minute, 3),
+            "over_minutes": rate.over_minutes,
+            "idle_minutes": rate.idle_minutes,
         },
         "failures": failed.codes,
         "failures_count": failed.count,
@@ -260,7 +260,7 @@ def summary(one: Mapping[str, Any]) -> Iterator[str]:
     if one["oldest_ready_seconds"] is not None:
         parts.append(f"oldest ready row waits {duration(one['oldest_ready_seconds'])}")
     speed = one["throughput"]
-    parts.append(speed_of(Pace(speed["per_minute"], speed["over_minutes"], speed["idle_minutes"])))
+    parts.append(speed_of(SettleRate(speed["per_minute"], speed["over_minutes"], speed["idle_minutes"])))
     parts += [f"stage {pause['stage']} is paused" if pause["stage"] else "paused" for pause in one["paused"]]
     yield "; ".join(parts)
     if one["failures"]:
@@ -273,14 +273,14 @@ def summary(one: Mapping[str, Any]) -> Iterator[str]:
         yield "; ".join(f"{kind} rows are kept for {duration(age)}" for kind, age in one["keep_seconds"].items())
 
 
-def speed_of(pace: Pace) -> str:
+def speed_of(rate: SettleRate) -> str:
     """How fast rows are settled, or for how long none was."""
-    if pace.idle_minutes is None:
+    if rate.idle_minutes is None:
         return "nothing settled in the last hour"
-    if pace.idle_minutes >= IDLE:
-        return f"nothing settled for {pace.idle_minutes} min"
-    rate = f"{pace.per_minute:,.0f}" if pace.per_minute >= 10 else f"{pace.per_minute:.1f}"
-    return f"{rate} rows settled a minute over the last {pace.over_minutes} min"
+    if rate.idle_minutes >= IDLE:
+        return f"nothing settled for {rate.idle_minutes} min"
+    rows = f"{rate.per_minute:,.0f}" if rate.per_minute >= 10 else f"{rate.per_minute:.1f}"
+    return f"{rows} rows settled a minute over the last {rate.over_minutes} min"
 
 
 def by_code(codes: Mapping[str, int], count: How, others: list[tuple[str, int]] | None = None) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 T = TypeVar("T")
 FIRST_ROWS = 100
-"""Rows that `list` returns unless it is told otherwise."""
+"""The default limit of `list`."""
 
 
 class RowFilter(TypedDict, total=False):
@@ -42,7 +42,7 @@ class RowFilter(TypedDict, total=False):
     error_code: str
     """The code of the last failure."""
     since: float | timedelta | datetime
-    """Changed after this: so many seconds ago (`rm.hours(6)`), a timedelta ago, or a moment (UTC if it has no zone)."""
+    """Rows changed after this: seconds ago (`rm.hours(6)`), a timedelta ago, or a datetime (UTC if it has no zone)."""
     until: float | timedelta | datetime
     """Changed before this."""
     where: "sa.ColumnElement[bool] | sa.TextClause"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ATTEMPTS_USED_UP = "attempts_used_up"
 """The code of a row that was put back without its attempts at zero, and so died at its next claim."""
 USED_UP = ("it was ready for one more attempt, with all of its ", " used up")
-"""What such a row is told, before and after the number of attempts that it may have."""
+"""The error of such a row, before and after its limit of attempts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class RepeatedLines:
             return own if own in self._windows or others < MOST_CODES else (*kind, "")
 
     def ended(self, *, all_of_them: bool = False) -> list[tuple[Kind, int]]:
-        """The kinds whose minute is over and of which lines were left out, with how many; each is told once."""
+        """Return the suppressed kinds of lines whose minute is over, each with its count, and forget them."""
         now = self.clock()
         with self._lock:
             over = [kind for kind, window in self._windows.items() if all_of_them or now >= window.until]

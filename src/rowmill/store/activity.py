@@ -37,7 +37,7 @@ class Minute:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class SettleRate:
     """How fast rows are settled now."""
 
     per_minute: float
@@ -142,14 +142,14 @@ def throughput(connection: Connection, queue: Queue[Any], minutes: int = 60) -> 
     return [found[when] for when in sorted(found)]
 
 
-def pace(minutes: list[Minute], now: datetime, over: int = 5) -> Pace:
+def settle_rate(minutes: list[Minute], now: datetime, over: int = 5) -> SettleRate:
     """The rate of the last `over` clock minutes, whether or not something was settled in each of them."""
     this = now.replace(second=0, microsecond=0)
     since = this - timedelta(minutes=over)
     rows = sum(sum(minute.moves.values()) for minute in minutes if minute.minute >= since)
     last = max((minute.minute for minute in minutes if any(minute.moves.values())), default=None)
     idle = None if last is None else max(int((this - last).total_seconds() // 60), 0)
-    return Pace(rows / ((now - since).total_seconds() / 60), over, idle)
+    return SettleRate(rows / ((now - since).total_seconds() / 60), over, idle)
 
 
 def database_time(connection: Connection) -> datetime:

@@ -215,7 +215,7 @@ def _claim_of(terms: PostgresTerms, step: Step, picks: str, *, weighed: bool = F
     same = " AND ".join(f"t.{key} = {one_of(f'g_k{n}')}" for n, key in enumerate(terms.keys))
     # A row that a trigger left as it was has no lease either.
     buried = f"t.{terms.lease} IS NULL AND {terms.is_in(terms.queue.vocabulary.dead, 't.')}"
-    # The time and the weight are the same for all of them, and dear to read: the first row brings them.
+    # The time and the weight are the same for all of them, and expensive to compute: only the first row has them.
     weight = "CASE WHEN g_place = 1 THEN (SELECT g_total FROM rowmill_picked) END AS g_total, " if weighed else ""
     taken = (
         f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {given} WHERE {same} RETURNING {terms.claimed('t.')}, "

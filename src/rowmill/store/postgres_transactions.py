@@ -78,7 +78,7 @@ class HandlerConnection:
 
 
 class Borrowed:
-    """A kept connection in the hands of SQLAlchemy: whoever closes it there does not close it for the next block."""
+    """Wraps a pooled connection for SQLAlchemy, so that closing it there keeps it open for the next block."""
 
     def __init__(self, checked_out: PoolProxiedConnection) -> None:
         self._checked_out = checked_out
@@ -92,8 +92,8 @@ class Borrowed:
 
 
 class HandlerConnections:
-    """The connections for transactions of async handlers: so many at once, the rest wait. To take one out of the pool
-    of SQLAlchemy for each block would take longer than a statement."""
+    """A pool of connections for transactions of async handlers, with an upper limit. Checking one out of SQLAlchemy's
+    own pool for each block would take longer than a statement."""
 
     def __init__(self, engine: AsyncEngine, most: int) -> None:
         self.engine = engine

@@ -307,7 +307,7 @@ class Terms(ABC):
         """The limit in the column `own`, 1 at least; `most` for a row without one."""
 
     def used_up_message(self, step: Step, code: str = "") -> str:
-        """What a row is told that a claim finds with all of its attempts used, as an expression."""
+        """The error of a row that is claimed with no attempts left, as an SQL expression."""
         before, after = USED_UP
         if "max_attempts" not in self.queue.columns:
             return self.text(f"{code}{before}{self.limit(step)}{after}")

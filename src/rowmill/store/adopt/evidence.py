@@ -20,7 +20,7 @@ FIRST = (Kind.DONE, Kind.DEAD, Kind.CANCELLED, Kind.RUNNING, Kind.WAITING, Kind.
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class StateCondition:
     """What says that a row is in a state: words of a column, or a condition in SQL."""
 
     column: str | None = None
@@ -34,39 +34,39 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ValueFacts:
     """Of the rows in one state: how many, how many with a value in the column, how many with one that lies ahead."""
 
     rows: int = 0
     filled: int = 0
     ahead: int = 0
 
-    def __add__(self, other: "Facts") -> "Facts":
-        return Facts(self.rows + other.rows, self.filled + other.filled, self.ahead + other.ahead)
+    def __add__(self, other: "ValueFacts") -> "ValueFacts":
+        return ValueFacts(self.rows + other.rows, self.filled + other.filled, self.ahead + other.ahead)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldByState:
     """What one column holds, state by state."""
 
-    by_kind: Mapping[Kind | None, Facts] = field(default_factory=dict)
+    by_kind: Mapping[Kind | None, ValueFacts] = field(default_factory=dict)
 
-    def of(self, *kinds: Kind) -> Facts:
-        return sum((self.by_kind.get(kind, Facts()) for kind in kinds), Facts())
+    def of(self, *kinds: Kind) -> ValueFacts:
+        return sum((self.by_kind.get(kind, ValueFacts()) for kind in kinds), ValueFacts())
 
     @property
-    def ready(self) -> Facts:
+    def ready(self) -> ValueFacts:
         return self.of(Kind.READY, Kind.WAITING)
 
     @property
-    def every(self) -> Facts:
-        return sum(self.by_kind.values(), Facts())
+    def every(self) -> ValueFacts:
+        return sum(self.by_kind.values(), ValueFacts())
 
 
-class Evidence:
+class RowEvidence:
     """Reads a bounded number of rows: all of a small table, both ends of a big one."""
 
-    def __init__(self, connection: Connection, look: Look, conditions: Mapping[Kind, Condition]) -> None:
+    def __init__(self, connection: Connection, look: Look, conditions: Mapping[Kind, StateCondition]) -> None:
         self.connection = connection
         self.look = look
         self.conditions = {kind: conditions[kind] for kind in FIRST if kind in conditions}
@@ -84,9 +84,9 @@ class Evidence:
                 found[name] = found.get(name, 0) + row[1]
         return found
 
-    def held(self, columns: "Sequence[Column[Any]]", units: "Mapping[str, EpochUnit | None]") -> dict[str, Held]:
+    def held(self, columns: "Sequence[Column[Any]]", units: "Mapping[str, EpochUnit | None]") -> dict[str, HeldByState]:
         """By column. `units` says of columns that hold times in which unit, if they are numbers."""
-        found: dict[str, dict[Kind | None, Facts]] = {column.name: {} for column in columns}
+        found: dict[str, dict[Kind | None, ValueFacts]] = {column.name: {} for column in columns}
         if not columns:
             return {}
         for rows in self._sources():
@@ -106,9 +106,9 @@ class Evidence:
             ):
                 name = None if row[0] is None else Kind(row[0])
                 for n, column in enumerate(columns):
-                    facts = Facts(row[1], row[2 + 2 * n] or 0, row[3 + 2 * n] or 0)
-                    found[column.name][name] = found[column.name].get(name, Facts()) + facts
-        return {name: Held(by_kind) for name, by_kind in found.items()}
+                    facts = ValueFacts(row[1], row[2 + 2 * n] or 0, row[3 + 2 * n] or 0)
+                    found[column.name][name] = found[column.name].get(name, ValueFacts()) + facts
+        return {name: HeldByState(by_kind) for name, by_kind in found.items()}
 
     def how_many(self, wanted: "Callable[[Any], sa.ColumnElement[bool]]", *kinds: Kind) -> int:
         """Rows in these states for which something holds."""

@@ -15,7 +15,7 @@ from rowmill.store.adopt import lexicon
 from rowmill.store.adopt.build import build_queue, terms_of
 from rowmill.store.adopt.change import Plan
 from rowmill.store.adopt.declaration import declaration
-from rowmill.store.adopt.evidence import FIRST, Condition, Evidence
+from rowmill.store.adopt.evidence import FIRST, RowEvidence, StateCondition
 from rowmill.store.adopt.flags import Flags, read_flags
 from rowmill.store.adopt.guess import States, Wishes, guess_states
 from rowmill.store.adopt.look import Look, find_table, look_at, reflect, words_in
@@ -66,7 +66,7 @@ def examine_table(
     flags = read_flags(connection, look, wishes) if _unfilled(look, states.column) else None
     if flags is not None and Kind.CANCELLED in flags.where:
         states.words.setdefault(Kind.CANCELLED, ("cancelled",))
-    evidence = Evidence(connection, look, conditions_of(states) if flags is None else flags.conditions)
+    evidence = RowEvidence(connection, look, conditions_of(states) if flags is None else flags.conditions)
     done = [lexicon.plain(str(word)) for word in states.words[Kind.DONE]]
     roles = guess_roles(connection, look, states.column, done, wishes, evidence)
     if not look.is_table or not look.table.primary_key.columns:
@@ -85,9 +85,9 @@ def examine_table(
     return found
 
 
-def conditions_of(states: States) -> dict[Kind, Condition]:
+def conditions_of(states: States) -> dict[Kind, StateCondition]:
     return {
-        kind: Condition(states.column, tuple(str(getattr(word, "value", word)) for word in words))
+        kind: StateCondition(states.column, tuple(str(getattr(word, "value", word)) for word in words))
         for kind, words in states.words.items()
         if words
     }
@@ -128,8 +128,8 @@ def examine_queue(
         raise BadRequest(f"rows of {queue.name} have a state already: conditions are for a table without one")
     plan = make_plan(connection, terms, look, flags.where if flags else None, declared=True)
     found = _adoption(queue, look, states, plan)
-    spelled = {kind: Condition(states.column, _spelled(terms, words[kind])) for kind in Kind if words[kind]}
-    evidence = Evidence(connection, look, spelled if flags is None else flags.conditions)
+    spelled = {kind: StateCondition(states.column, _spelled(terms, words[kind])) for kind in Kind if words[kind]}
+    evidence = RowEvidence(connection, look, spelled if flags is None else flags.conditions)
     if flags is not None:
         _tell_flags(found, flags, evidence)
     _tell_rows(found, terms, look, evidence)
@@ -201,7 +201,7 @@ def _count_notes(queue: Queue[Any]) -> list[str]:
     return [f'{name} is taken for a count of failed tries; if it counts every try, leave out counts="failures"']
 
 
-def _tell_flags(found: Adoption, flags: Flags, evidence: Evidence) -> None:
+def _tell_flags(found: Adoption, flags: Flags, evidence: RowEvidence) -> None:
     """Which rows get which state, with counts; and what becomes of flags."""
     found.doubts += flags.doubts
     if evidence.look.empty or not flags.where:
@@ -221,7 +221,7 @@ def _tell_flags(found: Adoption, flags: Flags, evidence: Evidence) -> None:
         )
 
 
-def _tell_rows(found: Adoption, terms: Terms, look: Look, evidence: Evidence) -> None:
+def _tell_rows(found: Adoption, terms: Terms, look: Look, evidence: RowEvidence) -> None:
     """What happens to rows that are not as a queue leaves them: told, with counts, and the same on both databases."""
     columns = {role: look.table.columns.get(column.name) for role, column in terms.queue.columns.items()}
     attempts, error = columns["attempts"], columns["error"]
@@ -259,7 +259,7 @@ def _used_up(
     return holds
 
 
-def _tell_local_times(found: Adoption, terms: Terms, look: Look, evidence: Evidence) -> None:
+def _tell_local_times(found: Adoption, terms: Terms, look: Look, evidence: RowEvidence) -> None:
     """Times without a zone that were written in local time: what happened seems to lie ahead."""
     naive = {
         role: column

@@ -12,7 +12,7 @@ from rowmill.model.lifecycle import Kind
 from rowmill.store import raw_sql
 from rowmill.store.adopt import lexicon
 from rowmill.store.adopt.carry import database_said
-from rowmill.store.adopt.evidence import FIRST, Condition
+from rowmill.store.adopt.evidence import FIRST, StateCondition
 from rowmill.store.adopt.guess import Wishes
 from rowmill.store.adopt.look import Look
 from rowmill.store.adopt.times import kind_of_time, values_of
@@ -29,9 +29,9 @@ class Flags:
     doubts: list[str] = field(default_factory=list)
 
     @property
-    def conditions(self) -> dict[Kind, Condition]:
-        found = {kind: Condition(sql=self.where[kind]) for kind in FIRST if kind in self.where}
-        return found if Kind.READY in found else {**found, Kind.READY: Condition(sql="1 = 1")}
+    def conditions(self) -> dict[Kind, StateCondition]:
+        found = {kind: StateCondition(sql=self.where[kind]) for kind in FIRST if kind in self.where}
+        return found if Kind.READY in found else {**found, Kind.READY: StateCondition(sql="1 = 1")}
 
 
 def read_flags(connection: Connection, look: Look, wishes: Wishes) -> Flags:

@@ -85,7 +85,7 @@ def guess_states(connection: Connection, look: Look, wishes: Wishes) -> States:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class StateCandidate:
     """A column that may hold the state."""
 
     column: "Column[Any]"
@@ -123,7 +123,7 @@ def find_state_column(
     return best.column, best.words
 
 
-def _candidate(connection: Connection, look: Look, column: "Column[Any]") -> Candidate | None:
+def _candidate(connection: Connection, look: Look, column: "Column[Any]") -> StateCandidate | None:
     named = _name_score(column)
     if column.primary_key or column.foreign_keys or not _may_hold_states(column):
         return None
@@ -139,10 +139,10 @@ def _candidate(connection: Connection, look: Look, column: "Column[Any]") -> Can
     reported = lexicon.plain(column.name).split("_")[0] in lexicon.PAYLOAD_STATES
     indexed = look.is_indexed_first(column.name)
     score = named + 2 * len(kinds) + (2 if indexed else 0) - (3 if reported else 0)
-    return Candidate(column, words, score, certain=not reported and (named == STRONG or (named > 0 and indexed)))
+    return StateCandidate(column, words, score, certain=not reported and (named == STRONG or (named > 0 and indexed)))
 
 
-def _seen(one: Candidate) -> str:
+def _seen(one: StateCandidate) -> str:
     """The states that a column holds, most frequent first, for a person to recognise. Of a column that is not called a
     state, only words that are known ones: the others may be anything."""
     named = _name_score(one.column) > 0

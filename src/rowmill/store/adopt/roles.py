@@ -12,7 +12,7 @@ from rowmill.model.declare import NULLABLE
 from rowmill.model.lifecycle import Kind
 from rowmill.model.queue import Columns, EpochUnit
 from rowmill.store.adopt import lexicon
-from rowmill.store.adopt.evidence import Evidence, Held
+from rowmill.store.adopt.evidence import HeldByState, RowEvidence
 from rowmill.store.adopt.guess import Wishes
 from rowmill.store.adopt.look import Look
 from rowmill.store.adopt.times import kind_of_time
@@ -42,7 +42,7 @@ class Roles:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class RoleCandidate:
     """A column that may play a part."""
 
     column: "Column[Any]"
@@ -50,7 +50,7 @@ class Candidate:
     """Its name means this part and nothing else."""
     kind: "sa.types.TypeEngine[Any]"
     unit: EpochUnit | None = None
-    held: Held = field(default_factory=Held)
+    held: HeldByState = field(default_factory=HeldByState)
 
     @property
     def borne_out(self) -> bool:
@@ -61,7 +61,7 @@ class Candidate:
 
 
 def guess_roles(
-    connection: Connection, look: Look, state: str | None, done_words: list[str], wishes: Wishes, evidence: Evidence
+    connection: Connection, look: Look, state: str | None, done_words: list[str], wishes: Wishes, evidence: RowEvidence
 ) -> Roles:
     """Columns by name, type and what the rows hold. What the caller chose is taken as it is; a column plays one part
     only."""
@@ -78,7 +78,7 @@ class _Guess:
         state: str | None,
         done_words: list[str],
         wishes: Wishes,
-        evidence: Evidence,
+        evidence: RowEvidence,
     ) -> None:
         self.connection = connection
         self.look = look
@@ -109,7 +109,7 @@ class _Guess:
                     roles.types[name] = sa.BigInteger()  # an INTEGER of SQLite's holds as much
         return roles
 
-    def _take(self, role: str, found: Candidate) -> None:
+    def _take(self, role: str, found: RoleCandidate) -> None:
         name = found.column.name
         self.taken.add(name)
         if role not in (*Columns.__slots__, "priority"):
@@ -122,12 +122,14 @@ class _Guess:
         if found.kind is not found.column.type:
             self.roles.types[name] = found.kind
 
-    def _of(self, role: str) -> Candidate | None:
+    def _of(self, role: str) -> RoleCandidate | None:
         if role in self.chosen:
             column = self.look.table.columns[self.chosen[role]]
             if not self._may_be_null(role, column):
                 return None
-            return Candidate(column, True, *(_fits(self.connection, self.look, role, column) or (column.type, None)))
+            return RoleCandidate(
+                column, True, *(_fits(self.connection, self.look, role, column) or (column.type, None))
+            )
         own = self._fitting(role, self.look.own_names(role), sure=True)
         if own:
             return own[0]
@@ -161,7 +163,7 @@ class _Guess:
         stemmed = [f"{stem}{name}" for name in names if stem and f"{stem}{name}" in self.by_plain]
         return stemmed if any(self._fitting(role, [name], sure=True) for name in stemmed) else names
 
-    def _fitting(self, role: str, names: Iterable[str], *, sure: bool) -> list[Candidate]:
+    def _fitting(self, role: str, names: Iterable[str], *, sure: bool) -> list[RoleCandidate]:
         found = []
         for name in dict.fromkeys(names):
             column = self.by_plain.get(name)
@@ -169,7 +171,7 @@ class _Guess:
                 continue
             fit = _fits(self.connection, self.look, role, column)
             if fit is not None and self._may_be_null(role, column):
-                found.append(Candidate(column, sure, *fit))
+                found.append(RoleCandidate(column, sure, *fit))
         return found
 
     def _may_be_null(self, role: str, column: "Column[Any]") -> bool:
@@ -180,12 +182,12 @@ class _Guess:
             self.roles.notes.append(note)
         return False
 
-    def _with_rows(self, found: list[Candidate]) -> list[Candidate]:
+    def _with_rows(self, found: list[RoleCandidate]) -> list[RoleCandidate]:
         units = {one.column.name: one.unit for one in found if _is_time(one.kind) or one.unit}
         held = self.evidence.held([one.column for one in found], units)
-        return [Candidate(one.column, one.sure, one.kind, one.unit, held[one.column.name]) for one in found]
+        return [RoleCandidate(one.column, one.sure, one.kind, one.unit, held[one.column.name]) for one in found]
 
-    def _required(self, role: str, found: list[Candidate]) -> Candidate | None:
+    def _required(self, role: str, found: list[RoleCandidate]) -> RoleCandidate | None:
         """A part whose column is overwritten. One whose rows speak against it is not taken without a word."""
         good = [one for one in found if not self._contradicted(role, one) and (one.sure or one.borne_out)]
         if len(good) > 1:
@@ -194,7 +196,7 @@ class _Guess:
             return good[0]
         return self._doubt(role, good or found)
 
-    def _contradicted(self, role: str, one: Candidate) -> bool:
+    def _contradicted(self, role: str, one: RoleCandidate) -> bool:
         """Do the rows that are ready say that it is something else?"""
         if role == "leased_until":
             return one.held.ready.ahead > 0
@@ -214,7 +216,7 @@ class _Guess:
 
         return self.evidence.how_many(fresh, Kind.READY)
 
-    def _optional(self, role: str, found: list[Candidate]) -> Candidate | None:
+    def _optional(self, role: str, found: list[RoleCandidate]) -> RoleCandidate | None:
         """A part that a queue does without: what is not certain is left alone."""
         for one in found:
             ready = one.held.ready
@@ -227,7 +229,7 @@ class _Guess:
             )
         return None
 
-    def _count(self, found: list[Candidate]) -> Candidate | None:
+    def _count(self, found: list[RoleCandidate]) -> RoleCandidate | None:
         if len(found) == 1:
             return found[0]
         if found:
@@ -243,7 +245,7 @@ class _Guess:
             return others[0]
         return self._doubt("attempts", others)
 
-    def _start(self, found: list[Candidate]) -> Candidate | None:
+    def _start(self, found: list[RoleCandidate]) -> RoleCandidate | None:
         """From when on a row may run. A time that lies ahead on rows that are ready may be it, whatever its name."""
         known = {one.column.name for one in found}
         ahead = [one for one in self._times() if one.column.name not in known and one.held.ready.ahead > 0]
@@ -266,18 +268,18 @@ class _Guess:
             return None
         return self._doubt("available_at", candidates)
 
-    def _times(self) -> list[Candidate]:
+    def _times(self) -> list[RoleCandidate]:
         """Every column with times that plays no part yet."""
         found = []
         for column in self.look.table.columns:
             if column.name in self.taken or column.primary_key or column.foreign_keys:
                 continue
             if isinstance(column.type, sa.Date):
-                found.append(Candidate(column, False, column.type))
+                found.append(RoleCandidate(column, False, column.type))
                 continue
             fit = kind_of_time(self.connection, self.look, column)
             if fit is not None and (fit[1] or _is_time(fit[0])):
-                found.append(Candidate(column, False, *fit))
+                found.append(RoleCandidate(column, False, *fit))
         return self._with_rows(found)
 
     def _doubt_unfit(self) -> None:
@@ -294,7 +296,7 @@ class _Guess:
                     f"Make it a timestamp, or say --new available_at and set available_at of those rows"
                 )
 
-    def _doubt(self, role: str, candidates: list[Candidate]) -> Candidate | None:
+    def _doubt(self, role: str, candidates: list[RoleCandidate]) -> RoleCandidate | None:
         """Ask a person. What is shown meanwhile is a guess."""
         if not candidates:
             return None
@@ -307,7 +309,7 @@ class _Guess:
         usable = [one for one in candidates if not isinstance(one.kind, sa.Date)]
         return usable[0] if usable else None
 
-    def _told(self, one: Candidate) -> str:
+    def _told(self, one: RoleCandidate) -> str:
         """What the rows hold, in a few words; values only of times and numbers."""
         parts = []
         for name, facts in (

@@ -18,7 +18,7 @@ from rowmill.model.queue import Columns
 from rowmill.store import raw_sql
 from rowmill.store.adopt import lexicon
 from rowmill.store.adopt.build import build_queue, terms_of
-from rowmill.store.adopt.evidence import Evidence
+from rowmill.store.adopt.evidence import RowEvidence
 from rowmill.store.adopt.examine import conditions_of
 from rowmill.store.adopt.guess import States, Wishes, guess_states
 from rowmill.store.adopt.look import Look, find_table, look_at, samples
@@ -121,7 +121,7 @@ def guess_table(
     states = guess_states(connection, look, wishes)
     done = [lexicon.plain(str(word)) for word in states.words[Kind.DONE]]
     named = {role: column for role, column in wishes.columns.items() if role != "state"}
-    evidence = Evidence(connection, look, conditions_of(states))
+    evidence = RowEvidence(connection, look, conditions_of(states))
     roles = guess_roles(connection, look, states.column, done, replace(wishes, columns=named), evidence)
     roles.names |= {role: column for role, column in named.items() if role not in roles.names}
     shape = look

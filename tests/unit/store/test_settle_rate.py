@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rowmill.store.activity import Minute, Pace, pace
+from rowmill.store.activity import Minute, SettleRate, settle_rate
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -15,25 +15,25 @@ def settled(*ago: int) -> list[Minute]:
 
 
 def test_nothing_was_settled() -> None:
-    assert pace([], NOON) == Pace(0.0, 5, None)
+    assert settle_rate([], NOON) == SettleRate(0.0, 5, None)
 
 
 def test_the_rate_counts_minutes_in_which_nothing_was_settled() -> None:
-    assert pace(settled(5, 1), NOON) == Pace(24.0, 5, 1)
+    assert settle_rate(settled(5, 1), NOON) == SettleRate(24.0, 5, 1)
 
 
 def test_older_minutes_do_not_count() -> None:
-    assert pace(settled(30, 9, 6), NOON) == Pace(0.0, 5, 6)
+    assert settle_rate(settled(30, 9, 6), NOON) == SettleRate(0.0, 5, 6)
 
 
 def test_the_minute_that_runs_counts_as_far_as_it_is_over() -> None:
-    found = pace(settled(5, 4, 3, 2, 1, 0), NOON + timedelta(seconds=60))
+    found = settle_rate(settled(5, 4, 3, 2, 1, 0), NOON + timedelta(seconds=60))
 
     assert (found.per_minute, found.idle_minutes) == (60.0, 1)
-    found = pace(settled(2, 1, 0), NOON + timedelta(seconds=30))
+    found = settle_rate(settled(2, 1, 0), NOON + timedelta(seconds=30))
     assert found.per_minute == pytest.approx(180 / 5.5)
     assert found.idle_minutes == 0
 
 
 def test_a_clock_that_was_set_back_gives_no_negative_time() -> None:
-    assert pace(settled(-3), NOON).idle_minutes == 0
+    assert settle_rate(settled(-3), NOON).idle_minutes == 0
