@@ -51,6 +51,7 @@ ROWMILL_WIDE = Peer("rowmill wide", program("rowmill_peer", "--shape", "wide"), 
 ROWMILL_LATENCY = Peer("rowmill", program("rowmill_peer", "--shape", "latency"), NARROW)
 RAW = Peer("raw", program("raw_peer"), NARROW)
 RAW_TRANSACTIONS = Peer("raw transactions", program("raw_peer", "--transactions"), NARROW)
+RAW_SESSIONS = Peer("raw sessions", program("raw_peer", "--sessions"), NARROW)
 RAW_WIDE = Peer("raw wide", program("raw_peer", "--wide"), WIDE)
 PGQUEUER = Peer("pgqueuer", program("pgqueuer_peer", environment="pgqueuer"), "SELECT count(*) FROM pgqueuer")
 PROCRASTINATE = Peer(

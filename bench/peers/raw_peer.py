@@ -1,9 +1,10 @@
 """The limit: the same claim, no-op and settle by hand on asyncpg, with nothing else.
 
-raw_peer [--wide | --transactions] VERB URL [N]
+raw_peer [--wide | --transactions | --sessions] VERB URL [N]
 
 With `--transactions`, each row is settled in a transaction of its own, beside one INSERT: what a team writes by hand
-where the effects of a job and its completion have to commit together.
+where the effects of a job and its completion have to commit together. With `--sessions`, that transaction is a session
+of SQLAlchemy's ORM.
 """
 
 import asyncio
@@ -13,10 +14,13 @@ from contextlib import suppress
 from typing import Any
 
 import asyncpg
+import sqlalchemy as sa
 import uvloop
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.orm import DeclarativeBase
 
 from bench.peers.kit import Ticks, answer, keep_ahead, one_by_one, repeated, started, timed
-from bench.tables import FILL_NARROW, FILL_WIDE, RESULT
+from bench.tables import FILL_NARROW, FILL_WIDE, RESULT, effect
 
 TABLES = {
     "bench_narrow": "id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, payload json",
@@ -153,18 +157,7 @@ class Transactions(Raw):
         token = claims.get_server_pid() << 32
         ticks = Ticks()
         records: asyncio.Queue[tuple[int, int]] = asyncio.Queue(BATCH)
-
-        async def settle_one_by_one() -> None:
-            connection = await asyncpg.connect(self.url, server_settings={"jit": "off"})
-            insert, settle = await connection.prepare(EFFECT), await connection.prepare(SETTLE_ONE)
-            while True:
-                key, lease = await records.get()
-                async with connection.transaction():
-                    await insert.fetch(key)
-                    await settle.fetch(key, lease)
-                ticks.tick()
-
-        tasks = [asyncio.create_task(settle_one_by_one()) for _ in range(CONNECTIONS)]
+        tasks = [asyncio.create_task(self.settle_one_by_one(records, ticks)) for _ in range(CONNECTIONS)]
         while True:
             token += 1
             found = await claim.fetch(token, BATCH)
@@ -173,13 +166,50 @@ class Transactions(Raw):
             if not found:
                 await asyncio.wait(tasks, timeout=0.1)
 
+    async def settle_one_by_one(self, records: asyncio.Queue[tuple[int, int]], ticks: Ticks) -> None:
+        connection = await asyncpg.connect(self.url, server_settings={"jit": "off"})
+        insert, settle = await connection.prepare(EFFECT), await connection.prepare(SETTLE_ONE)
+        while True:
+            key, lease = await records.get()
+            async with connection.transaction():
+                await insert.fetch(key)
+                await settle.fetch(key, lease)
+            ticks.tick()
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Effect(Base):
+    __table__ = effect(Base.metadata)
+
+
+class Sessions(Transactions):
+    """Each row in a session of SQLAlchemy of its own, on a connection that is kept."""
+
+    async def settle_one_by_one(self, records: asyncio.Queue[tuple[int, int]], ticks: Ticks) -> None:
+        url = sa.make_url(self.url).set(drivername="postgresql+asyncpg")
+        engine = create_async_engine(url, connect_args={"server_settings": {"jit": "off"}})
+        settle = sa.text(SETTLE_ONE.replace("$1", ":key").replace("$2", ":lease"))
+        async with engine.connect() as connection:
+            while True:
+                key, lease = await records.get()
+                async with AsyncSession(connection, expire_on_commit=False) as session:
+                    session.add(Effect(job=key))
+                    await session.execute(settle, {"key": key, "lease": lease})
+                    await session.commit()
+                ticks.tick()
+
+
+KINDS = {"--transactions": Transactions, "--sessions": Sessions}
+
 
 async def main() -> None:
     given = sys.argv[1:]
     option = given.pop(0) if given[0].startswith("--") else ""
     verb, url, *numbers = given
-    kind = Transactions if option == "--transactions" else Raw
-    await getattr(kind(url, wide=option == "--wide"), verb)(*map(int, numbers))
+    await getattr(KINDS.get(option, Raw)(url, wide=option == "--wide"), verb)(*map(int, numbers))
     if verb in ("setup", "load"):
         answer(done=verb)
 

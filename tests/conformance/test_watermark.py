@@ -117,7 +117,7 @@ async def test_a_new_priority_is_noticed(database_url: str) -> None:
         await member.queue.load([{"title": "usual", "rank": 1} for _ in range(10)])
         assert len(await member.claim(5)) == 5
         await member.put({"title": "urgent", "rank": 99})
-        found = [lease.row.title for lease in await member.claim(10)]
+        found = [lease.row.title for _ in range(2) for lease in await member.claim(10)]
         assert sorted(found) == ["urgent"] + ["usual"] * 5
 
 
@@ -161,3 +161,24 @@ async def test_own_columns_that_are_empty_lose_no_row(database_url: str, by: tup
         await member.queue.load(rows)
         found = [lease.row.title for _ in range(20) for lease in await member.claim(3)]
         assert sorted(found, key=int) == [str(n) for n in range(40)]
+
+
+async def test_a_claim_that_finds_a_row_returns_it_without_a_second_look(
+    pg_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A handler begins as soon as its row is claimed. The next claim looks for what stands before the watermark."""
+    async with worker(pg_url, plain) as member:
+        await member.put(*({"title": str(n), "available_at": at(60 + n)} for n in (1, 2)))
+        assert len(await member.claim(1)) == 1
+        await member.put({"title": "early", "available_at": at(0)})
+        store: Any = member.store
+        fetch, statements = store.claims.fetch, list[str]()
+
+        async def counted(statement: str, *arguments: Any) -> Any:
+            statements.append(statement)
+            return await fetch(statement, *arguments)
+
+        monkeypatch.setattr(store.claims, "fetch", counted)
+        assert [lease.row.title for lease in await member.claim(5)] == ["2"]
+        assert len(statements) == 1
+        assert [lease.row.title for lease in await member.claim(5)] == ["early"]

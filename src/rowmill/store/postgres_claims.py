@@ -97,16 +97,16 @@ async def _claim(
 async def _claim_onward(
     line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
 ) -> list[Any]:
-    """From where the last claim left off. What comes back short of that is looked for from the start, so that
-    "nothing is ready" is true when it is said; or soon after, where that look has become dear."""
+    """Continue where the last claim left off. A claim that finds no row looks from the start of the index before it
+    says so, unless that look has become expensive. One that finds some, but fewer than it may take, returns them at
+    once, and leaves the look to the next claim: a handler should not wait for it."""
     mark = known.mark(step)
     resumed = mark.resumes
     records = await _claim_lanes(line, known, step, tokens, limit, within)
     if _short(records, limit, within) and resumed and mark.may_look_back(time.monotonic()):
         mark.drop()
-        if within is not None:
-            within.taken = known.weigher.total(records)
-        records += await _claim_lanes(line, known, step, tokens, limit - len(records), within)
+        if not records:
+            records = await _claim_lanes(line, known, step, tokens, limit, within)
     return records
 
 
@@ -173,17 +173,17 @@ async def _note_left(
 async def _claim_in_order(
     line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
 ) -> list[Any]:
-    """The oldest first; where the oldest are all held back by others of their key, every key's head. A claim that comes
-    back short looks whether rows stand before its beginning, as a plain one does."""
+    """The oldest first; where the oldest are all held back by others of their key, every key's head. A claim that finds
+    no row looks whether rows stand before its beginning, as a plain one does."""
     mark = known.mark(step)
     await _look_for_oldest(line, known, step)
     resumed, shape, marks = mark.resumes, mark.shape, mark.arguments()
     records = await _claim_free(line, known, step, tokens, limit, within, shape, marks)
-    if _short(records, limit, within) and resumed and mark.may_look_back(now := time.monotonic()):
+    if not records and _short(records, limit, within) and resumed and mark.may_look_back(now := time.monotonic()):
         [[passed_over]] = await line.fetch(known.passed_over_statement(step, shape), *marks)
         mark.looked(now, time.monotonic() - now)
         if passed_over:
-            records += await _claim_free(line, known, step, tokens, limit - len(records), within)
+            records = await _claim_free(line, known, step, tokens, limit, within)
     return records
 
 

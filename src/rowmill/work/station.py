@@ -204,13 +204,13 @@ class Station:
             if len(leases) == wanted or within.reached:
                 if asked - self._slept_at > BUSY:
                     await self._store.busy([self.queue])
+            elif leases:
+                await asyncio.sleep(0)  # the slots begin before we look whether there are more
             else:
-                if not leases:
-                    self._empty_at = asked
+                self._empty_at = asked
                 await self._idle(pause)
                 self._slept_at = loop.time()
-                if not leases:
-                    pause = min(pause * 1.5, self._settings.poll_max)
+                pause = min(pause * 1.5, self._settings.poll_max)
 
     async def _room(self, turn: Turn, wanted: int) -> ByteLimit | None:
         """Wait until the byte budget has room for a claim of ours. None: there is no claim to be made now."""
