@@ -31,7 +31,7 @@ def transactions(server: str, scale: Scale, account: Account) -> None:
         for shape, goal in GOALS
     ]
     orm = rates.ratio(peers["settlingorm"].name, RAW_SESSIONS.name)
-    results.append(Result(f"{NAMES['settlingorm']} / an AsyncSession per row by hand", orm, 1.0))
+    results.append(Result(f"{NAMES['settlingorm']} / an AsyncSession per row by hand", orm, None))
     account.add(results, settling=rates.summary())
 
 
