@@ -25,7 +25,7 @@ FLOAT8, NUMERIC = 701, 1700
 """The server's numbers for these types, by which SQLAlchemy reads them."""
 
 
-COMPRESSED = "4::float8"
+COMPRESSED = "4::bigint"
 """How much larger than its stored form a document or an array is taken to be. Only of text and bytes does the server
 tell the full size without reading them."""
 
@@ -81,8 +81,8 @@ class PostgresTerms(Terms):
         return f"coalesce(pg_column_size({value}), 0) * {COMPRESSED}"
 
     def weight(self, alias: str = "") -> str:
-        """A float: a sum of those is quick, and never too large."""
-        return f"0::float8 + {super().weight(alias)}"
+        """Add whole numbers, which is cheaper, then make a float of them, whose sum never overflows."""
+        return f"(0::bigint + {super().weight(alias)})::float8"
 
     def type_of(self, column: "Column[Any]") -> str:
         """The type in which values of a column travel."""

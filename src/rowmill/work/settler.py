@@ -35,6 +35,8 @@ RETRY_FIRST, RETRY_MOST = 0.1, 2.0
 NOTICE_SECONDS = 3.0
 """How long a finished row may stay unwritten before it is reported."""
 REMIND_SECONDS = 60.0
+SMALL_RESULT = 1024
+"""Bytes of the values of a verdict that do not count: at most WAITING of them lie here until they are written."""
 
 
 class Settler:
@@ -258,8 +260,8 @@ class Lane:
         """Have it written."""
         lease = verdict.lease
         lease.take_verdict()
-        if verdict.values:  # they lie here until they are written, beside the row
-            self._hand.grow(lease, sum(map(getsizeof, verdict.values.values())))
+        if verdict.values and (size := sum(map(getsizeof, verdict.values.values()))) > SMALL_RESULT:
+            self._hand.grow(lease, size)
         self._pending.append(verdict)
         self._has_pending.set()
         if len(self._pending) + len(self._delayed) >= WAITING:
