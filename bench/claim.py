@@ -20,8 +20,8 @@ import sqlalchemy as sa
 import rowmill as rm
 from bench.server import bench_server
 from bench.tables import STATES, narrow
-from rowmill.store import fleet
-from rowmill.store.counts import depth
+from rowmill.operator.counts import depth
+from rowmill.store.own import fleet
 
 T = TypeVar("T")
 CLAIM = 100

@@ -20,8 +20,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from bench.server import bench_server
-from rowmill.model.timing import Cron, Every
-from rowmill.store.schema import own_tables
+from rowmill.model.schedule import Cron, Every
+from rowmill.store.own.schema import own_tables
 from tests.schedules.fleet import Fleet
 
 

@@ -7,10 +7,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from rowmill.model.lifecycle import BURY, RELEASE, Move
-from rowmill.model.words import Step
-from rowmill.store import operate, postgres_sql, rescuing, sqlite_sql
-from rowmill.store.filters import Filter
-from rowmill.store.terms import Terms
+from rowmill.model.states import Step
+from rowmill.operator import change
+from rowmill.operator.filters import Filter
+from rowmill.store import rescue as rescuing
+from rowmill.store.postgres import sql as postgres_sql
+from rowmill.store.queue_sql import Terms
+from rowmill.store.sqlite import sql as sqlite_sql
 
 Builds = Callable[..., str]
 
@@ -93,17 +96,17 @@ def without_second_chance() -> None:
 
 def without_requeue_guard() -> None:
     """An operator puts back rows that run, as well."""
-    setattr(operate, "requeueable", _any_row)  # noqa: B010
+    setattr(change, "requeueable", _any_row)  # noqa: B010
 
 
 def without_cancel_guard() -> None:
     """An operator cancels rows that run or are finished, as well."""
-    setattr(operate, "cancellable", _any_row)  # noqa: B010
+    setattr(change, "cancellable", _any_row)  # noqa: B010
 
 
 def without_prune_guard() -> None:
     """An operator deletes rows that are not finished, as well."""
-    setattr(operate, "prunable", lambda terms, wanted, older_than: [_any_row(terms, wanted)])  # noqa: B010
+    setattr(change, "prunable", lambda terms, wanted, older_than: [_any_row(terms, wanted)])  # noqa: B010
 
 
 def _any_row(terms: Terms, wanted: Filter) -> "sa.ColumnElement[bool]":

@@ -15,7 +15,7 @@ from faults.world import ATTEMPTS, BACKOFF, KEEP, LEASE, Effect, World, settled_
 from faults.world import Change as ChangeRow
 from rowmill.model.lifecycle import FINAL, Kind
 from rowmill.model.queue import Queue
-from rowmill.store.schema import own_tables
+from rowmill.store.own.schema import own_tables
 
 COMMITTED = "extract(epoch FROM pg_xact_commit_timestamp(faults_change.xmin))::float8"
 

@@ -18,7 +18,7 @@ from faults.ledger import Ledger, What
 from faults.worker import URL_VARIABLE
 from faults.world import GROUPS, Event, Item, Lot, Paper
 from rowmill.demo.worker import die_with_parent
-from rowmill.store.sqlite_writer import take_over_transactions
+from rowmill.store.sqlite.writer import take_over_transactions
 
 CHUNK = 10
 UNDONE = 0.1

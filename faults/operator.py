@@ -27,10 +27,14 @@ from faults.ledger import Ledger, What
 from faults.operations import Verb
 from faults.worker import URL_VARIABLE, Told
 from faults.world import KEEP, World, world
+from rowmill import adopt
 from rowmill.demo.worker import die_with_parent
 from rowmill.model.lifecycle import FINAL, Kind
-from rowmill.store import adopt, counts, indexes, operate, pausing, rescuing
-from rowmill.store.filters import Filter
+from rowmill.operator import change, counts
+from rowmill.operator.filters import Filter
+from rowmill.store import indexes
+from rowmill.store import rescue as rescuing
+from rowmill.store.own import fleet
 from rowmill.store.port import Disconnected
 
 SOME = 10
@@ -72,7 +76,7 @@ class Operator:
 
     async def resume_all(self) -> None:
         paused = await self._store.run(
-            lambda connection: [queue for queue in self._made.queues if pausing.paused(connection, queue)], write=False
+            lambda connection: [queue for queue in self._made.queues if fleet.paused(connection, queue)], write=False
         )
         for queue in paused:
             await self.resume(queue)
@@ -86,20 +90,20 @@ class Operator:
 
     async def requeue_dead(self, queue: rm.Queue[Any]) -> None:
         async with self._telling(Verb.REQUEUE, queue) as answer:
-            answer((await operate.requeue(self._store, queue, Filter(states=("dead",)), most=SOME)).rows)
+            answer((await change.requeue(self._store, queue, Filter(states=("dead",)), most=SOME)).rows)
 
     async def cancel_paused(self, queue: rm.Queue[Any]) -> None:
         """While nothing is claimed, there are rows to cancel."""
         async with self._telling(Verb.PAUSE, queue):
-            await self._store.run(lambda connection: pausing.pause(connection, queue))
+            await self._store.run(lambda connection: fleet.pause(connection, queue))
         await asyncio.sleep(PAUSED)
         async with self._telling(Verb.CANCEL, queue) as answer:
-            answer((await operate.cancel(self._store, queue, Filter(), most=SOME)).rows)
+            answer((await change.cancel(self._store, queue, Filter(), most=SOME)).rows)
         await self.resume(queue)
 
     async def resume(self, queue: rm.Queue[Any]) -> None:
         async with self._telling(Verb.RESUME, queue) as answer:
-            answer(await self._store.run(lambda connection: pausing.resume(connection, queue)))
+            answer(await self._store.run(lambda connection: fleet.resume(connection, queue)))
             await self._store.rouse([queue])
 
     async def prune(self, queue: rm.Queue[Any]) -> None:
@@ -108,7 +112,7 @@ class Operator:
         if keys:
             async with self._telling(Verb.PRUNE, queue, keys) as answer:
                 wanted, old = Filter(keys=tuple(map(str, keys))), timedelta(seconds=KEEP)
-                answer((await operate.prune(self._store, queue, wanted, old)).rows)
+                answer((await change.prune(self._store, queue, wanted, old)).rows)
 
     async def rescue(self, queue: rm.Queue[Any]) -> None:
         async with self._telling(Verb.RESCUE, queue) as answer:
@@ -117,7 +121,7 @@ class Operator:
                 found = await self._store.run(partial(rescuing.rescue, terms=terms, step=step, most=SOME))
                 rows += found.returned + found.buried
             answer(rows)
-            await operate.tell(self._store, queue)
+            await change.tell(self._store, queue)
 
     async def migrate(self, queue: rm.Queue[Any]) -> None:
         """Somebody dropped an index."""

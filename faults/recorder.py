@@ -8,9 +8,9 @@ from faults.ledger import Ledger, What
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
 from rowmill.model.queue import Queue
-from rowmill.model.words import Step
+from rowmill.model.states import Step
 from rowmill.store.port import Renewed, Settled, Store
-from rowmill.store.weighing import ByteLimit
+from rowmill.store.row_sizes import ByteLimit
 
 
 class Recorder:

@@ -21,7 +21,7 @@ from rowmill.cli.main import app
 from rowmill.model.lifecycle import MOVES, Attempts, Error, Kind, Move
 from rowmill.systems.entities.settings import EntitiesSettings
 from rowmill.systems.intake.settings import IntakeSettings
-from rowmill.work.settings import WorkerSettings
+from rowmill.worker.settings import WorkerSettings
 
 DOCS = Path(__file__).parents[1] / "docs"
 PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -15,8 +15,8 @@ from bench.tables import STATES, narrow
 from rowmill.model import lifecycle
 from rowmill.model.judge import Verdict
 from rowmill.store.flush import flushes
-from rowmill.store.postgres import PostgresStore
-from rowmill.store.postgres_session import SESSION
+from rowmill.store.postgres.session import SESSION
+from rowmill.store.postgres.store import PostgresStore
 from tests.plans.explaining import Explaining
 
 SO_FAR = """

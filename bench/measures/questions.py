@@ -13,7 +13,7 @@ from bench.peers.known import ROWMILL
 from bench.results import Account, Result
 from bench.runs import fresh
 from bench.tables import STATES, narrow
-from rowmill.store.counts import counts, depth
+from rowmill.operator.counts import counts, depth
 
 TIMES = 10
 

@@ -21,7 +21,7 @@ from faults.scenario import Scenario, Site
 from faults.world import World, world
 from rowmill.demo.worker import PR_SET_PDEATHSIG
 from rowmill.model.judge import judge
-from rowmill.store import fleet as members
+from rowmill.store.own import fleet as members
 
 AT_ONCE = 3
 ENLISTED = 200

@@ -33,21 +33,20 @@ from rowmill.model.outcome import Again, Answer, Cancel, Dead, Done, Outcome
 from rowmill.model.queue import Columns, Crash, InOrder, Keep, Order
 from rowmill.model.retry import Retry, days, exponential, fixed, hours, minutes, seconds, steps
 from rowmill.model.schedule import Tick
-from rowmill.model.words import Stage, States
+from rowmill.model.states import Stage, States
+from rowmill.operator.browse import RowView
+from rowmill.operator.counts import RowCounts
+from rowmill.operator.why import Why
 from rowmill.outbox.event import Event
-from rowmill.outbox.inbox import Inbox
+from rowmill.outbox.inbox import Inbox, InboxColumns
 from rowmill.outbox.message import Message, Publisher
 from rowmill.outbox.outbox import Outbox
+from rowmill.outbox.queries import OutboxStats
 from rowmill.outbox.table import OutboxColumns, OutboxMixin, outbox_table
-from rowmill.store.browse import RowView
-from rowmill.store.counts import RowCounts
-from rowmill.store.inbox import InboxColumns
-from rowmill.store.outbox_reads import OutboxStats
 from rowmill.store.rows import Record
-from rowmill.store.why import Why
-from rowmill.work.report import Report
-from rowmill.work.settings import WorkerSettings
-from rowmill.work.worker import Worker
+from rowmill.worker.report import Report
+from rowmill.worker.settings import WorkerSettings
+from rowmill.worker.worker import Worker
 
 __version__ = "0.1.0"
 

@@ -17,11 +17,11 @@ from sqlalchemy import Connection
 
 from rowmill.mill import Mill, Queue
 from rowmill.model.lifecycle import UNFINISHED
-from rowmill.store import schedule_ops
-from rowmill.store.clauses import in_words
-from rowmill.store.schema import own_tables
-from rowmill.work.report import Report
-from rowmill.work.settings import WorkerSettings
+from rowmill.schedules import admin
+from rowmill.store.expressions import in_words
+from rowmill.store.own.schema import own_tables
+from rowmill.worker.report import Report
+from rowmill.worker.settings import WorkerSettings
 
 QUICK = WorkerSettings(poll_base=0.01, poll_max=0.05, grace=5.0, heartbeat=0.5, rescue_every=0.2)
 """Settings for tests: everything soon."""
@@ -44,7 +44,7 @@ class Bench:
     async def tick(self, schedule: str) -> Report:
         """Run a schedule now, whatever the time is, and all that is ready with it."""
         wanted = self.mill.find_schedule(schedule)
-        await self.mill.run(lambda connection: schedule_ops.run_now(connection, wanted))
+        await self.mill.run(lambda connection: admin.run_now(connection, wanted))
         return await self.drain()
 
     async def advance(self, seconds: float) -> None:

@@ -8,8 +8,8 @@ from unittest import mock
 import pytest
 import sqlalchemy as sa
 
-from rowmill.store import raw_sql
-from rowmill.store.adopt import Adoption, Wishes, carry_out, examine_table
+from rowmill.adopt import Adoption, Wishes, carry_out, examine_table
+from rowmill.store import expressions
 from rowmill.store.open import open_store, parse_url
 from rowmill.store.port import Store
 from tests.adopt.tables import Handmade
@@ -29,12 +29,12 @@ class Site:
     async def sql(self, *statements: str) -> None:
         def work(connection: sa.Connection) -> None:
             for statement in statements:
-                raw_sql.run(connection, statement)
+                expressions.run(connection, statement)
 
         await self.store.run(work)
 
     async def rows(self, query: str) -> list[tuple[Any, ...]]:
-        return await self.store.run(lambda c: [tuple(row) for row in c.execute(raw_sql.as_text(query))])
+        return await self.store.run(lambda c: [tuple(row) for row in c.execute(expressions.as_text(query))])
 
     async def value(self, query: str) -> Any:
         return (await self.rows(query))[0][0]

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from rowmill.adopt import Wishes
 from rowmill.model.lifecycle import Kind
-from rowmill.store.adopt import Wishes
 
 
 @dataclass(frozen=True)

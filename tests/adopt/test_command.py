@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from rowmill.cli.main import run
-from rowmill.store import raw_sql
+from rowmill.store import expressions
 from rowmill.store.open import open_store, parse_url
 from tests.adopt.tables import CODES, PLAIN, Handmade
 
@@ -33,7 +33,7 @@ def make(url: str, handmade: Handmade) -> None:
     with engine.begin() as connection:
         tables = handmade.postgres if engine.dialect.name == "postgresql" else handmade.sqlite
         for statement in (*tables, *handmade.inserts()):
-            raw_sql.run(connection, statement)
+            expressions.run(connection, statement)
     engine.dispose()
 
 

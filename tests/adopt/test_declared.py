@@ -7,8 +7,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 import rowmill as rm
+from rowmill.adopt import Adoption, Part, carry_out, examine_queue
 from rowmill.model.errors import BadRequest
-from rowmill.store.adopt import Adoption, Part, carry_out, examine_queue
 from tests.adopt.conftest import Site
 
 

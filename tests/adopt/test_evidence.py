@@ -5,9 +5,9 @@ from contextlib import closing
 
 import pytest
 
+from rowmill.adopt import Part, Wishes
 from rowmill.model.errors import BadRequest
 from rowmill.model.lifecycle import Kind
-from rowmill.store.adopt import Part, Wishes
 from rowmill.store.open import parse_url
 from tests.adopt.conftest import Site
 

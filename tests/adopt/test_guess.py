@@ -2,9 +2,9 @@
 
 import pytest
 
+from rowmill.adopt import Part, Wishes, look
 from rowmill.model.errors import BadRequest, UnknownQueue
 from rowmill.model.lifecycle import Kind
-from rowmill.store.adopt import Part, Wishes, look
 from tests.adopt.conftest import Site
 from tests.adopt.tables import CODES, PLAIN
 

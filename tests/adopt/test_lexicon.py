@@ -2,15 +2,15 @@
 
 import pytest
 
+from rowmill.adopt import known_names
+from rowmill.adopt.guess import words_of_check
+from rowmill.adopt.times import sorts_wrongly, unit_of
 from rowmill.model.lifecycle import Kind
-from rowmill.store.adopt import lexicon
-from rowmill.store.adopt.guess import words_of_check
-from rowmill.store.adopt.times import sorts_wrongly, unit_of
 
 
 @pytest.mark.parametrize("name", ["processing_status", "processingStatus", "Processing Status", "PROCESSING-STATUS"])
 def test_the_style_of_a_name_does_not_matter(name: str) -> None:
-    assert lexicon.plain(name) == "processing_status"
+    assert known_names.plain(name) == "processing_status"
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_the_style_of_a_name_does_not_matter(name: str) -> None:
     ],
 )
 def test_a_word_means_what_teams_mean_by_it(word: str, others: tuple[str, ...], kind: Kind | None) -> None:
-    assert lexicon.meaning(word, frozenset(others)) is kind
+    assert known_names.meaning(word, frozenset(others)) is kind
 
 
 @pytest.mark.parametrize(
@@ -42,13 +42,13 @@ def test_a_word_means_what_teams_mean_by_it(word: str, others: tuple[str, ...], 
     ],
 )
 def test_a_prefix_that_all_words_share_is_found(words: list[str], prefix: str) -> None:
-    assert lexicon.shared_prefix(words) == prefix
+    assert known_names.shared_prefix(words) == prefix
 
 
 def test_a_new_word_looks_like_the_others() -> None:
-    assert lexicon.in_style("failed", ["NEW", "DONE"]) == "FAILED"
-    assert lexicon.in_style("failed", ["New", "Done"]) == "Failed"
-    assert lexicon.in_style("failed", ["new", "DONE"]) == "failed"
+    assert known_names.in_style("failed", ["NEW", "DONE"]) == "FAILED"
+    assert known_names.in_style("failed", ["New", "Done"]) == "Failed"
+    assert known_names.in_style("failed", ["new", "DONE"]) == "failed"
 
 
 @pytest.mark.parametrize(

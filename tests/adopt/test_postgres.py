@@ -3,11 +3,11 @@
 import pytest
 import sqlalchemy as sa
 
+from rowmill.adopt import AdoptionFailed, Part, Wishes, carry_out
+from rowmill.adopt import apply as carrying
+from rowmill.adopt import steps as fill_module
 from rowmill.model.lifecycle import Kind
-from rowmill.store.adopt import AdoptionFailed, Part, Wishes, carry_out
-from rowmill.store.adopt import carry as carrying
-from rowmill.store.adopt import fill as fill_module
-from rowmill.store.postgres import PostgresStore
+from rowmill.store.postgres.store import PostgresStore
 from tests.adopt.conftest import Site
 from tests.adopt.tables import PLAIN, TWO_WORDS
 

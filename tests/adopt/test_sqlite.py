@@ -1,8 +1,8 @@
 """What only SQLite has: times as text, types that say little, constraints that can't be changed."""
 
 import rowmill as rm
+from rowmill.adopt import Wishes
 from rowmill.model.lifecycle import Kind
-from rowmill.store.adopt import Wishes
 from tests.adopt.conftest import Site
 
 
@@ -110,7 +110,7 @@ async def test_a_failed_step_leaves_everything_as_it_was(sqlite: Site) -> None:
             raise KeyboardInterrupt
 
     try:
-        from rowmill.store.adopt import carry_out
+        from rowmill.adopt import carry_out
 
         await carry_out(sqlite.store, found.plan, die)
     except KeyboardInterrupt:

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 import rowmill as rm
 from rowmill.cli.main import run
-from rowmill.store import raw_sql
+from rowmill.store import expressions
 from rowmill.store.open import open_store, parse_url
 from rowmill.testing import Bench
 from tests.support.postgres_programs import find_programs
@@ -305,7 +305,7 @@ class Place:
         with self.engine.begin() as connection:
             for statement in self.foreign.statements(self.postgres):
                 for one in TRIGGERS[self.postgres] if statement == "@trigger" else (statement,):
-                    raw_sql.run(connection, one)
+                    expressions.run(connection, one)
 
     def table(self) -> sa.Table:
         schema, _, name = self.foreign.table.rpartition(".")

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 import typer
 
 from rowmill.model.lease import token
-from rowmill.store import operate
-from rowmill.store.filters import Filter
+from rowmill.operator import change
+from rowmill.operator.filters import Filter
 from rowmill.store.port import Store
 from tests.cli import example
 from tests.cli.conftest import Shell
@@ -198,9 +198,9 @@ def test_work_goes_on_batch_by_batch_and_tells_how_far_it_is(shell: Shell, table
         shell.put(odd, *({"Part 1": "ab"[n % 2], "order": n, "State?": "dead"} for n in range(25)))
     seen: list[int] = []
 
-    async def work() -> operate.Changed:
+    async def work() -> change.Changed:
         async with example.mill.opened() as store:
-            return await operate.requeue(store, queue, Filter(), batch=10, progress=seen.append)
+            return await change.requeue(store, queue, Filter(), batch=10, progress=seen.append)
 
     assert asyncio.run(work()).rows == 25
     assert seen == [10, 20, 25]
@@ -219,7 +219,7 @@ def test_prune_batches_are_transactions_of_their_own(shell: Shell) -> None:
 
     async def work() -> None:
         async with example.mill.opened() as store:
-            await operate.prune(store, example.codes_queue, Filter(), timedelta(hours=1), batch=10, progress=stop)
+            await change.prune(store, example.codes_queue, Filter(), timedelta(hours=1), batch=10, progress=stop)
 
     with pytest.raises(Enough):
         asyncio.run(work())
@@ -250,13 +250,13 @@ def test_a_row_that_is_taken_between_the_look_and_the_change_is_not_touched(
 ) -> None:
     """The guard is in the statement: what was read before decides nothing."""
     shell.put(codes, {"id": 1, "state": 3}, {"id": 2, "state": 3})
-    original = operate._by_stage
+    original = change._by_stage
 
     def meanwhile(connection: sa.Connection, *rest: Any) -> Any:
         connection.execute(sa.update(codes).where(codes.c.id == 1).values(state=1))
         return original(connection, *rest)
 
-    monkeypatch.setattr(operate, "_by_stage", meanwhile)
+    monkeypatch.setattr(change, "_by_stage", meanwhile)
 
     assert shell.ok("requeue", "codes", "--yes", "--json").json["changed"] == 1
     assert shell.states(codes) == [1, 0]
@@ -269,7 +269,7 @@ def test_workers_are_told(shell: Shell) -> None:
     async def work() -> None:
         async with example.mill.opened() as store:
             spy = Spy(store, told)
-            await operate.requeue(spy, example.codes_queue, Filter())
+            await change.requeue(spy, example.codes_queue, Filter())
 
     asyncio.run(work())
     assert told == ["forget codes", "rouse codes"]

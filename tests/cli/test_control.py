@@ -4,9 +4,9 @@ import pytest
 import sqlalchemy as sa
 
 from rowmill.model.lease import token
-from rowmill.store import schema
 from rowmill.store.indexes import PREFIX
-from rowmill.store.schema import own_tables
+from rowmill.store.own import schema
+from rowmill.store.own.schema import own_tables
 from rowmill.testing import mill_on
 from tests.cli import example
 from tests.cli.conftest import Shell

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill.store.limiting import views
+from rowmill.store.limits import views
 from tests.cli.conftest import Shell
 from tests.cli.example import eqc, events, files, mill
 from tests.cli.test_why import holds, worker

@@ -15,8 +15,8 @@ import rowmill
 from rowmill.cli.errors import explain
 from rowmill.cli.exits import Exit
 from rowmill.cli.main import run
-from rowmill.store.line import reason
 from rowmill.store.port import Disconnected
+from rowmill.store.postgres.connection import reason
 from tests.cli import example
 from tests.cli.conftest import APP, Shell
 from tests.cli.example import files

@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from rowmill.store.moment import moment
-from rowmill.store.schema import own_tables
+from rowmill.store.clock import moment
+from rowmill.store.own.schema import own_tables
 from tests.cli.conftest import Shell
 from tests.cli.example import ODD, codes, entities, files, odd
 

@@ -8,13 +8,14 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
+from rowmill.maintenance import cleanup
 from rowmill.mill import Queue
-from rowmill.store import activity, counts, estimate, tidying
-from rowmill.store.counts import Depth, How
-from rowmill.store.dead_rows import DeadRows, dead_rows
-from rowmill.store.index_plans import index_plans
-from rowmill.store.moment import moment
-from rowmill.store.schema import own_tables
+from rowmill.operator import activity, counts
+from rowmill.operator.activity import DeadRows, dead_rows
+from rowmill.operator.counts import Depth, How
+from rowmill.store.clock import moment
+from rowmill.store.own.schema import own_tables
+from rowmill.store.postgres.session import index_plans
 from tests.cli import example
 from tests.cli.conftest import Shell
 from tests.cli.example import codes, entities, files
@@ -94,7 +95,7 @@ def test_throughput_is_the_same_before_and_after_it_is_rolled_up(shell: Shell) -
 
     shell.do(partial(age, seconds=600))
     before = of(shell, "files")["throughput"]
-    assert shell.do(tidying.roll_up) > 0
+    assert shell.do(cleanup.roll_up) > 0
     after = of(shell, "files")["throughput"]
 
     assert (after["minutes"], after["last_hour"]) == (before["minutes"], before["last_hour"])
@@ -234,9 +235,9 @@ def test_depth_knows_more_than_the_threshold_from_as_many(shell: Shell) -> None:
 
 @pytest.fixture
 def everything_is_big(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimate, "SMALL_BYTES", -1)
-    monkeypatch.setattr(estimate, "SMALL_ROWS", -1)
-    monkeypatch.setattr(estimate, "SAMPLE_PAGES", 10_000)
+    monkeypatch.setattr(counts, "SMALL_BYTES", -1)
+    monkeypatch.setattr(counts, "SMALL_ROWS", -1)
+    monkeypatch.setattr(counts, "SAMPLE_PAGES", 10_000)
 
 
 def big(shell: Shell, cap: int = 100) -> dict[str | None, tuple[int, How]]:
@@ -302,13 +303,13 @@ def test_fresh_statistics_are_used_and_stale_ones_are_not(pg_url: str, capsys: p
     terms = example.mill.store.terms(example.codes_queue)
     shell.put(codes, *({"id": n, "state": 2 if n % 4 else 3} for n in range(1, 2001)))
 
-    assert shell.do(lambda c: estimate._by_statistics(c, terms)) is None
+    assert shell.do(lambda c: counts._by_statistics(c, terms)) is None
     shell.do(lambda c: c.exec_driver_sql("ANALYZE codes"))
-    assert shell.do(lambda c: estimate._by_statistics(c, terms)) == {2: 1500, 3: 500}
+    assert shell.do(lambda c: counts._by_statistics(c, terms)) == {2: 1500, 3: 500}
     shell.do(lambda c: c.execute(sa.update(codes).values(state=3)))
     shell.do(lambda c: c.exec_driver_sql("SELECT pg_stat_force_next_flush()"))
-    assert shell.do(lambda c: estimate._by_statistics(c, terms)) is None
-    assert shell.do(lambda c: estimate.by_state(c, terms)) == {3: 2000}
+    assert shell.do(lambda c: counts._by_statistics(c, terms)) is None
+    assert shell.do(lambda c: counts.by_state(c, terms)) == {3: 2000}
 
 
 def test_depth_and_age_are_read_by_the_ready_index(pg_url: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -367,5 +368,5 @@ def test_a_partitioned_table_is_measured_by_its_parts(pg_url: str, capsys: pytes
     shell.do(lambda c: [c.exec_driver_sql(part) for part in parts])
     shell.put(codes, *({"id": n, "state": 2} for n in range(500, 1500)))
 
-    assert shell.do(lambda c: estimate._bytes(c, terms)) >= 2 * estimate.PAGE
-    assert shell.do(lambda c: estimate.by_state(c, terms)) == {2: 1000}
+    assert shell.do(lambda c: counts._bytes(c, terms)) >= 2 * counts.PAGE
+    assert shell.do(lambda c: counts.by_state(c, terms)) == {2: 1000}

@@ -7,9 +7,9 @@ import pytest
 import sqlalchemy as sa
 
 from rowmill.model.lease import token
-from rowmill.store.history import note_refused
-from rowmill.store.moment import moment
-from rowmill.store.schema import own_tables
+from rowmill.store.clock import moment
+from rowmill.store.own.history import note_refused
+from rowmill.store.own.schema import own_tables
 from tests.cli.conftest import Shell
 from tests.cli.example import codes, entities, events, files, files_queue
 

@@ -21,7 +21,7 @@ from rowmill.cli.supervisor import how
 from rowmill.cli.work import Before
 from rowmill.model.errors import BadRequest
 from rowmill.observe.events import Events
-from rowmill.work.settings import from_environment
+from rowmill.worker.settings import from_environment
 from tests.work.shop import job_table, shop_on, until
 
 APPLICATION = """

@@ -12,10 +12,10 @@ from sqlalchemy import Column, MetaData, Table
 from rowmill import Lease, Mill, Queue
 from rowmill.model import lifecycle
 from rowmill.model.judge import Verdict, judge
-from rowmill.store import rescuing
-from rowmill.store.fleet import register
+from rowmill.store import rescue as rescuing
+from rowmill.store.own.fleet import register
+from rowmill.store.own.schema import own_tables
 from rowmill.store.port import Settled, Store
-from rowmill.store.schema import own_tables
 from rowmill.testing import Bench
 
 MOMENT = sa.DateTime(timezone=True)

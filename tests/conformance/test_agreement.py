@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill import DeclarationError, Lease, Mill, Queue, SchemaMismatch, Stage, States
-from rowmill.store import schema
-from rowmill.store.moment import moment
-from rowmill.store.schema import own_tables
+from rowmill.store.clock import moment
+from rowmill.store.own import schema
+from rowmill.store.own.schema import own_tables
 from tests.conformance.fleet import Declare, Member, jobs, worker
 
 

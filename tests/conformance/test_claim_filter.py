@@ -11,12 +11,13 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, aliased, mapped_column
 
 import rowmill as rm
 from rowmill import InOrder, Mill, Order, Queue
+from rowmill.doctor import audit
 from rowmill.model.errors import DeclarationError
-from rowmill.store import activity, counts, operate, rescuing
-from rowmill.store.counts import LEFT_OUT, How
-from rowmill.store.doctor import audit
-from rowmill.store.filters import Filter
-from rowmill.store.why import Reason, why
+from rowmill.operator import activity, change, counts
+from rowmill.operator.counts import LEFT_OUT, How
+from rowmill.operator.filters import Filter
+from rowmill.operator.why import Reason, why
+from rowmill.store import rescue
 from tests.conformance.fleet import Declare, Member, jobs, sign_up, worker
 from tests.conformance.test_refused import forbid
 
@@ -173,7 +174,7 @@ async def test_a_crashed_row_comes_back_whatever_it_has_become(database_url: str
         assert len(await member.claim()) == 1
         await member.sql("UPDATE jobs SET kind = 'fax'")
         await member.expire()
-        assert await member.rescue() == rescuing.Rescued(returned=1)
+        assert await member.rescue() == rescue.Rescued(returned=1)
 
 
 async def test_a_running_row_that_no_longer_fits_is_settled(database_url: str) -> None:
@@ -268,7 +269,7 @@ async def test_doctor_holds_only_our_ready_rows_against_us(database_url: str) ->
 async def test_operators_see_and_change_the_whole_table(database_url: str) -> None:
     async with worker(database_url, only_mail()) as member:
         await put(member, FAX | {"state": "dead"}, MAIL | {"state": "dead"})
-        assert (await operate.requeue(member.store, member.queue, Filter(states=("dead",)))).rows == 2
+        assert (await change.requeue(member.store, member.queue, Filter(states=("dead",)))).rows == 2
 
 
 other_table = Table("others", MetaData(), Column("id", sa.Integer, primary_key=True), Column("kind", sa.Text))

@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from rowmill.store import dsn, line
-from rowmill.store.line import ConnectionPool
+from rowmill.store import dsn
 from rowmill.store.open import parse_url
 from rowmill.store.port import StatementTimeout
+from rowmill.store.postgres import connection
+from rowmill.store.postgres.connection import ConnectionPool
 
 
 @pytest.fixture
@@ -16,7 +17,7 @@ async def pool(pg_url: str) -> ConnectionPool:
 
 
 async def test_quick_statements_share_one_connection(pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line, "PATIENCE", 30.0)
+    monkeypatch.setattr(connection, "PATIENCE", 30.0)
     pids = await asyncio.gather(*(pool.fetch("SELECT pg_backend_pid()") for _ in range(20)))
     await pool.close()
 
@@ -38,8 +39,8 @@ async def test_a_slow_statement_does_not_hold_up_the_next(pool: ConnectionPool) 
 async def test_connections_that_are_not_needed_any_more_are_closed(
     pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "PATIENCE", 0.0)
-    monkeypatch.setattr(line, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(connection, "PATIENCE", 0.0)
+    monkeypatch.setattr(connection, "IDLE_SECONDS", 0.0)
     await asyncio.gather(*(pool.fetch("SELECT pg_sleep(0.2)") for _ in range(3)))
     await asyncio.sleep(0.01)
     await pool.fetch("SELECT 1")

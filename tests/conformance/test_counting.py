@@ -9,14 +9,14 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill import Again, Cancel, Dead, Done, Mill, Queue, RateLimited, Retry, Stage, States, days
-from rowmill.keep.retention import sweep
+from rowmill.maintenance.retention import sweep
 from rowmill.model.errors import DeclarationError
 from rowmill.model.lifecycle import Kind
 from rowmill.model.queue import Columns, Keep
 from rowmill.observe.events import Events
-from rowmill.store import operate
-from rowmill.store.filters import Filter
-from rowmill.store.operate import Changed
+from rowmill.operator import change
+from rowmill.operator.change import Changed
+from rowmill.operator.filters import Filter
 from tests.conformance.fleet import MOMENT, Declare, Member, jobs, worker
 
 STAGES = (
@@ -131,10 +131,10 @@ async def test_a_requeue_begins_at_zero_and_a_cancel_leaves_the_count(database_u
     async with worker(database_url, failures()) as member:
         await member.put({})
         await tried(member, ValueError(), Dead())
-        await operate.requeue(member.store, member.queue, Filter(states=("dead",)))
+        await change.requeue(member.store, member.queue, Filter(states=("dead",)))
         assert (await member.row()).attempts == 0
         await tried(member, ValueError())
-        await operate.cancel(member.store, member.queue, Filter())
+        await change.cancel(member.store, member.queue, Filter())
         row = await member.row()
         assert (row.state, row.attempts) == ("cancelled", 1)
 

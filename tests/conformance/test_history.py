@@ -10,12 +10,13 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from rowmill import Again, Cancel, Dead, Lease, Mill, PermanentError, Queue, Retry, States
-from rowmill.keep.keeper import Keeper
+from rowmill.maintenance import cleanup
+from rowmill.maintenance.upkeep import Keeper
 from rowmill.observe.events import Events
-from rowmill.store import fleet, pausing, tidying
-from rowmill.store.moment import moment
+from rowmill.store.clock import moment
+from rowmill.store.own import fleet
+from rowmill.store.own.schema import own_tables
 from rowmill.store.port import Heartbeat
-from rowmill.store.schema import own_tables
 from tests.conformance.fleet import Member, jobs, worker
 from tests.conformance.fleet import fleet as fleet_of
 
@@ -90,12 +91,12 @@ async def test_throughput_is_added_up_by_the_minute(database_url: str) -> None:
         leases = await member.claim(6)
         await member.settle((leases[0], None), (leases[1], None), (leases[2], Dead("x")))
         await member.settle((leases[3], None))
-        assert await member.mill.run(tidying.roll_up) == 0
+        assert await member.mill.run(cleanup.roll_up) == 0
         assert await member.own("throughput") == []
         await age(member, "receipt", "at", 3600)
-        assert await member.mill.run(tidying.roll_up) == 0, "the worker may not have heard of them"
+        assert await member.mill.run(cleanup.roll_up) == 0, "the worker may not have heard of them"
         await member.mill.run(lambda connection: fleet.sign_off(connection, member.store.worker))
-        assert await member.mill.run(tidying.roll_up) == 3
+        assert await member.mill.run(cleanup.roll_up) == 3
         assert await member.own("receipt") == []
         found = {(entry.queue, entry.stage, entry.move): entry.rows for entry in await member.own("throughput")}
         assert found == {("jobs", "work", "done"): 3, ("jobs", "work", "dead"): 1}
@@ -105,7 +106,7 @@ async def test_throughput_is_added_up_by_the_minute(database_url: str) -> None:
 async def test_the_last_receipts_of_a_worker_stay_until_it_is_gone(database_url: str, column: str) -> None:
     """One that was cut off asks for them when it is back: whatever it sent last may have been carried out."""
     async with worker(database_url, plain) as member:
-        number = tidying.UNANSWERED + 3
+        number = cleanup.UNANSWERED + 3
         await member.put(*({} for _ in range(number)))
         for lease in await member.claim(number):
             await member.settle((lease, None))
@@ -116,11 +117,11 @@ async def test_the_last_receipts_of_a_worker_stay_until_it_is_gone(database_url:
             at = moment(member.store.dialect.name, -3600 + place)
             await member.mill.run(partial(run, aged.values(at=at)))
         await age(member, "worker", "seen_at", 3600)
-        assert await member.mill.run(tidying.roll_up) == 3
+        assert await member.mill.run(cleanup.roll_up) == 3
         assert sorted(entry.flush for entry in await member.own("receipt")) == old[3:]
-        assert await member.mill.run(tidying.roll_up) == 0
-        await age(member, "worker", column, tidying.KNOWN_SECONDS + 1)
-        assert await member.mill.run(tidying.roll_up) == tidying.UNANSWERED
+        assert await member.mill.run(cleanup.roll_up) == 0
+        await age(member, "worker", column, cleanup.KNOWN_SECONDS + 1)
+        assert await member.mill.run(cleanup.roll_up) == cleanup.UNANSWERED
         assert sum(entry.rows for entry in await member.own("throughput")) == number
 
 
@@ -135,7 +136,7 @@ async def test_a_second_roll_up_adds_to_the_first(database_url: str) -> None:
             old = sa.update(own).values(at=minute or moment(member.store.dialect.name, -3600))
             await member.mill.run(partial(run, old))
             await age(member, "worker", "stopped_at", 0)
-            await member.mill.run(tidying.roll_up)
+            await member.mill.run(cleanup.roll_up)
             [entry] = await member.own("throughput")
             minute = entry.minute
         assert entry.rows == 2
@@ -145,18 +146,18 @@ async def test_old_history_is_tidied_away_in_bounded_batches(database_url: str) 
     async with worker(database_url, plain) as member:
         await member.put(*({} for _ in range(5)))
         await member.settle(*((lease, Dead("x")) for lease in await member.claim(5)))
-        assert await member.mill.run(lambda c: tidying.tidy(c, 1000.0)) == 0
+        assert await member.mill.run(lambda c: cleanup.tidy(c, 1000.0)) == 0
         await age(member, "attempt", "ended_at", 2000)
-        assert await member.mill.run(lambda c: tidying.tidy(c, 1000.0, most=3)) == 3
-        assert await member.mill.run(lambda c: tidying.tidy(c, 1000.0, most=3)) == 2
+        assert await member.mill.run(lambda c: cleanup.tidy(c, 1000.0, most=3)) == 3
+        assert await member.mill.run(lambda c: cleanup.tidy(c, 1000.0, most=3)) == 2
 
 
 async def test_history_that_grows_fast_is_tidied_away_as_fast(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full batch says that more is left: the next one goes with the next sign of life, not a minute later."""
-    monkeypatch.setattr(tidying, "TIDY_MOST", 3)
-    monkeypatch.setattr(tidying.tidy, "__defaults__", (3,))
+    monkeypatch.setattr(cleanup, "TIDY_MOST", 3)
+    monkeypatch.setattr(cleanup.tidy, "__defaults__", (3,))
     async with worker(database_url, plain) as member:
         await member.put(*({} for _ in range(8)))
         await member.settle(*((lease, Dead("x")) for lease in await member.claim(8)))
@@ -172,7 +173,7 @@ async def test_history_that_grows_fast_is_tidied_away_as_fast(
 async def test_a_living_worker_stays_known_however_short_history_is_kept(database_url: str) -> None:
     async with worker(database_url, plain) as member:
         await age(member, "worker", "seen_at", 20)
-        await member.mill.run(lambda connection: tidying.tidy(connection, 0.0))
+        await member.mill.run(lambda connection: cleanup.tidy(connection, 0.0))
         [known] = await member.own("worker")
         assert known.id == member.store.worker
 
@@ -270,7 +271,7 @@ async def test_a_heartbeat_says_what_is_paused_and_who_leads(database_url: str) 
         beats = [await one.store.heartbeat(one.store.worker, "upkeep", 30.0) for one in (first, second, first)]
         assert beats == [Heartbeat(set(), leading) for leading in (True, False, True)]
         await age(first, "leader", "until", 1)
-        await first.mill.run(lambda connection: pausing.pause(connection, first.queue))
+        await first.mill.run(lambda connection: fleet.pause(connection, first.queue))
         assert await second.store.heartbeat(second.store.worker, "upkeep", 30.0) == Heartbeat({("jobs", "")}, True)
         assert await second.store.heartbeat(2**40, "upkeep", 30.0) is None
         assert await second.store.heartbeat(second.store.worker, "another", 30.0) == Heartbeat({("jobs", "")}, True)

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill import Again, Dead, InOrder, Lease, Mill, Queue, Retry, States
-from rowmill.store import order_sql, watermark
-from rowmill.store.postgres import PostgresStore
+from rowmill.store import order_per_key, watermark
+from rowmill.store.postgres.store import PostgresStore
 from tests.conformance.fleet import Declare, Member, fleet, jobs, worker
 
 EARLY = datetime(2020, 1, 1, tzinfo=UTC)
@@ -130,7 +130,7 @@ async def test_rows_without_a_key_are_in_nobody_s_way(database_url: str) -> None
 async def test_rows_without_a_key_are_found_behind_a_long_blocked_backlog(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(order_sql, "LEAST_DEPTH", 5)
+    monkeypatch.setattr(order_per_key, "LEAST_DEPTH", 5)
     async with worker(database_url, ordered("block")) as member:
         await block(member, "a", 200)
         await member.queue.load([{"per": None, "title": "free"}, {"per": None, "title": "free too"}])
@@ -141,7 +141,7 @@ async def test_a_hot_key_at_the_head_does_not_hide_the_others(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oldest rows all belong to one key, many more than a claim looks at: the other keys are found all the same."""
-    monkeypatch.setattr(order_sql, "LEAST_DEPTH", 50)
+    monkeypatch.setattr(order_per_key, "LEAST_DEPTH", 50)
     async with worker(database_url, ordered()) as member:
         await put(member, *(f"h{n}" for n in range(500)), "a1", "a2", "b1")
         assert await taken(member) == ["a1", "b1", "h0"]
@@ -152,7 +152,7 @@ async def test_a_walk_goes_on_behind_the_last_key_of_the_one_before(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of its keys, not of its rows, which came in another order. What it has passed is ready again each time."""
-    monkeypatch.setattr(order_sql, "LEAST_DEPTH", 5)
+    monkeypatch.setattr(order_per_key, "LEAST_DEPTH", 5)
     async with worker(database_url, ordered("block")) as member:
         await block(member, "!", 500)
         keys = [f"k{n:03}" for n in range(200)]

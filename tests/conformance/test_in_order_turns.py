@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill import Dead, InOrder, Mill, Order, Queue
-from rowmill.store import order_sql
+from rowmill.store import order_per_key
 from tests.conformance.fleet import jobs, worker
 
 
@@ -51,7 +51,7 @@ async def test_no_key_waits_for_as_long_as_the_others_have_rows(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is oldest is held back by a dead row, so that every key is asked; more comes than is worked off."""
-    monkeypatch.setattr(order_sql, "LEAST_DEPTH", 5)
+    monkeypatch.setattr(order_per_key, "LEAST_DEPTH", 5)
     async with worker(database_url, by_key) as member:
         await member.queue.load([{"per": "a", "title": "held back"} for _ in range(60)])
         [head] = await member.claim(10)

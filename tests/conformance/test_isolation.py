@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from rowmill import Mill, Queue
 from rowmill.model.judge import judge
 from rowmill.model.transaction import AsyncBlockSession, BlockSession
-from rowmill.store.postgres import PostgresStore
-from rowmill.store.settling import Settling
+from rowmill.store.postgres.store import PostgresStore
+from rowmill.worker.settling import Settling
 from tests.conformance.fleet import Member, jobs, worker
 
 

@@ -9,8 +9,7 @@ import asyncpg
 import pytest
 
 from rowmill import Mill, Queue, SchemaMismatch
-from rowmill.store.index_facts import IndexState, index_states
-from rowmill.store.indexes import queue_indexes
+from rowmill.store.indexes import IndexState, index_states, queue_indexes
 from tests.conformance.fleet import Member, jobs, worker
 
 READY = "rowmill_jobs_work_ready"

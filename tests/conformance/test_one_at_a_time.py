@@ -11,9 +11,10 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill import Again, Cancel, Dead, InOrder, Lease, Mill, Queue, Retry, Stage, States
-from rowmill.store import operate, order_sql
-from rowmill.store.filters import Filter
-from rowmill.store.why import Reason, why
+from rowmill.operator import change
+from rowmill.operator.filters import Filter
+from rowmill.operator.why import Reason, why
+from rowmill.store import order_per_key
 from tests.conformance.fleet import Declare, Member, fleet, jobs, worker
 
 DeadHead = Literal["block", "skip"]
@@ -104,7 +105,7 @@ async def test_an_expired_lease_counts_until_its_row_is_rescued(database_url: st
 
 async def test_every_key_is_asked_whether_a_row_of_it_runs(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest rows are all held back, so that free rows are looked for key by key."""
-    monkeypatch.setattr(order_sql, "LEAST_DEPTH", 5)
+    monkeypatch.setattr(order_per_key, "LEAST_DEPTH", 5)
     async with worker(database_url, ordered()) as member:
         await member.queue.load([{"id": 1000 + n, "per": "h", "title": "h"} for n in range(300)])
         await put(member, "a2002")
@@ -256,7 +257,7 @@ async def test_a_requeue_of_many_rows_waits_for_the_running_ones(database_url: s
         await member.settle(*((lease, Dead("broken")) for lease in await member.claim(100)))
         await put(member, "a3", "b4")
         leases = await member.claim(100)
-        assert (await operate.requeue(member.store, member.queue, Filter(states=("dead",)))).rows == 2
+        assert (await change.requeue(member.store, member.queue, Filter(states=("dead",)))).rows == 2
         assert await member.claim(100) == []
         await member.settle(*((lease, None) for lease in leases))
         assert await taken(member) == ["a1", "b2"]

@@ -8,13 +8,13 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill import Mill, States
+from rowmill.doctor import audit
 from rowmill.model.errors import DeclarationError
-from rowmill.store import operate
-from rowmill.store.browse import list_rows
-from rowmill.store.counts import counts
-from rowmill.store.doctor import audit
-from rowmill.store.filters import Filter
-from rowmill.store.why import Reason, why
+from rowmill.operator import change
+from rowmill.operator.browse import list_rows
+from rowmill.operator.counts import counts
+from rowmill.operator.filters import Filter
+from rowmill.operator.why import Reason, why
 from tests.conformance.fleet import Declare, jobs, worker
 
 WORDS = States(others=("archived", "draft"))
@@ -28,7 +28,7 @@ async def test_such_rows_are_left_alone_and_are_no_finding(database_url: str) ->
     async with worker(database_url, declare()) as member:
         await member.put({"state": "archived"}, {"state": "draft"}, {"state": "done"})
         assert await member.claim(5) == []
-        assert (await operate.requeue(member.store, member.queue, Filter())).rows == 1
+        assert (await change.requeue(member.store, member.queue, Filter())).rows == 1
         findings = await audit(member.store, [member.queue])
         assert "unknown_words" not in {finding.code for finding in findings}
         await member.put({"state": "strange"})

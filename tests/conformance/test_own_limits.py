@@ -10,10 +10,12 @@ from sqlalchemy import Column
 from rowmill import Again, Columns, Done, Mill, Queue, Retry, Stage, States, fixed
 from rowmill.model.errors import DeclarationError
 from rowmill.model.lease import Lease
-from rowmill.store import operate, rescuing, rights
-from rowmill.store.browse import find_row
-from rowmill.store.filters import Filter
-from rowmill.store.why import Reason, why
+from rowmill.operator import change
+from rowmill.operator.browse import find_row
+from rowmill.operator.filters import Filter
+from rowmill.operator.why import Reason, why
+from rowmill.store import rescue
+from rowmill.store.own import privileges
 from tests.conformance.fleet import Declare, Member, jobs, worker
 
 COLUMNS = Columns(max_attempts="max_retries")
@@ -133,7 +135,7 @@ async def test_a_crash_counts_towards_the_limit_of_the_row(database_url: str) ->
         await put(member, {"max_retries": 1}, {"max_retries": 5, "attempts": 3}, {"attempts": 2}, {"max_retries": 0})
         assert len(await member.claim(10)) == 4
         await member.expire()
-        assert await member.rescue() == rescuing.Rescued(returned=1, buried=3)
+        assert await member.rescue() == rescue.Rescued(returned=1, buried=3)
         assert [row.state for row in await member.rows()] == ["dead", "ready", "dead", "dead"]
 
 
@@ -144,8 +146,8 @@ async def test_only_a_row_with_several_attempts_gets_its_last_one_back(database_
         await member.claim(10)
         await member.expire()
         terms, step = member.store.terms(member.queue), member.queue.step()
-        found = await member.store.run(lambda c: rescuing.rescue(c, terms, step, 100, acquit=True))
-        assert found == rescuing.Rescued(returned=1, buried=1)
+        found = await member.store.run(lambda c: rescue.rescue(c, terms, step, 100, acquit=True))
+        assert found == rescue.Rescued(returned=1, buried=1)
         assert [(row.state, row.attempts) for row in await member.rows()] == [("dead", 1), ("ready", 4)]
 
 
@@ -156,7 +158,7 @@ async def test_a_row_that_may_have_killed_its_worker_gets_the_last_attempt_of_it
         await put(member, {"max_retries": 2})
         assert len(await member.claim()) == 1
         await member.expire()
-        assert await member.rescue() == rescuing.Rescued(returned=1)
+        assert await member.rescue() == rescue.Rescued(returned=1)
         await put(member, *({"max_retries": 2} for _ in range(5)))
         inside: set[int] = set()
         beside: dict[int, set[int]] = {}
@@ -191,7 +193,7 @@ async def test_why_names_the_limit_of_the_row(database_url: str) -> None:
 async def test_requeue_takes_the_ready_rows_that_have_no_attempts_left(database_url: str) -> None:
     async with worker(database_url, limited()) as member:
         await put(member, {"max_retries": 2, "attempts": 2}, {"max_retries": 9, "attempts": 3})
-        changed = await operate.requeue(member.store, member.queue, Filter(states=("ready",)))
+        changed = await change.requeue(member.store, member.queue, Filter(states=("ready",)))
         assert changed.rows == 1
         assert [(row.attempts, row.max_retries) for row in await member.rows()] == [(0, 2), (3, 9)]
 
@@ -208,7 +210,7 @@ async def test_a_handler_may_change_the_limit_and_the_next_claim_goes_by_it(data
 
 async def test_a_worker_needs_no_right_to_write_it(database_url: str) -> None:
     async with worker(database_url, limited()) as member:
-        assert "max_retries" not in rights.written(member.store.terms(member.queue))
+        assert "max_retries" not in privileges.written(member.store.terms(member.queue))
 
 
 async def test_text_in_a_column_of_sqlite_is_no_limit(sqlite_url: str) -> None:

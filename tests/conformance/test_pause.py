@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from rowmill import Lease, Mill, Queue, Stage
-from rowmill.store.pausing import pause, resume
+from rowmill.store.own.fleet import pause, resume
 from rowmill.testing import QUICK
 from tests.conformance.fleet import jobs, until, worker
 

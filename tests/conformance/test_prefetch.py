@@ -9,7 +9,7 @@ import pytest
 
 from rowmill import Lease, Mill, Queue
 from rowmill.testing import QUICK
-from rowmill.work import station
+from rowmill.worker import stage
 from tests.conformance.fleet import Member, fleet, jobs
 
 
@@ -65,7 +65,7 @@ async def test_what_was_taken_ahead_goes_back_when_handlers_become_slow(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fast rows taught it to take many ahead; then every slot hangs: the rest is given to others."""
-    monkeypatch.setattr(station, "STALE", 0.1)
+    monkeypatch.setattr(stage, "STALE", 0.1)
     async with fleet(database_url, plain, size=2) as [member, other]:
         free, stuck = asyncio.Event(), asyncio.Semaphore(0)
 

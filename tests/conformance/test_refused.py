@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill import DeclarationError, InOrder, Lease, Mill, Order, Queue, Retry
-from rowmill.store.refusals import MOST
+from rowmill.store.refused_rows import MOST
 from tests.conformance.fleet import Member, jobs, worker
 
 

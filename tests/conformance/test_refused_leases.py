@@ -1,7 +1,7 @@
 """Rows that the table does not let be changed any more, after they were claimed once."""
 
-from rowmill.store.history import crashed_keys
-from rowmill.store.postgres import PostgresStore
+from rowmill.store.own.history import crashed_keys
+from rowmill.store.postgres.store import PostgresStore
 from tests.conformance.fleet import worker
 from tests.conformance.test_refused import allow, forbid, plain, titles
 

@@ -9,11 +9,11 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill import Again, Columns, Crash, InOrder, Mill, Queue, Retry, Stage, States
-from rowmill.keep import second_look
-from rowmill.keep.keeper import Keeper
-from rowmill.store import rescuing
-from rowmill.store.postgres import PostgresStore
-from rowmill.store.sqlite import SqliteStore
+from rowmill.maintenance import upkeep
+from rowmill.maintenance.upkeep import Keeper
+from rowmill.store import rescue
+from rowmill.store.postgres.store import PostgresStore
+from rowmill.store.sqlite.store import SqliteStore
 from tests.conformance.fleet import MOMENT, Declare, Member, fleet, jobs, worker
 
 
@@ -30,9 +30,9 @@ async def test_a_row_whose_lease_ran_out_goes_back(database_url: str) -> None:
     async with worker(database_url, plain) as member:
         await member.put({})
         await member.claim()
-        assert await member.rescue() == rescuing.Rescued(0, 0)
+        assert await member.rescue() == rescue.Rescued(0, 0)
         await member.expire()
-        assert await member.rescue() == rescuing.Rescued(returned=1, buried=0)
+        assert await member.rescue() == rescue.Rescued(returned=1, buried=0)
         row = await member.row()
         assert (row.state, row.attempts, row.lease, row.leased_until) == ("ready", 1, None, None)
         assert (row.error, row.finished_at) == ("lease_expired", None)
@@ -46,9 +46,9 @@ async def test_a_sweep_may_leave_out_what_ran_out_long_ago(database_url: str) ->
         await member.bench.advance(80)
         await member.claim()
         await member.bench.advance(105)  # the first lease ran out 85 seconds ago, the second 5
-        assert await member.rescue(back=60.0) == rescuing.Rescued(returned=1)
+        assert await member.rescue(back=60.0) == rescue.Rescued(returned=1)
         assert [row.state for row in await member.rows()] == ["running", "ready"]
-        assert await member.rescue() == rescuing.Rescued(returned=1)
+        assert await member.rescue() == rescue.Rescued(returned=1)
 
 
 async def test_a_crash_counts_so_that_poison_ends_dead(database_url: str) -> None:
@@ -66,7 +66,7 @@ async def test_a_crash_counts_so_that_poison_ends_dead(database_url: str) -> Non
         assert row.error == "lease_expired_max_attempts"
         assert row.finished_at is not None
         await member.expire()
-        assert await member.rescue() == rescuing.Rescued(0, 0)
+        assert await member.rescue() == rescue.Rescued(0, 0)
 
 
 async def test_every_crash_is_in_the_history(database_url: str) -> None:
@@ -90,7 +90,7 @@ async def test_crash_words_of_the_queue(database_url: str) -> None:
         await member.put({"title": "back", "attempts": 0}, {"title": "dead", "attempts": 2})
         await member.claim(2)
         await member.expire()
-        assert await member.rescue() == rescuing.Rescued(returned=1, buried=1)
+        assert await member.rescue() == rescue.Rescued(returned=1, buried=1)
         back, dead = await member.rows()
         assert (back.state, back.error, back.code) == ("ready", "went away", "went away")
         assert (dead.state, dead.error, dead.code) == ("dead", "gone for good", "gone for good")
@@ -125,8 +125,8 @@ async def test_a_row_that_was_renewed_after_it_was_looked_at_is_not_touched(data
         await member.expire()
         terms, step = member.store.terms(member.queue), member.queue.step()
 
-        def sweep(connection: sa.Connection) -> rescuing.Rescued:
-            return rescuing.rescue(Meddled(connection, meddle), terms, step, 100)  # type: ignore[arg-type]
+        def sweep(connection: sa.Connection) -> rescue.Rescued:
+            return rescue.rescue(Meddled(connection, meddle), terms, step, 100)  # type: ignore[arg-type]
 
         def meddle(connection: sa.Connection) -> None:
             """Between the look and the write, as if the workers had been faster."""
@@ -140,7 +140,7 @@ async def test_a_row_that_was_renewed_after_it_was_looked_at_is_not_touched(data
             )
             connection.exec_driver_sql("UPDATE jobs SET state = 'done' WHERE title = 'by hand'")
 
-        assert await member.store.run(sweep) == rescuing.Rescued(returned=1, buried=0)
+        assert await member.store.run(sweep) == rescue.Rescued(returned=1, buried=0)
         rows = {row.title: row.state for row in await member.rows()}
         assert rows == {"renewed": "running", "settled": "done", "crashed": "ready", "by hand": "done"}
         assert (await member.settle((renewed, None))).kept == 1
@@ -190,14 +190,14 @@ async def test_a_running_row_without_a_lease_gets_one_first(database_url: str) -
 
     async with worker(database_url, declare) as member:
         await member.put({"state": "running", "attempts": 1})
-        assert await member.rescue() == rescuing.Rescued(0, 0)
+        assert await member.rescue() == rescue.Rescued(0, 0)
         row = await member.row()
         assert (row.state, row.attempts, row.lease) == ("running", 1, None)
         assert row.leased_until is not None
         await member.bench.advance(99)
-        assert await member.rescue() == rescuing.Rescued(0, 0)
+        assert await member.rescue() == rescue.Rescued(0, 0)
         await member.bench.advance(2)
-        assert await member.rescue() == rescuing.Rescued(returned=1, buried=0)
+        assert await member.rescue() == rescue.Rescued(returned=1, buried=0)
 
 
 async def test_missing_leases_are_given_in_bounded_numbers_too(database_url: str) -> None:
@@ -224,8 +224,8 @@ async def test_rows_of_a_stage_are_rescued_to_that_stage(database_url: str) -> N
         await member.claim(stage="fetch")
         await member.claim(stage="parse")
         await member.expire()
-        assert await member.rescue(stage="fetch") == rescuing.Rescued(returned=1)
-        assert await member.rescue(stage="parse") == rescuing.Rescued(buried=1)
+        assert await member.rescue(stage="fetch") == rescue.Rescued(returned=1)
+        assert await member.rescue(stage="parse") == rescue.Rescued(buried=1)
         assert [row.state for row in await member.rows()] == ["to fetch", "dead"]
 
 
@@ -237,7 +237,7 @@ async def test_two_words_for_running_are_both_rescued(database_url: str) -> None
         await member.put({"state": "in progress"}, {"state": "running"})
         await member.rescue()
         await member.expire()
-        assert await member.rescue() == rescuing.Rescued(returned=2)
+        assert await member.rescue() == rescue.Rescued(returned=2)
 
 
 async def test_a_waiting_row_is_not_rescued(database_url: str) -> None:
@@ -249,7 +249,7 @@ async def test_a_waiting_row_is_not_rescued(database_url: str) -> None:
         [lease] = await member.claim()
         await member.settle((lease, Again(500)))
         await member.bench.advance(400)
-        assert await member.rescue() == rescuing.Rescued(0, 0)
+        assert await member.rescue() == rescue.Rescued(0, 0)
         assert (await member.row()).state == "waiting"
 
 
@@ -267,7 +267,7 @@ async def test_attempts_that_are_missing_or_too_many(database_url: str, attempts
         await member.sql(f"UPDATE jobs SET attempts = {'NULL' if attempts is None else attempts}")
         await member.expire()
         found = await member.rescue()
-        assert found == (rescuing.Rescued(returned=1) if attempts is None else rescuing.Rescued(buried=1))
+        assert found == (rescue.Rescued(returned=1) if attempts is None else rescue.Rescued(buried=1))
 
 
 async def test_the_lease_is_measured_by_the_database_s_clock(database_url: str) -> None:
@@ -275,7 +275,7 @@ async def test_the_lease_is_measured_by_the_database_s_clock(database_url: str) 
         await member.put({})
         [lease] = await member.claim()
         lease.claimed_at -= timedelta(days=1)
-        assert await member.rescue() == rescuing.Rescued(0, 0)
+        assert await member.rescue() == rescue.Rescued(0, 0)
 
 
 async def test_a_row_that_may_not_go_back_is_buried_and_keeps_no_other(database_url: str) -> None:
@@ -291,7 +291,7 @@ async def test_a_row_that_may_not_go_back_is_buried_and_keeps_no_other(database_
         await member.claim(2)
         await member.put({"title": "taken"})
         await member.expire()
-        assert await member.rescue() == rescuing.Rescued(returned=1, buried=1)
+        assert await member.rescue() == rescue.Rescued(returned=1, buried=1)
         assert [(row.title, row.state) for row in await member.rows()] == [
             ("taken", "dead"),
             ("free", "ready"),
@@ -320,7 +320,7 @@ async def test_a_row_that_may_not_be_given_a_lease_keeps_no_other(database_url: 
         await member.claim()
         await member.expire()
         await hold(member)
-        assert await member.rescue() == rescuing.Rescued(returned=1)
+        assert await member.rescue() == rescue.Rescued(returned=1)
         rows = [(row.title, row.state, row.leased_until is not None) for row in await member.rows()]
         assert rows == [("held", "running", False), ("free", "running", True), ("crashed", "ready", False)]
 
@@ -329,7 +329,7 @@ async def test_a_row_that_nobody_may_change_is_reported_and_keeps_no_other(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a trigger, say: the others are rescued, and an event tells of the rest."""
-    monkeypatch.setattr(second_look, "GRACE", 0.0)
+    monkeypatch.setattr(upkeep, "GRACE", 0.0)
     async with worker(database_url, plain) as member:
         await member.put({"title": "held"}, {"title": "free"})
         await member.claim(2)
@@ -358,7 +358,7 @@ def guarded(mill: Mill) -> Queue[Any]:
     return mill.queue(jobs(forbidden), lease=100.0, retry=Retry(attempts=9))
 
 
-def frozen_often(member: Member, monkeypatch: pytest.MonkeyPatch) -> list[rescuing.Rescued]:
+def frozen_often(member: Member, monkeypatch: pytest.MonkeyPatch) -> list[rescue.Rescued]:
     """After each of its statements the claimer stands still for so long that all it had is rescued."""
     store = member.store
     assert isinstance(store, PostgresStore | SqliteStore)

@@ -5,9 +5,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from rowmill import Mill, Queue
-from rowmill.keep.keeper import Keeper
+from rowmill.maintenance.upkeep import Keeper
 from rowmill.observe.events import Events
-from rowmill.store.schema import own_tables
+from rowmill.store.own.schema import own_tables
 from tests.conformance.fleet import fleet, jobs, worker
 
 

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill import Again, Cancel, Dead, Done, Lease, Mill, Queue, Retry, Stage, States
+from rowmill.maintenance import cleanup
 from rowmill.model import lifecycle
 from rowmill.model.judge import Verdict, judge
-from rowmill.store import tidying
 from tests.conformance.fleet import Member, fleet, jobs, worker
 
 
@@ -258,7 +258,7 @@ async def test_a_settle_whose_answer_was_lost_is_known_after_a_long_silence(pg_u
             assert sum(kept) == len(verdicts)
             await member.sql("UPDATE rowmill.receipt SET at = at - interval '1 hour'")
             await member.sql("UPDATE rowmill.worker SET seen_at = seen_at - interval '1 hour'")
-            assert await member.mill.run(tidying.roll_up) == len(verdicts)
+            assert await member.mill.run(cleanup.roll_up) == len(verdicts)
             raise asyncpg.ConnectionDoesNotExistError("cut")
 
         line._connection = Proxy(connection, break_after)

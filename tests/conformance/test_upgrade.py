@@ -5,9 +5,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 import rowmill as rm
-from rowmill.store import schema
-from rowmill.store.moment import moment
-from rowmill.store.schema import own_tables
+from rowmill.store.clock import moment
+from rowmill.store.own import schema
+from rowmill.store.own.schema import own_tables
 
 
 def make_first_version(connection: Connection) -> None:

@@ -7,10 +7,10 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill import Columns, Dead, InOrder, Mill, Order, Queue, Retry, Stage, States
-from rowmill.model.death import Death, Mourner
-from rowmill.store import operate
-from rowmill.store.filters import Filter
-from rowmill.store.why import Reason, why
+from rowmill.model.dead_rows import Death, Mourner
+from rowmill.operator import change
+from rowmill.operator.filters import Filter
+from rowmill.operator.why import Reason, why
 from tests.conformance.fleet import MOMENT, Declare, Member, jobs, worker
 
 STAGES = (
@@ -123,7 +123,7 @@ async def test_a_requeued_row_has_all_attempts_again(database_url: str) -> None:
     async with worker(database_url, queue_of()) as member:
         await put(member, {"attempts": 3})
         await member.claim()
-        await operate.requeue(member.store, member.queue, Filter(states=("dead",)))
+        await change.requeue(member.store, member.queue, Filter(states=("dead",)))
         [lease] = await member.claim()
         assert lease.attempt == 1
 
@@ -132,7 +132,7 @@ async def test_a_requeue_gives_attempts_to_ready_rows_that_have_none(database_ur
     """And leaves those alone that have: they need nothing."""
     async with worker(database_url, queue_of()) as member:
         await put(member, {"attempts": 3}, {"attempts": 2})
-        assert (await operate.requeue(member.store, member.queue, Filter(states=("ready",)))).rows == 1
+        assert (await change.requeue(member.store, member.queue, Filter(states=("ready",)))).rows == 1
         assert await states(member) == [("ready", 0), ("ready", 2)]
         assert sorted(lease.attempt for lease in await member.claim(5)) == [1, 3]
 

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from rowmill import Lease, Mill, Queue, WorkerSettings
-from rowmill.store import listener
+from rowmill.store.postgres import wakeup
 from tests.conformance.fleet import Member, jobs, until, worker
 
 NEVER = WorkerSettings(poll_base=600.0, poll_max=600.0, heartbeat=600.0, rescue_every=600.0, grace=5.0)
@@ -135,7 +135,7 @@ async def test_nobody_is_called_while_nobody_sleeps(pg_url: str) -> None:
 
 async def test_a_dropped_listener_is_made_again(pg_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection that listens is cut: the worker notices at its next look and hears again."""
-    monkeypatch.setattr(listener, "CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(wakeup, "CHECK_SECONDS", 0.0)
     often = WorkerSettings(poll_base=0.05, poll_max=0.2, heartbeat=600.0, rescue_every=600.0, grace=5.0)
     async with idle(pg_url, often) as sleeper:
         store: Any = sleeper.member.store

@@ -12,7 +12,7 @@ from sqlalchemy import Column
 
 from rowmill import Mill, Order, Queue
 from rowmill.store import watermark
-from rowmill.store.postgres import PostgresStore
+from rowmill.store.postgres.store import PostgresStore
 from tests.conformance.fleet import Member, fleet, jobs, worker
 
 EARLY = datetime(2020, 1, 1, tzinfo=UTC)

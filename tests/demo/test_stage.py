@@ -14,7 +14,7 @@ import rowmill as rm
 from rowmill.demo.companies import Company, Effect
 from rowmill.demo.fate import Fates
 from rowmill.demo.stage import AnotherDemo, set_up
-from rowmill.store.schema import own_tables, version_of
+from rowmill.store.own.schema import own_tables, version_of
 
 FATES = Fates(200, 1)
 Tables = set[tuple[str | None, str]]

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from psycopg import sql
 
 import rowmill as rm
-from rowmill.store import raw_sql
-from rowmill.store.doctor import Finding, Limits, audit
+from rowmill.doctor import Finding, Limits, audit
+from rowmill.store import expressions
 
 
 def jobs_table(*more: sa.Column[Any], zone: bool = True) -> sa.Table:
@@ -46,7 +46,7 @@ class Clinic:
     async def sql(self, *statements: str) -> None:
         def work(connection: sa.Connection) -> None:
             for statement in statements:
-                raw_sql.run(connection, statement)
+                expressions.run(connection, statement)
 
         await self.mill.run(work)
 

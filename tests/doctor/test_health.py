@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 import rowmill as rm
-from rowmill.store.doctor import Severity
+from rowmill.doctor import Severity
 from tests.doctor.conftest import WORDS, Clinic, jobs_table, public_first
 
 

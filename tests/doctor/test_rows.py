@@ -4,10 +4,11 @@ import pytest
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill.store import fleet, operate, pausing
-from rowmill.store.doctor import Limits, Severity
-from rowmill.store.filters import Filter
-from rowmill.store.history import note_refused
+from rowmill.doctor import Limits, Severity
+from rowmill.operator import change
+from rowmill.operator.filters import Filter
+from rowmill.store.own import fleet
+from rowmill.store.own.history import note_refused
 from tests.doctor.conftest import WORDS, Clinic, jobs_table
 
 
@@ -77,7 +78,7 @@ async def test_ready_rows_and_nobody_there(clinic: Clinic) -> None:
 
 
 async def test_a_pause_is_worth_knowing(clinic: Clinic) -> None:
-    await clinic.mill.run(lambda connection: pausing.pause(connection, clinic.mill["jobs"]))
+    await clinic.mill.run(lambda connection: fleet.pause(connection, clinic.mill["jobs"]))
 
     finding = await clinic.only()
 
@@ -190,7 +191,7 @@ async def test_no_finding_says_what_is_in_a_row(clinic: Clinic) -> None:
 
 
 async def test_a_table_that_cannot_be_looked_at_is_a_finding(postgres: Clinic, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmill.store.doctor.checks.SECONDS", 0.05)
+    monkeypatch.setattr("rowmill.doctor.checks.SECONDS", 0.05)
     async with postgres.mill.store.engine.begin() as holder:
         await holder.execute(sa.text("LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE"))
 
@@ -222,6 +223,6 @@ async def test_rows_that_were_put_back_with_their_attempts_used_up(clinic: Clini
     assert finding.fix == "if they should run: rowmill requeue jobs --state ready --state waiting"
     async with clinic.mill.opened() as store:
         wanted = Filter(states=("ready", "waiting"))
-        assert (await operate.requeue(store, clinic.mill["jobs"], wanted)).rows == 2
+        assert (await change.requeue(store, clinic.mill["jobs"], wanted)).rows == 2
 
     assert "attempts_used_up" not in await clinic.codes()

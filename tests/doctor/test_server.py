@@ -5,7 +5,7 @@ import pytest
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill.store.doctor import Limits, connections, server
+from rowmill.doctor import Limits, connections, server
 from rowmill.store.open import parse_url
 from tests.doctor.conftest import WORDS, Clinic, jobs_table, public_first
 from tests.support.pooler import pooled

@@ -10,13 +10,13 @@ import pytest
 import sqlalchemy as sa
 
 import rowmill as rm
+from rowmill.adopt import Wishes
 from rowmill.cli.main import run
+from rowmill.doctor import Finding, Guess, Limits, Severity, audit_table
+from rowmill.doctor.unadopted import clock
 from rowmill.model.errors import BadRequest, UnknownQueue
 from rowmill.model.lifecycle import Kind
-from rowmill.store import raw_sql
-from rowmill.store.adopt import Wishes
-from rowmill.store.doctor import Finding, Guess, Limits, Severity, audit_table
-from rowmill.store.doctor.unadopted import clock
+from rowmill.store import expressions
 from tests.doctor.conftest import public_first
 
 Printed = pytest.CaptureFixture[str]
@@ -35,7 +35,7 @@ class Database:
     async def sql(self, *statements: str) -> None:
         def work(connection: sa.Connection) -> None:
             for statement in statements:
-                raw_sql.run(connection, statement)
+                expressions.run(connection, statement)
 
         await self.mill.run(work)
 
@@ -244,7 +244,7 @@ async def test_a_table_without_states_and_names_that_need_quotes(database: Datab
 
 
 async def test_a_big_table_is_looked_at_in_part(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmill.store.adopt.look.ALL", 5)
+    monkeypatch.setattr("rowmill.adopt.look.ALL", 5)
     await database.create(", external_id TEXT")
     await database.put(*({"external_id": "'a'", "status": "'processing'", "updated_at": database.at(-86400)},) * 9)
     guess, found = await database.audit(Limits(most=4, scanned=5))

@@ -17,7 +17,7 @@ import psutil
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from rowmill.store.schema import own_tables
+from rowmill.store.own.schema import own_tables
 from tests.faults.jobs import FOLDER, LEASE, Journal, build
 from tests.support.postgres import REPOSITORY
 from tests.support.waiting import until

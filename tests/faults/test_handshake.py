@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import make_url
 
 from rowmill.store.port import Disconnected
-from rowmill.store.postgres import PostgresStore
+from rowmill.store.postgres.store import PostgresStore
 
 SSL_REQUEST = 80877103
 

@@ -7,8 +7,8 @@ import pytest
 
 from rowmill import Lease
 from rowmill.model.judge import judge
-from rowmill.store import line, listener
-from rowmill.work import worker as worker_module
+from rowmill.store.postgres import connection, wakeup
+from rowmill.worker import worker as worker_module
 from tests.support.proxy import proxy_to
 from tests.work.shop import quick, shop_on, until
 
@@ -131,9 +131,9 @@ async def test_connections_that_are_cut_again_and_again_lose_nothing(pg_url: str
 
 
 async def test_half_open_connections_are_noticed_and_left(pg_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line, "STATEMENT_SECONDS", 0.5)
-    monkeypatch.setattr(line, "CONNECT_SECONDS", 0.5)
-    monkeypatch.setattr(listener, "CHECK_SECONDS", 0.1)
+    monkeypatch.setattr(connection, "STATEMENT_SECONDS", 0.5)
+    monkeypatch.setattr(connection, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(wakeup, "CHECK_SECONDS", 0.1)
     async with proxy_to(pg_url) as (proxy, url), shop_on(url, lease=30.0) as shop:
         first, release = asyncio.Event(), asyncio.Event()
 
@@ -184,7 +184,7 @@ async def test_a_worker_leaves_while_its_connections_are_half_open(
 
 async def test_an_idle_worker_keeps_its_connections(pg_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sleeping, being called and waking up must not cost a connection each time."""
-    monkeypatch.setattr(listener, "CHECK_SECONDS", -1.0)  # so that each sleep begins with a statement
+    monkeypatch.setattr(wakeup, "CHECK_SECONDS", -1.0)  # so that each sleep begins with a statement
     async with proxy_to(pg_url) as (proxy, url), shop_on(url) as shop:
         done = 0
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from rowmill import Lease
-from rowmill.work import worker as worker_module
+from rowmill.worker import worker as worker_module
 from tests.faults.processes import yard_on
 from tests.support.databases import fresh_database
 from tests.support.postgres import TemporaryPostgres

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rowmill import Lease
-from rowmill.store import sqlite_writer
+from rowmill.store.sqlite import writer
 from tests.conformance.fleet import jobs, worker
 from tests.work.shop import Shop, shop_on, soon, until
 
@@ -26,7 +26,7 @@ async def hold(shop: Shop) -> sqlite3.Connection:
 
 
 async def test_a_locked_file_is_waited_for(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_writer, "BUSY_MILLISECONDS", 50)
+    monkeypatch.setattr(writer, "BUSY_MILLISECONDS", 50)
     async with shop_on(sqlite_url) as shop:
         calls: list[int] = []
         begun, release = asyncio.Event(), asyncio.Event()
@@ -58,9 +58,9 @@ async def test_a_locked_file_is_waited_for(sqlite_url: str, monkeypatch: pytest.
 async def test_a_worker_that_stops_while_the_file_is_locked_leaves_in_time(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rowmill.work import worker as worker_module
+    from rowmill.worker import worker as worker_module
 
-    monkeypatch.setattr(sqlite_writer, "BUSY_MILLISECONDS", 50)
+    monkeypatch.setattr(writer, "BUSY_MILLISECONDS", 50)
     monkeypatch.setattr(worker_module, "FLUSH_SECONDS", 0.3)
     async with shop_on(sqlite_url) as shop:
         begun = asyncio.Event()

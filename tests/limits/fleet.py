@@ -12,8 +12,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from rowmill.model.limits import MICRO
-from rowmill.store.limiting.views import seconds
-from rowmill.store.schema import own_tables
+from rowmill.store.limits.views import seconds
+from rowmill.store.own.schema import own_tables
 from tests.limits.app import LIMIT, PROVIDER, URL, build
 from tests.support.postgres import REPOSITORY
 from tests.support.provider import Provider, provider

@@ -14,7 +14,7 @@ from typing import Any
 
 import rowmill as rm
 from rowmill.limits.registry import Limits
-from rowmill.work.runner import Runner
+from rowmill.worker.handler import Runner
 from tests.limits.app import LIMIT, PROVIDER, URL, build, rate_of
 from tests.support.provider import get
 

@@ -8,7 +8,7 @@ from typing import Any
 import rowmill as rm
 from rowmill.limits.desk import Desk
 from rowmill.model.limits import MICRO, Breaker, Budget, Rate
-from rowmill.store.limiting.asks import Change, Finish, Limiter, Outcome, Rules, Take, Taken
+from rowmill.store.limits.asks import Change, Finish, Limiter, Outcome, Rules, Take, Taken
 from tests.work.shop import Shop
 
 NOON = 1_800_014_400.0

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import rowmill as rm
-from rowmill.store.limiting.asks import Take, Taken
-from rowmill.store.sqlite_writer import Writer
+from rowmill.store.limits.asks import Take, Taken
+from rowmill.store.sqlite.writer import Writer
 from tests.limits.granting import desk_of
 from tests.work.shop import shop_on
 

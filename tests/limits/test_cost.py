@@ -7,9 +7,9 @@ import sqlalchemy as sa
 
 import rowmill as rm
 from rowmill.model.limits import MICRO, Budget
-from rowmill.store.limiting.asks import Rules, Take
-from rowmill.store.limiting.postgres import PostgresLimiter
-from rowmill.store.schema import own_tables
+from rowmill.store.limits.asks import Rules, Take
+from rowmill.store.limits.postgres import PostgresLimiter
+from rowmill.store.own.schema import own_tables
 from tests.limits.granting import NOON, numbers, rules
 
 SEEN = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relid = 'rowmill.ticket'::regclass"

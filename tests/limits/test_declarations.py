@@ -12,12 +12,12 @@ import sqlalchemy as sa
 import rowmill as rm
 from rowmill.cli import limits as command
 from rowmill.cli import stats
+from rowmill.doctor import audit
 from rowmill.limits import desk
 from rowmill.model.limits import Breaker, Budget, Declaration, Rate, strictest
-from rowmill.store.doctor import audit
-from rowmill.store.fleet import ALIVE_SECONDS
-from rowmill.store.limiting import declarations
-from rowmill.store.schema import own_tables
+from rowmill.store.limits import declarations
+from rowmill.store.own.fleet import ALIVE_SECONDS
+from rowmill.store.own.schema import own_tables
 from tests.conformance.fleet import until
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rowmill.model.limits import Breaker, Budget, Rate, Reason
-from rowmill.store.limiting.asks import Outcome
+from rowmill.store.limits.asks import Outcome
 from tests.limits.granting import NOON, Asker, limiter_on, rules
 
 

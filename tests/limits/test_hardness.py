@@ -9,7 +9,7 @@ import pytest
 import rowmill as rm
 from rowmill.limits.answers import Grant
 from rowmill.limits.clock import SECONDS, DatabaseClock
-from rowmill.store.limiting.asks import Limiter, Take, Taken
+from rowmill.store.limits.asks import Limiter, Take, Taken
 from rowmill.store.port import Disconnected
 from tests.limits.granting import desk_of
 from tests.work.shop import shop_on, soon, until

@@ -6,9 +6,9 @@ from typing import Any
 from sqlalchemy import Connection
 
 import rowmill as rm
+from rowmill.maintenance import cleanup
 from rowmill.model.limits import Reason
-from rowmill.store import tidying
-from rowmill.store.limiting import sweeping, views
+from rowmill.store.limits import sweeping, views
 from tests.limits.granting import NOON, Asker, limiter_on, rules
 from tests.support.provider import Provider, get, provider
 from tests.work.shop import Shop, shop_on, until
@@ -167,7 +167,7 @@ async def test_the_upkeep_forgets_keys_a_batch_at_a_time(database_url: str) -> N
             await long_ago.take(1_000_000.0, key=f"tenant {tenant}")
 
         def tidied(connection: Connection) -> int:
-            tidying.tidy(connection, 86400.0, most=2)
+            cleanup.tidy(connection, 86400.0, most=2)
             return len(views.views(connection))
 
         assert [await shop.run(tidied) for _ in range(3)] == [3, 1, 0]

@@ -6,12 +6,12 @@ import pytest
 import sqlalchemy as sa
 
 import rowmill as rm
+from rowmill.maintenance import cleanup
 from rowmill.model.limits import Budget, Declaration, Rate
-from rowmill.store import tidying
-from rowmill.store.limiting import sweeping, views
-from rowmill.store.limiting.asks import KEEP_DONE
-from rowmill.store.limiting.declarations import declare
-from rowmill.store.schema import own_tables
+from rowmill.store.limits import sweeping, views
+from rowmill.store.limits.asks import KEEP_DONE
+from rowmill.store.limits.declarations import declare
+from rowmill.store.own.schema import own_tables
 from tests.limits.granting import Asker, rules
 from tests.work.shop import Shop, shop_on
 
@@ -120,7 +120,7 @@ async def test_keys_go_a_batch_at_a_time_with_the_upkeep(database_url: str) -> N
             await asker.finish(at, tickets=tickets, key=f"tenant {tenant}")
         left: list[int] = []
         while not left or left[-1]:
-            await shop.run(lambda connection: tidying.tidy(connection, DAY, most=2))
+            await shop.run(lambda connection: cleanup.tidy(connection, DAY, most=2))
             left.append(len(await keys(shop, "ticket")) + len(await keys(shop, "limiter")))
         assert left[0] >= 5, "no more than two of each table at once"
         assert left[-1] == 0

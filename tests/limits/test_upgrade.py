@@ -4,8 +4,8 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 import rowmill as rm
-from rowmill.store import schema
-from rowmill.store.schema import own_tables
+from rowmill.store.own import schema
+from rowmill.store.own.schema import own_tables
 from tests.limits.granting import NOON, Asker, rules
 from tests.work.shop import shop_on
 

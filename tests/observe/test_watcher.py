@@ -10,11 +10,11 @@ import pytest
 import sqlalchemy as sa
 
 from rowmill import Alerts, Dead, Mill, Queue, Retry
+from rowmill.maintenance.watcher import Watcher
 from rowmill.model.alerts import Alert, Severity
 from rowmill.observe.events import Events
-from rowmill.observe.watcher import Watcher
-from rowmill.store.moment import moment
-from rowmill.store.schema import own_tables
+from rowmill.store.clock import moment
+from rowmill.store.own.schema import own_tables
 from tests.conformance.fleet import Member, jobs, worker
 from tests.support.postgres import TemporaryPostgres
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from rowmill import Mill, Outbox, Report
-from rowmill.store import rescuing
+from rowmill.store import rescue as rescuing
 from rowmill.testing import QUICK, Bench
 
 

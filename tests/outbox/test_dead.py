@@ -8,10 +8,10 @@ import pytest
 
 import rowmill as rm
 from rowmill.cli.logs import JsonLines
-from rowmill.keep import second_look
-from rowmill.keep.keeper import Keeper
-from rowmill.store.filters import Filter
-from rowmill.store.operate import requeue
+from rowmill.maintenance import upkeep
+from rowmill.maintenance.upkeep import Keeper
+from rowmill.operator.change import requeue
+from rowmill.operator.filters import Filter
 from tests.outbox.post import Post, post_on
 
 NOW = rm.Retry(attempts=5, backoff=rm.fixed(0))
@@ -132,7 +132,7 @@ async def test_an_event_that_is_buried_by_a_rescue_is_told_of_once(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """K3: a crash is an attempt, and the worker that sweeps says what it buried."""
-    monkeypatch.setattr(second_look, "GRACE", 0.0)
+    monkeypatch.setattr(upkeep, "GRACE", 0.0)
     async with post_on(database_url, retry=rm.Retry(attempts=1), lease=1.0) as post:
         failing(post)
         await write(post)

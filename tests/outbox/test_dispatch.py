@@ -12,7 +12,7 @@ import sqlalchemy as sa
 import rowmill as rm
 from rowmill.mill.outboxes import RETRY
 from rowmill.model.judge import judge
-from rowmill.store.why import Reason, why
+from rowmill.operator.why import Reason, why
 from tests.outbox.post import post_on
 
 

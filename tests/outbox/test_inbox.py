@@ -10,8 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
 import rowmill as rm
-from rowmill.store import schema
-from rowmill.store.schema import own_tables
+from rowmill.store.own import schema
+from rowmill.store.own.schema import own_tables
 from rowmill.testing import QUICK
 from tests.outbox.post import Document, Post, post_on
 

@@ -6,9 +6,9 @@ import pytest
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill.store.filters import Filter
-from rowmill.store.index_plans import index_plans
-from rowmill.store.operate import prune
+from rowmill.operator.change import prune
+from rowmill.operator.filters import Filter
+from rowmill.store.postgres.session import index_plans
 from tests.outbox.post import Post, post_on
 
 

@@ -9,7 +9,7 @@ import pytest
 from rowmill import Lease
 from rowmill.model import lifecycle
 from rowmill.model.judge import Verdict
-from rowmill.store import counts, estimate
+from rowmill.operator import counts
 from tests.work.shop import SECONDS, Shop, shop_on
 
 MANY = 50_000
@@ -79,8 +79,8 @@ async def test_a_burst_into_a_table_that_was_empty_when_plans_were_cached_is_rea
 
 async def test_the_counts_of_a_big_table_do_not_read_all_of_it(pg_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that shows them, and asks again every few seconds, would bring the database down."""
-    monkeypatch.setattr(estimate, "SMALL_BYTES", 0)
-    monkeypatch.setattr(estimate, "SAMPLE_PAGES", 20)
+    monkeypatch.setattr(counts, "SMALL_BYTES", 0)
+    monkeypatch.setattr(counts, "SAMPLE_PAGES", 20)
     async with shop_on(pg_url) as shop:
         await shop.sql("ALTER TABLE job SET (autovacuum_enabled = false)")
         await shop.sql(many("ready", first=1))

@@ -10,7 +10,7 @@ import psycopg
 import sqlalchemy as sa
 
 from rowmill import Lease, Mill, Queue, Retry
-from rowmill.store.rescuing import Rescued
+from rowmill.store.rescue import Rescued
 from tests.conformance.fleet import jobs, worker
 from tests.faults.jobs import CONCURRENCY
 from tests.faults.processes import yard_on

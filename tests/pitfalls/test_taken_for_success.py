@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from rowmill import Lease, Retry
-from rowmill.store import operate
-from rowmill.store.filters import Filter
+from rowmill.operator import change
+from rowmill.operator.filters import Filter
 from rowmill.store.port import Disconnected
 from tests.work.shop import shop_on
 
@@ -80,7 +80,7 @@ async def test_a_delete_that_the_table_refuses_is_reported_and_not_counted_as_do
         await shop.sql("UPDATE job SET finished_at = '2001-01-01 00:00:00'")
         await shop.sql("INSERT INTO part VALUES (2)")
 
-        pruned = await operate.prune(shop.mill.store, shop.jobs, Filter(), timedelta(days=1))
+        pruned = await change.prune(shop.mill.store, shop.jobs, Filter(), timedelta(days=1))
 
-        assert pruned == operate.Changed(rows=2, refused=1)
+        assert pruned == change.Changed(rows=2, refused=1)
         assert list(await shop.rows()) == [2]

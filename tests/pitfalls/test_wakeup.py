@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from rowmill import Lease
-from rowmill.store import listener
-from rowmill.work import station
+from rowmill.store.postgres import wakeup
+from rowmill.worker import stage
 from tests.support.proxy import proxy_to
 from tests.work.shop import SECONDS, shop_on, soon, until
 
@@ -25,7 +25,7 @@ LETS_GO = "SELECT " + ", ".join(
 
 async def test_producers_do_not_notify_while_workers_are_busy(pg_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a NOTIFY in every transaction, commits wait for each other, and most so when there is most to do."""
-    monkeypatch.setattr(station, "BUSY", 0.0)
+    monkeypatch.setattr(stage, "BUSY", 0.0)
     async with shop_on(pg_url) as shop:
         heard: list[str] = []
         begun, go_on = asyncio.Event(), asyncio.Event()
@@ -58,7 +58,7 @@ async def test_a_listener_that_is_half_open_does_not_stop_the_polling(
 ) -> None:
     """The other side is gone without a word, and what it is asked is never answered. Rows are found all the same, long
     before a statement's own time is over."""
-    monkeypatch.setattr(listener, "CHECK_SECONDS", -1.0)  # so that each sleep begins with a question
+    monkeypatch.setattr(wakeup, "CHECK_SECONDS", -1.0)  # so that each sleep begins with a question
     async with proxy_to(pg_url) as (proxy, url), shop_on(url) as shop:
 
         @shop.jobs.handler()

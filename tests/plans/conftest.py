@@ -11,7 +11,7 @@ import pytest
 
 from rowmill import Mill
 from rowmill.store.indexes import prune_index
-from rowmill.store.postgres_session import SESSION
+from rowmill.store.postgres.session import SESSION
 from tests.conftest import _server_url
 from tests.plans.plan import Plan
 from tests.plans.statements import (

@@ -12,12 +12,14 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from rowmill import InOrder, Mill, Order, Queue, Retry
 from rowmill.model.lifecycle import AGAIN, DIE, DONE, HOLD, RELEASE, Error, Move
-from rowmill.store import counts, operate, order_sql, rescuing
-from rowmill.store import postgres_claim_sql as claim_sql
-from rowmill.store import postgres_sql as sql
-from rowmill.store.filters import Filter
-from rowmill.store.postgres import PostgresStore
-from rowmill.store.postgres_terms import PostgresTerms
+from rowmill.operator import change, counts
+from rowmill.operator.filters import Filter
+from rowmill.store import order_per_key
+from rowmill.store import rescue as rescuing
+from rowmill.store.postgres import claim as claim_sql
+from rowmill.store.postgres import sql
+from rowmill.store.postgres.sql import PostgresTerms
+from rowmill.store.postgres.store import PostgresStore
 from rowmill.store.watermark import Shape, Stretch
 
 ROWS = 1_000_000
@@ -120,7 +122,7 @@ def terms_of(queue: Queue[Any]) -> PostgresTerms:
 def claim_statement(
     name: str, queue: Queue[Any], shape: Shape, *marks: Any, left_out: int = 0, weighed: bool = False
 ) -> Statement:
-    text = claim_sql.claim(terms_of(queue), queue.steps[0], shape, left_out, weighed=weighed)
+    text = claim_sql.claim_statement(terms_of(queue), queue.steps[0], shape, left_out, weighed=weighed)
     return Statement(
         queue,
         f"claim, {name}{', weighed' if weighed else ''}",
@@ -166,14 +168,18 @@ def claims_in_order() -> list[Statement]:
     """Candidates are looked at, oldest first; or every key is asked for its head."""
     in_order = index(ORDERED, "in_order")
     indexes = {
-        order_sql.oldest_free: {ready(ORDERED), in_order, key(ORDERED)},
-        order_sql.free_heads: {ready(ORDERED), in_order, key(ORDERED)},
-        order_sql.without_key: {ready(ORDERED), in_order, key(ORDERED)},
+        order_per_key.oldest_free: {ready(ORDERED), in_order, key(ORDERED)},
+        order_per_key.free_heads: {ready(ORDERED), in_order, key(ORDERED)},
+        order_per_key.without_key: {ready(ORDERED), in_order, key(ORDERED)},
     }
-    depth = order_sql.LEAST_DEPTH + order_sql.DEPTH_PER_ROW * BATCH
-    looks = {order_sql.oldest_free: depth * 5, order_sql.free_heads: BATCH * 40, order_sql.without_key: 0}
-    sorted_rows = {order_sql.oldest_free: depth * 2, order_sql.free_heads: BATCH, order_sql.without_key: BATCH}
-    assert indexes.keys() == set(order_sql.finders(terms_of(ORDERED)))
+    depth = order_per_key.LEAST_DEPTH + order_per_key.DEPTH_PER_ROW * BATCH
+    looks = {order_per_key.oldest_free: depth * 5, order_per_key.free_heads: BATCH * 40, order_per_key.without_key: 0}
+    sorted_rows = {
+        order_per_key.oldest_free: depth * 2,
+        order_per_key.free_heads: BATCH,
+        order_per_key.without_key: BATCH,
+    }
+    assert indexes.keys() == set(order_per_key.finders(terms_of(ORDERED)))
     step = ORDERED.steps[0]
     return (
         [
@@ -195,7 +201,7 @@ def claims_in_order() -> list[Statement]:
             )
             for find, name, shape, behind in [
                 *((find, name, shape, ()) for find in indexes for name, shape in (("", NOWHERE), (", onward", ONWARD))),
-                (order_sql.free_heads, ", behind a key", ONWARD, (17,)),
+                (order_per_key.free_heads, ", behind a key", ONWARD, (17,)),
             ]
             for weighed in (False, True)
         ]
@@ -265,7 +271,7 @@ def fenced() -> list[Statement]:
         Statement(
             ORDERED,
             "disclaim",
-            claim_sql.disclaim(terms_of(ORDERED), ORDERED.steps[0]),
+            claim_sql.disclaim_statement(terms_of(ORDERED), ORDERED.steps[0]),
             (TOKEN + 1,),
             frozenset({index(ORDERED, "running"), key(ORDERED)}),
             # All that runs is looked at.
@@ -274,7 +280,7 @@ def fenced() -> list[Statement]:
         Statement(
             RANKED,
             "priorities",
-            order_sql.priorities(terms_of(RANKED), RANKED.steps[0]),
+            order_per_key.priorities(terms_of(RANKED), RANKED.steps[0]),
             (),
             frozenset({ready(RANKED)}),
             most=60,
@@ -319,7 +325,7 @@ async def upkeep_statements(mill: Mill) -> list[Statement]:
     depth = await recorded(mill, lambda m: m.run(lambda c: counts.depth(c, terms, 1000)))
     rescue = await recorded(mill, lambda m: m.run(lambda c: rescuing.rescue(c, terms, step, 500)))
     prune = await recorded(
-        mill, lambda m: operate.prune(m.store, PLAIN, Filter(), timedelta(seconds=ROWS - 5000), batch=500)
+        mill, lambda m: change.prune(m.store, PLAIN, Filter(), timedelta(seconds=ROWS - 5000), batch=500)
     )
     assert (len(depth), len(rescue), len(prune)) == (1, 2, 2)
 

@@ -9,11 +9,11 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 import rowmill as rm
-from rowmill.store import sqlite_sql
-from rowmill.store.postgres_claim_sql import claim
-from rowmill.store.postgres_session import SESSION
-from rowmill.store.postgres_terms import PostgresTerms
-from rowmill.store.sqlite_sql import SqliteTerms
+from rowmill.store.postgres.claim import claim_statement
+from rowmill.store.postgres.session import SESSION
+from rowmill.store.postgres.sql import PostgresTerms
+from rowmill.store.sqlite import sql
+from rowmill.store.sqlite.sql import SqliteTerms
 from rowmill.store.watermark import Stretch
 from tests.conformance.fleet import jobs, worker
 from tests.plans.explaining import Explaining
@@ -43,7 +43,7 @@ async def claimed(url: str, terms: PostgresTerms, mode: str) -> Plan:
     settings = SESSION | {"plan_cache_mode": mode}
     connection = await asyncpg.connect(url, server_settings=settings)
     try:
-        return await Explaining(connection).cost(claim(terms, terms.queue.step(), WHOLE), 1 << 36, 50, 60.0)
+        return await Explaining(connection).cost(claim_statement(terms, terms.queue.step(), WHOLE), 1 << 36, 50, 60.0)
     finally:
         await connection.close()
 
@@ -81,7 +81,7 @@ async def test_sqlite_takes_the_ready_index_too(sqlite_url: str) -> None:
         assert isinstance(terms, SqliteTerms)
         step = terms.queue.step()
         for stretch in (Stretch.AT_ONCE, Stretch.TIMED):
-            statement = sqlite_sql.by_index(terms, step, sqlite_sql.claim(terms, step, stretch))
+            statement = sql.by_index(terms, step, sql.claim(terms, step, stretch))
             explain = f"EXPLAIN QUERY PLAN {statement}"
             rows = await member.mill.run(partial(carried_out, explain))
             found = " ".join(str(row[-1]) for row in rows)

@@ -11,9 +11,9 @@ import rowmill as rm
 from rowmill.model import lifecycle
 from rowmill.model.judge import Verdict
 from rowmill.store.flush import flushes
-from rowmill.store.line import Line
-from rowmill.store.postgres import PostgresStore
-from rowmill.store.postgres_session import SESSION
+from rowmill.store.postgres.connection import Line
+from rowmill.store.postgres.session import SESSION
+from rowmill.store.postgres.store import PostgresStore
 from tests.plans.explaining import Explaining
 
 ROWS = 10_000

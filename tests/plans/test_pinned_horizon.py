@@ -11,9 +11,9 @@ import sqlalchemy as sa
 import rowmill as rm
 from rowmill.model import lifecycle
 from rowmill.model.judge import Verdict
-from rowmill.store import order_sql, watermark
-from rowmill.store.postgres import PostgresStore
-from rowmill.store.postgres_session import SESSION
+from rowmill.store import order_per_key, watermark
+from rowmill.store.postgres.session import SESSION
+from rowmill.store.postgres.store import PostgresStore
 from rowmill.store.watermark import Watermark
 from tests.plans.plan import Plan
 
@@ -55,7 +55,7 @@ async def pages_of_a_claim(store: PostgresStore, queue: rm.Queue[Any], explainin
     known, step = store.known(queue), queue.steps[0]
     statement = known.claim_statement(step, mark.shape)
     if queue.per is not None:
-        statement = known.in_order_statement(step, order_sql.oldest_free, mark.shape, 0)
+        statement = known.in_order_statement(step, order_per_key.oldest_free, mark.shape, 0)
     undone = explaining.transaction()
     await undone.start()
     found = await explaining.fetchval(

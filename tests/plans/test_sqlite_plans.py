@@ -9,9 +9,10 @@ from sqlalchemy import Connection, event
 import rowmill as rm
 from rowmill.model import lifecycle
 from rowmill.model.judge import Verdict
-from rowmill.store import counts, rescuing
-from rowmill.store.sqlite import SqliteStore
-from rowmill.store.weighing import ByteLimit
+from rowmill.operator import counts
+from rowmill.store import rescue
+from rowmill.store.row_sizes import ByteLimit
+from rowmill.store.sqlite.store import SqliteStore
 
 FILL = """
 WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n LIMIT 20000)
@@ -53,7 +54,7 @@ async def everything(store: SqliteStore, queue: rm.Queue[Any]) -> list[tuple[str
     back = terms.shifted(queue.columns["leased_until"], -3600.0)
     connection.execute(f"UPDATE jobs SET leased_until = {back} WHERE id IN (SELECT id FROM jobs WHERE lease > 0)")
     statements.pop()
-    rescued = await store.run(lambda c: rescuing.rescue(c, terms, step, 500))
+    rescued = await store.run(lambda c: rescue.rescue(c, terms, step, 500))
     assert rescued.returned == 30
     depth = await store.run(lambda c: counts.depth(c, terms, 100))
     assert depth.rows == 100

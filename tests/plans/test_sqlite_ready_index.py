@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill.store.sqlite import SqliteStore
+from rowmill.store.sqlite.store import SqliteStore
 
 
 def jobs() -> sa.Table:

@@ -11,9 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 import rowmill as rm
 from rowmill import reconcile
-from rowmill.store import runs, tidying
-from rowmill.store.moment import moment
-from rowmill.store.schema import own_tables
+from rowmill.maintenance import cleanup
+from rowmill.reconcile import runs
+from rowmill.store.clock import moment
+from rowmill.store.own.schema import own_tables
 from tests.reconcile.warehouse import Warehouse
 
 LOST, ORPHAN, STUCK = "ready_without_vectors", "vectors_without_document", "stuck"
@@ -136,7 +137,7 @@ async def test_old_findings_and_runs_are_tidied_and_open_ones_stay(house: Wareho
     await documents.run(execute=True)
 
     def tidy(connection: Connection) -> list[int]:
-        tidying.tidy(connection, keep=-60.0)  # as if a minute had passed
+        cleanup.tidy(connection, keep=-60.0)  # as if a minute had passed
         own = own_tables(connection.dialect.name)
         return [
             connection.scalar(sa.select(sa.func.count()).select_from(t)) or 0 for t in (own.finding, own.reconciliation)

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from rowmill import InventoryError
-from rowmill.reconcile.packing import packed, unpacked
+from rowmill.reconcile.sorting import packed, unpacked
 
 VALUES: list[Any] = [
     None, True, 7, -(2**70), 0.1, "text\nwith lines", "\udcff", ["a", [1]], {"a": {"b": None}}, {"\x00": "mine"},

@@ -11,8 +11,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 import rowmill as rm
 from rowmill import reconcile
-from rowmill.reconcile.rows import Rows
-from rowmill.store import listing
+from rowmill.reconcile.rows import Rows, order_of
 
 # In a dictionary they stand in another order: case, umlauts, dashes and digits.
 AWKWARD = [
@@ -59,7 +58,7 @@ def table_of(key: Any, *more: "sa.Column[Any]") -> sa.Table:
 
 
 async def served(mill: rm.Mill, rows: Rows) -> bool:
-    return await mill.run(lambda connection: listing.order_of(connection, rows.listing), write=False) is not None
+    return await mill.run(lambda connection: order_of(connection, rows.listing), write=False) is not None
 
 
 @pytest.mark.parametrize("kind", ["int", "uuid", "str"])

@@ -10,8 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 import rowmill as rm
 from rowmill import reconcile
-from rowmill.store.moment import moment
-from rowmill.store.schema import own_tables
+from rowmill.store.clock import moment
+from rowmill.store.own.schema import own_tables
 
 MOMENT = sa.DateTime(timezone=True)
 OLD = 3600.0

@@ -5,7 +5,9 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill.store import ticks, tidying
+from rowmill.maintenance import cleanup
+from rowmill.schedules import ticks
+from rowmill.worker.settings import Ages
 from tests.schedules.plant import Plant, hourly, plant_on
 
 
@@ -31,9 +33,9 @@ def days(n: float) -> timedelta:
 async def test_finished_ticks_go_in_batches_and_others_stay(database_url: str) -> None:
     async with plant_on(database_url) as plant:
         await old_ticks(plant, "done", "dead", "cancelled", "done", "ready", "running")
-        assert await plant.mill.run(lambda c: tidying.tidy_ticks(c, rm.days(9))) == 0
-        assert await plant.mill.run(lambda c: tidying.tidy_ticks(c, rm.days(7), most=3)) == 3
-        assert await plant.mill.run(lambda c: tidying.tidy_ticks(c, rm.days(7), most=3)) == 1
+        assert await plant.mill.run(lambda c: cleanup.tidy_ticks(c, rm.days(9))) == 0
+        assert await plant.mill.run(lambda c: cleanup.tidy_ticks(c, rm.days(7), most=3)) == 3
+        assert await plant.mill.run(lambda c: cleanup.tidy_ticks(c, rm.days(7), most=3)) == 1
         assert [tick.state for tick in await plant.ticks()] == ["ready", "running"]
 
 
@@ -42,7 +44,7 @@ async def test_a_schedule_that_nobody_has_is_forgotten_in_time(database_url: str
         await plant.keep(hourly("gone"), hourly("there"))
         await plant.pass_time(rm.days(8))
         await plant.keep(hourly("there"))
-        await plant.mill.run(lambda c: tidying.tidy_ticks(c, rm.days(7)))
+        await plant.mill.run(lambda c: cleanup.tidy_ticks(c, rm.days(7)))
         own = plant.own.schedule
         names = await plant.mill.run(lambda c: c.scalars(sa.select(own.c.name)).all())
         assert names == ["there"]
@@ -56,9 +58,9 @@ async def test_each_table_has_its_own_time(database_url: str) -> None:
             queue="q", stage="s", minute=now - days(3), move="done", rows=1, seconds=1.0
         )
         await plant.mill.run(lambda c: c.execute(put).close())
-        ages = tidying.Ages(throughput=rm.days(5))
-        assert await plant.mill.run(lambda c: tidying.tidy(c, 0.0, ages=ages)) == 0
-        assert await plant.mill.run(lambda c: tidying.tidy(c, rm.days(30), ages=tidying.Ages(rm.days(1)))) == 1
+        ages = Ages(throughput=rm.days(5))
+        assert await plant.mill.run(lambda c: cleanup.tidy(c, 0.0, ages=ages)) == 0
+        assert await plant.mill.run(lambda c: cleanup.tidy(c, rm.days(30), ages=Ages(rm.days(1)))) == 1
 
 
 def test_ticks_are_made_for_longer_than_a_fleet_is_without_a_leader() -> None:

@@ -10,13 +10,15 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Connection, event
 
 import rowmill as rm
-from rowmill.keep.retention import AGAIN_FROM_THE_START, Retention, sweep
+from rowmill.doctor import audit
+from rowmill.maintenance import retention
+from rowmill.maintenance.retention import AGAIN_FROM_THE_START, Retention, sweep
 from rowmill.model.lifecycle import Kind
 from rowmill.observe.events import Events
-from rowmill.store import operate, retention, schedule_ops
-from rowmill.store.doctor import audit
-from rowmill.store.filters import Filter
-from rowmill.store.operate import Changed
+from rowmill.operator import change
+from rowmill.operator.change import Changed
+from rowmill.operator.filters import Filter
+from rowmill.schedules import admin
 from tests.conformance.fleet import Member, jobs, worker
 from tests.schedules.plant import QUICK
 
@@ -72,7 +74,7 @@ async def test_a_row_that_was_requeued_meanwhile_stays(database_url: str) -> Non
         await put(member, 2, "done", 100)
         terms = member.store.terms(member.queue)
         condition, delete = retention.old(terms, Kind.DONE, 60.0), sa.delete(member.queue.table)
-        done = await member.mill.run(lambda c: operate.change_rows(c, terms, delete, [(1,), (2,)], condition))
+        done = await member.mill.run(lambda c: change.change_rows(c, terms, delete, [(1,), (2,)], condition))
         assert done == Changed(1)
         assert await keys(member) == [1]
 
@@ -95,7 +97,7 @@ async def test_rows_that_are_requeued_all_the_time_are_never_deleted(database_ur
             await put(member, key, "done", 100)
         asked = tuple(str(key) for key in range(0, 40, 2))
         wanted = Filter(keys=asked)
-        back, _ = await asyncio.gather(operate.requeue(member.store, member.queue, wanted, batch=1), swept(member))
+        back, _ = await asyncio.gather(change.requeue(member.store, member.queue, wanted, batch=1), swept(member))
         rows = await member.rows()
         assert len(rows) == back.rows
         assert {row.state for row in rows} <= {"ready"}
@@ -233,7 +235,7 @@ async def test_rows_may_go_by_a_schedule_instead(database_url: str) -> None:
         await service.sweep(0.0)
         assert await keys(member) == [1, 2]
 
-        await member.mill.run(lambda c: schedule_ops.run_now(c, schedule))
+        await member.mill.run(lambda c: admin.run_now(c, schedule))
         counted: list[Any] = []
         member.mill.observe(lambda name, fields: counted.append(dict(fields)) if name == "pruned" else None)
         assert (await member.mill.drain(["rowmill_tick"], settings=QUICK)).done == 1

@@ -11,9 +11,9 @@ from sqlalchemy import Connection
 
 import rowmill as rm
 from rowmill.model.schedule import Schedule
-from rowmill.store import ticks
-from rowmill.store.schema import own_tables
-from rowmill.store.ticks import Kept
+from rowmill.schedules import ticks
+from rowmill.schedules.ticks import Kept
+from rowmill.store.own.schema import own_tables
 
 QUICK = rm.WorkerSettings(poll_base=0.01, poll_max=0.05, grace=10.0, heartbeat=0.2, rescue_every=0.1)
 SECONDS = 30.0
@@ -90,6 +90,6 @@ async def plant_on(url: str) -> AsyncIterator[Plant]:
 
 
 def hourly(name: str = "hourly", cron: str = "0 * * * *", **options: Any) -> Schedule:
-    from rowmill.model.timing import Cron
+    from rowmill.model.schedule import Cron
 
     return Schedule(name, Cron(cron), lambda tick: None, **options)

@@ -8,9 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill.model.schedule import Schedule
-from rowmill.model.timing import Every
-from rowmill.store import schedule_ops, ticks
+from rowmill.model.schedule import Every, Schedule
+from rowmill.schedules import admin, ticks
 from tests.schedules.plant import Plant, hourly, plant_on
 
 SECOND = Schedule("second", Every(1.0), lambda tick: None)
@@ -140,14 +139,14 @@ async def test_a_paused_schedule_makes_no_ticks_and_goes_on_from_when_it_is_resu
     schedule = hourly(missed="all")
     async with plant_on(database_url) as plant:
         await plant.keep(schedule)
-        assert await plant.mill.run(lambda c: schedule_ops.pause(c, schedule))
-        assert not await plant.mill.run(lambda c: schedule_ops.pause(c, schedule))
+        assert await plant.mill.run(lambda c: admin.pause(c, schedule))
+        assert not await plant.mill.run(lambda c: admin.pause(c, schedule))
         await plant.pass_time(3 * 3600)
         await plant.keep(schedule, starting=True)
         assert await plant.ticks() == []
 
-        assert await plant.mill.run(lambda c: schedule_ops.resume(c, schedule))
-        assert not await plant.mill.run(lambda c: schedule_ops.resume(c, schedule))
+        assert await plant.mill.run(lambda c: admin.resume(c, schedule))
+        assert not await plant.mill.run(lambda c: admin.resume(c, schedule))
         await plant.keep(schedule)
         now = await plant.now()
         assert [tick.due_at.replace(tzinfo=now.tzinfo) > now for tick in await plant.ticks()] == [True]

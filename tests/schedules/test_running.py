@@ -10,14 +10,15 @@ import pytest
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill.store import rescuing, schedule_ops
-from rowmill.store.tick_tables import QUEUE
+from rowmill.schedules import admin
+from rowmill.store import rescue
+from rowmill.store.own.schedule_tables import QUEUE
 from tests.schedules.plant import QUICK, Plant, plant_on
 
 
 async def run_now(plant: Plant, name: str) -> int:
     schedule = plant.mill.find_schedule(name)
-    return await plant.mill.run(lambda c: schedule_ops.run_now(c, schedule))
+    return await plant.mill.run(lambda c: admin.run_now(c, schedule))
 
 
 async def test_a_schedule_every_second_runs_in_a_worker(database_url: str) -> None:
@@ -235,7 +236,7 @@ async def test_ticks_of_another_application_are_left_to_it(database_url: str) ->
         plant.mill.schedule("ours", cron="0 0 1 1 *")(lambda tick: ran.append(tick.name))
         other.schedule("theirs", cron="0 0 1 1 *")(lambda tick: ran.append(tick.name))
         async with other.opened():
-            await other.run(lambda c: schedule_ops.run_now(c, other.find_schedule("theirs")))
+            await other.run(lambda c: admin.run_now(c, other.find_schedule("theirs")))
             await run_now(plant, "ours")
             assert (await plant.mill.drain(settings=QUICK)).done == 1
             assert ran == ["ours"]
@@ -247,9 +248,9 @@ async def test_ticks_of_another_application_are_left_to_it(database_url: str) ->
             assert [one.leased_until for one in await plant.ticks("theirs") if one.manual] == [None]
 
 
-async def rescued(plant: Plant) -> rescuing.Rescued:
+async def rescued(plant: Plant) -> rescue.Rescued:
     queue = plant.mill[QUEUE]
-    sweep = partial(rescuing.rescue, terms=plant.mill.store.terms(queue), step=queue.steps[0], most=10)
+    sweep = partial(rescue.rescue, terms=plant.mill.store.terms(queue), step=queue.steps[0], most=10)
     return await plant.mill.store.run(sweep)
 
 

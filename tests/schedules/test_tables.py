@@ -4,11 +4,10 @@ import pytest
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill.store import schema
-from rowmill.store.doctor import audit
-from rowmill.store.index_facts import IndexState, index_states
-from rowmill.store.indexes import has_wake_trigger, queue_indexes
-from rowmill.store.tick_tables import QUEUE
+from rowmill.doctor import audit
+from rowmill.store.indexes import IndexState, has_wake_trigger, index_states, queue_indexes
+from rowmill.store.own import schema
+from rowmill.store.own.schedule_tables import QUEUE
 from tests.schedules.plant import QUICK
 
 

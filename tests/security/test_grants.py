@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 
 from rowmill import Mill
 from rowmill.cli.main import run
-from rowmill.store import rights
-from rowmill.store.rights import Right
+from rowmill.store.own import privileges
+from rowmill.store.own.privileges import Right
 from tests.security.guild import APP, guild
 from tests.security.hostile import BAD, bad_queue
 
@@ -83,18 +83,18 @@ async def test_hostile_names_are_granted_and_looked_up_as_they_are(pg_url: str, 
     queue = bad_queue(mill, bad)
     await mill.migrate(tables=True)
     preparer = mill.store.dialect.identifier_preparer
-    wanted, role = list(rights.of_worker([mill.store.terms(queue)])), preparer.quote(f"r{bad}")
+    wanted, role = list(privileges.of_worker([mill.store.terms(queue)])), preparer.quote(f"r{bad}")
 
     def lacking(connection: Connection) -> list[Right]:
         connection.exec_driver_sql(f"SET LOCAL ROLE {role}").close()
-        return rights.lacking(connection, wanted)
+        return privileges.lacking(connection, wanted)
 
     with psycopg.connect(pg_url, autocommit=True) as owner:
         owner.execute("CREATE TABLE bystander (id integer)")
         owner.execute(f"CREATE ROLE {role}".encode())
         try:
             assert await mill.run(lacking) == wanted
-            for statement in rights.grants(wanted, f"r{bad}", preparer):
+            for statement in privileges.grants(wanted, f"r{bad}", preparer):
                 owner.execute(statement.encode())
             assert await mill.run(lacking) == []
         finally:

@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Connection, MetaData, Table
 
 from rowmill import Mill
+from rowmill.adopt import Adoption, Wishes, carry_out, examine_table
+from rowmill.adopt.revision import Place, as_revision, as_sql
 from rowmill.model.lifecycle import Kind
-from rowmill.store.adopt import Adoption, Wishes, carry_out, examine_table
-from rowmill.store.adopt.revision import Place, as_revision, as_sql
 from tests.security.hostile import BAD
 
 each_bad = pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())

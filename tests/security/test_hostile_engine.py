@@ -11,10 +11,11 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill import Crash, Dead, DeclarationError, Done, Lease, Mill, PermanentError, States, TransientError
-from rowmill.store import activity, browse, counts, operate, pausing
-from rowmill.store.filters import Filter
-from rowmill.store.rescuing import Rescued
-from rowmill.store.why import why
+from rowmill.operator import activity, browse, change, counts
+from rowmill.operator.filters import Filter
+from rowmill.operator.why import why
+from rowmill.store.own import fleet
+from rowmill.store.rescue import Rescued
 from tests.conformance.fleet import Member, jobs, worker
 from tests.security.hostile import BAD, bad_queue, bad_row, named
 
@@ -144,13 +145,13 @@ async def test_operators_see_and_change_the_rows_they_mean(database_url: str, ba
 
         wanted = Filter(states=(f"dead{bad}",), stage=f"one{bad}", error_code=bad, keys=(key,))
         assert [one.key for one in await member.mill.run(lambda c: browse.list_rows(c, terms, wanted, 9))] == [key]
-        assert await member.mill.run(lambda c: pausing.pause(c, queue, f"one{bad}"))
-        assert list(await member.mill.run(lambda c: pausing.paused(c, queue))) == [f"one{bad}"]
-        assert await member.mill.run(lambda c: pausing.resume(c, queue, f"one{bad}")) == 1
+        assert await member.mill.run(lambda c: fleet.pause(c, queue, f"one{bad}"))
+        assert list(await member.mill.run(lambda c: fleet.paused(c, queue))) == [f"one{bad}"]
+        assert await member.mill.run(lambda c: fleet.resume(c, queue, f"one{bad}")) == 1
 
-        assert (await operate.requeue(store, queue, wanted)).rows == 1
-        assert (await operate.cancel(store, queue, Filter(keys=(key,)))).rows == 1
-        assert (await operate.prune(store, queue, Filter(keys=(key,)), timedelta(0))).rows == 1
+        assert (await change.requeue(store, queue, wanted)).rows == 1
+        assert (await change.cancel(store, queue, Filter(keys=(key,)))).rows == 1
+        assert (await change.prune(store, queue, Filter(keys=(key,)), timedelta(0))).rows == 1
         assert await values_of(member, named(bad)["state"]) == [f"ready{bad}"] * 2
 
 
@@ -203,5 +204,5 @@ async def live_one(member: Member, bad: str) -> None:
     await member.put(bad_row(bad))
     [lease] = await member.claim(1)
     assert (await member.settle((lease, Dead(bad, bad)))).kept == 1
-    assert (await operate.requeue(member.store, member.queue, Filter())).rows == 1
+    assert (await change.requeue(member.store, member.queue, Filter())).rows == 1
     assert await values_of(member, named(bad)["state"]) == [f"ready{bad}"]

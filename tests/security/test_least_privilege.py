@@ -13,12 +13,15 @@ from sqlalchemy.orm import Session
 
 from rowmill import Again, Budget, Dead, Done, Outcome
 from rowmill.cli.exits import Exit
+from rowmill.maintenance import cleanup
 from rowmill.model import lifecycle
 from rowmill.model.errors import MissingRights
 from rowmill.model.judge import Verdict, judge
 from rowmill.model.limits import Declaration
-from rowmill.store import browse, fleet, pausing, rescuing, schema, tidying
-from rowmill.store.filters import Filter
+from rowmill.operator import browse
+from rowmill.operator.filters import Filter
+from rowmill.store import rescue
+from rowmill.store.own import fleet, schema
 from rowmill.testing import QUICK, Bench
 from tests.conformance.fleet import until
 from tests.security.guild import Guild, guild, mill, orders, parts, pieces
@@ -232,14 +235,14 @@ async def everything(connection_url: str) -> None:
             verdicts += [Verdict(lease, lifecycle.RELEASE) for lease in leases[len(answers) :]]
             assert (await store.settle(verdicts)).kept == len(leases)
             left = await store.claim(queue, step, 2)
-            assert await done(partial(rescuing.on_trial, terms=terms, lease=left[0]))
+            assert await done(partial(rescue.on_trial, terms=terms, lease=left[0]))
             await Bench(mill).advance(100)
-            assert (await done(partial(rescuing.rescue, terms=terms, step=step, most=9))).returned
+            assert (await done(partial(rescue.rescue, terms=terms, step=step, most=9))).returned
             await done(lambda c, t=terms: browse.list_rows(c, t, Filter(), 9))
-            await done(lambda c, q=queue: pausing.paused(c, q))
-        await done(tidying.roll_up)
-        await done(lambda c: tidying.tidy(c, 0.0))
-        await done(lambda c: tidying.tidy_ticks(c, 0.0))
+            await done(lambda c, q=queue: fleet.paused(c, q))
+        await done(cleanup.roll_up)
+        await done(lambda c: cleanup.tidy(c, 0.0))
+        await done(lambda c: cleanup.tidy_ticks(c, 0.0))
         await done(lambda c: fleet.sign_off(c, store.worker))
 
 

@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import make_url
 
 from rowmill.cli.exits import Exit
-from rowmill.store import rights
-from rowmill.store.limiting import sweeping
-from rowmill.store.limiting.asks import Finish, Take
-from rowmill.store.limiting.declarations import declare
+from rowmill.store.limits import sweeping
+from rowmill.store.limits.asks import Finish, Take
+from rowmill.store.limits.declarations import declare
+from rowmill.store.own import privileges
 from tests.security import guild
 from tests.security.limited import mill, post
 
@@ -89,6 +89,6 @@ def test_each_right_is_needed(pg_url: str, capsys: pytest.CaptureFixture[str]) -
         careful(found)
         url = found.granted("worker")
         asyncio.run(everything(url))
-        wanted = guild.parts(rights.grants(rights.of_limits(), "w", mill.store.dialect.identifier_preparer))
+        wanted = guild.parts(privileges.grants(privileges.of_limits(), "w", mill.store.dialect.identifier_preparer))
         assert len(wanted) > 20
         assert found.superfluous(url, wanted, partial(everything, url)) == []

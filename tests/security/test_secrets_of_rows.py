@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from rowmill.model.judge import judge
-from rowmill.store.schema import own_tables
+from rowmill.store.own.schema import own_tables
 from tests.conformance.fleet import jobs, worker
 from tests.security import secret_app
 from tests.security.secret_app import ALLOWED, KINDS, SECRET, Base, Letter

@@ -14,12 +14,12 @@ import pytest
 import sqlalchemy as sa
 
 from rowmill import Mill
+from rowmill.adopt import Wishes, carry_out, examine_table
+from rowmill.adopt.apply import AdoptionFailed
 from rowmill.cli.adopt import Target
 from rowmill.cli.app import Given
 from rowmill.cli.main import run
 from rowmill.cli.process import SIGNALS
-from rowmill.store.adopt import Wishes, carry_out, examine_table
-from rowmill.store.adopt.carry import AdoptionFailed
 from tests.security.secret_app import SECRET, letters, mill
 from tests.support.postgres import TemporaryPostgres
 

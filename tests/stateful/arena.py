@@ -11,11 +11,12 @@ from sqlalchemy import Column, MetaData, Table
 
 from rowmill import InOrder, Mill, Order, Queue, Retry, Stage, States
 from rowmill.model.queue import Counts
-from rowmill.store import fleet, watermark
+from rowmill.store import watermark
 from rowmill.store.open import open_store
+from rowmill.store.own import fleet
+from rowmill.store.own.schema import own_tables
 from rowmill.store.port import Store
-from rowmill.store.postgres import PostgresStore
-from rowmill.store.schema import own_tables
+from rowmill.store.postgres.store import PostgresStore
 from tests.stateful.model import ATTEMPTS, Model, Words
 
 T = TypeVar("T")

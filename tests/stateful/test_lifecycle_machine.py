@@ -23,11 +23,14 @@ from sqlalchemy import Connection
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
 from rowmill.model.lifecycle import MOVES
-from rowmill.store import operate, postgres, rescuing, watermark
-from rowmill.store.filters import Filter
-from rowmill.store.line import ConnectionPool
+from rowmill.operator import change as operate
+from rowmill.operator.filters import Filter
+from rowmill.store import rescue as rescuing
+from rowmill.store import watermark
 from rowmill.store.port import Disconnected, Store
-from rowmill.store.postgres import PostgresStore
+from rowmill.store.postgres import store as postgres
+from rowmill.store.postgres.connection import ConnectionPool
+from rowmill.store.postgres.store import PostgresStore
 from tests.stateful.arena import LONG, SHAPES, WORKERS, Arena, Shape
 from tests.stateful.model import FINAL, Row
 

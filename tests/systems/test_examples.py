@@ -17,9 +17,9 @@ import pytest
 import sqlalchemy as sa
 
 import rowmill as rm
+from rowmill.adopt import examine_queue
 from rowmill.cli.main import run
-from rowmill.store.adopt import examine_queue
-from rowmill.store.doctor import Severity, audit
+from rowmill.doctor import Severity, audit
 from rowmill.testing import Bench
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"

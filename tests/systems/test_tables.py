@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
 import rowmill as rm
-from rowmill.store.filters import Filter
-from rowmill.store.operate import requeue
-from rowmill.store.rescuing import Rescued
+from rowmill.operator.change import requeue
+from rowmill.operator.filters import Filter
+from rowmill.store.rescue import Rescued
 from tests.conformance.fleet import Member, fleet, worker
 from tests.systems.tables import articles, companies, entities, files, outbox
 

@@ -13,15 +13,14 @@ LAYERS = (  # from top to bottom
     {"systems", "cli", "admin", "integrations", "demo"},
     {"testing"},
     {"mill"},
-    {"outbox", "limits", "reconcile", "keep", "work", "observe"},
+    {"maintenance", "doctor"},
+    {"adopt", "limits", "outbox", "reconcile", "schedules", "worker"},
+    {"operator"},
+    {"observe"},
     {"store"},
     {"model"},
 )
-SIDEWAYS = {
-    ("work", "observe"), ("keep", "observe"), ("outbox", "observe"), ("reconcile", "observe"), ("limits", "observe"),
-    ("cli", "demo"), ("cli", "systems"),
-    ("systems", "integrations"),
-}  # fmt: skip
+SIDEWAYS = {("cli", "demo"), ("cli", "systems"), ("systems", "integrations")}
 USE_WHAT_EVERYBODY_CAN = {"systems"}
 """Of Rowmill, they import the root, and what stands beside it for applications."""
 FOR_APPLICATIONS = {"integrations", "testing"}
@@ -105,12 +104,12 @@ def test_every_module_imports_only_what_its_layer_allows() -> None:
         ("rowmill.model.lease", "import rowmill.store.claim"),
         ("rowmill.model.lease", "from ..store import claim"),
         ("rowmill.model.lease", "from .. import store"),
-        ("rowmill.store.claim", "from rowmill import work"),
+        ("rowmill.store.claim", "from rowmill import worker"),
         ("rowmill.store.claim", "from rowmill import Mill"),
         ("rowmill.store.claim", "if TYPE_CHECKING:\n    from rowmill.mill import Mill"),
-        ("rowmill.work.loop", "def run():\n    from rowmill.cli.main import main"),
-        ("rowmill.keep.rescue", "from rowmill.work.loop import Loop"),
-        ("rowmill.observe.events", "from rowmill.work.loop import Loop"),
+        ("rowmill.worker.loop", "def run():\n    from rowmill.cli.main import main"),
+        ("rowmill.operator.rescue", "from rowmill.worker.loop import Loop"),
+        ("rowmill.observe.events", "from rowmill.worker.loop import Loop"),
         ("rowmill.admin.app", "from rowmill.cli.main import main"),
         ("rowmill.admin.app", "from rowmill import Mill"),
         ("rowmill", "from rowmill.cli.main import main"),
@@ -127,7 +126,7 @@ def test_a_forbidden_import_is_found(module: str, source: str) -> None:
     [
         ("rowmill.store.claim", "import sqlalchemy\nfrom rowmill.model.lease import Lease"),
         ("rowmill.store.claim", "from .statements import CLAIM\nfrom ..model import Lease"),
-        ("rowmill.work.loop", "from rowmill.observe.events import Event"),
+        ("rowmill.worker.loop", "from rowmill.observe.events import Event"),
         ("rowmill.cli.main", "from rowmill import Mill, store"),
         ("rowmill", "from rowmill.mill import Mill\nfrom rowmill.demo import run"),
     ],
@@ -138,4 +137,4 @@ def test_an_allowed_import_is_not(module: str, source: str) -> None:
 
 def test_relative_imports_of_a_package_start_at_the_package_itself() -> None:
     assert findings("from .claim import claim", "rowmill.store", is_package=True) == []
-    assert len(findings("from ..work import loop", "rowmill.store", is_package=True)) == 1
+    assert len(findings("from ..worker import loop", "rowmill.store", is_package=True)) == 1

@@ -8,8 +8,8 @@ import pytest
 
 from rowmill import InOrder, Lease, Mill, Order
 from rowmill.model.judge import Verdict
-from rowmill.work import byte_budget
-from rowmill.work.byte_budget import ByteBudget, RowWeight
+from rowmill.worker import byte_budget
+from rowmill.worker.byte_budget import ByteBudget, RowWeight
 from tests.work.shop import TWO_STAGES, WORDS, Shop, job_table, quick, shop_on
 
 KILO, MEGA = 1 << 10, 1 << 20

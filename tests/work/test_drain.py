@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, MetaData, Table
 
 from rowmill import Again, Dead, InOrder, Lease, Mill, Report, Retry, States, TransientError, fixed
-from rowmill.store.schema import own_tables
+from rowmill.store.own.schema import own_tables
 from tests.work.shop import MOMENT, QUICK, SECONDS, TWO_STAGES, WORDS, job_table, quick, shop_on
 
 

@@ -23,8 +23,8 @@ from rowmill import (
     TransientError,
     fixed,
 )
-from rowmill.work.runner import Runner
-from rowmill.work.settings import WorkerSettings
+from rowmill.worker.handler import Runner
+from rowmill.worker.settings import WorkerSettings
 from tests.work.shop import shop_on, soon
 
 NOW = Retry(attempts=3, backoff=fixed(0.0))

@@ -12,13 +12,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from rowmill import Alerts, Lease, Queue
 from rowmill.cli.stats import unwritten
+from rowmill.doctor.checks import audit
 from rowmill.model.alerts import alerts_of
-from rowmill.store import activity
-from rowmill.store import line as connections
-from rowmill.store.doctor.checks import audit
-from rowmill.store.watching import see
-from rowmill.store.why import why
-from rowmill.work import settler
+from rowmill.operator import activity
+from rowmill.operator.activity import see
+from rowmill.operator.why import why
+from rowmill.store.postgres import connection as connections
+from rowmill.worker import settler
 from tests.work.shop import WORDS, Shop, job_table, shop_on, soon, until
 
 
@@ -82,7 +82,7 @@ async def test_one_locked_row_holds_up_no_other(pg_url: str, notice_soon: None) 
 async def test_rows_of_others_are_written_on_shutdown_though_one_is_locked(
     pg_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowmill.work.worker.FLUSH_SECONDS", 1.0)
+    monkeypatch.setattr("rowmill.worker.worker.FLUSH_SECONDS", 1.0)
     async with shop_on(pg_url) as shop:
         running, go = asyncio.Event(), asyncio.Event()
 
@@ -213,7 +213,7 @@ async def test_settles_that_the_database_cuts_off_are_made_smaller(pg_url: str) 
 async def test_shutdown_waits_for_slow_settles_while_they_make_progress(
     pg_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowmill.work.worker.FLUSH_SECONDS", 1.0)
+    monkeypatch.setattr("rowmill.worker.worker.FLUSH_SECONDS", 1.0)
     async with shop_on(pg_url) as shop:
         await shop.sql(SLOW)
         await shop.sql("CREATE TRIGGER slow BEFORE UPDATE ON job FOR EACH ROW EXECUTE FUNCTION slow()")

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from rowmill import Lease
-from rowmill.keep.keeper import Keeper
+from rowmill.maintenance.upkeep import Keeper
 from rowmill.observe.events import Events
-from rowmill.store import rescuing
+from rowmill.store import rescue as rescuing
 from rowmill.store.port import Disconnected, Heartbeat
 from tests.work.shop import WORDS, job_table, shop_on, soon, until
 

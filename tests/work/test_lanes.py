@@ -8,11 +8,11 @@ from rowmill.model.judge import Verdict
 from rowmill.model.lifecycle import DONE
 from rowmill.observe.events import Events
 from rowmill.store.port import Delay, Settled
-from rowmill.work.byte_budget import ByteBudget
-from rowmill.work.changed_rows import ChangedRows
-from rowmill.work.hand import Hand
-from rowmill.work.report import Report
-from rowmill.work.settler import Settler
+from rowmill.worker.byte_budget import ByteBudget
+from rowmill.worker.changed_rows import ChangedRows
+from rowmill.worker.in_flight import Hand
+from rowmill.worker.report import Report
+from rowmill.worker.settler import Settler
 from tests.unit.model.examples import lease
 
 

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from rowmill import Lease
 from rowmill.observe.events import Events
 from rowmill.store.port import Disconnected
-from rowmill.work.byte_budget import ByteBudget
-from rowmill.work.hand import Hand
-from rowmill.work.renewer import Renewer
+from rowmill.worker.byte_budget import ByteBudget
+from rowmill.worker.in_flight import Hand
+from rowmill.worker.renewer import Renewer
 from tests.work.shop import SECONDS, shop_on, soon, until
 
 

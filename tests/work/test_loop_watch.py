@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from rowmill import Lease
-from rowmill.work import loop_watch
-from rowmill.work.loop_watch import code_of
+from rowmill.worker import loop_watch
+from rowmill.worker.loop_watch import code_of
 from tests.work.shop import shop_on, until
 
 

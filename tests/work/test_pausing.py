@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from rowmill import Lease
-from rowmill.store.pausing import pause, resume
-from rowmill.work.station import Station
+from rowmill.store.own.fleet import pause, resume
+from rowmill.worker.stage import Station
 from tests.work.shop import shop_on, until
 
 

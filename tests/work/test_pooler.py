@@ -11,8 +11,8 @@ import sqlalchemy as sa
 
 from rowmill import DatabaseUnreachable, Lease, Mill
 from rowmill.store import dsn
-from rowmill.store.line import Line
 from rowmill.store.open import parse_url
+from rowmill.store.postgres.connection import Line
 from tests.support.pooler import pooled
 from tests.work.shop import QUICK, shop_on
 

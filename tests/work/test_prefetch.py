@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from rowmill import Lease, WorkerSettings
-from rowmill.work import settler, station
-from rowmill.work.pace import Pace
+from rowmill.worker import settler, stage
+from rowmill.worker.prefetch import Pace
 from tests.work.shop import shop_on, soon, until
 
 
@@ -54,7 +54,7 @@ async def test_slow_handlers_take_nothing_ahead(database_url: str) -> None:
 async def test_rows_that_lie_ready_behind_slow_ones_are_given_back(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(station, "STALE", 0.2)
+    monkeypatch.setattr(stage, "STALE", 0.2)
     async with shop_on(database_url) as shop:
         blocked, release = asyncio.Event(), asyncio.Event()
 
@@ -109,6 +109,6 @@ async def test_handlers_wait_while_too_much_waits_to_be_written(
             while seen != ran:  # until nothing moves any more
                 seen = ran
                 await asyncio.sleep(0.2)
-            assert ran < 60 + 3 * 2 * station.BREATH
+            assert ran < 60 + 3 * 2 * stage.BREATH
             release.set()
             await until(lambda: working.worker.report.done == 2000)

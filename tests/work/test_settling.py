@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from rowmill import Again, Dead, Done, Lease, LeaseLost, Mill, Outcome, Retry, fixed
 from rowmill.model.errors import BadRequest
-from rowmill.work import turns
+from rowmill.worker import row_runner
 from tests.work.shop import TWO_STAGES, Shop, shop_on, until
 
 LATER = Retry(attempts=3, backoff=fixed(3600.0))
@@ -233,7 +233,7 @@ async def test_pace_is_learned_from_rows_that_settle_themselves(
 ) -> None:
     """A stage that always settles itself would otherwise claim one row at a time, for ever. By this clock each row
     takes some milliseconds, however busy the machine is."""
-    monkeypatch.setattr(turns, "time", SimpleNamespace(perf_counter=count(0, 0.001).__next__))
+    monkeypatch.setattr(row_runner, "time", SimpleNamespace(perf_counter=count(0, 0.001).__next__))
     async with shop_on(database_url) as shop:
         register(shop, "async")
 

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from rowmill import Lease
-from rowmill.store.lean_statements import Lean, WriteResult
-from rowmill.store.weighing import ByteLimit
+from rowmill.store.postgres.transactions import Lean, WriteResult
+from rowmill.store.row_sizes import ByteLimit
 from tests.work.shop import Shop, shop_on
 
 Block = Callable[[Any], Awaitable[Any]]

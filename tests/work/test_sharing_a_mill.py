@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rowmill import Lease, Mill, RowmillError
-from rowmill.store import activity
+from rowmill.operator import activity
 from tests.work.shop import SECONDS, shop_on
 
 

@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from rowmill import Lease
-from rowmill.keep.second_look import SecondLook
-from rowmill.store import fleet
+from rowmill.maintenance.upkeep import SecondLook
+from rowmill.store.own import fleet
 from tests.work.shop import Shop, shop_on, soon, until
 
 LEASE = 1.0

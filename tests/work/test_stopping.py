@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from rowmill import Lease
+from rowmill.store.own.schema import own_tables
 from rowmill.store.port import Disconnected
-from rowmill.store.schema import own_tables
-from rowmill.work import worker as worker_module
+from rowmill.worker import worker as worker_module
 from tests.work.shop import SECONDS, shop_on, soon, until
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rowmill import Lease, Rate, Retry, fixed
-from rowmill.store import rescuing
+from rowmill.store import rescue
 from tests.work.shop import SECONDS, Shop, shop_on, soon, until
 
 RETRY = Retry(attempts=3, backoff=fixed(0.0))
@@ -31,11 +31,11 @@ async def expire(shop: Shop) -> None:
     await shop.sql(f"UPDATE job SET leased_until = {past} WHERE state = 'running'")
 
 
-async def acquit(shop: Shop) -> rescuing.Rescued:
+async def acquit(shop: Shop) -> rescue.Rescued:
     """A sweep as the fleet's own."""
     terms, step = shop.mill.store.terms(shop.jobs), shop.jobs.step()
-    sweep = partial(rescuing.rescue, terms=terms, step=step, most=100, acquit=True)
-    found: rescuing.Rescued = await shop.run(sweep)
+    sweep = partial(rescue.rescue, terms=terms, step=step, most=100, acquit=True)
+    found: rescue.Rescued = await shop.run(sweep)
     return found
 
 
@@ -133,13 +133,13 @@ async def test_a_suspect_that_waits_for_a_limit_is_not_on_trial(
 ) -> None:
     """A crash meanwhile is not its fault: it has not begun."""
     noted: list[Any] = []
-    note = rescuing.on_trial
+    note = rescue.on_trial
 
     def on_trial(*about: Any, **more: Any) -> bool:
         noted.append(more)
         return note(*about, **more)
 
-    monkeypatch.setattr(rescuing, "on_trial", on_trial)
+    monkeypatch.setattr(rescue, "on_trial", on_trial)
     async with shop_on(database_url, retry=RETRY) as shop:
         eqc = shop.mill.limit("eqc", rate=Rate(1, per=1.0))
 
@@ -162,7 +162,7 @@ async def test_only_a_row_on_trial_is_buried_by_the_fleet(database_url: str) -> 
         await shop.sql("UPDATE job SET error = 'lease_expired' WHERE id = 2")
         await expire(shop)
 
-        assert await acquit(shop) == rescuing.Rescued(returned=1, buried=1)
+        assert await acquit(shop) == rescue.Rescued(returned=1, buried=1)
         rows = await shop.rows()
         assert (rows[1].state, rows[1].attempts, rows[1].lease) == ("waiting", 2, None)
         assert (rows[2].state, rows[2].attempts, rows[2].error) == ("dead", 3, "lease_expired_max_attempts")
@@ -175,7 +175,7 @@ async def test_a_row_with_a_single_attempt_is_never_tried_again(database_url: st
         await shop.sql("UPDATE job SET state = 'running', attempts = 1, lease = 5")
         await expire(shop)
 
-        assert await acquit(shop) == rescuing.Rescued(buried=1)
+        assert await acquit(shop) == rescue.Rescued(buried=1)
 
 
 async def test_a_suspect_whose_lease_is_gone_does_not_begin(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +205,7 @@ async def test_a_suspect_whose_lease_is_gone_does_not_begin(database_url: str, m
 async def test_a_suspect_that_waits_for_long_handlers_runs_beside_them_in_the_end(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowmill.work.hand.PATIENCE", 0.2)
+    monkeypatch.setattr("rowmill.worker.in_flight.PATIENCE", 0.2)
     async with shop_on(sqlite_url, retry=RETRY) as shop:
         begun, tried = asyncio.Event(), asyncio.Event()
 
@@ -247,7 +247,7 @@ async def test_a_suspect_at_work_is_released_by_a_stop(database_url: str) -> Non
 async def test_a_drain_does_not_leave_suspects_for_the_next_one(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowmill.work.suspects.SPREAD", 0.3)
+    monkeypatch.setattr("rowmill.worker.suspects.SPREAD", 0.3)
     async with shop_on(database_url, retry=RETRY) as shop:
 
         @shop.jobs.handler()
@@ -313,7 +313,7 @@ async def test_an_error_around_a_suspect_ends_the_worker(database_url: str, monk
 
         await shop.put(1)
         await crash(shop, 1, attempts=2)
-        monkeypatch.setattr(rescuing, "on_trial", broken)
+        monkeypatch.setattr(rescue, "on_trial", broken)
         with pytest.raises(ZeroDivisionError):
             await shop.drain()
 

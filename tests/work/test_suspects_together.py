@@ -15,7 +15,7 @@ async def test_suspects_that_were_claimed_together_are_tried_in_one_go(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Given back and claimed again for each trial, thousands of them would take minutes."""
-    monkeypatch.setattr("rowmill.work.hand.PATIENCE", 3600.0)
+    monkeypatch.setattr("rowmill.worker.in_flight.PATIENCE", 3600.0)
     async with shop_on(database_url, retry=RETRY) as shop:
 
         @shop.jobs.handler(concurrency=5)
@@ -33,8 +33,8 @@ async def test_suspects_that_were_claimed_together_are_tried_in_one_go(
 
 async def test_suspects_do_not_wait_for_slow_ones(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others may try them meanwhile."""
-    monkeypatch.setattr("rowmill.work.suspects.SESSION", 0.0)
-    monkeypatch.setattr("rowmill.work.suspects.SPREAD", 3600.0)
+    monkeypatch.setattr("rowmill.worker.suspects.SESSION", 0.0)
+    monkeypatch.setattr("rowmill.worker.suspects.SPREAD", 3600.0)
     async with shop_on(database_url, retry=RETRY) as shop:
 
         @shop.jobs.handler(concurrency=5)

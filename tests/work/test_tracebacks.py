@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from rowmill import Lease, PermanentError
 from rowmill.model.errors import safe_text
 from rowmill.observe.trail import KEPT_BYTES
-from rowmill.store.schema import own_tables
+from rowmill.store.own.schema import own_tables
 from tests.work.shop import Shop, shop_on
 
 SECRET = "what is in a row"

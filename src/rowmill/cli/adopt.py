@@ -12,6 +12,9 @@ from typing import Annotated, Any, Literal
 import typer
 from sqlalchemy import Connection
 
+from rowmill.adopt import Adoption, Wishes, carry_out, examine_queue, examine_table
+from rowmill.adopt.guess import DEFAULT_LEASE
+from rowmill.adopt.revision import as_revision, as_sql, find_place
 from rowmill.cli.adopt_report import report, rows, show, tell
 from rowmill.cli.app import GIVEN, Given, given_url, load_mill
 from rowmill.cli.exits import Exit, UsageError
@@ -34,9 +37,6 @@ from rowmill.cli.output import emit, one_line, say
 from rowmill.mill import Mill, Queue
 from rowmill.model.errors import DatabaseUnreachable, DeclarationError
 from rowmill.model.lifecycle import Kind
-from rowmill.store.adopt import Adoption, Wishes, carry_out, examine_queue, examine_table
-from rowmill.store.adopt.guess import DEFAULT_LEASE
-from rowmill.store.adopt.revision import as_revision, as_sql, find_place
 from rowmill.store.open import open_store, parse_url, url_from_environment
 from rowmill.store.port import Store
 

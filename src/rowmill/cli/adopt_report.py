@@ -3,10 +3,10 @@
 import sys
 from typing import Any
 
+from rowmill.adopt import Adoption, Change
+from rowmill.adopt.look import ALL
+from rowmill.adopt.revision import as_sql
 from rowmill.cli.output import one_line, say
-from rowmill.store.adopt import Adoption, Change
-from rowmill.store.adopt.look import ALL
-from rowmill.store.adopt.revision import as_sql
 
 
 def tell(change: Change, done: int) -> None:

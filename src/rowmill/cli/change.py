@@ -31,11 +31,10 @@ from rowmill.cli.output import emit, progress, say
 from rowmill.cli.rows import read
 from rowmill.mill import Mill
 from rowmill.model.lifecycle import Kind
-from rowmill.store import operate, targets
-from rowmill.store.browse import find_rows
-from rowmill.store.filters import Filter, known_stage, parse_when
-from rowmill.store.operate import Changed, Progress
-from rowmill.store.targets import Condition, Preview
+from rowmill.operator import change, filters
+from rowmill.operator.browse import find_rows
+from rowmill.operator.change import Changed, Progress
+from rowmill.operator.filters import Condition, Filter, Preview, known_stage, parse_when
 
 LimitOption = Annotated[int | None, typer.Option("--limit", "-n", metavar="N", min=1, help="At most so many rows.")]
 FEW = 5
@@ -81,10 +80,10 @@ def requeue(
         wanted = replace(wanted, states=(Kind.DEAD.value,))
     if to_stage is not None:
         known_stage(mill[queue], to_stage)
-    condition = targets.requeueable(mill.store.terms(mill[queue]), wanted)
+    condition = filters.requeueable(mill.store.terms(mill[queue]), wanted)
 
     async def act(tick: Progress) -> Changed:
-        return await operate.requeue(mill.store, mill[queue], wanted, stage=to_stage, most=limit, progress=tick)
+        return await change.requeue(mill.store, mill[queue], wanted, stage=to_stage, most=limit, progress=tick)
 
     carry_out(mill, queue, "requeue", wanted, condition, act, limit=limit, dry_run=dry_run, yes=yes, json=json)
 
@@ -116,10 +115,10 @@ def cancel(
     wanted = chosen(state, stage, error_code, since, until, where, key)
     if wanted.empty and not every:
         raise UsageError("which rows? Give a filter (--state, --where, --key, …), or --all for every row that waits")
-    condition = targets.cancellable(mill.store.terms(mill[queue]), wanted)
+    condition = filters.cancellable(mill.store.terms(mill[queue]), wanted)
 
     async def act(tick: Progress) -> Changed:
-        return await operate.cancel(mill.store, mill[queue], wanted, most=limit, progress=tick)
+        return await change.cancel(mill.store, mill[queue], wanted, most=limit, progress=tick)
 
     carry_out(mill, queue, "cancel", wanted, condition, act, limit=limit, dry_run=dry_run, yes=yes, json=json)
 
@@ -153,10 +152,10 @@ def prune(
     wanted = chosen(state, None, error_code, None, None, where, key)
     if not wanted.states and not wanted.keys:
         wanted = replace(wanted, states=(Kind.DONE.value, Kind.CANCELLED.value))
-    condition = or_(*targets.prunable(mill.store.terms(mill[queue]), wanted, age))
+    condition = or_(*filters.prunable(mill.store.terms(mill[queue]), wanted, age))
 
     async def act(tick: Progress) -> Changed:
-        return await operate.prune(mill.store, mill[queue], wanted, age, most=limit, progress=tick)
+        return await change.prune(mill.store, mill[queue], wanted, age, most=limit, progress=tick)
 
     carry_out(mill, queue, "prune", wanted, condition, act, limit=limit, dry_run=dry_run, yes=yes, json=json)
 
@@ -179,7 +178,7 @@ def carry_out(
 
     with blaming(wanted):
         named = read(mill, lambda connection: find_rows(connection, terms, wanted.keys))
-        found = read(mill, lambda connection: targets.preview(connection, terms, condition))
+        found = read(mill, lambda connection: filters.preview(connection, terms, condition))
         if limit is not None and found.rows > limit:
             found = Preview(limit, False, found.keys[:limit])
         if not agreed(found, verb, queue, yes=yes, dry_run=dry_run, json=json):

@@ -11,8 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from rowmill.cli.errors import is_fault_of_the_statement, own_words, sqlstate
 from rowmill.cli.exits import Exit, UsageError
 from rowmill.cli.output import emit, say
-from rowmill.store.filters import Filter, parse_when
-from rowmill.store.targets import Preview
+from rowmill.operator.filters import Filter, Preview, parse_when
 
 VERBS = {"prune": "DELETE"}
 """What a command does, where its name does not say it."""

@@ -15,14 +15,14 @@ from rowmill.cli.help import CHANGE, SET_UP
 from rowmill.cli.options import AppOption, JsonOption, QueueArgument, UrlOption, YesOption
 from rowmill.cli.output import emit, progress
 from rowmill.mill import Mill, Queue
-from rowmill.model.death import mourn
-from rowmill.store import pausing, rescuing, schema, targets
-from rowmill.store.filters import known_stage
-from rowmill.store.index_facts import IndexState, bare_name, index_states
-from rowmill.store.indexes import has_wake_trigger, queue_indexes
-from rowmill.store.presence import has_table
-from rowmill.store.rescuing import Rescued
-from rowmill.store.targets import Preview
+from rowmill.model.dead_rows import mourn
+from rowmill.operator import filters
+from rowmill.operator.filters import Preview, known_stage
+from rowmill.store import rescue as rescuing
+from rowmill.store.indexes import IndexState, bare_name, has_wake_trigger, index_states, queue_indexes
+from rowmill.store.own import fleet, schema
+from rowmill.store.rescue import Rescued
+from rowmill.store.table_checks import has_table
 
 SWEEP = 500
 """Rows that are rescued in one transaction."""
@@ -54,7 +54,7 @@ def pause(
     mill = load_mill(app, database_url)
     chosen = staged(mill, queue, stage)
 
-    new = asyncio.run(mill.run(schema.checked(lambda connection: pausing.pause(connection, chosen, stage))))
+    new = asyncio.run(mill.run(schema.checked(lambda connection: fleet.pause(connection, chosen, stage))))
     what = f"stage {stage} of {queue}" if stage else queue
     emit({"queue": queue, "stage": stage, "paused": True, "changed": new}, json,
          f"{what} is paused" if new else f"{what} was paused already")  # fmt: skip
@@ -78,8 +78,8 @@ def resume(
 
     def work(connection: Connection) -> tuple[int, bool]:
         schema.check_version(connection)
-        ended = pausing.resume(connection, chosen, stage)
-        return ended, pausing.WHOLE in pausing.paused(connection, chosen)
+        ended = fleet.resume(connection, chosen, stage)
+        return ended, fleet.WHOLE in fleet.paused(connection, chosen)
 
     async def resuming() -> tuple[int, bool]:
         async with mill.opened() as store:
@@ -136,7 +136,7 @@ def expired(connection: Connection, mill: Mill, queues: list[Queue[Any]]) -> Pre
     looks = []
     for queue in queues:
         terms = mill.store.terms(queue)
-        looks.append(targets.preview(connection, terms, targets.expired(terms)))
+        looks.append(filters.preview(connection, terms, filters.expired(terms)))
     keys = [key for look in looks for key in look.keys][:5]
     return Preview(sum(look.rows for look in looks), any(look.capped for look in looks), keys)
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rowmill.adopt import Wishes
 from rowmill.cli.adopt import find_target, pair
 from rowmill.cli.app import load_mill
 from rowmill.cli.exits import Exit, UsageError
@@ -26,10 +27,9 @@ from rowmill.cli.options import (
     WaitingOption,
 )
 from rowmill.cli.output import emit
+from rowmill.doctor import Finding, Guess, Severity, audit, audit_table
 from rowmill.mill import Mill
 from rowmill.model.lifecycle import Kind
-from rowmill.store.adopt import Wishes
-from rowmill.store.doctor import Finding, Guess, Severity, audit, audit_table
 
 
 def register(app: typer.Typer) -> None:

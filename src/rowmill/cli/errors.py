@@ -11,7 +11,7 @@ from rowmill.cli.output import say
 from rowmill.model.errors import BadRequest, DatabaseUnreachable, RowmillError, SchemaMismatch, UnknownQueue
 from rowmill.observe.trail import trail
 from rowmill.store.port import Disconnected
-from rowmill.store.sqlite_errors import connection_problem
+from rowmill.store.sqlite.writer import connection_problem
 
 MISSING = ("42P01", "42703", "3F000")
 """PostgreSQL: no such table, column, schema."""

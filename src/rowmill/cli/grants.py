@@ -13,8 +13,8 @@ from rowmill.cli.help import SET_UP
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import emit, say
 from rowmill.mill import Mill, Queue
-from rowmill.store import rights
-from rowmill.store.rights import Part, Right
+from rowmill.store.own import privileges
+from rowmill.store.own.privileges import Part, Right
 
 NO_ROLES = (
     "SQLite has no roles. Whoever may write to the file and its folder may do everything, so give them to the user "
@@ -71,7 +71,7 @@ def grants(
 
     def work(connection: Connection) -> list[str]:
         wanted = list(needed(connection, mill, chosen, part, results))
-        return rights.grants(wanted, role, connection.dialect.identifier_preparer)
+        return privileges.grants(wanted, role, connection.dialect.identifier_preparer)
 
     statements = asyncio.run(mill.run(work, write=False))
     data = {"role": role, "for": part, "queues": [queue.name for queue in chosen], "statements": statements}
@@ -87,7 +87,7 @@ def of_results(mill: Mill, chosen: list[Queue[Any]], named: list[str]) -> dict[s
             raise UsageError(f"--result takes QUEUE.COLUMN, as in {chosen[0].name}.topic, not {one!r}")
         column = queue.writable.get(one.removeprefix(f"{queue.name}."))
         if column is None:
-            known = ", ".join(rights.writable(mill.store.terms(queue)))
+            known = ", ".join(privileges.writable(mill.store.terms(queue)))
             raise UsageError(f"no handler may write {one!r}. Queue {queue.name} has: {known}")
         found[queue.name].append(column)
     return found
@@ -100,14 +100,14 @@ def needed(
     yield Right("CONNECT", "database", str(connection.scalar(text("SELECT current_database()"))))
     if part is Part.PRODUCER:
         for queue in queues:
-            yield from rights.of_producer(connection, queue.table)
+            yield from privileges.of_producer(connection, queue.table)
         return
-    yield from rights.of_worker([], limited=bool(mill.limits))
+    yield from privileges.of_worker([], limited=bool(mill.limits))
     if part is Part.OPERATOR:
-        yield from rights.of_operator()
+        yield from privileges.of_operator()
     for queue in queues:
         terms = mill.store.terms(queue)
-        columns = rights.writable(terms) if results is None else tuple(results[queue.name])
-        yield Right("USAGE", "schema", "", rights.schema_of(connection, queue.table))
-        yield from rights.of_queue(queue.table, tuple(dict.fromkeys((*rights.written(terms), *columns))))
-        yield from rights.of_policies(terms)
+        columns = privileges.writable(terms) if results is None else tuple(results[queue.name])
+        yield Right("USAGE", "schema", "", privileges.schema_of(connection, queue.table))
+        yield from privileges.of_queue(queue.table, tuple(dict.fromkeys((*privileges.written(terms), *columns))))
+        yield from privileges.of_policies(terms)

@@ -20,9 +20,9 @@ from rowmill.limits import LimitState
 from rowmill.limits.state import state_of
 from rowmill.mill import Mill
 from rowmill.model.limits import strictest
-from rowmill.store import schema
-from rowmill.store.limiting import declarations, views
-from rowmill.store.limiting.asks import LimitSummary
+from rowmill.store.limits import declarations, views
+from rowmill.store.limits.asks import LimitSummary
+from rowmill.store.own import schema
 
 T = TypeVar("T")
 LimitArgument = Annotated[str, typer.Argument(metavar="NAME", help="Which limit.")]

@@ -13,9 +13,9 @@ from rowmill.cli.output import clock, emit, table
 from rowmill.cli.rows import cut, read
 from rowmill.mill import Mill
 from rowmill.model.lifecycle import Kind
+from rowmill.operator.filters import Filter
 from rowmill.outbox.outbox import Outbox
-from rowmill.store.filters import Filter
-from rowmill.store.outbox_reads import EventView
+from rowmill.outbox.queries import EventView
 
 NameArgument = Annotated[
     str | None, typer.Argument(metavar="[OUTBOX]", help="The name of the outbox, where there are several.")

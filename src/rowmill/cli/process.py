@@ -21,11 +21,12 @@ from rowmill.mill import Mill
 from rowmill.model.errors import RowmillError
 from rowmill.model.lifecycle import MOVES
 from rowmill.observe.trail import trail
-from rowmill.store import counts, dsn
+from rowmill.operator import counts
+from rowmill.store import dsn
 from rowmill.store.port import Disconnected
-from rowmill.work.report import Report
-from rowmill.work.settings import WorkerSettings
-from rowmill.work.worker import Worker
+from rowmill.worker.report import Report
+from rowmill.worker.settings import WorkerSettings
+from rowmill.worker.worker import Worker
 
 T = TypeVar("T")
 log = logging.getLogger("rowmill")

@@ -14,7 +14,7 @@ from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import clock, duration, emit, progress, say, table
 from rowmill.mill import Mill
 from rowmill.reconcile import Reconciled, Reconciliation
-from rowmill.store.runs import RunView
+from rowmill.reconcile.runs import RunView
 
 SHOWN = 20
 """Findings of a run that people are shown."""

@@ -29,9 +29,10 @@ from rowmill.cli.options import (
 from rowmill.cli.output import clock, emit, one_line, table, tame
 from rowmill.limits.holding import shut
 from rowmill.mill import Mill
-from rowmill.store import browse, schema
-from rowmill.store.browse import AttemptView, Sort
-from rowmill.store.why import why as find_why
+from rowmill.operator import browse
+from rowmill.operator.browse import AttemptView, Sort
+from rowmill.operator.why import why as find_why
+from rowmill.store.own import schema
 
 T = TypeVar("T")
 WIDTH = 60

@@ -12,9 +12,10 @@ from rowmill.cli.output import clock, emit, table
 from rowmill.cli.rows import cut, read
 from rowmill.mill import Mill
 from rowmill.model.schedule import PASSED_OVER, Schedule
-from rowmill.store import schedule_ops, schema
-from rowmill.store.schedule_ops import ScheduleView, TickView
-from rowmill.store.tick_tables import QUEUE
+from rowmill.schedules import admin
+from rowmill.schedules.admin import ScheduleView, TickView
+from rowmill.store.own import schema
+from rowmill.store.own.schedule_tables import QUEUE
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the schedule.")]
 group = typer.Typer(
@@ -36,7 +37,7 @@ def list_schedules(app: AppOption = None, database_url: UrlOption = None, json: 
       rowmill schedule list --json
     """
     mill = load_mill(app, database_url)
-    found = read(mill, lambda connection: schedule_ops.schedules(connection, mill.schedules))
+    found = read(mill, lambda connection: admin.schedules(connection, mill.schedules))
 
     def shown() -> None:
         heads = ["name", "expression", "zone", "last run", "outcome", "seconds", "next run", ""]
@@ -75,7 +76,7 @@ def history(
       rowmill schedule history cleanup --limit 100 --json
     """
     mill = load_mill(app, database_url)
-    found = read(mill, lambda connection: schedule_ops.history(connection, name, limit))
+    found = read(mill, lambda connection: admin.history(connection, name, limit))
     if not found:
         mill.find_schedule(name)
 
@@ -104,7 +105,7 @@ def run_now(
 
     async def running() -> int:
         async with mill.opened() as store:
-            key: int = await store.run(schema.checked(lambda connection: schedule_ops.run_now(connection, schedule)))
+            key: int = await store.run(schema.checked(lambda connection: admin.run_now(connection, schedule)))
             await store.rouse([mill[QUEUE]])
             return key
 
@@ -121,7 +122,7 @@ def pause(name: NameArgument, app: AppOption = None, database_url: UrlOption = N
       rowmill schedule pause cleanup
     """
     mill, schedule = found(app, database_url, name)
-    new = asyncio.run(mill.run(schema.checked(lambda connection: schedule_ops.pause(connection, schedule))))
+    new = asyncio.run(mill.run(schema.checked(lambda connection: admin.pause(connection, schedule))))
     text = f"schedule {name} is paused" if new else f"schedule {name} was paused already"
     emit({"schedule": name, "paused": True, "changed": new}, json, text)
 
@@ -135,7 +136,7 @@ def resume(name: NameArgument, app: AppOption = None, database_url: UrlOption = 
       rowmill schedule resume cleanup
     """
     mill, schedule = found(app, database_url, name)
-    ended = asyncio.run(mill.run(schema.checked(lambda connection: schedule_ops.resume(connection, schedule))))
+    ended = asyncio.run(mill.run(schema.checked(lambda connection: admin.resume(connection, schedule))))
     text = f"schedule {name} goes on" if ended else f"schedule {name} was not paused"
     emit({"schedule": name, "paused": False, "changed": ended}, json, text)
 

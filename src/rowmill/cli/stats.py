@@ -22,14 +22,16 @@ from rowmill.cli.schedule import outcome
 from rowmill.mill import Mill, Queue
 from rowmill.model.lifecycle import Kind
 from rowmill.model.settle_lag import MEANINGS
-from rowmill.store import activity, counts, pausing, runs, schedule_ops, schema
-from rowmill.store.activity import SettleRate, WorkerView
-from rowmill.store.counts import How, StateCount
-from rowmill.store.dead_rows import DeadRows, dead_rows
-from rowmill.store.limiting.asks import LimitSummary
-from rowmill.store.moment import as_moment
-from rowmill.store.runs import RunView
-from rowmill.store.schedule_ops import ScheduleView
+from rowmill.operator import activity, counts
+from rowmill.operator.activity import DeadRows, SettleRate, WorkerView, dead_rows
+from rowmill.operator.counts import How, StateCount
+from rowmill.reconcile import runs
+from rowmill.reconcile.runs import RunView
+from rowmill.schedules import admin
+from rowmill.schedules.admin import ScheduleView
+from rowmill.store.clock import as_moment
+from rowmill.store.limits.asks import LimitSummary
+from rowmill.store.own import fleet, schema
 
 MINUTES = 60
 REFRESH = 2.0
@@ -124,7 +126,7 @@ async def gather(mill: Mill, names: list[str]) -> dict[str, Any]:
         every = [await store.run(partial(of_queue, mill, queue), write=False) for queue in chosen]
         workers = await store.run(activity.workers, write=False)
         limited = await store.run(lambda connection: limits.summaries(connection, mill), write=False)
-        planned = await store.run(lambda connection: schedule_ops.schedules(connection, mill.schedules), write=False)
+        planned = await store.run(lambda connection: admin.schedules(connection, mill.schedules), write=False)
         last = [run for name in mill.reconciliations for run in await store.run(partial(last_run, name), write=False)]
     return {
         "at": at,
@@ -161,7 +163,7 @@ def of_queue(mill: Mill, queue: Queue[Any], connection: Connection) -> dict[str,
         "oldest_ready_seconds": activity.oldest_ready(connection, terms),
         "paused": [
             {"stage": stage or None, "since": as_moment(since)}
-            for stage, since in pausing.paused(connection, queue).items()
+            for stage, since in fleet.paused(connection, queue).items()
         ],
         "throughput": {
             "minutes": minutes,

@@ -14,9 +14,9 @@ from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import emit, table
 from rowmill.cli.process import Told
 from rowmill.cli.work import FormatOption, LevelOption, MillArgument, QueueOption, one_of
+from rowmill.maintenance.watcher import Hook, Watcher
 from rowmill.mill import Mill
 from rowmill.model.alerts import Alert
-from rowmill.observe.watcher import Hook, Watcher
 from rowmill.observe.webhook import Webhook
 
 VARIABLE = "ROWMILL_ALERT_WEBHOOK"

@@ -17,8 +17,8 @@ from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import emit, say
 from rowmill.cli.supervisor import Supervisor
 from rowmill.mill import Mill
-from rowmill.work.report import Report
-from rowmill.work.settings import WorkerSettings, from_environment, number
+from rowmill.worker.report import Report
+from rowmill.worker.settings import WorkerSettings, from_environment, number
 
 
 def bytes_of(text: str) -> int:

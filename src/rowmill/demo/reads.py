@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 import rowmill as rm
 from rowmill.demo.companies import Company, Effect
 from rowmill.model.lease import CLAIM_BITS
-from rowmill.store.schema import own_tables
+from rowmill.store.own.schema import own_tables
 
 FINAL = ("done", "dead")
 LOCK_SECONDS = 0.2

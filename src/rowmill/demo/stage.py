@@ -15,10 +15,10 @@ import rowmill as rm
 from rowmill.demo import companies
 from rowmill.demo.companies import Company
 from rowmill.demo.fate import Fates
-from rowmill.store.limiting.functions import FUNCTION_NAMES
-from rowmill.store.moment import moment
+from rowmill.store.clock import moment
+from rowmill.store.limits.functions import FUNCTION_NAMES
 from rowmill.store.open import parse_url
-from rowmill.store.schema import SCHEMA, own_tables, version_of
+from rowmill.store.own.schema import SCHEMA, own_tables, version_of
 
 FRESH = 5.0
 """Seconds since its last sign of life in which a worker of another demo counts as alive."""

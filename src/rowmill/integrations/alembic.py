@@ -25,8 +25,9 @@ from typing import Any
 import sqlalchemy as sa
 from alembic.operations import Operations
 
-from rowmill.store import raw_sql, schema
-from rowmill.store.adopt import fill as fills
+from rowmill.adopt import steps as fills
+from rowmill.store import expressions
+from rowmill.store.own import schema
 
 INDEX_PREFIX = "rowmill_"
 
@@ -90,7 +91,7 @@ def fill(op: Operations, *, name: str, schema: str | None, sets: str, where: str
     context = op.get_context()
     if context.as_sql:
         table = sa.Table(name, sa.MetaData(), schema=schema)
-        op.execute(raw_sql.as_text(wanted.statement(context.dialect.identifier_preparer.format_table(table))))
+        op.execute(expressions.as_text(wanted.statement(context.dialect.identifier_preparer.format_table(table))))
     elif context.dialect.name == "postgresql":
         with context.autocommit_block():
             for _ in fills.run(op.get_bind(), wanted):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rowmill.model.errors import PermanentError, ProviderDown, ProviderRefused, RateLimited, wait_of
 from rowmill.model.judge import bounded
 from rowmill.model.limits import Budget, Declaration, Rate, Reason, exact
-from rowmill.store.limiting.asks import Finish, Outcome, Rules, Taken
+from rowmill.store.limits.asks import Finish, Outcome, Rules, Taken
 
 
 @dataclass(frozen=True, slots=True)

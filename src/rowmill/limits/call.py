@@ -11,7 +11,7 @@ from rowmill.limits.answers import Grant, Refusal, outcome_of
 from rowmill.limits.desk import Desk
 from rowmill.model.errors import Limited
 from rowmill.model.limits import Amount, Reason, exact
-from rowmill.store.limiting.asks import Outcome
+from rowmill.store.limits.asks import Outcome
 
 if TYPE_CHECKING:
     from rowmill.limits.limit import Limit

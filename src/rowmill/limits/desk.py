@@ -15,8 +15,8 @@ from rowmill.limits.answers import Answer, End, Grant, Refusal, Terms, must_tell
 from rowmill.limits.clock import DatabaseClock
 from rowmill.model.limits import Span, strictest
 from rowmill.observe.events import Events
-from rowmill.store.limiting.asks import Change, Finish, Limiter, Outcome, Take, Taken
-from rowmill.store.limiting.declarations import declare
+from rowmill.store.limits.asks import Change, Finish, Limiter, Outcome, Take, Taken
+from rowmill.store.limits.declarations import declare
 from rowmill.store.port import Disconnected, Store
 
 MOST = 2000

@@ -10,9 +10,9 @@ from rowmill.limits.answers import Answer, Grant, Refusal, outcome_of
 from rowmill.limits.desk import Desk
 from rowmill.limits.limit import Declared, Limit
 from rowmill.model.errors import Limited
-from rowmill.model.gate import HORIZON, Held, Shut
 from rowmill.model.lease import Lease
 from rowmill.model.limits import PASSING
+from rowmill.model.permits import HORIZON, Held, Shut
 
 REMEMBERED = 120.0
 """Seconds for which it is known here that a provider wanted no more calls."""

@@ -9,9 +9,9 @@ from rowmill.limits.registry import Limits
 from rowmill.limits.state import state_of
 from rowmill.model.limits import MEANINGS
 from rowmill.model.queue import Queue
-from rowmill.store.browse import RowView
-from rowmill.store.limiting import declarations, views
-from rowmill.store.why import Hold, Reason
+from rowmill.operator.browse import RowView
+from rowmill.operator.why import Hold, Reason
+from rowmill.store.limits import declarations, views
 
 
 def shut(limits: Limits, queue: "Queue[Any]", connection: Connection, row: RowView) -> Iterator[Hold]:

@@ -15,8 +15,8 @@ from rowmill.limits.desk import Desk
 from rowmill.limits.state import LimitState, state_of
 from rowmill.model.errors import PermanentError
 from rowmill.model.limits import Amount, Breaker, Budget, Declaration, Rate, exact
-from rowmill.store.limiting import declarations, views
-from rowmill.store.limiting.views import EVERY
+from rowmill.store.limits import declarations, views
+from rowmill.store.limits.views import EVERY
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

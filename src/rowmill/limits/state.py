@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from rowmill.model.limits import Amount, Declaration, Reason, exact, shown
-from rowmill.store.limiting.asks import LimitView
-from rowmill.store.limiting.meter import Meter
+from rowmill.store.limits.asks import LimitView
+from rowmill.store.limits.meter import Meter
 
 
 @dataclass(frozen=True, slots=True)

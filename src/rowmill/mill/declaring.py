@@ -11,9 +11,9 @@ from rowmill.model import claim_filter, declare
 from rowmill.model.alerts import Alerts
 from rowmill.model.queue import Columns, Counts, Crash, EpochUnit, FinishedOn, InOrder, Keep, Order
 from rowmill.model.retry import Retry
-from rowmill.model.words import Stage, States, as_value, vocabulary
-from rowmill.store import schema
-from rowmill.store.terms import condition_text, literal_word
+from rowmill.model.states import Stage, States, as_value, vocabulary
+from rowmill.store.own import schema
+from rowmill.store.queue_sql import condition_text, literal_word
 
 
 class QueueOptions(TypedDict, total=False):

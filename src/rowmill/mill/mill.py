@@ -13,35 +13,34 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Table
 
-from rowmill.keep.keeper import Keeper
-from rowmill.keep.retention import Retention
-from rowmill.keep.second_look import SecondLook
 from rowmill.limits import Limit, Limits
+from rowmill.maintenance.retention import Retention
+from rowmill.maintenance.upkeep import Keeper, SecondLook
 from rowmill.mill.declaring import QueueOptions, declare_queue
 from rowmill.mill.options import Policies
 from rowmill.mill.outboxes import OutboxOptions, declare_outbox
 from rowmill.mill.queue import Queue
 from rowmill.mill.schedules import Schedules
-from rowmill.model.death import Death, mourn
+from rowmill.model.dead_rows import Death, mourn
 from rowmill.model.errors import BadRequest, DeclarationError, RowmillError, UnknownQueue
 from rowmill.model.limits import USUAL_BREAKER, Breaker, Budget, Rate
 from rowmill.model.option_names import check_options
 from rowmill.model.queue import Queue as QueueModel
 from rowmill.model.schedule import Schedule
-from rowmill.model.words import Step
+from rowmill.model.states import Step
 from rowmill.observe.events import Events, Observer
-from rowmill.outbox.inbox import DAYS_30, Inbox
+from rowmill.outbox.inbox import DAYS_30, Inbox, InboxColumns
 from rowmill.outbox.outbox import Outbox
 from rowmill.reconcile import Inventory, Reconciliation, Rule
 from rowmill.reconcile.declaration import declared
-from rowmill.store import dsn, fleet, indexes, migrating, presence, rescuing, rights, schema, tick_tables
-from rowmill.store.inbox import InboxColumns
+from rowmill.store import dsn, indexes, rescue, table_checks
 from rowmill.store.open import open_store, parse_url, reachable, url_from_environment
+from rowmill.store.own import fleet, migrations, privileges, schedule_tables, schema
 from rowmill.store.port import CONNECTIONS, Disconnected, Store
 from rowmill.store.rows import Record
-from rowmill.work.report import Report
-from rowmill.work.settings import WorkerSettings
-from rowmill.work.worker import Worker
+from rowmill.worker.report import Report
+from rowmill.worker.settings import WorkerSettings
+from rowmill.worker.worker import Worker
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -227,7 +226,7 @@ class Mill(Schedules):
         async with self.opened() as store:
             with reachable(self.url):
                 terms = [store.terms(queue) for queue in self.queues.values()]
-                return await migrating.migrate(store, terms, tables=tables)
+                return await migrations.migrate(store, terms, tables=tables)
 
     def _chosen(self, queues: Sequence[str] | None) -> list[Queue[Any]]:
         return [self[name] for name in queues] if queues else [q for q in self.queues.values() if q.handlers]
@@ -246,10 +245,10 @@ class Mill(Schedules):
             scheduler = self._scheduler(chosen, settings.heartbeat)
 
             def sign_up(connection: Connection) -> tuple[int, set[tuple[str, str]] | None]:
-                rights.check(connection, [store.terms(queue) for queue in chosen], limited=bool(self.limits))
+                privileges.check(connection, [store.terms(queue) for queue in chosen], limited=bool(self.limits))
                 schema.check_version(connection)
                 for queue in chosen:
-                    presence.check_table(connection, store.terms(queue))
+                    table_checks.check_table(connection, store.terms(queue))
                 number = fleet.join(connection, [store.terms(queue) for queue in chosen])
                 if scheduler is not None:
                     scheduler.start(connection)
@@ -275,7 +274,7 @@ class Mill(Schedules):
             keeper.holding = worker.holding
             keeper.settle_lags = worker.settle_lags
             if scheduler is not None:
-                scheduler.wake = worker.waker(tick_tables.QUEUE)
+                scheduler.wake = worker.waker(schedule_tables.QUEUE)
             self._keepers.append(keeper)
             self._workers.append(worker)
             store.worker = self._keepers[0].worker  # beside a worker that runs already, claims go by that one's number
@@ -315,7 +314,7 @@ class Mill(Schedules):
         look = SecondLook(settings.heartbeat, time.monotonic)
         while True:
             sweep = partial(
-                rescuing.rescue, terms=self.store.terms(queue), step=step, most=settings.rescue_most, acquit=True,
+                rescue.rescue, terms=self.store.terms(queue), step=step, most=settings.rescue_most, acquit=True,
                 sparing=look.sparing(queue.name, step.name),
                 ready=partial(look.ready, queue=queue.name, stage=step.name, lease=step.lease),
             )  # fmt: skip

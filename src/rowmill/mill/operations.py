@@ -16,13 +16,14 @@ from rowmill.model.errors import BadRequest
 from rowmill.model.lifecycle import Kind
 from rowmill.model.option_names import check_options
 from rowmill.model.queue import Queue as QueueModel
-from rowmill.store import browse, counts, operate, schema
-from rowmill.store import why as explaining
-from rowmill.store.browse import RowView
-from rowmill.store.counts import RowCounts
-from rowmill.store.filters import Filter, When
+from rowmill.operator import browse, change, counts
+from rowmill.operator import why as explaining
+from rowmill.operator.browse import RowView
+from rowmill.operator.counts import RowCounts
+from rowmill.operator.filters import Filter, When
+from rowmill.operator.why import Why
 from rowmill.store.open import reachable
-from rowmill.store.why import Why
+from rowmill.store.own import schema
 
 if TYPE_CHECKING:
     from rowmill.mill.mill import Mill
@@ -105,7 +106,7 @@ class QueueOperations(QueueModel[R], Generic[R]):
             wanted = replace(wanted, states=(Kind.DEAD.value,))
         async with self.mill.opened() as store:
             with reachable(self.mill.url):
-                return (await operate.requeue(store, self, wanted, stage=to_stage, most=limit)).rows
+                return (await change.requeue(store, self, wanted, stage=to_stage, most=limit)).rows
 
     def requeue_sync(
         self, *keys: Any, to_stage: str | None = None, limit: int | None = None, **which: Unpack[RowFilter]
@@ -128,7 +129,7 @@ class QueueOperations(QueueModel[R], Generic[R]):
             return 0
         async with self.mill.opened() as store:
             with reachable(self.mill.url):
-                return (await operate.cancel(store, self, wanted, most=limit)).rows
+                return (await change.cancel(store, self, wanted, most=limit)).rows
 
     def cancel_sync(self, *keys: Any, limit: int | None = None, **which: Unpack[RowFilter]) -> int:
         """`cancel` for code without an event loop."""

@@ -8,7 +8,7 @@ from rowmill.model import declare
 from rowmill.model.errors import DeclarationError
 from rowmill.model.queue import Counts, EpochUnit, FinishedOn, InOrder, Order
 from rowmill.model.retry import Retry, steps
-from rowmill.model.words import States
+from rowmill.model.states import States
 from rowmill.outbox.outbox import Outbox
 from rowmill.outbox.table import WORDS, OutboxColumns, outbox_table
 

@@ -6,21 +6,20 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlalchemy import MetaData
 
-from rowmill.keep.retention import sweep
-from rowmill.keep.scheduler import Scheduler
+from rowmill.maintenance.retention import sweep
 from rowmill.mill.queue import Queue
 from rowmill.model.errors import BadRequest, DeclarationError
 from rowmill.model.lease import Lease
 from rowmill.model.outcome import Again, Answer, Cancel, Dead
 from rowmill.model.queue import Handler, Only, name_of
 from rowmill.model.retry import Retry
-from rowmill.model.schedule import Missed, Schedule, Tick
-from rowmill.model.timing import Cron, Every, Timing
+from rowmill.model.schedule import Cron, Every, Missed, Schedule, Tick, Timing
 from rowmill.observe.events import Events
-from rowmill.store import tick_tables
-from rowmill.store.moment import as_moment
+from rowmill.schedules.service import Scheduler
+from rowmill.store.clock import as_moment
+from rowmill.store.own import schedule_tables
+from rowmill.store.own.schema import own_tables
 from rowmill.store.port import Store
-from rowmill.store.schema import own_tables
 
 if TYPE_CHECKING:
     from rowmill.mill.mill import Mill
@@ -111,7 +110,7 @@ class Schedules:
 
     def _queue_ticks(self) -> None:
         """The table of ticks as a queue of this mill. Anew with each schedule: its policies are theirs together."""
-        self.queues.pop(tick_tables.QUEUE, None)
+        self.queues.pop(schedule_tables.QUEUE, None)
         if not self.schedules:
             return
         every = self.schedules.values()
@@ -120,10 +119,10 @@ class Schedules:
         table = own.tick.to_metadata(MetaData(schema=own.metadata.schema))
         queue = cast("Mill", self).queue(
             table,
-            name=tick_tables.QUEUE,
-            columns=tick_tables.COLUMNS,
-            states=tick_tables.STATES,
-            in_order=tick_tables.IN_ORDER,
+            name=schedule_tables.QUEUE,
+            columns=schedule_tables.COLUMNS,
+            states=schedule_tables.STATES,
+            in_order=schedule_tables.IN_ORDER,
             retry=Retry(attempts=max(schedule.retry.attempts for schedule in every)),
             lease=min(schedule.lease for schedule in every),
         )
@@ -185,6 +184,6 @@ class Schedules:
 
     def _scheduler(self, chosen: list[Queue[Any]], heartbeat: float) -> Scheduler | None:
         """What makes ticks beside a worker that runs them."""
-        if not any(queue.name == tick_tables.QUEUE for queue in chosen):
+        if not any(queue.name == schedule_tables.QUEUE for queue in chosen):
             return None
         return Scheduler(self.store, list(self.schedules.values()), self.events, heartbeat=heartbeat)

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Mapper
 from rowmill.model.errors import DeclarationError
 from rowmill.model.lifecycle import Kind
 from rowmill.model.queue import READ_ONLY, REQUIRED, Columns, Counts, FinishedOn, InOrder, Keep, Order
-from rowmill.model.words import Vocabulary, Word, as_value
+from rowmill.model.states import Vocabulary, Word, as_value
 
 TYPES = {
     "state": "text",

@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session
 from rowmill.model.errors import LeaseLost, TransactionMisused
 from rowmill.model.outcome import Answer, Outcome
 from rowmill.model.queue import Queue
+from rowmill.model.states import Step
 from rowmill.model.transaction import AsyncBatchTransaction, BatchTransaction
-from rowmill.model.words import Step
 
 R = TypeVar("R")
 

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
 from rowmill.model.queue import Columns
-from rowmill.model.words import States
+from rowmill.model.states import States
 
 MOMENT = sa.DateTime(timezone=True)
 

@@ -11,13 +11,13 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Table
 from sqlalchemy.orm import Mapper
 
-from rowmill.model.death import Mourner
+from rowmill.model.dead_rows import Mourner
 from rowmill.model.lifecycle import CLAIM, FINAL, Attempts, Kind, Move
 from rowmill.model.option_names import checks_options
-from rowmill.model.words import Step, Vocabulary, Word
+from rowmill.model.states import Step, Vocabulary, Word
 
 if TYPE_CHECKING:
-    from rowmill.model.gate import Gate
+    from rowmill.model.permits import Gate
 
 R = TypeVar("R")
 

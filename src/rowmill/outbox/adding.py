@@ -10,7 +10,7 @@ from sqlalchemy.orm import Mapper, Session, configure_mappers, registry, scoped_
 
 from rowmill.model.queue import Queue
 from rowmill.store import enqueue
-from rowmill.store.terms import Terms
+from rowmill.store.queue_sql import Terms
 
 AnySession = Session | AsyncSession | scoped_session[Any] | async_scoped_session[Any]
 

@@ -7,7 +7,7 @@ characters and to one line. Where errors may carry what no log should, `log_mess
 
 from typing import Any
 
-from rowmill.model.death import Death, Mourner
+from rowmill.model.dead_rows import Death, Mourner
 from rowmill.model.queue import Queue
 from rowmill.observe.events import Events
 from rowmill.outbox.event import EventColumns

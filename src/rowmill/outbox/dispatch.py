@@ -9,7 +9,7 @@ from rowmill.model.outcome import Again
 from rowmill.observe.events import Events
 from rowmill.outbox.event import Event, EventColumns
 from rowmill.outbox.routes import Routes
-from rowmill.store.moment import as_moment
+from rowmill.store.clock import as_moment
 
 UNKNOWN = "unknown_type"
 """The code on an event that waits for somebody who knows its type."""

@@ -10,7 +10,7 @@ from rowmill.model.lease import Lease, SettlingBlock
 from rowmill.model.outcome import Outcome
 from rowmill.model.queue import Queue
 from rowmill.outbox.table import OutboxColumns
-from rowmill.store.moment import as_moment
+from rowmill.store.clock import as_moment
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,18 +9,18 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from rowmill.model.declare import undecorated
 from rowmill.model.outcome import Answer
 from rowmill.model.queue import Handler, Queue
-from rowmill.outbox import alert
+from rowmill.operator.filters import Filter
+from rowmill.outbox import alert, queries
 from rowmill.outbox.adding import Adding, AnySession
 from rowmill.outbox.dispatch import UNKNOWN, Dispatch, ThreadedDispatch
 from rowmill.outbox.event import Event, EventColumns
 from rowmill.outbox.home import Home
 from rowmill.outbox.message import Publisher, Subject
+from rowmill.outbox.queries import EventView, OutboxStats
 from rowmill.outbox.relay import Relay
 from rowmill.outbox.routes import Routes
 from rowmill.outbox.table import OutboxColumns
-from rowmill.store import outbox_reads, schema
-from rowmill.store.filters import Filter
-from rowmill.store.outbox_reads import EventView, OutboxStats
+from rowmill.store.own import schema
 
 Answered = TypeVar("Answered", bound=Awaitable[Answer] | Answer)
 
@@ -107,7 +107,7 @@ class Outbox:
     def counted(self, connection: Connection) -> OutboxStats:
         """The same on a connection of yours."""
         schema.check_version(connection)
-        return outbox_reads.stats(connection, self._home.store.terms(self.queue), UNKNOWN)
+        return queries.stats(connection, self._home.store.terms(self.queue), UNKNOWN)
 
     def listed(
         self,
@@ -120,7 +120,7 @@ class Outbox:
     ) -> list[EventView]:
         """Events, without their payloads, in the order of their ids."""
         terms, named = self._home.store.terms(self.queue), (self.columns.event_type, self.columns.aggregate_id)
-        return outbox_reads.list_events(
+        return queries.list_events(
             connection, terms, named, wanted, limit, event_type=event_type, aggregate_id=aggregate_id
         )
 

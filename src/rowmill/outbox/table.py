@@ -11,7 +11,7 @@ from sqlalchemy.orm import Mapped, declared_attr, mapped_column
 
 from rowmill.model.option_names import checks_options
 from rowmill.model.queue import Columns
-from rowmill.model.words import States
+from rowmill.model.states import States
 
 MOMENT = sa.DateTime(timezone=True)
 SERIAL = sa.BigInteger().with_variant(sa.Integer(), "sqlite")

@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from rowmill.model.errors import code_of
 from rowmill.model.queue import Queue
 from rowmill.observe.events import Events
+from rowmill.operator import change
 from rowmill.reconcile.report import Finding
-from rowmill.store import operate
 from rowmill.store.port import Store
 
 Correction = Callable[[Sequence[Finding], AsyncConnection], Awaitable[Iterable[Finding] | None]]
@@ -41,12 +41,12 @@ class Requeue:
         by_key = {self._parts(finding): finding for finding in findings}
         owner: HasMill = self.queue  # type: ignore[assignment]
         terms = owner.mill.store.terms(self.queue)
-        ready = await tx.run_sync(lambda c: operate.requeue_within(c, terms, list(by_key), self._stage))
+        ready = await tx.run_sync(lambda c: change.requeue_within(c, terms, list(by_key), self._stage))
         return [finding for key, finding in by_key.items() if key in ready]
 
     async def after(self, store: Store) -> None:
         """The rows can be seen now: tell workers that sleep."""
-        await operate.tell(store, self.queue)
+        await change.tell(store, self.queue)
 
     def _parts(self, finding: Finding) -> tuple[Any, ...]:
         key = self._key(finding)

@@ -7,14 +7,14 @@ from functools import partial
 from sqlalchemy import Connection
 
 from rowmill.model.errors import ReconciliationBusy
+from rowmill.reconcile import findings as book
+from rowmill.reconcile import runs
 from rowmill.reconcile.correct import Corrector
 from rowmill.reconcile.declaration import Declared
+from rowmill.reconcile.findings import Entry, Name, Noted
 from rowmill.reconcile.item import key_text
 from rowmill.reconcile.merge import Suspect
 from rowmill.reconcile.report import Finding, Reconciled
-from rowmill.store import findings as book
-from rowmill.store import runs
-from rowmill.store.findings import Entry, Name, Noted
 from rowmill.store.port import Store
 
 

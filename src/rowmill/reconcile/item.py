@@ -7,7 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from rowmill.model.errors import InventoryError
-from rowmill.store.moment import as_moment
+from rowmill.store.clock import as_moment
 
 Key = int | str | UUID
 Facts = Mapping[str, Any]

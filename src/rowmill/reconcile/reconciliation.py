@@ -8,13 +8,14 @@ from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 
 from rowmill.observe.events import Events
+from rowmill.reconcile import runs
 from rowmill.reconcile.declaration import Declared, Progress
 from rowmill.reconcile.report import Reconciled
 from rowmill.reconcile.run import Run
-from rowmill.store import runs, schema
+from rowmill.reconcile.runs import RunView
 from rowmill.store.open import reachable
+from rowmill.store.own import schema
 from rowmill.store.port import Store
-from rowmill.store.runs import RunView
 
 
 class Home(Protocol):

@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from rowmill.model.errors import ReconciliationBusy, code_of
 from rowmill.observe.events import Events
+from rowmill.reconcile import runs
 from rowmill.reconcile.correct import Corrector
 from rowmill.reconcile.declaration import Declared, Progress
 from rowmill.reconcile.desk import Desk, Plan
@@ -23,7 +24,6 @@ from rowmill.reconcile.recheck import look_again
 from rowmill.reconcile.report import Finding, Reconciled
 from rowmill.reconcile.rules import Clock
 from rowmill.reconcile.spool import Spool
-from rowmill.store import runs
 from rowmill.store.port import Disconnected, Store
 
 ALERT = "RECONCILIATION_DRIFT"

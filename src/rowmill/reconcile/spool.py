@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from typing import Self
 
 from rowmill.reconcile.merge import Suspect
-from rowmill.reconcile.packing import packed
-from rowmill.reconcile.sorting import read
+from rowmill.reconcile.sorting import packed, read
 
 PAGE = 200
 IN_MEMORY = 1 << 20

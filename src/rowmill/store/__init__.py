@@ -1,1 +1,1 @@
-"""The only room that knows SQL."""
+"""Databases. A store claims, settles, renews and rescues rows; the SQL of the hot path is here."""

@@ -8,10 +8,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from rowmill.model.queue import Queue
-from rowmill.store.dialect_insert import insert_of
-from rowmill.store.loading import Loading, column_of, must_be_counted, must_be_timed, ready_value, utc
+from rowmill.store.bulk_load import Loading, column_of, must_be_counted, must_be_timed, ready_value, utc
+from rowmill.store.expressions import insert_of
 from rowmill.store.port import Store
-from rowmill.store.terms import Terms
+from rowmill.store.queue_sql import Terms
 
 
 def insert(

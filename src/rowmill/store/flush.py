@@ -7,7 +7,7 @@ from typing import Any
 from rowmill.model.judge import Verdict
 from rowmill.model.lifecycle import Move
 from rowmill.model.queue import Queue
-from rowmill.model.words import Step
+from rowmill.model.states import Step
 
 
 @dataclass(slots=True)

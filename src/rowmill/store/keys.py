@@ -12,7 +12,7 @@ from sqlalchemy import Column
 
 from rowmill.model.errors import BadRequest
 from rowmill.model.queue import Queue
-from rowmill.store.terms import Terms
+from rowmill.store.queue_sql import Terms
 
 Key = tuple[Any, ...]
 """The parts of a key, one or more."""

@@ -63,11 +63,11 @@ def open_store(url: URL, connections: int = CONNECTIONS, pooled: URL | None = No
     if pooled is not None and {url.get_backend_name(), pooled.get_backend_name()} != {"postgresql"}:
         raise DatabaseUnreachable("pooled_url is for PostgreSQL: it leads to the same database as url, by a pooler")
     if url.get_backend_name() == "sqlite":
-        from rowmill.store.sqlite import SqliteStore
+        from rowmill.store.sqlite.store import SqliteStore
 
         return SqliteStore(url)
     try:
-        from rowmill.store.postgres import PostgresStore
+        from rowmill.store.postgres.store import PostgresStore
     except ImportError as error:
         raise DatabaseUnreachable("PostgreSQL needs asyncpg. Run: pip install 'rowmill[postgres]'") from error
     return PostgresStore(url, connections, pooled)

@@ -9,16 +9,16 @@ from sqlalchemy import Column, Connection, Engine
 from sqlalchemy.engine import URL, Dialect
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from rowmill.model.death import Death
+from rowmill.model.dead_rows import Death
 from rowmill.model.errors import RowmillError
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
 from rowmill.model.queue import Queue
-from rowmill.model.words import Step
-from rowmill.store.limiting.asks import Limiter
-from rowmill.store.loading import Run
-from rowmill.store.terms import Terms
-from rowmill.store.weighing import ByteLimit
+from rowmill.model.states import Step
+from rowmill.store.bulk_load import Run
+from rowmill.store.limits.asks import Limiter
+from rowmill.store.queue_sql import Terms
+from rowmill.store.row_sizes import ByteLimit
 
 if TYPE_CHECKING:
     from rowmill.store.flush import Flush

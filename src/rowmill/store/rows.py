@@ -3,17 +3,45 @@
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from operator import itemgetter
+from sys import getsizeof
 from typing import Any
 
 from sqlalchemy import Column
 from sqlalchemy.orm import InstanceState, Mapper, configure_mappers, make_transient_to_detached, object_mapper
 from sqlalchemy.orm.attributes import instance_state, set_committed_value
 
-from rowmill.model.errors import ColumnNotLoaded, PermanentError
+from rowmill.model.errors import BadRequest, ColumnNotLoaded, LeaseLost, PermanentError
 from rowmill.model.lease import Lease
 from rowmill.model.retry import Retry
-from rowmill.model.words import Step
-from rowmill.store.terms import Terms
+from rowmill.model.states import Step
+from rowmill.store.port import GONE, Store
+from rowmill.store.queue_sql import Terms
+
+# Columns that were left out of a claim, read when a handler asks for them.
+
+
+async def fetch(store: Store, lease: Lease[Any], name: str) -> tuple[Any, int]:
+    """Return the value of a column, and the bytes that it brought. It is read by the row's key, only while the lease
+    holds, unless the row has it already."""
+    queue = lease.queue
+    column = queue.names.get(name)
+    if column is None:
+        known = ", ".join(one.name for one in queue.table.columns)
+        raise BadRequest(f"table {queue.table.name} has no column {name}. It has: {known}")
+    load, row = RowLoader(store.terms(queue)), lease.row
+    try:
+        return load.get(row, column), 0
+    except ColumnNotLoaded:
+        pass
+    raw = await store.value(lease, column)
+    if raw is GONE:
+        lease.lost = True
+        raise LeaseLost(
+            f"row {queue.key_text(lease.key)} of {queue.name} is held by somebody else now: nothing is read"
+        )
+    value = load.value(column, raw)
+    load.put(row, column, value)
+    return value, getsizeof(raw)
 
 
 class Record:

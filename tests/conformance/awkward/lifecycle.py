@@ -7,8 +7,8 @@ import sqlalchemy as sa
 
 from rowmill import Again, Dead
 from rowmill.model.lifecycle import Kind
-from rowmill.model.words import as_value
-from rowmill.store.rescuing import Rescued
+from rowmill.model.states import as_value
+from rowmill.store.rescue import Rescued
 from tests.conformance.fleet import Member
 
 

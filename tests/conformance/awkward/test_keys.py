@@ -13,8 +13,8 @@ from sqlalchemy import Column
 from sqlalchemy.dialects import postgresql
 
 from rowmill import Mill, Order, Queue
-from rowmill.store.filters import Filter
-from rowmill.store.operate import prune, requeue
+from rowmill.operator.change import prune, requeue
+from rowmill.operator.filters import Filter
 from tests.conformance.awkward.lifecycle import live
 from tests.conformance.fleet import jobs, worker
 from tests.conformance.test_values import Guid, Shouted

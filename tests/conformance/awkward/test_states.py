@@ -9,8 +9,9 @@ from sqlalchemy import Column
 from sqlalchemy.dialects import postgresql
 
 from rowmill import Dead, DeclarationError, Mill, Queue, Stage, States
-from rowmill.store import counts, operate, why
-from rowmill.store.filters import Filter
+from rowmill.operator import change as operate
+from rowmill.operator import counts, why
+from rowmill.operator.filters import Filter
 from tests.conformance.awkward.lifecycle import live
 from tests.conformance.fleet import Member, jobs, worker
 

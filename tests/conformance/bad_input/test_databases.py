@@ -13,7 +13,7 @@ from sqlalchemy import Column
 from sqlalchemy.engine import make_url
 
 from rowmill import DatabaseUnreachable, DeclarationError, Lease, Mill, Order, Queue, RowmillError
-from rowmill.store import sqlite_writer
+from rowmill.store.sqlite import writer
 from rowmill.testing import QUICK
 from tests.conformance.fleet import jobs, worker
 
@@ -103,7 +103,7 @@ async def test_a_new_file_to_which_somebody_writes_just_now(sqlite_url: str, mon
     with closing(sqlite3.connect(str(path), isolation_level=None, check_same_thread=False)) as other:
         other.execute("CREATE TABLE theirs (id INTEGER)")
         other.execute("BEGIN IMMEDIATE")
-        monkeypatch.setattr(sqlite_writer, "sleep", lambda seconds: other.execute("COMMIT"))
+        monkeypatch.setattr(writer, "sleep", lambda seconds: other.execute("COMMIT"))
         await mill_at(sqlite_url).migrate(tables=True)
         assert other.execute("SELECT count(*) FROM jobs").fetchone() == (0,)
 

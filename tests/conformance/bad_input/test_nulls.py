@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill import Lease, Mill, Order, Queue, Retry
-from rowmill.store.rescuing import Rescued
+from rowmill.store.rescue import Rescued
 from tests.conformance.fleet import jobs, worker
 
 

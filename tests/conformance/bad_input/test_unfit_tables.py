@@ -8,10 +8,10 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill import DeclarationError, Lease, Mill, Queue
+from rowmill.adopt import examine_queue
+from rowmill.doctor import audit
 from rowmill.model.errors import RowmillError
-from rowmill.store.adopt import examine_queue
-from rowmill.store.doctor import audit
-from rowmill.store.key_facts import key_problem
+from rowmill.store.table_checks import key_problem
 from tests.conformance.fleet import jobs, worker
 
 TIME = "timestamptz"

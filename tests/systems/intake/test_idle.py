@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from rowmill.store.sqlite import SqliteStore
+from rowmill.store.sqlite.store import SqliteStore
 from rowmill.systems.intake.settings import HEARTBEAT_SECONDS
 from tests.support.proxy import proxy_to
 from tests.systems.intake.house import House, Scribe, house_on

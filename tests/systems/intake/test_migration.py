@@ -11,7 +11,7 @@ from alembic.migration import MigrationContext
 
 import rowmill as rm
 from rowmill.integrations import alembic as rowmill_alembic
-from rowmill.store.moment import as_moment
+from rowmill.store.clock import as_moment
 from rowmill.systems.intake.migrations import revisions
 from rowmill.systems.intake.models import Base, Moment
 from rowmill.systems.intake.queue import declare

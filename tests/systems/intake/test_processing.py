@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from pydantic import ValidationError
 
 import rowmill as rm
-from rowmill.store.rescuing import Rescued
+from rowmill.store.rescue import Rescued
 from rowmill.systems.intake import errors
 from rowmill.systems.intake.models import ProjectFile
 from rowmill.systems.intake.queue import declare

@@ -1,6 +1,6 @@
 """How far back a sweep looks: over everything while that is cheap, and never only at the newest for long."""
 
-from rowmill.keep.reach import LONGEST, MARGIN, Reach
+from rowmill.maintenance.upkeep import LONGEST, MARGIN, Reach
 
 
 def swept(reach: Reach, at: float, took: float, *, left: bool = False) -> float | None:

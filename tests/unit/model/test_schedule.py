@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rowmill.model.schedule import MOST_AT_ONCE, Missed, Schedule
-from rowmill.model.timing import Cron, Every
+from rowmill.model.schedule import MOST_AT_ONCE, Cron, Every, Missed, Schedule
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowmill.model.timing import EPOCH, BadTiming, Cron, Every, Timing, between
+from rowmill.model.schedule import EPOCH, BadTiming, Cron, Every, Timing, between
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

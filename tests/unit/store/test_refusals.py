@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from rowmill.store.keys import Key
-from rowmill.store.refusals import REST, Refusal, Refused, is_of_a_row
+from rowmill.store.refused_rows import REST, Refusal, Refused, is_of_a_row
 
 
 @pytest.mark.parametrize("state", ["22003", "23502", "23514", "23505", "44000", "P0001", "RM001"])

@@ -2,10 +2,9 @@
 
 import pytest
 
-from rowmill.model.words import Step
-from rowmill.store.order_sql import Start
-from rowmill.store.searching import LEAST, SHARE, Search
-from rowmill.store.terms import Terms
+from rowmill.model.states import Step
+from rowmill.store.order_per_key import LEAST, SHARE, Search, Start
+from rowmill.store.queue_sql import Terms
 
 
 def quick(terms: Terms, step: Step, limit: str, start: Start) -> str:

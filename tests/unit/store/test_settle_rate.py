@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rowmill.store.activity import Minute, SettleRate, settle_rate
+from rowmill.operator.activity import Minute, SettleRate, settle_rate
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

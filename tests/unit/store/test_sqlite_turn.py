@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from rowmill.store import sqlite_turn
-from rowmill.store.sqlite_turn import Turns
+from rowmill.store.sqlite import writer
+from rowmill.store.sqlite.writer import Turns
 
 
 class Hall:
@@ -55,7 +55,7 @@ async def test_who_is_cancelled_keeps_nobody() -> None:
 
 
 async def test_who_waits_in_vain_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_turn, "LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(writer, "LONGEST_WAIT", 0.01)
     hall = Hall()
     first, second = (asyncio.create_task(hall.write()) for _ in range(2))
     while hall.inside < 2:

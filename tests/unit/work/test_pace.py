@@ -2,7 +2,7 @@
 
 import random
 
-from rowmill.work.pace import MOST, Pace
+from rowmill.worker.prefetch import MOST, Pace
 
 
 def test_the_first_claim_takes_only_what_can_start() -> None:

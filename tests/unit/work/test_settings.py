@@ -7,7 +7,7 @@ import pytest
 
 from rowmill import WorkerSettings
 from rowmill.model.errors import BadRequest
-from rowmill.work.settings import PREFIX, from_environment
+from rowmill.worker.settings import PREFIX, from_environment
 
 WRONG = {"poll_max": float("nan"), "poll_base": float("inf"), "heartbeat": 0, "grace": -1, "rescue_most": 1.5}
 

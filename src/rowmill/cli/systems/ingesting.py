@@ -20,7 +20,7 @@ from rowmill.model.errors import PermanentError
 from rowmill.systems.intake.intake import Intake
 from rowmill.systems.intake.models import FieldSuggestion, ProjectFile
 from rowmill.systems.intake.upload import Upload, add
-from rowmill.work.settings import WorkerSettings
+from rowmill.worker.settings import WorkerSettings
 
 CHUNK = 1024 * 1024
 LOOK_SECONDS = 0.3

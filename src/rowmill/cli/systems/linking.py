@@ -34,7 +34,7 @@ from rowmill.systems.entities.sheets.target import check_target
 from rowmill.systems.entities.sheets.writing import batched, write
 from rowmill.systems.entities.submitting import submit
 from rowmill.systems.entities.words import COMPLETE, FAILED, PENDING
-from rowmill.work.settings import WorkerSettings
+from rowmill.worker.settings import WorkerSettings
 
 LOOK_SECONDS = 0.3
 TO_LINK = (PENDING, "LINKING", "LINK_FAILED")

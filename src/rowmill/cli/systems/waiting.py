@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from rowmill.systems.entities.entities import Entities
-from rowmill.work.worker import Worker
+from rowmill.worker.worker import Worker
 
 COMMAND = "rowmill --app rowmill.systems.entities.app:mill"
 

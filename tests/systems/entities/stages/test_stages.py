@@ -5,8 +5,8 @@ import asyncio
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill.store.moment import as_moment
-from rowmill.store.schema import own_tables
+from rowmill.store.clock import as_moment
+from rowmill.store.own.schema import own_tables
 from rowmill.systems.entities.deciding import queue_again
 from rowmill.systems.entities.models import EntityId
 from rowmill.testing import QUICK

@@ -1,0 +1,18 @@
+"""Making a queue of a table that is there already: look at it, guess what it means, plan what it lacks, do it."""
+
+from rowmill.adopt.apply import AdoptionFailed, carry_out
+from rowmill.adopt.examine import Adoption, examine_queue, examine_table
+from rowmill.adopt.guess import Wishes
+from rowmill.adopt.steps import Change, Part, Plan
+
+__all__ = [
+    "Adoption",
+    "AdoptionFailed",
+    "Change",
+    "Part",
+    "Plan",
+    "Wishes",
+    "carry_out",
+    "examine_queue",
+    "examine_table",
+]

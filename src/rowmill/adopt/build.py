@@ -1,0 +1,126 @@
+"""The queue that a table will be, once it has what it lacks."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, MetaData, Table
+from sqlalchemy.engine import Dialect
+
+from rowmill.adopt import known_names
+from rowmill.adopt.guess import States, Wishes
+from rowmill.adopt.look import Look
+from rowmill.adopt.roles import Roles
+from rowmill.model import declare
+from rowmill.model.errors import MESSAGE_LENGTH
+from rowmill.model.lifecycle import Kind
+from rowmill.model.queue import REQUIRED, Columns, Order, Queue
+from rowmill.model.retry import Retry
+from rowmill.model.states import States as StateWords
+from rowmill.model.states import Word, vocabulary
+from rowmill.store.postgres.sql import PostgresTerms
+from rowmill.store.queue_sql import Terms
+from rowmill.store.sqlite.sql import SqliteTerms
+
+
+def terms_of(queue: Queue[Any], dialect: Dialect) -> Terms:
+    return PostgresTerms(queue, dialect) if dialect.name == "postgresql" else SqliteTerms(queue, dialect)
+
+
+def future_table(look: Look, states: States, roles: Roles) -> tuple[Table, Columns]:
+    """The table as it will be, and which of its columns holds what."""
+    table = look.table.to_metadata(MetaData())
+    for name, kind in roles.types.items():
+        table.columns[name].type = kind
+    names = dict(roles.names) | ({} if states.column is None else {"state": states.column})
+    for role in REQUIRED:
+        if role not in names:
+            names[role] = _free_name(table, role)
+            table.append_column(_new_column(role, names[role], states))
+    for role in set(declare.NULLABLE) & set(names):
+        table.columns[names[role]].nullable = True
+    state, error = table.columns[names["state"]], table.columns[names["error"]]
+    words = [word for words in states.words.values() for word in words]
+    if isinstance(state.type, sa.Enum):
+        labels = list(dict.fromkeys([*state.type.enums, *map(str, words)]))
+        if labels != state.type.enums:
+            state.type = _with_labels(state.type, labels)
+    elif isinstance(state.type, sa.String):
+        longest = max(len(str(word)) for word in words)
+        if state.type.length is not None and state.type.length < longest:
+            state.type = sa.Text()
+    if isinstance(error.type, sa.String) and (error.type.length or MESSAGE_LENGTH) < MESSAGE_LENGTH:
+        error.type = sa.Text()
+    return table, Columns(**{role: name for role, name in names.items() if role != "priority"})
+
+
+def _with_labels(kind: sa.Enum, labels: list[str]) -> "sa.types.TypeEngine[Any]":
+    from sqlalchemy.dialects.postgresql import ENUM
+
+    return ENUM(*labels, name=kind.name, schema=kind.schema, create_type=False)
+
+
+def _free_name(table: Table, role: str) -> str:
+    for name in (role, *(prefix + role for prefix in known_names.PREFIXES)):
+        if name not in table.columns:
+            return name
+    raise ValueError(f"table {table.name} has no free name for {role}")
+
+
+def _new_column(role: str, name: str, states: States) -> "Column[Any]":
+    moment = sa.DateTime(timezone=True)
+    match role:
+        case "state":
+            return Column(name, sa.Text, server_default=str(states.words[Kind.READY][0]))
+        case "attempts":
+            return Column(name, sa.Integer, nullable=False, server_default="0")
+        case "lease":
+            return Column(name, sa.BigInteger)
+        case "error":
+            return Column(name, sa.Text)
+        case _:
+            return Column(name, moment)
+
+
+def state_words(words: Mapping[Kind, tuple[Word, ...]]) -> StateWords:
+    def of(kind: Kind) -> Any:
+        found = words.get(kind, ())
+        return found[0] if len(found) == 1 else found or None
+
+    given = StateWords(of(Kind.READY), of(Kind.RUNNING), of(Kind.DONE), of(Kind.DEAD))
+    return replace(given, waiting=of(Kind.WAITING), cancelled=of(Kind.CANCELLED))
+
+
+def order_of(look: Look, roles: Roles, wishes: Wishes) -> Order:
+    """By priority if there is one; oldest first where the key does not say which row is older."""
+    keys = list(look.table.primary_key.columns)
+    by: tuple[str, ...] = ()
+    created = roles.names.get("created_at")
+    counted = len(keys) == 1 and isinstance(keys[0].type, sa.Integer)
+    # A NULL in a column of the order is never beyond a watermark: such rows could be passed over.
+    if created is not None and not counted and not look.table.columns[created].nullable:
+        by = (created,)
+    return Order(priority=roles.names.get("priority"), lower_first=wishes.lower_first, by=by)
+
+
+def build_queue(
+    look: Look, states: States, roles: Roles, wishes: Wishes, dialect: Dialect
+) -> tuple[Queue[Any], Columns, Order]:
+    """The queue, checked as `Mill.queue` checks it. Raises DeclarationError with every problem."""
+    table, columns = future_table(look, states, roles)
+    order = order_of(look, roles, wishes)
+    names = declare.columns_by_name(table, None)
+    checked = declare.Declaration(table.name, table, names)
+    mapped = checked.columns(columns)
+    words = vocabulary(state_words(states.words), (), Retry(), wishes.lease, None)
+    checked.words(words, mapped.get("state"))
+    priority, order_by = checked.order(order)
+    checked.epoch(roles.epoch, mapped)
+    checked.check()
+    queue: Queue[Any] = Queue(
+        name=table.name, table=table, mapper=None, columns=mapped, names=names, vocabulary=words,
+        priority=priority, lower_first=order.lower_first, order_by=order_by, epoch=roles.epoch,
+        counts="failures" if known_names.counts_failures(columns.attempts) else "attempts",
+    )  # fmt: skip
+    return queue, columns, order

@@ -1,0 +1,166 @@
+"""The lines of Python that declare an adopted table."""
+
+import json
+from dataclasses import fields
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column
+
+from rowmill.adopt import known_names
+from rowmill.adopt.guess import States, Wishes
+from rowmill.adopt.look import Look
+from rowmill.adopt.roles import Roles
+from rowmill.model.lifecycle import Kind
+from rowmill.model.queue import Columns, Order, Queue
+
+WIDTH = 100
+
+
+def declaration(
+    look: Look, queue: Queue[Any], columns: Columns, order: Order, states: States, roles: Roles, wishes: Wishes
+) -> str:
+    """Ready to paste: on a reflected Table; with what to add to an ORM class, if there is one."""
+    table = look.table
+    overrides = _packed(_columns(look, queue, roles))
+    where = [] if table.schema is None else [f"schema={_literal(table.schema)}"]
+    references = ["resolve_fks=False"] if table.foreign_keys else []
+    options = [*_call("columns", "Columns", _differing(columns)), *_call("states", "States", _states(states))]
+    if order != Order():
+        options += _call("order", "Order", _set_fields(order))
+    policies = [f"lease={_seconds(wishes.lease)}"]
+    if queue.epoch != "s":
+        policies.append(f"epoch={_literal(queue.epoch)}")
+    if queue.counting != "attempts":
+        policies.append(f"counts={_literal(queue.counting)}")
+    options += _packed(policies)
+    name = known_names.plain(table.name) or "rows"
+    on_expression = queue.priority is not None and queue.priority.nullable
+    quiet = [] if not on_expression else [
+        "",
+        "# SQLAlchemy can't reflect an index on an expression, and says so.",
+        'warnings.filterwarnings("ignore", message="Skipped unsupported reflection of expression-based index")',
+    ]  # fmt: skip
+    lines = [
+        *(["import warnings", ""] if quiet else []),
+        "import rowmill as rm",
+        "import sqlalchemy as sa",
+        *quiet,
+        "",
+        "mill = rm.Mill()  # the database of DATABASE_URL",
+        "",
+        f"{name}_table = sa.Table(",
+        f"    {_literal(table.name)}, sa.MetaData(),",
+        *overrides,
+        *_packed([*where, *references, "autoload_with=mill.store.sync_engine"]),
+        ")",
+        f"{name} = mill.queue(",
+        f"    {name}_table,",
+        *options,
+        ")",
+        "",
+        "",
+        f"@{name}.handler(concurrency=8)",
+        "async def work(lease: rm.Lease[rm.Record]) -> None:",
+        "    ...  # your work on lease.row",
+    ]
+    added = [column for column in queue.table.columns if column.name not in table.columns]
+    if added:
+        lines += ["", "# An ORM class goes in the place of the Table. Add to it:"]
+        lines += [f"#     {_attribute(column)}" for column in added]
+    return "\n".join(lines) + "\n"
+
+
+def _packed(parts: list[str], indent: str = "    ") -> list[str]:
+    """Arguments, as many on a line as fit."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + len(part) + 2 <= WIDTH:
+            lines[-1] += f" {part},"
+        else:
+            lines.append(f"{indent}{part},")
+    return lines
+
+
+def _columns(look: Look, queue: Queue[Any], roles: Roles) -> list[str]:
+    """Columns that the migration adds or changes, and those whose type the database does not tell: with them, the
+    declaration holds before the migration as well as after it."""
+    found = []
+    for column in queue.table.columns:
+        there = look.table.columns.get(column.name)
+        if there is None:
+            options = "" if column.nullable else ", nullable=False"
+            found.append(f"sa.Column({_literal(column.name)}, {_kind(column)}{options}{_default(column)})")
+        elif column.name in roles.types or there.nullable != column.nullable or repr(there.type) != repr(column.type):
+            found.append(f"sa.Column({_literal(column.name)}, {_kind(column)})")
+    return found
+
+
+def _kind(column: "Column[Any]") -> str:
+    match column.type:
+        case sa.DateTime(timezone=True):
+            return "sa.DateTime(timezone=True)"
+        case sa.DateTime():
+            return "sa.DateTime"
+        case sa.BigInteger():
+            return "sa.BigInteger"
+        case sa.Integer():
+            return "sa.Integer"
+        case sa.Enum() as kind:
+            where = f", schema={_literal(kind.schema)}" if kind.schema else ""
+            return f"sa.Enum({', '.join(map(_literal, kind.enums))}, name={_literal(kind.name)}{where})"
+        case sa.Numeric():
+            return "sa.Float"
+        case _:
+            return "sa.Text"
+
+
+def _attribute(column: "Column[Any]") -> str:
+    python = {"sa.BigInteger": "int", "sa.Integer": "int", "sa.Text": "str"}.get(_kind(column), "datetime")
+    optional = " | None" if column.nullable else ""
+    return f"{column.name}: Mapped[{python}{optional}] = mapped_column({_kind(column)}{_default(column)})"
+
+
+def _default(column: "Column[Any]") -> str:
+    if column.server_default is None:
+        return ""
+    arg = getattr(column.server_default, "arg", "")
+    return f", server_default={_literal(str(getattr(arg, 'text', arg)))}"
+
+
+def _differing(columns: Columns) -> dict[str, Any]:
+    given = Columns()
+    return {role: name for role, name in columns.items() if getattr(given, role) != name}
+
+
+def _set_fields(value: Any) -> dict[str, Any]:
+    return {f.name: getattr(value, f.name) for f in fields(value) if getattr(value, f.name) != f.default}
+
+
+def _states(states: States) -> dict[str, Any]:
+    found = {}
+    for kind in Kind:
+        words = states.words.get(kind, ())
+        if words:
+            found[str(kind)] = words[0] if len(words) == 1 else words
+    return found
+
+
+def _call(option: str, name: str, values: dict[str, Any]) -> list[str]:
+    """`option=rm.Name(…),`, on one line if it fits."""
+    given = [f"{key}={_literal(value)}" for key, value in values.items()]
+    line = f"    {option}=rm.{name}({', '.join(given)}),"
+    if len(line) <= WIDTH:
+        return [line]
+    return [f"    {option}=rm.{name}(", *_packed(given, " " * 8), "    ),"]
+
+
+def _literal(value: Any) -> str:
+    """As a formatter would write it, with double quotes."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_literal, value))}{',' if len(value) == 1 else ''})"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def _seconds(seconds: float) -> str:
+    return f"rm.minutes({seconds / 60:g})" if seconds % 60 == 0 else f"rm.seconds({seconds:g})"

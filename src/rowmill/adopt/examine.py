@@ -1,0 +1,316 @@
+"""The whole look: at a table of which nothing is known, or at the table of a declared queue."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from rowmill.adopt import known_names
+from rowmill.adopt.build import build_queue, terms_of
+from rowmill.adopt.declaration import declaration
+from rowmill.adopt.evidence import FIRST, RowEvidence, StateCondition
+from rowmill.adopt.flags import Flags, read_flags
+from rowmill.adopt.guess import States, Wishes, guess_states
+from rowmill.adopt.look import Look, find_table, look_at, reflect, words_in
+from rowmill.adopt.plan import UNFILLED, make_plan, texts_of, word_text
+from rowmill.adopt.roles import Roles, guess_roles
+from rowmill.adopt.steps import Plan
+from rowmill.model.errors import BadRequest
+from rowmill.model.lifecycle import Kind
+from rowmill.model.queue import Columns, Order, Queue
+from rowmill.model.states import Step, Word
+from rowmill.store.queue_sql import Terms, bare
+
+STOP_FIRST = (
+    "before you apply this, stop what works on these rows now: it knows no leases, and would take the same rows as "
+    "the new workers"
+)
+
+
+@dataclass(slots=True)
+class Adoption:
+    """What was found, and what to do about it."""
+
+    table: str
+    rows: int
+    exact: bool
+    columns: dict[str, str]
+    """By role."""
+    added: list[str]
+    """Those of them that the table does not have yet."""
+    states: dict[Kind, tuple[Word, ...]]
+    seen: dict[Any, int]
+    """Words of the table, with how many rows; of a sample, if not `exact`."""
+    unknown: dict[Any, int]
+    doubts: list[str] = field(default_factory=list)
+    """What a person must confirm before anything is changed."""
+    notes: list[str] = field(default_factory=list)
+    plan: Plan = field(default_factory=Plan)
+    declaration: str | None = None
+    """How to declare it, for a table that no code declares yet."""
+
+
+def examine_table(
+    connection: Connection, name: str, wishes: Wishes | None = None, *, elsewhere: bool = False
+) -> Adoption:
+    """A table that nobody has declared: what it means is guessed, as far as `wishes` does not say. With `elsewhere`,
+    the plan fits other databases as well, whatever rows they have."""
+    wishes = wishes or Wishes()
+    look = look_at(connection, find_table(connection, name), elsewhere=elsewhere)
+    _check(wishes, look)
+    states = guess_states(connection, look, wishes)
+    flags = read_flags(connection, look, wishes) if _unfilled(look, states.column) else None
+    if flags is not None and Kind.CANCELLED in flags.where:
+        states.words.setdefault(Kind.CANCELLED, ("cancelled",))
+    evidence = RowEvidence(connection, look, conditions_of(states) if flags is None else flags.conditions)
+    done = [known_names.plain(str(word)) for word in states.words[Kind.DONE]]
+    roles = guess_roles(connection, look, states.column, done, wishes, evidence)
+    if not look.is_table or not look.table.primary_key.columns:
+        return _unfit(connection, look, states, roles, wishes)
+    queue, columns, order = build_queue(look, states, roles, wishes, connection.dialect)
+    terms = terms_of(queue, connection.dialect)
+    found = _adoption(queue, look, states, make_plan(connection, terms, look, flags.where if flags else None))
+    found.doubts += roles.doubts
+    if flags is not None:
+        _tell_flags(found, flags, evidence)
+    _tell_rows(found, terms, look, evidence)
+    found.notes = [*states.notes, *roles.notes, *_order_notes(order, wishes), *found.notes, *_count_notes(queue)]
+    if found.plan.changes:
+        found.notes.append(STOP_FIRST)
+    found.declaration = declaration(look, queue, columns, order, states, roles, wishes)
+    return found
+
+
+def conditions_of(states: States) -> dict[Kind, StateCondition]:
+    return {
+        kind: StateCondition(states.column, tuple(str(getattr(word, "value", word)) for word in words))
+        for kind, words in states.words.items()
+        if words
+    }
+
+
+def examine_queue(
+    connection: Connection,
+    terms: Terms,
+    queue: Queue[Any],
+    where: Mapping[Kind, str] | None = None,
+    *,
+    elsewhere: bool = False,
+) -> Adoption:
+    """A declared queue: what its table lacks in this database. `where` says which rows are in which state, for a table
+    that has no state yet."""
+    schema_name = queue.table.schema if connection.dialect.name == "postgresql" else None
+    if not sa.inspect(connection).has_table(queue.table.name, schema=schema_name):
+        raise BadRequest(
+            f"this database has no table {queue.table.fullname}. Create it with your own migrations, or with: "
+            "rowmill migrate --tables"
+        )
+    look = look_at(connection, reflect(connection, queue.table.name, schema_name), elsewhere=elsewhere)
+    words: dict[Kind, tuple[Word, ...]] = {kind: queue.vocabulary.of(kind) for kind in Kind}
+    words[Kind.WAITING] = tuple(word for step in queue.steps for word in step.waiting)
+    states = States(queue.columns["state"].name, words)
+    column = look.table.columns.get(queue.columns["state"].name)
+    if column is not None:
+        seen = words_in(connection, look, column)
+        states.seen, states.seen_all = seen.counts, seen.complete
+        known = texts_of(terms)
+        states.unknown = {word: n for word, n in seen.counts.items() if word is None or str(word) not in known}
+    flags = None
+    if _unfilled(look, states.column):
+        finished = queue.columns["finished_at"].name
+        chosen = {"finished_at": finished} if finished in look.table.columns else {}
+        flags = read_flags(connection, look, Wishes(columns=chosen, where=where or {}))
+    elif where:
+        raise BadRequest(f"rows of {queue.name} have a state already: conditions are for a table without one")
+    plan = make_plan(connection, terms, look, flags.where if flags else None, declared=True)
+    found = _adoption(queue, look, states, plan)
+    spelled = {kind: StateCondition(states.column, _spelled(terms, words[kind])) for kind in Kind if words[kind]}
+    evidence = RowEvidence(connection, look, spelled if flags is None else flags.conditions)
+    if flags is not None:
+        _tell_flags(found, flags, evidence)
+    _tell_rows(found, terms, look, evidence)
+    return found
+
+
+def _spelled(terms: Terms, words: Iterable[Word]) -> tuple[str, ...]:
+    return tuple(word_text(terms, word) for word in words)
+
+
+def _unfilled(look: Look, state: str | None) -> bool:
+    column = None if state is None else look.table.columns.get(state)
+    return column is None or column.comment == UNFILLED
+
+
+def _adoption(queue: Queue[Any], look: Look, states: States, plan: Plan) -> Adoption:
+    columns = {role: column.name for role, column in queue.columns.items()}
+    if queue.priority is not None:
+        columns["priority"] = queue.priority.name
+    found = Adoption(
+        table=str(look.table.fullname),
+        rows=look.rows,
+        exact=look.exact,
+        columns=columns,
+        added=[name for name in columns.values() if name not in look.table.columns],
+        states={kind: states.words[kind] for kind in Kind if states.words.get(kind)},
+        seen=states.seen,
+        unknown=states.unknown,
+        doubts=states.doubts,
+        plan=plan,
+    )
+    if states.unknown:
+        listed = ", ".join("NULL" if word is None else repr(word)[:40] for word in list(states.unknown)[:10])
+        found.notes.append(f"rows in state {listed} are left alone: that means nothing to the queue")
+    return found
+
+
+def _unfit(connection: Connection, look: Look, states: States, roles: Roles, wishes: Wishes) -> Adoption:
+    """A view, or a table without a key: the plan says what to do first."""
+    table = look.table.to_metadata(sa.MetaData())
+    if not table.primary_key.columns:
+        table.append_constraint(sa.PrimaryKeyConstraint(next(iter(table.columns))))
+    stand_in = Look(table, look.rows, look.exact, is_table=look.is_table)
+    queue, _, _ = build_queue(stand_in, states, roles, wishes, connection.dialect)
+    return _adoption(queue, look, states, make_plan(connection, terms_of(queue, connection.dialect), look))
+
+
+def _check(wishes: Wishes, look: Look) -> None:
+    wrong = [name for name in (wishes.state, *wishes.columns.values()) if name and name not in look.table.columns]
+    if wrong:
+        have = ", ".join(column.name for column in look.table.columns)
+        raise BadRequest(f"table {look.table.name} has no column {', '.join(wrong)}. It has: {have}")
+    strangers = [role for role in (*wishes.columns, *wishes.new) if role not in (*Columns.__slots__, "priority")]
+    if strangers:
+        parts = ", ".join((*Columns.__slots__, "priority"))
+        raise BadRequest(f"there is no part {', '.join(strangers)} for a column. There are: {parts}")
+
+
+def _order_notes(order: Order, wishes: Wishes) -> list[str]:
+    if order.priority is None or wishes.lower_first:
+        return []
+    return [f"a higher {order.priority} goes first; if a lower one should, say --lower-first"]
+
+
+def _count_notes(queue: Queue[Any]) -> list[str]:
+    if queue.counting == "attempts":
+        return []
+    name = queue.columns["attempts"].name
+    return [f'{name} is taken for a count of failed tries; if it counts every try, leave out counts="failures"']
+
+
+def _tell_flags(found: Adoption, flags: Flags, evidence: RowEvidence) -> None:
+    """Which rows get which state, with counts; and what becomes of flags."""
+    found.doubts += flags.doubts
+    if evidence.look.empty or not flags.where:
+        return
+    counts = evidence.counts()
+    parts = [f"{kind} where {flags.where[kind]}: {counts.get(kind, 0):,} rows" for kind in FIRST if kind in flags.where]
+    if Kind.READY not in flags.where:
+        parts.append(f"ready otherwise: {counts.get(Kind.READY, 0):,} rows")
+    elif counts.get(None):
+        parts.append(f"none of these: {counts[None]:,} rows, which get no state and are left alone")
+    first = "" if evidence.look.exact else " (of the rows that were looked at)"
+    found.notes.append(f"the new state is filled from what rows hold{first}; the first that fits: {'; '.join(parts)}")
+    if flags.columns:
+        found.notes.append(
+            f"the queue writes its state, not {', '.join(flags.columns)}: if something reads them, let your handler "
+            "return them, as in {" + f'"{flags.columns[0]}": True' + "}"
+        )
+
+
+def _tell_rows(found: Adoption, terms: Terms, look: Look, evidence: RowEvidence) -> None:
+    """What happens to rows that are not as a queue leaves them: told, with counts, and the same on both databases."""
+    columns = {role: look.table.columns.get(column.name) for role, column in terms.queue.columns.items()}
+    attempts, error = columns["attempts"], columns["error"]
+    if attempts is not None:
+        for step in terms.queue.steps:
+            used_up = evidence.how_many(_used_up(terms, look, step, attempts), Kind.READY, Kind.WAITING)
+            if used_up:
+                where = f"{terms.is_in(step.claimable)} AND {terms.used_up(step)}"
+                found.notes.append(
+                    f"{used_up:,} rows are ready that have had {step.retry.attempts} attempts or more: their next "
+                    "claim buries them. Give the queue more with retry=rm.Retry(attempts=...). If they should run: "
+                    f"UPDATE {terms.table} SET {terms.attempts} = 0 WHERE {where}"
+                )
+    if error is not None:
+        left = evidence.held([error], {})[error.name].ready.filled
+        if left:
+            found.notes.append(
+                f"{left:,} ready rows have an error of an earlier try in {error.name}: their next claim clears it"
+            )
+    found.notes += _zone_notes(terms, look)
+    _tell_local_times(found, terms, look, evidence)
+
+
+def _used_up(
+    terms: Terms, look: Look, step: Step, attempts: "sa.Column[Any]"
+) -> "Callable[[Any], sa.ColumnElement[bool]]":
+    state = terms.queue.columns["state"].name
+
+    def holds(rows: Any) -> "sa.ColumnElement[bool]":
+        many = sa.func.coalesce(rows.c[attempts.name], 0) >= step.retry.attempts
+        if state not in look.table.columns:
+            return many
+        return many & sa.cast(rows.c[state], sa.String).in_(_spelled(terms, step.claimable))
+
+    return holds
+
+
+def _tell_local_times(found: Adoption, terms: Terms, look: Look, evidence: RowEvidence) -> None:
+    """Times without a zone that were written in local time: what happened seems to lie ahead."""
+    naive = {
+        role: column
+        for role, column in terms.queue.columns.items()
+        if column.name in look.table.columns
+        and isinstance(kind := bare(column, terms.dialect), sa.DateTime)
+        and (not kind.timezone or terms.dialect.name == "sqlite")
+    }
+    past = [
+        look.table.columns[naive[role].name]
+        for role in ("created_at", "updated_at", "started_at", "finished_at")
+        if role in naive
+    ]
+    held = evidence.held(past, {column.name: None for column in past})
+    ahead = {name: one.every.ahead for name, one in held.items() if one.every.ahead}
+    written = [
+        column.name
+        for column in naive.values()
+        if "localtime" in str(getattr(look.table.columns[column.name].server_default, "arg", ""))
+    ]
+    if not ahead and not written:
+        return
+    signs = [f"{name} lies ahead of the database's clock on {n:,} rows" for name, n in ahead.items()]
+    signs += [f"{name} has a default in local time" for name in written]
+    text = f"{'; '.join(signs)}: times seem to be written in local time, and a queue compares with UTC. "
+    start = naive.get("available_at")
+    if start is not None and evidence.held([look.table.columns[start.name]], {})[start.name].ready.filled:
+        name = terms.name(start)
+        change = (
+            f"datetime({name}, 'utc')"
+            if terms.dialect.name == "sqlite"
+            else f"{name} AT TIME ZONE current_setting('TimeZone') AT TIME ZONE 'UTC'"
+        )
+        found.doubts.append(
+            f"{text}{start.name} would let rows run hours early or late. Write UTC from now on, and change what is "
+            f"there: UPDATE {terms.table} SET {name} = {change}. If they are UTC after all, say --sure"
+        )
+    else:
+        found.notes.append(f"{text}Write UTC from now on")
+
+
+def _zone_notes(terms: Terms, look: Look) -> list[str]:
+    """A timestamp without a zone is UTC to us; a DEFAULT now() writes the zone of the session into it."""
+    naive = [
+        column.name
+        for column in terms.queue.columns.values()
+        if isinstance(kind := bare(column, terms.dialect), sa.DateTime)
+        and not kind.timezone
+        and column.name in look.table.columns
+    ]
+    if terms.dialect.name != "postgresql" or not naive or look.zone in ("UTC", "Etc/UTC", "GMT"):
+        return []
+    return [
+        f"{', '.join(naive)} have no time zone and are taken as UTC, but this database writes now() in {look.zone}: "
+        "make them timestamptz, or see that your code writes UTC"
+    ]

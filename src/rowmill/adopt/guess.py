@@ -1,0 +1,313 @@
+"""The column that holds the state, and what its words mean."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Connection
+
+from rowmill.adopt import known_names
+from rowmill.adopt.look import MANY_WORDS, Look, Words, words_in
+from rowmill.model.errors import one_line
+from rowmill.model.lifecycle import Kind
+from rowmill.model.queue import EpochUnit
+from rowmill.model.states import Word
+
+NEEDED = (Kind.READY, Kind.RUNNING, Kind.DONE, Kind.DEAD)
+DEFAULT_LEASE = 900.0
+STRONG = 3
+"""Score of a column whose name says that it holds a state; each kind of state among its words adds 2."""
+CLEARLY_BETTER = 3
+"""A column that is behind the best by less than this competes with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the caller knows better than a guess."""
+
+    state: str | None = None
+    words: Mapping[Kind, tuple[str, ...]] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """By role; `priority` among them."""
+    new: frozenset[str] = frozenset()
+    """Roles for which no column of the table is taken."""
+    where: Mapping[Kind, str] = field(default_factory=dict)
+    """Conditions in SQL that say which rows of a table without a state are in which."""
+    lower_first: bool = False
+    epoch: EpochUnit | None = None
+    lease: float = DEFAULT_LEASE
+
+
+@dataclass(slots=True)
+class States:
+    """The words of a table, by meaning."""
+
+    column: str | None
+    """None: no column holds a state, so one must be added."""
+    words: dict[Kind, tuple[Word, ...]] = field(default_factory=dict)
+    unknown: dict[Any, int] = field(default_factory=dict)
+    """Words that mean nothing to us, with the rows seen; None is a NULL."""
+    seen: dict[Any, int] = field(default_factory=dict)
+    seen_all: bool = True
+    doubts: list[str] = field(default_factory=list)
+    """What a person must confirm before anything is changed."""
+    notes: list[str] = field(default_factory=list)
+    chosen_done: bool = False
+    """Did the caller name the words for done?"""
+
+
+def guess_states(connection: Connection, look: Look, wishes: Wishes) -> States:
+    """Find the column and read its words: those of the caller first, then what they are called."""
+    doubts: list[str] = []
+    column, seen = find_state_column(connection, look, wishes, doubts)
+    if column is None or seen is None:
+        states = States(None, dict(_chosen(wishes, None)), doubts=doubts)
+        states.notes.append("no column holds a state: one is added")
+    else:
+        states = States(column.name, seen=seen.counts, seen_all=seen.complete, doubts=doubts)
+        allowed = allowed_words(look, column)
+        vocabulary = list(dict.fromkeys([*seen.known, *allowed, *_default_of(column)]))
+        states.words = dict(_chosen(wishes, column))
+        states.chosen_done = Kind.DONE in states.words
+        left = [word for word in vocabulary if not any(word in words for words in states.words.values())]
+        if isinstance(column.type, sa.Integer):
+            _read_codes(states, left, column)
+        else:
+            _read_words(states, [str(word) for word in left], seen)
+        mapped = {word for words in states.words.values() for word in words}
+        states.unknown = {word: n for word, n in seen.counts.items() if word not in mapped}
+        if not isinstance(column.type, sa.Integer):
+            _doubt_phases(states, [str(word) for word in vocabulary if word not in mapped])
+    _complete(states, look)
+    return states
+
+
+@dataclass(frozen=True, slots=True)
+class StateCandidate:
+    """A column that may hold the state."""
+
+    column: "Column[Any]"
+    words: Words
+    score: int
+    certain: bool
+    """Would it be the state, if it were the only one?"""
+
+
+def find_state_column(
+    connection: Connection, look: Look, wishes: Wishes, doubts: list[str]
+) -> "tuple[Column[Any] | None, Words | None]":
+    """The column whose name says state and whose few words are known ones. Two of them, or one that may be something
+    else, are a doubt."""
+    if wishes.state is not None:
+        column = look.table.columns[wishes.state]
+        return column, words_in(connection, look, column)
+    own = next((name for name in look.own_names("state") if name in look.table.columns), None)
+    if own is not None:
+        return look.table.columns[own], words_in(connection, look, look.table.columns[own])
+    if "state" in wishes.new or wishes.where:
+        return None, None
+    found = [_candidate(connection, look, column) for column in look.table.columns]
+    candidates = sorted((one for one in found if one is not None), key=lambda one: -one.score)
+    if not candidates:
+        return None, None
+    best = candidates[0]
+    near = [one for one in candidates if one is best or one.score > best.score - CLEARLY_BETTER]
+    if not best.certain or len(near) > 1:
+        listed = "; ".join(f"{one.column.name} ({_seen(one)})" for one in near)
+        doubts.append(
+            f"which column holds the state of a row is not certain: {listed}. Say --state-column {best.column.name}, "
+            "or another column; or, if none of them does, --new state"
+        )
+    return best.column, best.words
+
+
+def _candidate(connection: Connection, look: Look, column: "Column[Any]") -> StateCandidate | None:
+    named = _name_score(column)
+    if column.primary_key or column.foreign_keys or not _may_hold_states(column):
+        return None
+    if not named and isinstance(column.type, sa.Integer):
+        return None
+    words = words_in(connection, look, column)
+    if len(words.counts) > MANY_WORDS:
+        return None
+    vocabulary = [*words.known, *allowed_words(look, column), *_default_of(column)]
+    kinds = {known_names.meaning(known_names.plain(str(word)), frozenset()) for word in vocabulary} - {None}
+    if not named and len(kinds) < 2:
+        return None
+    reported = known_names.plain(column.name).split("_")[0] in known_names.PAYLOAD_STATES
+    indexed = look.is_indexed_first(column.name)
+    score = named + 2 * len(kinds) + (2 if indexed else 0) - (3 if reported else 0)
+    return StateCandidate(column, words, score, certain=not reported and (named == STRONG or (named > 0 and indexed)))
+
+
+def _seen(one: StateCandidate) -> str:
+    """The states that a column holds, most frequent first, for a person to recognise. Of a column that is not called a
+    state, only words that are known ones: the others may be anything."""
+    named = _name_score(one.column) > 0
+    shown = {
+        word: n
+        for word, n in one.words.counts.items()
+        if word is None or named or known_names.meaning(known_names.plain(str(word)), frozenset())
+    }
+    some = [f"{'NULL' if word is None else one_line(str(word))[:30]}: {n:,}" for word, n in shown.items()][:6]
+    more = [f"{len(one.words.counts) - len(some)} other values"] if len(one.words.counts) > len(some) else []
+    return ", ".join([*some, *more]) or "empty"
+
+
+def _name_score(column: "Column[Any]") -> int:
+    last = known_names.plain(column.name).rsplit("_", 1)[-1]
+    return STRONG if last in known_names.STATE_NAMES else 1 if last in known_names.WEAK_STATE_NAMES else 0
+
+
+def _doubt_phases(states: States, unknown: list[str]) -> None:
+    """A row that passes several phases needs stages: to merge them would skip work, to leave them would lose it."""
+    done = states.words.get(Kind.DONE, ())
+    others = [word for word in done if known_names.plain(str(word)) not in known_names.SAME_AS_DONE]
+    phases = [word for word in unknown if known_names.phases([known_names.plain(word)])]
+    if len(done) > 1 and others and not states.chosen_done:
+        phases = [*(str(word) for word in done), *phases]
+    if phases:
+        states.doubts.append(
+            f"{_listed(phases)} may be phases that a row passes one after the other, and this plan has one. Declare "
+            "each with rm.Stage in your code; or say what each word means: --ready, --running, --done or --dead WORD; "
+            "rows under a word that is not named are left alone"
+        )
+
+
+def _may_hold_states(column: "Column[Any]") -> bool:
+    return isinstance(column.type, (sa.String, sa.Integer))
+
+
+def _chosen(wishes: Wishes, column: "Column[Any] | None") -> Iterable[tuple[Kind, tuple[Word, ...]]]:
+    numbers = column is not None and isinstance(column.type, sa.Integer)
+    for kind, words in wishes.words.items():
+        if words:
+            yield kind, tuple(int(word) if numbers and re.fullmatch(r"-?\d+", word) else word for word in words)
+
+
+def allowed_words(look: Look, column: "Column[Any]") -> list[Word]:
+    """The words that an enum type or a CHECK allows; none if anything goes."""
+    if isinstance(column.type, sa.Enum):
+        return list(column.type.enums)
+    for _, condition in look.checks:
+        words = words_of_check(condition, column.name)
+        if words:
+            return [int(word) for word in words] if isinstance(column.type, sa.Integer) else list(words)
+    return []
+
+
+def words_of_check(condition: str, column: str) -> list[str]:
+    """The words of `status IN ('a', 'b')`, in either database's spelling; none for a condition of another kind."""
+    bare = re.sub(r"::\w+( varying)?(\[\])?", "", condition).replace("(", " ").replace(")", " ").replace('"', " ")
+    listed = re.fullmatch(
+        rf"\s*\[?`?{re.escape(column)}`?\]?\s+(?:=\s*any\s+array\s*\[(?P<array>.*)\]|in\s+(?P<list>.*))\s*",
+        bare,
+        re.IGNORECASE | re.DOTALL,
+    )
+    if listed is None:
+        return []
+    inside = listed["array"] if listed["array"] is not None else listed["list"]
+    if not re.fullmatch(r"(\s*('(?:[^']|'')*'|-?\d+)\s*,?)+", inside):
+        return []
+    return [
+        text.replace("''", "'") if text or not number else number
+        for text, number in re.findall(r"'((?:[^']|'')*)'|(-?\d+)", inside)
+    ]
+
+
+def _default_of(column: "Column[Any]") -> list[Word]:
+    """The word that new rows get."""
+    default = column.server_default
+    text = str(getattr(getattr(default, "arg", None), "text", None) or getattr(default, "arg", ""))
+    literal = re.match(r"\s*'((?:[^']|'')*)'", text) or re.match(r"\s*(-?\d+)\s*$", text)
+    if literal is None:
+        return []
+    return [int(literal[1])] if isinstance(column.type, sa.Integer) else [literal[1].replace("''", "'")]
+
+
+def _read_words(states: States, vocabulary: list[str], seen: Words) -> None:
+    prefix = known_names.shared_prefix([known_names.plain(word) for word in vocabulary])
+    plain = {word: known_names.plain(word).removeprefix(prefix) for word in vocabulary}
+    others = frozenset(plain.values())
+    by_kind: dict[Kind, list[str]] = {}
+    for word in vocabulary:
+        kind = known_names.meaning(plain[word], others)
+        if kind is not None and kind not in states.words:
+            by_kind.setdefault(kind, []).append(word)
+    for kind, words in by_kind.items():
+        rank = known_names.WORDS[kind].index
+        # The word that most rows have is the one to write; of two that none has, the better known.
+        words.sort(key=lambda word: (-seen.counts.get(word, 0) if kind is not Kind.READY else 0, rank(plain[word])))
+        together = words
+        if kind in (Kind.READY, Kind.WAITING):
+            together = words[:1]
+        elif kind is Kind.RUNNING and len(words) > 1:
+            together = [word for word in words if plain[word] in known_names.SAME_AS_RUNNING] or words[:1]
+        states.words[kind] = tuple(together)
+        for word in words:
+            if word not in together:
+                states.notes.append(
+                    f"{word!r} may mean {kind} too; its rows are left alone unless you say --{kind} {word}"
+                )
+    if len(by_kind.get(Kind.DEAD, [])) > 1:
+        states.notes.append(
+            f"{_listed(states.words[Kind.DEAD])} are all taken for dead, which is safe: such rows are never tried "
+            "again by themselves. If one of them is meant to be, say --waiting WORD"
+        )
+
+
+def _read_codes(states: States, left: list[Any], column: "Column[Any]") -> None:
+    """Numbers mean what the column's comment says, or what is usual; the latter must be confirmed."""
+    commented = {
+        int(code): known_names.meaning(known_names.plain(word), frozenset())
+        for code, word in re.findall(r"(-?\d+)\s*(?:=>?|:|-|is)\s*([A-Za-z][\w -]*)", column.comment or "")
+    }
+    if any(commented.values()):
+        for code, kind in commented.items():
+            if kind is not None and kind not in states.words:
+                states.words[kind] = (code,)
+        return
+    codes = {word for word in left if isinstance(word, int)}
+    missing = [kind for kind in NEEDED if kind not in states.words]
+    if not missing:
+        return
+    used = {word for words in states.words.values() for word in words}
+    for usual in known_names.CODES:
+        if codes and codes <= set(usual.values()) and not used:
+            for kind, code in usual.items():
+                if kind in NEEDED or code in codes:
+                    states.words[kind] = (code,)
+            break
+    missing = [kind for kind in NEEDED if kind not in states.words] or missing
+    states.doubts.append(
+        f"column {column.name} holds numbers, and what they mean is a guess: say it with "
+        + " ".join(f"--{kind} N" for kind in missing)
+    )
+
+
+def _complete(states: States, look: Look) -> None:
+    """Every state needs a word: where the table has none yet, one in its style."""
+    known = [word for words in states.words.values() for word in words]
+    numbers = [word for word in [*known, *states.seen] if isinstance(word, int)]
+    for kind in NEEDED:
+        if states.words.get(kind):
+            continue
+        new: Word
+        if states.column is None or states.words.get(Kind.READY) == ("ready",):
+            new = str(kind)
+        elif numbers or isinstance(look.table.columns[states.column].type, sa.Integer):
+            new = max([*numbers, -1]) + 1
+            numbers.append(new)
+        else:
+            new = known_names.in_style(known_names.WRITTEN[kind], [str(word) for word in known])
+        states.words[kind] = (new,)
+        if states.column is not None:
+            states.notes.append(f"there is no word for {kind} yet: {new!r} is used")
+            if kind is Kind.READY and states.seen:
+                states.doubts.append("no word of this table says which rows are ready: say it with --ready WORD")
+
+
+def _listed(words: Iterable[Word]) -> str:
+    return ", ".join(repr(word) for word in words)

@@ -1,0 +1,433 @@
+"""What a table lacks to be a queue, as steps of a migration in the order in which they are made."""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Connection
+
+from rowmill.adopt.evidence import FIRST
+from rowmill.adopt.guess import allowed_words, words_of_check
+from rowmill.adopt.look import Look, samples
+from rowmill.adopt.steps import Change, Fill, Part, Plan
+from rowmill.adopt.times import sorts_wrongly
+from rowmill.model.declare import NULLABLE
+from rowmill.model.errors import MESSAGE_LENGTH
+from rowmill.model.lifecycle import UNFINISHED, Kind
+from rowmill.model.states import Word
+from rowmill.store import indexes
+from rowmill.store.expressions import in_words
+from rowmill.store.indexes import IndexState, bare_name, index_states, queue_indexes
+from rowmill.store.own import schema
+from rowmill.store.queue_sql import Terms, bare
+from rowmill.store.table_checks import key_problem
+
+# Words of a queue that an enum type or a CHECK does not take yet.
+
+
+def word_text(terms: Terms, word: Word) -> str:
+    """A word as the database has it, whatever it is in Python: its literal without the quotes."""
+    literal = terms.word(word)
+    return literal[1:-1].replace("''", "'") if literal.startswith("'") else literal
+
+
+def texts_of(terms: Terms) -> list[str]:
+    """Every word of the queue, as the database has it."""
+    return list(dict.fromkeys(word_text(terms, word) for word, _ in terms.queue.vocabulary.meanings()))
+
+
+def allow_words(plan: Plan, terms: Terms, look: Look, postgres: bool) -> Iterator[Change]:
+    """Words of the queue that an enum type or a CHECK does not take yet."""
+    state = look.table.columns.get(terms.queue.columns["state"].name)
+    if state is None:
+        return
+    allowed = [str(word) for word in allowed_words(look, state)]
+    words = texts_of(terms)
+    quote: Callable[[str], str] = str if isinstance(state.type, sa.Integer) else terms.text
+    lacking = [quote(word) for word in words if word not in allowed]
+    if not allowed or not lacking:
+        return
+    listed = ", ".join(lacking)
+    if isinstance(state.type, sa.Enum) and postgres:
+        kind = terms.preparer.format_type(state.type)  # type: ignore[attr-defined]
+        yield Change(
+            Part.WORD,
+            f"type {kind} does not have {listed}",
+            tuple(f"ALTER TYPE {kind} ADD VALUE IF NOT EXISTS {literal}" for literal in lacking),
+            alone=True,
+        )
+        return
+    name, condition = next(check for check in look.checks if words_of_check(check[1], state.name))
+    if not postgres or name is None:
+        plan.obstacles.append(
+            f"a CHECK of table {look.table.name} does not allow {listed}, and SQLite can't change it: rebuild the "
+            "table (Alembic's batch_alter_table does), or use words that it allows"
+        )
+        return
+    quoted = terms.quote(name)
+    everything = f"{terms.state} IN ({', '.join(map(quote, dict.fromkeys([*allowed, *words])))})"
+    yield Change(
+        Part.WORD,
+        f"constraint {name} does not allow {listed}",
+        (
+            f"ALTER TABLE {terms.table} DROP CONSTRAINT {quoted}, "
+            f"ADD CONSTRAINT {quoted} CHECK ({everything}) NOT VALID",
+            f"ALTER TABLE {terms.table} VALIDATE CONSTRAINT {quoted}",
+        ),
+        (f"ALTER TABLE {terms.table} DROP CONSTRAINT {quoted}, ADD CONSTRAINT {quoted} CHECK ({condition}) NOT VALID",),
+    )
+
+
+# What rows that are there already must be given, so that none is lost, repeated, or taken for stuck.
+
+
+def fills(
+    connection: Connection,
+    terms: Terms,
+    look: Look,
+    missing: Mapping[str, "Column[Any]"],
+    where: Mapping[Kind, str],
+    *,
+    unfilled: bool,
+) -> Iterator[tuple[str, Fill]]:
+    """(what is wrong, what to write). `where` says which rows are in which state, if they have none yet."""
+    if unfilled:
+        yield from _states(terms, look, where, connection.dialect.name == "postgresql")
+    if "state" in missing and look.empty:
+        return
+    if not unfilled or Kind.RUNNING in where:
+        yield from _leases(connection, terms, look, missing, unfilled=unfilled)
+    if "attempts" not in missing:
+        yield from _attempts(connection, terms, look, unfilled=unfilled)
+    for role in ("available_at", "leased_until"):
+        if role not in missing and connection.dialect.name == "sqlite":
+            yield from _times(connection, terms, look, role, unfilled=unfilled)
+
+
+def _fill(look: Look, sets: str, where: str, *, walk: bool) -> Fill:
+    return Fill(look.table.name, look.table.schema, sets, where, walk)
+
+
+def _states(terms: Terms, look: Look, where: Mapping[Kind, str], postgres: bool) -> Iterator[tuple[str, Fill]]:
+    """The first condition that holds for a row says its state. A row for which none holds is ready; but where there is
+    a condition for ready too, it gets no state, and is left alone."""
+    words = {kind: terms.word(terms.queue.vocabulary.of(kind)[0]) for kind in where if terms.queue.vocabulary.of(kind)}
+    ready = terms.word(terms.queue.steps[0].ready[0])
+    whens = " ".join(f"WHEN ({where[kind]}) THEN {words[kind]}" for kind in FIRST if kind in words)
+    rest = "NULL" if Kind.READY in where else ready
+    value = f"CASE {whens} ELSE {rest} END" if whens else rest
+    if postgres:
+        yield "rows have no state yet", _fill(look, f"{terms.state} = {value}", f"{terms.state} IS NULL", walk=True)
+        return
+    # The new column's default made every row ready, in this same transaction.
+    others = [f"({where[kind]})" for kind in FIRST if kind in words and kind is not Kind.READY]
+    if Kind.READY in where:
+        others.append(f"NOT coalesce(({where[Kind.READY]}), false)")
+    if others:
+        changed = f"{terms.state} = {ready} AND ({' OR '.join(others)})"
+        yield "rows that are not ready have no state yet", _fill(look, f"{terms.state} = {value}", changed, walk=False)
+
+
+def _leases(
+    connection: Connection, terms: Terms, look: Look, missing: Mapping[str, "Column[Any]"], *, unfilled: bool
+) -> Iterator[tuple[str, Fill]]:
+    """Rows in progress belong to somebody: they are left alone for a lease, and rescued only after it."""
+    for step in terms.queue.steps:
+        until = terms.later("leased_until", repr(float(step.lease)))
+        without = f"{terms.leased_until} IS NULL"
+        if "lease" in missing and "leased_until" not in missing:
+            # An end of a lease that the table's own code wrote, and may not have kept to.
+            without = f"({without} OR {terms.leased_until} < {terms.now('leased_until')})"
+        where = f"{terms.is_in(step.running)} AND {without}"
+        known = not unfilled and "leased_until" not in missing and not look.elsewhere
+        if known and not _any_running_without(connection, terms, look, where):
+            continue
+        many = f"{_count(connection, look, where):,} " if known and look.exact else ""
+        words = ", ".join(map(str, step.running))
+        what = (
+            f"{many}rows in progress ({words}) have no lease: they get one of {step.lease:g} s, and are rescued after"
+        )
+        yield what, _fill(look, f"{terms.leased_until} = {until}", where, walk=False)
+
+
+def _any_running_without(connection: Connection, terms: Terms, look: Look, where: str) -> bool:
+    """Looks only where that is quick; otherwise the answer is that there may be some."""
+    if not look.exact:
+        running = [index for index in queue_indexes(terms) if index.serves == "rescue"]
+        if index_states(connection, terms, running)[running[0].name] is not IndexState.GOOD:
+            return True
+    some = sa.select(sa.literal(1)).select_from(look.table).where(sa.literal_column(where)).limit(1)
+    return connection.scalar(some) is not None
+
+
+def _count(connection: Connection, look: Look, where: str) -> int:
+    rows = sa.select(sa.func.count()).select_from(look.table).where(sa.literal_column(where))
+    return connection.scalar(rows) or 0
+
+
+def _attempts(connection: Connection, terms: Terms, look: Look, *, unfilled: bool) -> Iterator[tuple[str, Fill]]:
+    column = look.table.columns[terms.queue.columns["attempts"].name]
+    if not column.nullable:
+        return
+    unfinished = terms.queue.vocabulary.all_of(UNFINISHED)
+    if unfilled:
+        where = f"{terms.is_in(unfinished)} AND {terms.attempts} IS NULL"
+        yield "rows have no count of attempts", _fill(look, f"{terms.attempts} = 0", where, walk=True)
+        return
+    state = look.table.columns[terms.queue.columns["state"].name]
+    texts = [word_text(terms, word) for word in unfinished]
+    for sample in samples(look.table, [column], lambda rows: _is_one_of(rows.c[state.key], texts)):
+        found = sample.subquery()
+        seen = connection.scalar(sa.select(sa.literal(1)).where(found.c[column.key].is_(None)).limit(1))
+        if seen or look.elsewhere:
+            where = f"{terms.is_in(unfinished)} AND {terms.attempts} IS NULL"
+            yield "rows have no count of attempts", _fill(look, f"{terms.attempts} = 0", where, walk=True)
+            return
+
+
+def _is_one_of(column: Any, words: list[str]) -> "sa.ColumnElement[bool]":
+    return sa.cast(column, sa.String).in_(words)
+
+
+def _times(
+    connection: Connection, terms: Terms, look: Look, role: str, *, unfilled: bool
+) -> Iterator[tuple[str, Fill]]:
+    """SQLite compares times as text: those written in another way must become like ours."""
+    column = terms.queue.columns[role]
+    if not isinstance(bare(column, terms.dialect), sa.DateTime):
+        return
+    kinds = {Kind.READY, Kind.WAITING} if role == "available_at" else {Kind.RUNNING}
+    waiting = in_words(terms, terms.queue.vocabulary.all_of(frozenset(kinds)))
+    found = look.table.columns[column.name]
+    raw = sa.type_coerce(found, sa.types.NullType())
+    conditions = [found.is_not(None)] if unfilled else [waiting, found.is_not(None)]
+    values = connection.scalars(sa.select(raw).where(*conditions).limit(2000))
+    if not any(sorts_wrongly(value) for value in values):
+        return
+    name = terms.name(column)
+    words = terms.is_in(terms.queue.vocabulary.all_of(frozenset(kinds)))
+    other = f"(substr({name}, 11, 1) = 'T' OR substr({name}, 20) LIKE '%+%' OR substr({name}, 20) LIKE '%-%')"
+    sets = f"{name} = coalesce(strftime('%Y-%m-%d %H:%M:%f000', {name}), {name})"
+    where = f"{words} AND {other} AND strftime('%s', {name}) IS NOT NULL"
+    yield f"times in {column.name} are written so that they sort wrongly", _fill(look, sets, where, walk=True)
+
+
+# Columns that a table lacks, or has too narrow.
+
+
+UNFILLED = "rowmill: rows without a state are not filled yet"
+"""Comment on a state column that was just added."""
+
+
+def missing_columns(plan: Plan, terms: Terms, look: Look) -> dict[str, "Column[Any]"]:
+    """Columns of the queue that the database lacks, by role."""
+    there = {column.name for column in look.table.columns}
+    parts = dict(terms.queue.columns)
+    missing = {role: column for role, column in parts.items() if column.name not in there}
+    ours = {column.name for column in parts.values()}
+    for column in terms.queue.table.columns:
+        if column.name not in there and column.name not in ours:
+            plan.obstacles.append(
+                f"table {look.table.name} lacks column {column.name}, which your code has and which is none of the "
+                "queue's: add it with a migration of your own"
+            )
+    return missing
+
+
+def add_columns(terms: Terms, look: Look, missing: dict[str, "Column[Any]"], postgres: bool) -> Iterator[Change]:
+    if not missing:
+        return
+    definitions = {role: _definition(terms, role, column, look, postgres) for role, column in missing.items()}
+    names = ", ".join(column.name for column in missing.values())
+    what = f"column {names} is missing" if len(missing) == 1 else f"columns {names} are missing"
+    if postgres:
+        parts = [f"ADD COLUMN IF NOT EXISTS {definition}" for definition in definitions.values()]
+        if "state" in missing:
+            # Rows that are there stay NULL, which nobody claims, until the fill below tells done from ready.
+            ready = terms.word(terms.queue.steps[0].ready[0])
+            parts.append(f"ALTER COLUMN {terms.state} SET DEFAULT {ready}")
+        drops = ", ".join(f"DROP COLUMN IF EXISTS {terms.name(column)}" for column in missing.values())
+        add = f"ALTER TABLE {terms.table} {', '.join(parts)}"
+        if "state" in missing and not look.empty:
+            # Both or neither: without the mark, nobody would know that a fill was cut short.
+            add = _block(f"BEGIN {add}; {_mark(terms, terms.text(UNFILLED))}; END")
+        yield Change(Part.COLUMN, what, (add,), (f"ALTER TABLE {terms.table} {drops}",))
+    else:
+        adds = tuple(f"ALTER TABLE {terms.table} ADD COLUMN {text}" for text in definitions.values())
+        drop = tuple(f"ALTER TABLE {terms.table} DROP COLUMN {terms.name(column)}" for column in missing.values())
+        yield Change(Part.COLUMN, what, adds, drop)
+
+
+def _block(body: str) -> str:
+    """An anonymous block, between marks that do not stand in it: a name or a word may hold one."""
+    mark = next(mark for mark in (f"$rowmill{n or ''}$" for n in count()) if mark not in body)
+    return f"DO {mark} {body} {mark}"
+
+
+def _mark(terms: Terms, comment: str) -> str:
+    return f"COMMENT ON COLUMN {terms.table}.{terms.state} IS {comment}"
+
+
+def filled(terms: Terms) -> Change:
+    """Every row has its state: the mark goes."""
+    return Change(
+        Part.COLUMN, f"column {terms.queue.columns['state'].name} is marked as unfilled", (_mark(terms, "NULL"),)
+    )
+
+
+def _definition(terms: Terms, role: str, column: "Column[Any]", look: Look, postgres: bool) -> str:
+    """The column as ADD COLUMN takes it, without rewriting the table: NULL, or a constant default."""
+    kind = column.type.compile(terms.dialect)
+    text = f"{terms.name(column)} {kind}"
+    if role == "attempts":
+        return f"{text} NOT NULL DEFAULT 0" if not column.nullable else f"{text} DEFAULT 0"
+    if role == "state":
+        ready = terms.word(terms.queue.steps[0].ready[0])
+        return text if postgres else f"{text} {'' if column.nullable else 'NOT NULL '}DEFAULT {ready}"
+    default = _default(terms, column) if postgres else None
+    if default is None:
+        return text
+    return f"{text} {'' if column.nullable else 'NOT NULL '}DEFAULT {default}"
+
+
+def _default(terms: Terms, column: "Column[Any]") -> str | None:
+    # Without the table: to compile that, SQLAlchemy wants every table that it refers to.
+    compile_ddl: Any = terms.dialect.ddl_compiler
+    found: str | None = compile_ddl(terms.dialect, None).get_column_default_string(column)
+    return found
+
+
+def loosen_columns(plan: Plan, terms: Terms, look: Look, postgres: bool) -> Iterator[Change]:
+    """Columns that are there, but too narrow for what the queue writes."""
+    for role, column in terms.queue.columns.items():
+        found = look.table.columns.get(column.name)
+        if found is None:
+            continue
+        name = terms.name(column)
+        if role in NULLABLE and not found.nullable:
+            if postgres:
+                yield Change(
+                    Part.COLUMN,
+                    f"column {column.name} ({role}) does not allow NULL, and is empty most of the time",
+                    (f"ALTER TABLE {terms.table} ALTER COLUMN {name} DROP NOT NULL",),
+                )
+            else:
+                plan.obstacles.append(
+                    f"column {column.name} ({role}) does not allow NULL, and SQLite can't change that: map another"
+                )
+        if role == "lease" and not isinstance(bare(found, terms.dialect), sa.BigInteger):
+            plan.obstacles.append(
+                f"column {column.name} (lease) is {found.type}: tokens need a bigint. Map another column"
+            )
+        length = found.type.length if isinstance(found.type, sa.String) else None
+        needed = MESSAGE_LENGTH if role == "error" else max(map(len, texts_of(terms))) if role == "state" else 0
+        if postgres and length is not None and length < needed and not isinstance(found.type, sa.Enum):
+            yield Change(
+                Part.COLUMN,
+                f"column {column.name} ({role}) takes {length} characters; {needed} may be written",
+                (f"ALTER TABLE {terms.table} ALTER COLUMN {name} TYPE text",),
+                (f"ALTER TABLE {terms.table} ALTER COLUMN {name} TYPE varchar({length}) USING left({name}, {length})",),
+            )
+
+
+def not_null(terms: Terms, column: str) -> Change:
+    """NOT NULL without a long lock: a validated CHECK proves it, so that SET NOT NULL need not look at the rows."""
+    proof = terms.quote("rowmill_state_is_known")
+    return Change(
+        Part.COLUMN,
+        f"column {column} must not be NULL",
+        (
+            f"ALTER TABLE {terms.table} ADD CONSTRAINT {proof} CHECK ({column} IS NOT NULL) NOT VALID",
+            f"ALTER TABLE {terms.table} VALIDATE CONSTRAINT {proof}",
+            f"ALTER TABLE {terms.table} ALTER COLUMN {column} SET NOT NULL",
+            f"ALTER TABLE {terms.table} DROP CONSTRAINT {proof}",
+        ),
+    )
+
+
+# Indexes that a table lacks, or that are not what the queue needs.
+
+
+def make_indexes(connection: Connection, plan: Plan, terms: Terms, look: Look) -> Iterator[Change]:
+    """One step for each index that isn't as it should be; without locking out writers where the table is big."""
+    wanted = indexes.queue_indexes(terms)
+    states = index_states(connection, terms, wanted)
+    postgres = connection.dialect.name == "postgresql"
+    concurrently = postgres and look.big and not look.partitioned
+    how = "CONCURRENTLY " if concurrently else ""
+    prefix = terms.quote(look.table.schema) + "." if postgres and look.table.schema else ""
+    for index in wanted:
+        create = index.create(terms.table, concurrently=concurrently)
+        drop = f"DROP INDEX {how}IF EXISTS {prefix}{index.name}"
+        # IF NOT EXISTS would find an index that is no good, and leave it.
+        again = (drop, create)
+        name = f"index {bare_name(index)} ({index.serves})"
+        match states[index.name]:
+            case IndexState.GOOD:
+                pass
+            case IndexState.BUILDING:
+                plan.obstacles.append(f"{name} is being made right now by somebody else: wait for it")
+            case IndexState.MISSING:
+                yield Change(Part.INDEX, f"{name} is missing", (create,), (drop,), alone=concurrently)
+            case IndexState.INVALID:
+                what = f"{name} is invalid: an attempt to make it failed"
+                yield Change(Part.INDEX, what, again, (drop,), alone=concurrently)
+            case IndexState.OTHER:
+                what = f"{name} was made for other words or columns"
+                yield Change(Part.INDEX, what, again, (drop,), alone=concurrently)
+
+
+def make_plan(
+    connection: Connection, terms: Terms, look: Look, where: Mapping[Kind, str] | None = None, *, declared: bool = False
+) -> Plan:
+    """Compare what the queue needs with what the database has. `where` says which rows are in which state, for a table
+    that gets its state column only now. The key of a `declared` queue need not be the primary key of its
+    table."""
+    plan = Plan()
+    if not look.is_table:
+        plan.obstacles.append(f"{look.table.name} is a view or a foreign table: adopt the table behind it")
+        return plan
+    if not look.table.primary_key.columns and not declared:
+        plan.obstacles.append(
+            f"table {look.table.name} has no primary key: a row could not be told from another. Give it one, as in: "
+            f"ALTER TABLE {terms.table} ADD COLUMN id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+        )
+        return plan
+    problem = key_problem(connection, terms)
+    if problem is not None:
+        plan.obstacles.append(f"{problem.what}. Mend it: {problem.fix}")
+        return plan
+    postgres = connection.dialect.name == "postgresql"
+    plan.changes += allow_words(plan, terms, look, postgres)
+    missing = missing_columns(plan, terms, look)
+    plan.changes += add_columns(terms, look, missing, postgres)
+    plan.changes += loosen_columns(plan, terms, look, postgres)
+    if look.own_version != schema.VERSION:
+        own = schema.statements(connection.dialect, look.own_version or 0)
+        plan.changes.append(Change(Part.OWN, _own(look.own_version), tuple(own)))
+    plan.changes += make_indexes(connection, plan, terms, look)
+    if postgres and not indexes.has_wake_trigger(connection, terms):
+        plan.changes.append(
+            Change(
+                Part.TRIGGER,
+                "no trigger wakes a sleeping worker when rows come in",
+                tuple(indexes.wake_trigger(terms)),
+                (f"DROP TRIGGER IF EXISTS rowmill_wake ON {terms.table}",),
+            )
+        )
+    state = look.table.columns.get(terms.queue.columns["state"].name)
+    unfilled = not look.empty and (state is None or state.comment == UNFILLED)
+    for what, fill in fills(connection, terms, look, missing, where or {}, unfilled=unfilled):
+        plan.changes.append(Change(Part.ROWS, what, (fill.statement(terms.table),), fill=fill))
+    if unfilled and postgres:
+        if not terms.queue.columns["state"].nullable:
+            plan.changes.append(not_null(terms, terms.state))
+        plan.changes.append(filled(terms))
+    return plan
+
+
+def _own(found: int | None) -> str:
+    if found is None:
+        return "Rowmill's own tables are not there yet"
+    return f"Rowmill's own tables are at version {found}, this code needs {schema.VERSION}"

@@ -1,0 +1,157 @@
+"""A plan as an Alembic revision, or as SQL."""
+
+import re
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rowmill.adopt.steps import Change, Part, Plan
+from rowmill.model.errors import BadRequest, one_line
+
+OWN_BRANCH = "rowmill"
+"""Label of the branch of revisions for Rowmill's own tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a revision goes, and what it follows."""
+
+    file: Path
+    revision: str
+    after: str | None
+
+
+def as_sql(plan: Plan, postgres: bool) -> str:
+    """The migration for psql or sqlite3, each step under what it is for."""
+    lines: list[str] = []
+    if not postgres:
+        lines.append("BEGIN IMMEDIATE;")
+    for change in plan.changes:
+        lines.append(f"-- {one_line(change.what)}")
+        if change.part is Part.OWN and postgres:
+            lines += ["BEGIN;", *(f"{statement};" for statement in change.statements), "COMMIT;"]
+            continue
+        if change.fill is not None and postgres:
+            lines.append("-- (rowmill adopt --apply does this in batches)")
+        if change.alone:
+            lines.append("-- (not inside a transaction)")
+        lines += [f"{statement};" for statement in change.statements]
+    if not postgres:
+        lines.append("COMMIT;")
+    return "\n".join(lines)
+
+
+def as_revision(plan: Plan, table: str, place: Place) -> str:
+    """The text of a revision. It needs Rowmill installed, as the code that it migrates for does."""
+    return "\n".join(
+        [
+            f'"""Make {_in_docstring(table)} a work queue of Rowmill\'s.',
+            "",
+            f"Revision ID: {place.revision}",
+            f"Revises: {place.after or ''}",
+            '"""',
+            "",
+            "import sqlalchemy as sa",
+            "from alembic import op",
+            "",
+            "from rowmill.integrations import alembic as rowmill_alembic",
+            "",
+            f"revision = {place.revision!r}",
+            f"down_revision = {place.after!r}",
+            "branch_labels = None",
+            "depends_on = None",
+            "",
+            "",
+            "def upgrade() -> None:",
+            *(_body(plan) or ["    pass"]),
+            "",
+            "",
+            "def downgrade() -> None:",
+            *([f"    {_execute(text)}" for change in reversed(plan.changes) for text in change.undo] or ["    pass"]),
+            "",
+        ]
+    )
+
+
+def _in_docstring(name: str) -> str:
+    """A name that can't end the text it stands in."""
+    return one_line(name).replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _body(plan: Plan) -> list[str]:
+    # Other databases may lack Rowmill's own tables even if this one has them; the trigger needs them.
+    own = ["    rowmill_alembic.upgrade(op)"] if plan.changes else []
+    return own + [line for change in plan.changes if change.part is not Part.OWN for line in _step(change)]
+
+
+def _step(change: Change) -> Iterator[str]:
+    yield f"    # {one_line(change.what)}"
+    if change.fill is not None:
+        fill = change.fill
+        yield "    rowmill_alembic.fill("
+        yield "        op,"
+        for name in ("name", "schema", "sets", "where", "walk"):
+            yield f"        {name}={getattr(fill, name)!r},"
+        yield "    )"
+    elif change.alone:
+        yield "    with op.get_context().autocommit_block():"
+        yield from (f"        {_execute(text)}" for text in change.statements)
+    else:
+        yield from (f"    {_execute(text)}" for text in change.statements)
+
+
+def _execute(statement: str) -> str:
+    # CONCURRENTLY waits for transactions such as the revision's own: a downgrade does without it.
+    plain = statement.replace("DROP INDEX CONCURRENTLY ", "DROP INDEX ") if "CREATE" not in statement else statement
+    return f"op.execute(sa.text({plain.replace(':', chr(92) + ':')!r}))"
+
+
+def find_place(target: Path, table: str, head: str | None) -> Place:
+    """Where to write for what the caller named: an Alembic folder, its versions folder, a project, or a file."""
+    revision = uuid.uuid4().hex[-12:]
+    name = f"{revision}_rowmill_adopt_{re.sub(r'[^a-z0-9]+', '_', table.lower()).strip('_')}.py"
+    folder = target.parent if target.suffix == ".py" else target
+    script = _script_folder(folder)
+    if script is None:
+        if target.suffix != ".py":
+            raise BadRequest(
+                f"{target} is no Alembic environment: it has neither env.py nor alembic.ini. "
+                "Make one with: alembic init, or name a file that ends in .py"
+            )
+        return Place(target, revision, head)
+    file = target if target.suffix == ".py" else script / "versions" / name
+    return Place(file, revision, head or _head(script))
+
+
+def _script_folder(folder: Path) -> Path | None:
+    """The folder that holds env.py."""
+    for candidate in (folder, folder.parent):
+        if (candidate / "env.py").is_file():
+            return candidate
+    ini = folder / "alembic.ini"
+    if not ini.is_file():
+        return None
+    _, config = _alembic()
+    location = config(str(ini)).get_main_option("script_location")
+    return folder / location if location else None
+
+
+def _head(script: Path) -> str | None:
+    """The revision to follow: the only head that is not of Rowmill's own branch."""
+    directory, _ = _alembic()
+    scripts = directory(str(script))
+    heads = [head for head in scripts.get_heads() if OWN_BRANCH not in scripts.get_revision(head).branch_labels]
+    if len(heads) > 1:
+        raise BadRequest(f"there are several heads: {', '.join(heads)}. Merge them, or name one: --head REVISION")
+    return heads[0] if heads else None
+
+
+def _alembic() -> tuple[Any, Any]:
+    try:
+        from alembic.config import Config
+        from alembic.script import ScriptDirectory
+    except ImportError as error:
+        raise BadRequest("writing a revision needs Alembic. Run: pip install 'rowmill[alembic]'") from error
+    return ScriptDirectory, Config

@@ -1,0 +1,74 @@
+"""How a column holds times: as the database's own type, as text (SQLite), or as a number since 1970."""
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Connection
+
+from rowmill.adopt.look import Look, samples
+from rowmill.model.queue import EpochUnit
+
+LOOKED_AT = 500
+EARLIEST, LATEST = 5e8, 1e10
+"""Seconds since 1970 that may be meant as times of rows (1985 to 2286); a thousand times more as milliseconds."""
+
+
+def values_of(connection: Connection, look: Look, column: "Column[Any]") -> list[Any]:
+    """Some of the values that are not NULL, as the driver gives them."""
+    raw = sa.type_coerce(column, sa.types.NullType())
+    found: list[Any] = []
+    for sample in samples(look.table, [column], lambda rows: rows.c[column.key].is_not(None), LOOKED_AT):
+        inner = sample.subquery()
+        raw = sa.type_coerce(inner.c[column.key], sa.types.NullType())
+        found += connection.scalars(sa.select(raw))
+    return found
+
+
+def kind_of_time(
+    connection: Connection, look: Look, column: "Column[Any]"
+) -> "tuple[sa.types.TypeEngine[Any], EpochUnit | None] | None":
+    """The type as which a column can hold times, and the unit if it is a number; None if it can't."""
+    declared = column.type
+    on_sqlite = connection.dialect.name == "sqlite"
+    if isinstance(declared, sa.DateTime) and not on_sqlite:
+        return declared, None
+    if not isinstance(declared, (sa.DateTime, sa.Integer, sa.Numeric, sa.String, sa.types.NullType)):
+        return None
+    if isinstance(declared, sa.String) and not on_sqlite:
+        return None
+    values = values_of(connection, look, column)
+    if not values:
+        # An empty column says nothing: its type must. Text may be anything.
+        return None if isinstance(declared, (sa.String, sa.types.NullType)) else (declared, None)
+    if all(isinstance(value, str) for value in values):
+        # SQLite has no type for times: most are text, whatever the column is called.
+        if not all(looks_like_a_time(value) for value in values):
+            return None
+        return (declared if isinstance(declared, sa.DateTime) else sa.DateTime()), None
+    numbers = [float(value) for value in values if not isinstance(value, (str, bytes))]
+    unit = unit_of(numbers)
+    if len(numbers) < len(values) or unit is None:
+        return None
+    if isinstance(declared, (sa.Integer, sa.Numeric)):
+        return declared, unit
+    whole = all(number.is_integer() for number in numbers)
+    return (sa.BigInteger() if whole else sa.Float()), unit
+
+
+def unit_of(numbers: list[float]) -> EpochUnit | None:
+    """Seconds or milliseconds since 1970; None for numbers that are no times, such as a wait of 300."""
+    if all(EARLIEST < number < LATEST for number in numbers):
+        return "s"
+    if all(EARLIEST * 1000 < number < LATEST * 1000 for number in numbers):
+        return "ms"
+    return None
+
+
+def looks_like_a_time(value: str) -> bool:
+    return len(value) >= 10 and value[:4].isdigit() and value[4] == "-" == value[7] and value[8:10].isdigit()
+
+
+def sorts_wrongly(value: Any) -> bool:
+    """Is this text of a time out of order beside those that SQLite and SQLAlchemy write (a blank between date and
+    time, UTC)? "2026-01-31T09:00" sorts behind every time of that day."""
+    return isinstance(value, str) and (value[10:11] == "T" or "+" in value[19:] or "-" in value[19:])

@@ -1,0 +1,157 @@
+"""The whole audit."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from rowmill.adopt.guess import Wishes
+from rowmill.adopt.look import Look, look_at, reflect
+from rowmill.doctor import columns, connections, indexes, rows, server, unadopted
+from rowmill.doctor.finding import Finding, Limits, Patient, Severity
+from rowmill.doctor.unadopted import Guess, Subject, guess_table
+from rowmill.model.queue import Queue
+from rowmill.store.own import schema
+from rowmill.store.port import Store
+
+Check = Callable[[Connection], Iterable[Finding]]
+SECONDS = 10
+"""For one check: an audit must not weigh on a database that is in trouble already."""
+
+OF_A_TABLE = (
+    columns.columns,
+    columns.key,
+    columns.zones,
+    indexes.words_allowed,
+    indexes.indexes,
+    indexes.trigger,
+    indexes.plans,
+)
+OF_ITS_ROWS = (rows.running, rows.words, rows.never_due, rows.used_up, rows.order)
+WITH_OUR_TABLES = (rows.waiting, rows.refused)
+RANK = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
+
+
+async def audit(store: Store, queues: Sequence[Queue[Any]], limits: Limits | None = None) -> list[Finding]:
+    """Everything that is not as it should be, worst first. The store is open."""
+    limits = limits or Limits()
+    size = connections.pool_size(store.engine)
+    found = list(connections.pool(queues, size))
+    found += await _made(store, "own tables", server.version)
+    ours = not found or all(finding.code not in ("schema_missing", "schema_old", "schema_new") for finding in found)
+    if store.dialect.name == "postgresql":
+        found += await _on_postgres(store, limits, size, ours=ours)
+    else:
+        path = store.engine.url.database or ""
+        found += await _made(store, "file", lambda connection: server.sqlite_file(connection, path))
+    if ours:
+        found += await _made(store, "limits", server.limits_declared)
+    for queue in queues:
+        found += await _queue(store, queue, limits, ours=ours)
+    return sorted(found, key=lambda finding: RANK[finding.severity])
+
+
+def this_machine() -> datetime:
+    """The time by this machine's clock."""
+    return datetime.now(UTC)
+
+
+async def audit_table(
+    store: Store, name: str, wishes: Wishes, others: Sequence[str] = (), unique: Sequence[tuple[str, ...]] = (),
+    limits: Limits | None = None,
+) -> tuple[Guess, list[Finding]]:  # fmt: skip
+    """What a table that nobody has declared is taken for, and what is wrong with it, worst first."""
+    chosen = limits or Limits()
+    guess = await store.run(lambda connection: guess_table(connection, name, wishes, others, unique), write=False)
+    found = await _made(store, "clocks", lambda connection: unadopted.clock(connection, chosen, this_machine))
+    if store.dialect.name == "postgresql":
+        found += await _made(store, "xmin horizon", lambda connection: server.horizon(connection, chosen))
+        found += await _made(store, "autovacuum", server.vacuum)
+
+    def examined(check: Callable[[Subject], Iterable[Finding]]) -> Check:
+        return lambda connection: check(Subject(Patient(connection, guess.terms, guess.look, chosen), guess))
+
+    for check in unadopted.CHECKS:
+        found += await _made(store, f"{check.__name__} of {guess.table}", examined(check), guess.terms.queue.name)
+    return guess, sorted(found, key=lambda finding: RANK[finding.severity])
+
+
+async def _on_postgres(store: Store, limits: Limits, size: int | None, *, ours: bool) -> list[Finding]:
+    found = await _made(store, "writable", server.writable)
+    found += await _made(store, "search path", server.search_path)
+    found += await _made(store, "xmin horizon", lambda connection: server.horizon(connection, limits))
+    found += await _made(store, "autovacuum", server.vacuum)
+    if ours:
+        found += await _made(store, "time-outs", server.timeouts)
+        found += await _made(store, "connections", lambda connection: connections.server_limit(connection, size))
+    try:
+        async with asyncio.timeout(3 * SECONDS):
+            if store.pooled is not None:
+                found += await connections.pooled(store)
+            found += await connections.pooler(store.engine.url)
+    except (OSError, TimeoutError, connections.Refused) as error:
+        found.append(_not_made("LISTEN", error))
+    return found
+
+
+async def _queue(store: Store, queue: Queue[Any], limits: Limits, *, ours: bool) -> list[Finding]:
+    terms = store.terms(queue)
+    schema_name = queue.table.schema if store.dialect.name == "postgresql" else None
+
+    looks: list[Look] = []
+
+    def there(connection: Connection) -> Iterator[Finding]:
+        if not sa.inspect(connection).has_table(queue.table.name, schema=schema_name):
+            yield Finding(
+                Severity.ERROR,
+                "table_missing",
+                f"this database has no table {schema.full_name(queue.table, store.dialect.name)}",
+                "create it with your own migrations, or with: rowmill migrate --tables",
+                queue.name,
+            )
+        else:
+            looks.append(look_at(connection, reflect(connection, queue.table.name, schema_name)))
+
+    found = await _made(store, f"table of {queue.name}", there, queue.name)
+    if found:
+        return found
+
+    def examined(check: Callable[[Patient], Iterable[Finding]]) -> Check:
+        return lambda connection: check(Patient(connection, terms, looks[0], limits))
+
+    for check in OF_A_TABLE:
+        found += await _made(store, f"{check.__name__} of {queue.name}", examined(check), queue.name)
+        if any(finding.code == "column_missing" for finding in found):
+            return found
+    for check in (*OF_ITS_ROWS, *(WITH_OUR_TABLES if ours else ())):
+        found += await _made(store, f"{check.__name__} of {queue.name}", examined(check), queue.name)
+    return found
+
+
+async def _made(store: Store, name: str, check: Check, queue: str | None = None) -> list[Finding]:
+    """What a check finds, in a transaction of its own; that it could not be made is a finding too."""
+
+    def work(connection: Connection) -> list[Finding]:
+        if connection.dialect.name == "postgresql" and check is not server.timeouts:
+            connection.execute(sa.text(f"SET LOCAL statement_timeout = '{SECONDS}s'"))
+        return list(check(connection))
+
+    try:
+        return await store.run(work)
+    except DBAPIError as error:
+        return [_not_made(name, error.orig or error, queue)]
+
+
+def _not_made(name: str, error: BaseException, queue: str | None = None) -> Finding:
+    state = getattr(error, "sqlstate", None) or getattr(error, "sqlite_errorname", None) or type(error).__name__
+    return Finding(
+        Severity.WARNING,
+        "check_failed",
+        f"{name}: could not be looked at ({state})",
+        "try again; if it stays, the role may lack rights (pg_read_all_stats), or the table is too slow to look at",
+        queue,
+    )

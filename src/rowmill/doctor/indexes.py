@@ -1,0 +1,191 @@
+"""Are the indexes there, valid, and reached by the statements that need them?"""
+
+import json
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy.exc import OperationalError
+
+from rowmill.adopt.plan import allow_words
+from rowmill.adopt.steps import Plan
+from rowmill.doctor.finding import Finding, Patient, Severity
+from rowmill.model.lifecycle import DONE
+from rowmill.model.states import Step
+from rowmill.store import expressions, order_per_key
+from rowmill.store.indexes import IndexState, bare_name, has_wake_trigger, index_states, queue_indexes, ready_index
+from rowmill.store.postgres import claim as postgres_claim_sql
+from rowmill.store.postgres import sql as postgres_sql
+from rowmill.store.postgres.session import SESSION
+from rowmill.store.postgres.sql import PostgresTerms
+from rowmill.store.sqlite import sql as sqlite_sql
+from rowmill.store.sqlite.sql import SqliteTerms
+from rowmill.store.watermark import STRETCHES, Shape, Stretch, Watermark
+
+SAID = {
+    IndexState.MISSING: (Severity.ERROR, "index_missing", "is missing: every {serves} reads the whole table"),
+    IndexState.INVALID: (
+        Severity.ERROR,
+        "index_invalid",
+        "is invalid, because making it failed: it costs every write and serves no {serves}",
+    ),
+    IndexState.OTHER: (
+        Severity.WARNING,
+        "index_differs",
+        "was made for other words or columns than the queue has: the {serves} may not find rows by it",
+    ),
+    IndexState.BUILDING: (Severity.INFO, "index_building", "is being made now: every {serves} is slow until then"),
+}
+
+
+def indexes(patient: Patient) -> Iterator[Finding]:
+    wanted = queue_indexes(patient.terms)
+    states = index_states(patient.connection, patient.terms, wanted)
+    for index in wanted:
+        state = states[index.name]
+        if state is not IndexState.GOOD:
+            severity, code, text = SAID[state]
+            fix = "wait for it" if state is IndexState.BUILDING else patient.adopt
+            yield patient.finding(severity, code, f"index {bare_name(index)} {text.format(serves=index.serves)}", fix)
+
+
+def words_allowed(patient: Patient) -> Iterator[Finding]:
+    """Does an enum type or a CHECK refuse a word that the queue writes?"""
+    plan = Plan()
+    changes = list(allow_words(plan, patient.terms, patient.look, patient.postgres))
+    for what in [change.what for change in changes] + plan.obstacles:
+        yield patient.finding(Severity.ERROR, "word_refused", what, patient.adopt)
+
+
+def trigger(patient: Patient) -> Iterator[Finding]:
+    if patient.postgres and not has_wake_trigger(patient.connection, patient.terms):
+        yield patient.finding(
+            Severity.WARNING,
+            "trigger_missing",
+            "no trigger wakes a sleeping worker when rows come in: they wait for its next look, up to some seconds",
+            "rowmill migrate",
+        )
+
+
+def plans(patient: Patient) -> Iterator[Finding]:
+    """Asks the planner, with the statements and settings of a worker. Only where the indexes are there."""
+    states = index_states(patient.connection, patient.terms, queue_indexes(patient.terms))
+    if not set(states.values()) <= {IndexState.GOOD, IndexState.OTHER}:
+        return
+    explain = _explain_postgres if patient.postgres else _explain_sqlite
+    forbids = "settings of role or database (enable_indexscan), collations, row security"
+    fix = f"see what forbids it: {forbids if patient.postgres else 'collations of the columns'}"
+    if IndexState.OTHER in states.values():
+        fix = patient.adopt
+    for step in patient.terms.queue.steps:
+        for what, statement, served_by in _statements(patient, step):
+            reason = explain(patient, statement, served_by)
+            if reason is not None:
+                yield patient.finding(
+                    Severity.ERROR,
+                    "index_unreachable",
+                    f"the {what} of stage {step.name} is not served by {' or '.join(served_by) or 'the primary key'}: "
+                    f"{reason}",
+                    fix,
+                )
+                break
+
+
+def _statements(patient: Patient, step: Step) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """(what, statement, indexes of which one must be in its plan; none for the primary key)."""
+    terms = patient.terms
+    ready = (bare_name(ready_index(terms, step)),)
+    if isinstance(terms, PostgresTerms):
+        if terms.queue.per is not None:
+            yield "claim", postgres_claim_sql.claim_in_order(terms, step, order_per_key.oldest_free), ready
+        else:
+            for shape in _shapes(patient):
+                yield "claim", postgres_claim_sql.claim_statement(terms, step, shape), ready
+        yield "settling", postgres_sql.settle(terms, step, DONE, ()), ()
+    elif isinstance(terms, SqliteTerms):
+        if terms.queue.per is not None:
+            claims = [sqlite_sql.claim_of(terms, step, order_per_key.oldest_free(terms, step, "?2"))]
+        else:
+            claims = [sqlite_sql.claim(terms, step, stretch) for stretch in _stretches(patient)]
+        for claim in claims:
+            yield "claim", sqlite_sql.by_index(terms, step, claim), ready
+        yield "settling", sqlite_sql.settle(terms, step, DONE, ()), ()
+
+
+def _stretches(patient: Patient) -> list[Stretch]:
+    """Where the column is NOT NULL, SQLite knows that nothing is available at once. It runs past such a claim, but its
+    plan shows a sort that is never made."""
+    column = patient.look.table.columns[patient.terms.queue.columns["available_at"].name]
+    return [stretch for stretch in STRETCHES if column.nullable or stretch is not Stretch.AT_ONCE]
+
+
+def _shapes(patient: Patient) -> list[Shape]:
+    """A claim from the start, and one from a watermark."""
+    queue = patient.terms.queue
+    mark = Watermark(by_level=queue.priority is not None)
+    mark.start([None], 0.0)
+    return [mark.shape, tuple((stretch, True) for stretch, _ in mark.shape)]
+
+
+def _explain_postgres(patient: Patient, statement: str, served_by: tuple[str, ...]) -> str | None:
+    """Why no index serves the statement, under a generic plan, as a worker's becomes; None if one does."""
+    connection = patient.connection
+    name_of_plan = f"rowmill_doctor_{secrets.token_hex(8)}"
+    places = max(map(int, expressions.placeholders(statement)), default=0)
+    with connection.begin_nested() as trial:
+        for name, value in (*SESSION.items(), ("plan_cache_mode", "force_generic_plan")):
+            if name.startswith(("enable_", "jit", "plan_")):
+                expressions.run(connection, f"SET LOCAL {name} = {value}")
+        expressions.run(connection, f"PREPARE {name_of_plan} AS {statement}")
+        nothing = f"({', '.join(['NULL'] * places)})" if places else ""
+        plan: Any = expressions.run(connection, f"EXPLAIN (FORMAT JSON) EXECUTE {name_of_plan}{nothing}").scalar()
+        expressions.run(connection, f"DEALLOCATE {name_of_plan}")
+        trial.rollback()
+    nodes = list(_nodes((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]))
+    table = patient.look.table.name
+    if any(node["Node Type"] == "Seq Scan" and node.get("Relation Name") == table for node in nodes):
+        return "it reads the whole table"
+    used = {str(node.get("Index Name")) for node in nodes if "Index Name" in node}
+    if served_by and not patient.look.partitioned and not used & set(served_by):
+        return "another index is used" if used else "no index is used"
+    if any("Sort" in node["Node Type"] and not _is_small(node) for node in nodes):
+        return "rows are sorted for each claim"
+    return None
+
+
+def _is_small(sort: dict[str, Any]) -> bool:
+    """A sort of what a limit let through, as claims in order make. Or of nothing: from 17 on the planner knows that a
+    column is NOT NULL, and that no row is without a time."""
+    nothing = all(node.get("One-Time Filter") == "false" for node in sort.get("Plans", ()))
+    return nothing or any(node["Node Type"] == "Limit" for node in _nodes(sort))
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from _nodes(child)
+
+
+def _explain_sqlite(patient: Patient, statement: str, served_by: tuple[str, ...]) -> str | None:
+    places = expressions.placeholders(statement)
+    numbers = [int(place) for place in places if place.isdigit()]
+    given: Any = (0,) * max(numbers) if numbers else dict.fromkeys(places, 0)
+    try:
+        rows = patient.connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", given)
+    except OperationalError:
+        return "it can't be used"
+    steps = [(row[1], str(row[-1])) for row in rows]
+    details = [detail for _, detail in steps]
+    if served_by and not any(name in detail for name in served_by for detail in details):
+        return "no index is used"
+    if any(detail.startswith("SCAN") and "INDEX" not in detail and _is_table(patient, detail) for detail in details):
+        return "it reads the whole table"
+    # Beside a search of the table itself: claims in order sort the few rows that such a search has found.
+    searches = {parent for parent, detail in steps if detail.startswith(("SEARCH", "SCAN")) and " INDEX " in detail}
+    if any("TEMP B-TREE FOR ORDER BY" in detail and parent in searches for parent, detail in steps):
+        return "rows are sorted for each claim"
+    return None
+
+
+def _is_table(patient: Patient, detail: str) -> bool:
+    return detail.removeprefix("SCAN ").startswith(patient.look.table.name)

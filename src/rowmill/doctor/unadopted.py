@@ -1,0 +1,413 @@
+"""What is wrong with a table that no application declares: what its columns and words mean is guessed.
+
+Nothing of it has an index of ours, and columns may be missing: every look is bounded, and asks only for what is there.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Connection
+
+from rowmill.adopt import known_names
+from rowmill.adopt.build import build_queue, terms_of
+from rowmill.adopt.evidence import RowEvidence
+from rowmill.adopt.examine import conditions_of
+from rowmill.adopt.guess import States, Wishes, guess_states
+from rowmill.adopt.look import Look, find_table, look_at, samples
+from rowmill.adopt.roles import guess_roles
+from rowmill.doctor.finding import Finding, Limits, Patient, Severity, many
+from rowmill.model.errors import BadRequest
+from rowmill.model.lifecycle import CLAIMABLE, Kind
+from rowmill.model.queue import Columns
+from rowmill.store import expressions
+from rowmill.store.clock import as_moment, as_stored
+from rowmill.store.queue_sql import Terms
+
+SINCE = ("started_at", "updated_at", "leased_until")
+"""Roles of columns that say since when a row is in progress, best first."""
+PAST = ("created_at", "updated_at", "started_at", "finished_at")
+"""Roles of columns that hold times that have been."""
+IDENTIFYING = frozenset({
+    "dedup_key", "dedupe_key", "deduplication_key", "unique_key", "idempotency_key", "idempotence_key", "natural_key",
+    "external_id", "external_ref", "source_id", "message_id", "event_id", "request_id", "job_key", "task_key",
+    "content_hash", "file_hash", "checksum", "fingerprint", "sha256", "md5",
+})  # fmt: skip
+"""Names of columns of which two rows to be worked on should not have the same value."""
+SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What a table was taken for."""
+
+    terms: Terms
+    look: Look
+    states: States
+    others: tuple[str, ...] = ()
+    """Words that are left alone on purpose."""
+    unique: tuple[tuple[str, ...], ...] = ()
+    """Columns of which no two open rows should have the same values, as the caller says."""
+
+    def there(self, *roles: str) -> bool:
+        """Does the table have the columns of these roles?"""
+        return all(self.column(role) is not None for role in roles)
+
+    def column(self, role: str) -> "Column[Any] | None":
+        mapped = self.terms.queue.columns.get(role)
+        return None if mapped is None or mapped.name not in self.look.table.columns else mapped
+
+    @property
+    def table(self) -> str:
+        return str(self.look.table.fullname)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Those that are there, by role."""
+        return {role: column.name for role, column in self.terms.queue.columns.items() if self.there(role)}
+
+    @property
+    def words(self) -> dict[str, list[str]]:
+        return {str(kind): [str(word) for word in words] for kind, words in self.states.words.items() if words}
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A table under examination."""
+
+    patient: Patient
+    guess: Guess
+
+    @property
+    def terms(self) -> Terms:
+        return self.patient.terms
+
+    @property
+    def connection(self) -> Connection:
+        return self.patient.connection
+
+    @property
+    def most(self) -> int:
+        return self.patient.limits.most
+
+    def count(self, condition: str) -> int:
+        """How many rows, up to one more than is worth counting."""
+        some = f"SELECT 1 FROM {self.terms.table} WHERE {condition} LIMIT {self.most + 1}"
+        counted = expressions.run(self.connection, f"SELECT count(*) FROM ({some}) AS found").scalar_one()
+        return int(str(counted))
+
+
+def guess_table(
+    connection: Connection,
+    name: str,
+    wishes: Wishes,
+    others: Sequence[str] = (),
+    unique: Sequence[tuple[str, ...]] = (),
+) -> Guess:
+    """Take a table for a queue, as `rowmill adopt` does. Raises for a table that is not there."""
+    look = look_at(connection, find_table(connection, name))
+    have = [column.name for column in look.table.columns]
+    chosen = [*wishes.columns.values(), *(name for names in unique for name in names)]
+    strangers = [name for name in (wishes.state, *chosen) if name and name not in have]
+    if strangers:
+        listed = ", ".join(have)
+        raise BadRequest(f"table {look.table.name} has no column {', '.join(strangers)}. It has: {listed}")
+    parts = (*Columns.__slots__, "priority")
+    if unknown := [role for role in wishes.columns if role not in parts]:
+        raise BadRequest(f"there is no part {', '.join(unknown)} for a column. There are: {', '.join(parts)}")
+    states = guess_states(connection, look, wishes)
+    done = [known_names.plain(str(word)) for word in states.words[Kind.DONE]]
+    named = {role: column for role, column in wishes.columns.items() if role != "state"}
+    evidence = RowEvidence(connection, look, conditions_of(states))
+    roles = guess_roles(connection, look, states.column, done, replace(wishes, columns=named), evidence)
+    roles.names |= {role: column for role, column in named.items() if role not in roles.names}
+    shape = look
+    if not look.table.primary_key.columns:
+        table = look.table.to_metadata(sa.MetaData())
+        table.append_constraint(sa.PrimaryKeyConstraint(next(iter(table.columns))))
+        shape = Look(table, look.rows, look.exact, is_table=look.is_table)
+    queue, _, _ = build_queue(shape, states, roles, wishes, connection.dialect)
+    return Guess(terms_of(queue, connection.dialect), look, states, tuple(others), tuple(unique))
+
+
+def shape(subject: Subject) -> Iterator[Finding]:
+    """Can it become a queue, and is the guess sure?"""
+    guess, patient = subject.guess, subject.patient
+    if not guess.look.is_table:
+        yield patient.finding(
+            Severity.ERROR, "not_a_table", f"{guess.table} is no table, but a view or the like", "name the table itself"
+        )
+    elif not guess.look.table.primary_key.columns:
+        yield patient.finding(
+            Severity.ERROR,
+            "key_missing",
+            f"table {guess.table} has no primary key: a row can't be told from another, nor be locked alone",
+            f"add one: ALTER TABLE {subject.terms.table} ADD COLUMN ... PRIMARY KEY",
+        )
+    for doubt in guess.states.doubts:
+        yield patient.finding(
+            Severity.WARNING,
+            "guess_doubtful",
+            doubt.partition(":")[0] + ": what is said below rests on a guess",
+            "say what the words mean: --ready, --running, --done, --dead, --waiting, --cancelled WORD",
+        )
+    missing = [role for role in ("lease", "leased_until") if not guess.there(role)]
+    if missing:
+        yield patient.finding(
+            Severity.INFO,
+            "no_lease_columns",
+            f"nothing on a row says who works on it, and until when ({' and '.join(missing)} are missing): "
+            "after a crash nobody can tell a row in progress from an abandoned one",
+            f"rowmill adopt {patient.typed} shows the migration",
+        )
+
+
+def words(subject: Subject) -> Iterator[Finding]:
+    """Rows in a state that means nothing: nobody will ever take them."""
+    guess, patient, terms = subject.guess, subject.patient, subject.terms
+    if guess.states.column is None:
+        return
+    about = "" if guess.states.seen_all else " (of a sample)"
+    nothing = guess.states.unknown.get(None, 0)
+    ready = terms.word(terms.queue.steps[0].ready[0])
+    if nothing:
+        yield patient.finding(
+            Severity.WARNING,
+            "state_null",
+            f"{many(nothing, 10**9)} without a state{about}: no claim ever takes them",
+            f"if they should be worked on: UPDATE {terms.table} SET {terms.state} = {ready} "
+            f"WHERE {terms.state} IS NULL; then make the column NOT NULL",
+        )
+    strange = {
+        str(word): count
+        for word, count in guess.states.unknown.items()
+        if word is not None and str(word) not in guess.others
+    }
+    if strange:
+        listed = ", ".join(f"{word[:40]!r} ({count})" for word, count in list(strange.items())[:SHOWN])
+        yield patient.finding(
+            Severity.WARNING,
+            "unknown_words",
+            f"words that mean nothing to a queue{about}: {listed}. No claim ever takes such rows",
+            "say what they mean (--ready WORD, --waiting WORD ...), or that they are to be left alone (--other WORD; "
+            "States(others=...) in the declaration); or mend a spelling with an UPDATE",
+        )
+
+
+def stuck(subject: Subject) -> Iterator[Finding]:
+    """Rows in progress that nobody may be working on, and since when."""
+    guess, patient, terms = subject.guess, subject.patient, subject.terms
+    if guess.states.column is None:
+        return
+    running = terms.is_in(terms.queue.vocabulary.of(Kind.RUNNING))
+    ready = terms.word(terms.queue.steps[0].ready[0])
+    since = next((column for role in SINCE if (column := guess.column(role)) is not None), None)
+    if since is None:
+        rows = subject.count(running)
+        if rows:
+            yield patient.finding(
+                Severity.WARNING,
+                "stuck_rows",
+                f"{many(rows, subject.most)} in progress, and no column says since when: those of a worker that "
+                "crashed stay so for ever",
+                f"rowmill adopt {patient.typed} gives rows a lease, and workers give back those of a dead one",
+            )
+        return
+    limit = patient.limits.stuck
+    old = f"{running} AND ({terms.name(since)} IS NULL OR {terms.name(since)} < {terms.moment(since, repr(-limit))})"
+    found = subject.connection.scalars(
+        sa.select(as_stored(since, subject.connection.dialect.name))
+        .where(sa.literal_column(old))
+        .limit(subject.most + 1)
+    ).all()
+    if found:
+        times = [at for value in found if (at := as_moment(value, terms.queue.epoch)) is not None]
+        oldest = f", the oldest since {min(times):%Y-%m-%d %H:%M:%S} UTC" if times else ""
+        yield patient.finding(
+            Severity.WARNING,
+            "stuck_rows",
+            f"{many(len(found), subject.most)} in progress for more than {limit / 60:g} min by {since.name}{oldest}: "
+            "most likely nobody works on them any more",
+            f"see that nothing works on them, then: UPDATE {terms.table} SET {terms.state} = {ready} WHERE {old}. "
+            f"For good: rowmill adopt {patient.typed}",
+        )
+
+
+def attempts(subject: Subject) -> Iterator[Finding]:
+    """Ready rows that have been tried as often as they may be."""
+    guess, patient, terms = subject.guess, subject.patient, subject.terms
+    if guess.states.column is None or not guess.there("attempts"):
+        return
+    own, step = guess.column("max_attempts"), terms.queue.steps[0]
+    used_up = f"{terms.is_in(step.claimable)} AND {terms.used_up(step)}"
+    rows = subject.count(used_up)
+    if rows:
+        limit = f"{step.retry.attempts} attempts" if own is None else f"their {own.name}"
+        yield patient.finding(
+            Severity.WARNING,
+            "attempts_used_up",
+            f"{many(rows, subject.most)} ready that have had {limit} or more: as a queue, their next claim buries them",
+            f"if they should run: UPDATE {terms.table} SET {terms.attempts} = 0 WHERE {used_up}; "
+            "or declare a higher limit: Retry(attempts=...)",
+        )
+
+
+def times(subject: Subject) -> Iterator[Finding]:
+    """Times that have not been yet, and ready rows whose time never comes."""
+    guess, patient, terms = subject.guess, subject.patient, subject.terms
+    ahead = patient.limits.ahead
+    for role in PAST:
+        column = guess.column(role)
+        if column is None:
+            continue
+        rows = subject.count(f"{terms.name(column)} > {terms.moment(column, repr(ahead))}")
+        if rows:
+            yield patient.finding(
+                Severity.WARNING,
+                "future_times",
+                f"{many(rows, subject.most)} whose {column.name} lies more than {ahead:g} s in the future: the clock "
+                "of the writer is wrong, or it writes local time where UTC is meant",
+                f"let the database write it ({terms.moment(column)}), or see to the clock and time zone of the writer",
+            )
+    available = guess.column("available_at")
+    if available is not None and guess.states.column is not None:
+        ready = terms.is_in(terms.queue.vocabulary.all_of(CLAIMABLE))
+        far = f"{ready} AND {terms.available_at} > {terms.moment(available, repr(patient.limits.far))}"
+        rows = subject.count(far)
+        if rows:
+            yield patient.finding(
+                Severity.WARNING,
+                "far_future",
+                f"{many(rows, subject.most)} ready, but not before more than a year from now by {available.name}: "
+                "nobody takes them in our time",
+                "see who writes such times: milliseconds where seconds are meant, or 'infinity'. To take them now: "
+                f"UPDATE {terms.table} SET {terms.available_at} = {terms.moment(available)} WHERE {far}",
+            )
+
+
+def duplicates(subject: Subject) -> Iterator[Finding]:
+    """Rows to be worked on of which there should be one: by columns that the caller names, or whose name says so."""
+    guess = subject.guess
+    table, keys = guess.look.table, guess.look.table.primary_key.columns
+    named = guess.unique or tuple(
+        (column.name,)
+        for column in table.columns
+        if known_names.plain(column.name) in IDENTIFYING and column.name not in keys
+    )
+    for names in named:
+        yield from _duplicates(subject, names)
+
+
+def _duplicates(subject: Subject, names: Sequence[str]) -> Iterator[Finding]:
+    guess, terms = subject.guess, subject.terms
+    columns = [guess.look.table.columns[name] for name in names]
+    kinds = frozenset({*CLAIMABLE, Kind.RUNNING})
+    is_open = terms.is_in(terms.queue.vocabulary.all_of(kinds)) if guess.states.column is not None else "1 = 1"
+    given = " AND ".join(f"{terms.name(column)} IS NOT NULL" for column in columns)
+    listed = ", ".join(terms.name(column) for column in columns)
+    source, about = terms.table, ""
+    if not guess.look.exact:
+        last = samples(guess.look.table, list(guess.look.table.columns))[-1]
+        newest = last.compile(dialect=terms.dialect, compile_kwargs={"literal_binds": True})
+        source, about = f"({newest}) AS newest", " (of a sample)"
+    groups = f"SELECT count(*) AS n FROM {source} WHERE {is_open} AND {given} GROUP BY {listed} HAVING count(*) > 1"
+    found: Any = expressions.run(subject.connection, f"SELECT count(*), sum(n) FROM ({groups}) AS doubles").one()
+    if found[0]:
+        name = terms.quote(f"{guess.look.table.name}_one_open_{'_'.join(names)}"[:60])
+        yield subject.patient.finding(
+            Severity.WARNING,
+            "duplicates",
+            f"{int(found[1])} unfinished rows share their {' and '.join(names)} with another{about} "
+            f"({int(found[0])} different values): the same work may be done twice",
+            f"finish or delete all but one of each; then forbid it: CREATE UNIQUE INDEX {name} ON {terms.table} "
+            f"({listed}) WHERE {is_open}",
+        )
+
+
+def claim_index(subject: Subject) -> Iterator[Finding]:
+    """Is there an index by which ready rows are found?"""
+    guess, patient, state = subject.guess, subject.patient, subject.guess.states.column
+    if state is None or guess.look.rows < patient.limits.scanned:
+        return
+    for index in guess.look.indexes:
+        if index["column_names"][:1] == [state] or re.search(rf"\b{re.escape(state)}\b", _condition(index)):
+            return
+    yield patient.finding(
+        Severity.WARNING,
+        "claim_scans",
+        f"no index leads to rows by {state}: every look for ready ones reads the whole table, "
+        f"{'' if guess.look.exact else 'about '}{guess.look.rows:,} rows{_scans(subject)}",
+        f"rowmill adopt {patient.typed} makes one over the ready rows alone, which stays small",
+    )
+
+
+def _condition(index: Mapping[str, Any]) -> str:
+    """Of a partial index, as the database has it."""
+    options = index.get("dialect_options") or {}
+    return next((str(value) for name, value in options.items() if name.endswith("_where") and value is not None), "")
+
+
+def _scans(subject: Subject) -> str:
+    """How often the table was read from end to end, as PostgreSQL has counted it."""
+    if not subject.patient.postgres:
+        return ""
+    reads = subject.connection.scalar(
+        sa.text("SELECT seq_scan FROM pg_stat_all_tables WHERE relid = to_regclass(:name)"),
+        {"name": subject.terms.table},
+    )
+    return f". It was read so {reads:,} times since its statistics began" if reads else ""
+
+
+DEAD_ROWS = """
+SELECT n_live_tup AS live, n_dead_tup AS dead, greatest(last_vacuum, last_autovacuum) AS vacuumed
+FROM pg_stat_all_tables WHERE relid = to_regclass(:name)
+"""
+
+
+def dead_tuples(subject: Subject) -> Iterator[Finding]:
+    """Versions of rows that were overwritten and not cleaned away. PostgreSQL only."""
+    patient, terms = subject.patient, subject.terms
+    if not patient.postgres:
+        return
+    row = subject.connection.execute(sa.text(DEAD_ROWS), {"name": terms.table}).first()
+    if row is None or row.dead < patient.limits.dead_tuples or row.dead < row.live * patient.limits.dead_share:
+        return
+    last = "never" if row.vacuumed is None else f"last at {row.vacuumed:%Y-%m-%d %H:%M} UTC"
+    yield patient.finding(
+        Severity.WARNING,
+        "dead_tuples",
+        f"{row.dead:,} dead versions of rows beside {row.live:,} living ones (vacuumed {last}): every look at the "
+        "table and its indexes walks over them",
+        f"VACUUM (ANALYZE) {terms.table}; then let it be cleaned sooner: ALTER TABLE {terms.table} SET "
+        "(autovacuum_vacuum_scale_factor = 0.01). If they stay, an old transaction holds them",
+    )
+
+
+def clock(connection: Connection, limits: Limits, now: Callable[[], datetime]) -> Iterator[Finding]:
+    """Does the clock of the server agree with that of this machine? A file of SQLite has no other."""
+    if connection.dialect.name != "postgresql":
+        return
+    before = now()
+    there = as_moment(connection.scalar(sa.text("SELECT clock_timestamp()")))
+    after = now()
+    if there is None:
+        return
+    # Somewhere between the two it was read: only what lies outside is a difference.
+    ahead = max((there - after).total_seconds(), (before - there).total_seconds())
+    if ahead > limits.skew:
+        way = "ahead of" if there > after else "behind"
+        yield Finding(
+            Severity.WARNING,
+            "clock_skew",
+            f"the database's clock is {ahead:.0f} s {way} that of this machine: code that writes times of its own, or "
+            "compares with them, takes rows too early or too late",
+            "synchronise both (NTP), and let the database's clock decide: now() in SQL, not in code",
+        )
+
+
+CHECKS: tuple[Callable[[Subject], Iterable[Finding]], ...] = (
+    shape, words, stuck, attempts, times, duplicates, claim_index, dead_tuples,
+)  # fmt: skip

@@ -1,1 +1,0 @@
-"""Upkeep: every worker gives signs of life; one of the fleet rescues and tidies for all."""

@@ -1,0 +1,142 @@
+"""The service beside a worker's stations that deletes finished rows which are kept no longer.
+
+Only the leader of the upkeep does it. Two at once would do no harm: each passes over the rows that the other has
+locked, and the condition is in the DELETE itself.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from rowmill.model.lifecycle import Kind
+from rowmill.model.queue import Queue
+from rowmill.observe.events import Events
+from rowmill.operator.change import Batch, Changed, change_rows, keys_of, one_batch
+from rowmill.operator.filters import Condition, instant
+from rowmill.store.expressions import in_words, raw_key
+from rowmill.store.keys import Key
+from rowmill.store.port import Disconnected, Store
+from rowmill.store.postgres.session import index_plans
+from rowmill.store.queue_sql import Terms
+
+# Finished rows that are kept no longer are deleted, a batch at a time, by the same code as `rowmill prune`.
+
+
+BATCH = 500
+"""Rows that are deleted in one transaction: few enough that nobody has to wait for them."""
+
+
+def old(terms: Terms, kind: Kind, age: float) -> Condition:
+    """Rows that reached this final state so many seconds ago."""
+    finished = terms.queue.columns[terms.queue.aged_by(kind)]
+    before: sa.ColumnElement[Any] = sa.literal_column(instant(terms, finished, timedelta(seconds=age)))
+    return sa.and_(in_words(terms, terms.queue.vocabulary.of(kind)), finished <= before)
+
+
+# served by: the index on (finished_at, or what stands for it, and the key) of the rows in this final state
+def delete_some(
+    connection: Connection, terms: Terms, kind: Kind, age: float, after: Key | None, limit: int = BATCH
+) -> Batch:
+    """Delete the next rows that are old enough, the oldest first, from a position on. The condition is in the DELETE: a
+    row that was requeued since it was looked at stays. So does one that another table refers to and does not let go."""
+    condition = old(terms, kind, age)
+    order = [sa.literal_column(f"{terms.table}.{terms.role(terms.queue.aged_by(kind))}"), *raw_key(terms)]
+
+    def change(connection: Connection, rows: Sequence[Any]) -> Changed:
+        # In a form from which the planner proves nothing: with old statistics it might walk the whole index of finished
+        # rows for each batch, instead of looking these few up by their keys.
+        guard = sa.func.coalesce(condition, sa.false())
+        return change_rows(connection, terms, sa.delete(terms.queue.table), keys_of(terms.queue, rows), guard)
+
+    with index_plans(connection):
+        return one_batch(terms, condition, change, order, after, limit, connection)
+
+
+EVERY = 60.0
+"""Seconds between two sweeps."""
+LOOK = 1.0
+"""Seconds after which somebody who does not lead asks whether he does."""
+SHORTEST_REST = 0.01
+AGAIN_FROM_THE_START = 3600.0
+"""Seconds after which rows that a foreign key held back are tried again. Until then sweeps begin behind them."""
+
+
+class Retention:
+    """Sweeps over the queues that say how long their rows are kept, and do not say when to delete them."""
+
+    def __init__(
+        self, store: Store, queues: Sequence[Queue[Any]], events: Events, *, leading: Callable[[], bool]
+    ) -> None:
+        self._store, self._events, self._leading = store, events, leading
+        self._queues = [queue for queue in queues if queue.keep.ages() and queue.keep.cron is None]
+        self._behind: dict[tuple[str, Kind], tuple[Key, float]] = {}
+
+    async def run(self) -> None:
+        while True:
+            swept = self._leading() and bool(self._queues)
+            if swept:
+                await self.sweep(asyncio.get_running_loop().time())
+            await asyncio.sleep((EVERY if swept else LOOK) * (0.75 + random.random() / 2))
+
+    async def sweep(self, now: float) -> None:
+        """One sweep over every queue. One that can't be swept keeps no other waiting."""
+        for queue in self._queues:
+            try:
+                await sweep(self._store, queue, self._events, go_on=self._leading, behind=self._behind, now=now)
+                self._events.kept(f"{queue.name} retention")
+            except DBAPIError as error:
+                self._events.unkept(f"{queue.name} retention", type(error.orig).__name__)
+            except (Disconnected, OSError):
+                return  # the keeper says so
+
+
+async def sweep(
+    store: Store,
+    queue: Queue[Any],
+    events: Events,
+    *,
+    go_on: Callable[[], bool] = lambda: True,
+    behind: dict[tuple[str, Kind], tuple[Key, float]] | None = None,
+    now: float = 0.0,
+) -> dict[Kind, Changed]:
+    """Delete all rows of a queue that are kept no longer, in small batches with rests between them; answers how many,
+    by final state. Rows that can't be deleted are stepped over, and, with `behind`, not looked at again for a while."""
+    found: dict[Kind, Changed] = {}
+    behind = {} if behind is None else behind
+    for kind, age in queue.keep.ages().items():
+        start, since = behind.pop((queue.name, kind), (None, now))
+        if now - since >= AGAIN_FROM_THE_START:
+            start, since = None, now
+        total, held = await _sweep(store, queue, partial(delete_some, kind=kind, age=age), start, go_on)
+        if held is not None:
+            behind[queue.name, kind] = (held, since)
+        if total.rows or total.refused:
+            events.pruned(queue.name, str(kind), total.rows, total.refused)
+        found[kind] = total
+    return found
+
+
+async def _sweep(
+    store: Store, queue: Queue[Any], delete: Callable[..., Batch], start: Key | None, go_on: Callable[[], bool]
+) -> tuple[Changed, Key | None]:
+    """From a position to the end; answers what was done, and the position behind the last row that could not go."""
+    clock, terms = asyncio.get_running_loop().time, store.terms(queue)
+    total, after, held = Changed(), start, start
+    while go_on():
+        began = clock()
+        batch = await store.run(partial(delete, terms=terms, after=after))
+        total = Changed(total.rows + batch.changed.rows, total.refused + batch.changed.refused)
+        if batch.changed.refused:
+            held = batch.last
+        if not batch.more:
+            break
+        after = batch.last
+        await asyncio.sleep(max(clock() - began, SHORTEST_REST))  # the half of the time is for others
+    return total, held

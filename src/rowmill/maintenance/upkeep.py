@@ -1,0 +1,311 @@
+"""The service beside a worker's stations that keeps the fleet in order.
+
+Leadership is one row with an end, renewed while its holder lives. It saves work, nothing else: two leaders at
+once do no harm, since every rescue is guarded in its own statement.
+"""
+
+import asyncio
+import math
+import random
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from rowmill.maintenance import cleanup
+from rowmill.model.batch_size import BatchSize
+from rowmill.model.dead_rows import mourn
+from rowmill.model.lease import worker_of
+from rowmill.model.queue import Queue
+from rowmill.model.settle_lag import SettleLag, as_text
+from rowmill.observe.events import Events
+from rowmill.store import rescue as rescuing
+from rowmill.store.own import fleet
+from rowmill.store.port import Disconnected, Store
+from rowmill.worker.settings import Ages
+
+# How far back a sweep for expired leases looks.
+#
+# The index of running rows is ordered by the end of their leases. While some old transaction is open, the entries of
+# rows that were settled long ago can't be cleaned away, and a sweep that begins with the oldest walks over all of them.
+
+
+SHARE = 0.02
+"""Of the time that sweeps over everything may take."""
+LONGEST = 60.0
+MARGIN = 10.0
+"""Seconds before the last sweep that the next one looks at again: a row may have been locked, or its claim not yet
+committed."""
+
+
+class Reach:
+    """Of one stage. Sweeps look at everything while that is cheap; where it is dear, now and then, and in between only
+    at the leases that ran out since the last one."""
+
+    def __init__(self) -> None:
+        self._everything_at = self._last = float("-inf")
+
+    def back(self, now: float) -> float | None:
+        """So many seconds; None: to the oldest. In steps, so that sweeps share their statements."""
+        if now >= self._everything_at:
+            return None
+        return MARGIN * (2 + (now - self._last) // MARGIN)
+
+    def swept(self, began: float, ended: float, back: float | None, *, left: bool) -> None:
+        """A sweep that looked `back` so far is over; `left`: it stopped at its limit."""
+        self._last = began
+        if left:
+            self._everything_at = ended
+        elif back is None:
+            self._everything_at = ended + min((ended - began) / SHARE, LONGEST)
+
+
+# Which expired leases are swept at once, and which of them their holders may still renew first.
+#
+# A lease can run out while its worker lives: the database stalled for everybody, or somebody had the row locked and the
+# renewal went around it. To sweep it would throw finished work away. So a row is swept when it was seen expired and
+# free
+# twice, with time for a renewal in between; at once only if its holder has signed off, or has been silent while others
+# were heard.
+
+
+GRACE = 5.0
+"""Seconds between the two looks, or the length of a shorter lease."""
+SILENT_BEATS = 3
+"""A living worker signs at least once in this number of heartbeats, unless the database is away."""
+
+
+class SecondLook:
+    """What one sweeper remembers of expired leases. Its clock decides only when to look again."""
+
+    def __init__(self, heartbeat: float, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._silence = heartbeat * SILENT_BEATS
+        self._answered_at = self._healthy_since = float("-inf")
+        self._due: defaultdict[tuple[str, str], dict[tuple[int, str], float]] = defaultdict(dict)
+        """By queue and stage: when a row that was seen expired may be swept, by its token and key."""
+
+    def answered(self) -> None:
+        """The database has just answered us. After a stall it takes a while until all who live are heard again."""
+        now = self._clock()
+        if now - self._answered_at > self._silence:
+            self._healthy_since = now
+        self._answered_at = now
+
+    def sparing(self, queue: str, stage: str) -> set[int]:
+        """Tokens of this stage that had their first look a moment ago."""
+        now = self._clock()
+        return {token for (token, _), due in self._due[queue, stage].items() if now < due}
+
+    def waits_for(self, queue: str, stage: str) -> bool:
+        """Did rows of this stage have their first look, and not the second?"""
+        return bool(self._due[queue, stage])
+
+    def wait(self) -> float | None:
+        """Seconds until a second look is due; None if none is."""
+        due = [at for rows in self._due.values() for at in rows.values()]
+        return max(min(due) - self._clock(), 0.0) if due else None
+
+    def ready(self, connection: Connection, rows: Sequence[Any], *, queue: str, stage: str, lease: float) -> list[Any]:
+        """Those of the rows that may be swept now. They are all of this stage that are expired, free and not spared;
+        `held` of each is its token."""
+        now, before = self._clock(), self._due[queue, stage]
+        # Those that are due and not among these were renewed, or are locked again.
+        due = self._due[queue, stage] = {row: at for row, at in before.items() if now < at}
+        holders = {worker_of(row.held) for row in rows if row.held}
+        # This very sweep may have waited for the end of a stall.
+        heard_all = now - self._healthy_since >= self._silence >= now - self._answered_at
+        living = fleet.living(connection, holders, within=self._silence if heard_all else None)
+        found = []
+        for row in rows:
+            about = (row.held, repr(tuple(row)))
+            if not row.held or worker_of(row.held) not in living or before.get(about, math.inf) <= now:
+                found.append(row)
+            else:
+                due.setdefault(about, now + min(lease, GRACE))
+        return found
+
+
+TIDY_EVERY = 60.0
+STATEMENT_CANCELLED = "57014"
+"""What PostgreSQL says of a statement that took longer than statement_timeout."""
+TICK_SECONDS = 60.0
+"""After which a connection that does not answer is given up."""
+
+
+class Keeper:
+    """Signs of life, leadership, rescue, roll-up of throughput, retention of Rowmill's own history."""
+
+    def __init__(
+        self,
+        store: Store,
+        worker: int,
+        queues: Sequence[Queue[Any]],
+        events: Events,
+        *,
+        heartbeat: float,
+        rescue_every: float,
+        rescue_most: int,
+        keep_history: float,
+        ages: Ages | None = None,
+        paused: set[tuple[str, str]] | None = None,
+    ) -> None:
+        self._store = store
+        self.worker = worker
+        """Our number in the fleet."""
+        self._queues = queues
+        # A leader keeps the queues that it knows: other applications on this database have their own.
+        self._office = f"upkeep of {', '.join(sorted(queue.name for queue in queues))}"
+        self._events = events
+        self._heartbeat = heartbeat
+        self._rescue_every = rescue_every
+        self._rescue_most = rescue_most
+        self._keep_history = keep_history
+        self._ages = ages or Ages()
+        self.leading = False
+        """Are we the one that does the upkeep for all?"""
+        self._paused = paused or set()
+        self.holding: Callable[[], Collection[int]] = lambda: ()
+        """The tokens under which this very process holds rows."""
+        self.settle_lags: Callable[[], Mapping[str, SettleLag]] = dict
+        """What this process has finished and could not write for a while."""
+        self._second_look = SecondLook(heartbeat, time.monotonic)
+        self._sizes: defaultdict[tuple[str, str], BatchSize] = defaultdict(lambda: BatchSize(rescue_most))
+        self._reaches: defaultdict[tuple[str, str], Reach] = defaultdict(Reach)
+        self._rescue_at = 0.0
+        self._tidy_at = 0.0
+
+    def paused(self, queue: str, stage: str) -> bool:
+        return (queue, "") in self._paused or (queue, stage) in self._paused
+
+    async def run(self) -> None:
+        """Give signs of life, and do the upkeep beside them: a table that can't be swept must not make us look dead."""
+        upkeep: asyncio.Task[None] | None = None
+        try:
+            while True:
+                now = asyncio.get_running_loop().time()
+                if await self._reports(self.beat(), now) and self.leading and (upkeep is None or upkeep.done()):
+                    if upkeep is not None:
+                        upkeep.result()
+                    upkeep = asyncio.create_task(self._keep_up(now), name="upkeep")
+                await asyncio.sleep(self._heartbeat * (0.75 + random.random() / 2))
+        finally:
+            if upkeep is not None:
+                upkeep.cancel()
+                await asyncio.gather(upkeep, return_exceptions=True)
+
+    async def _keep_up(self, now: float) -> None:
+        await self._reports(self.keep_up(now), now)
+
+    async def _reports(self, work: Awaitable[None], now: float) -> bool:
+        """Did this go well? What the database has against it is an event."""
+        try:
+            async with asyncio.timeout(TICK_SECONDS):
+                await work
+        except DBAPIError as error:
+            self._events.unkept("", type(error.orig).__name__)
+            return False
+        except (Disconnected, OSError) as error:
+            self._events.away(type(error).__name__, who="upkeep")
+            self.leading = False
+            # Leases that ran out meanwhile may belong to workers that live: let them renew first.
+            self._rescue_at = now + self._rescue_every
+            return False
+        self._events.back(who="upkeep")
+        self._events.kept("")
+        return True
+
+    async def tick(self, now: float) -> None:
+        """One sign of life, and, as the leader, what is due."""
+        await self.beat()
+        if self.leading:
+            await self.keep_up(now)
+
+    async def beat(self) -> None:
+        """One sign of life, and the attempt to lead."""
+        lag = as_text(self.settle_lags())
+        beat = await self._store.heartbeat(self.worker, self._office, self._heartbeat * 5, lag)
+        self._second_look.answered()
+        if beat is None:
+            self.leading = False
+            await self._join_again()
+        else:
+            self._paused, self.leading = beat.paused, beat.leading
+
+    async def keep_up(self, now: float) -> None:
+        """What is due, done by the leader for all."""
+        if now >= self._rescue_at:
+            self._rescue_at = now + self._rescue_every
+            await self.rescue()
+        if now >= self._tidy_at:
+            self._tidy_at = now + TIDY_EVERY
+            await self._store.run(cleanup.roll_up)
+            gone = await self._store.run(lambda c: cleanup.tidy(c, self._keep_history, ages=self._ages))
+            gone = max(gone, await self._store.run(lambda c: cleanup.tidy_ticks(c, self._ages.ticks)))
+            if gone >= cleanup.TIDY_MOST:  # more is left, and may come faster than once a minute takes it away
+                self._tidy_at = now
+
+    async def _join_again(self) -> None:
+        terms = [self._store.terms(queue) for queue in self._queues]
+        number = await self._store.run(lambda c: fleet.join(c, terms))
+        self._events.forgotten(self.worker, number)
+        if self._store.worker == self.worker:
+            self._store.worker = number
+        self.worker = number
+
+    async def rescue(self) -> rescuing.Rescued:
+        """One sweep over every stage, bounded. A queue that can't be swept keeps no other waiting."""
+        returned = buried = 0
+        for queue in self._queues:
+            try:
+                found = await self._rescue(queue)
+            except DBAPIError as error:
+                self._events.unkept(queue.name, type(error.orig).__name__)
+                continue
+            self._events.kept(queue.name)
+            returned += found.returned
+            buried += found.buried
+            if found.returned:
+                await self._store.rouse([queue])
+        return rescuing.Rescued(returned, buried)
+
+    async def _rescue(self, queue: Queue[Any]) -> rescuing.Rescued:
+        returned = buried = 0
+        terms, clock = self._store.terms(queue), asyncio.get_running_loop().time
+        for step in queue.steps:
+            reach, size, began = self._reaches[queue.name, step.name], self._sizes[queue.name, step.name], clock()
+            # Rows that wait for their second look may have expired long ago.
+            back = None if self._second_look.waits_for(queue.name, step.name) else reach.back(began)
+            most = size.rows
+            sweep = partial(
+                rescuing.rescue, terms=terms, step=step, most=most, back=back, acquit=True,
+                # A process that was frozen finds its own leases expired, and their handlers alive.
+                sparing={*self.holding(), *self._second_look.sparing(queue.name, step.name)},
+                ready=partial(
+                    self._second_look.ready, queue=queue.name, stage=step.name, lease=step.lease
+                ),
+            )  # fmt: skip
+            try:
+                found = await self._store.run(sweep)
+            except DBAPIError as error:
+                if getattr(error.orig, "sqlstate", None) == STATEMENT_CANCELLED:
+                    size.cut(clock() - began, most)
+                raise
+            size.took(clock() - began, most)
+            wait = self._second_look.wait()
+            if wait is not None:
+                self._rescue_at = min(self._rescue_at, clock() + wait)
+            reach.swept(began, clock(), back, left=found.returned + found.buried + found.refused >= most)
+            if found.returned or found.buried:
+                self._events.rescued(queue.name, step.name, found.returned, found.buried)
+                self._store.forget(queue)
+                mourn(queue, found.deaths)
+            if found.refused:
+                self._events.unrescued(queue.name, step.name, found.refused)
+            returned += found.returned
+            buried += found.buried
+        return rescuing.Rescued(returned, buried)

@@ -1,0 +1,1 @@
+"""What people and dashboards ask about rows and do to them: filters, lists, counts, why, requeue, cancel, prune."""

@@ -1,0 +1,319 @@
+"""What goes on: how long rows wait, how many are settled per minute, what fails, who works."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from rowmill.model.alerts import Alerts, Seen
+from rowmill.model.errors import CODE_LENGTH
+from rowmill.model.lifecycle import DIE, Kind
+from rowmill.model.queue import Queue
+from rowmill.model.settle_lag import SettleLag, from_text
+from rowmill.model.states import Step
+from rowmill.operator import counts
+from rowmill.operator.counts import CAP, How
+from rowmill.store import expressions, order_per_key
+from rowmill.store.clock import as_moment, as_stored, moment
+from rowmill.store.own.fleet import ALIVE_SECONDS
+from rowmill.store.own.schema import own_tables
+from rowmill.store.postgres.session import index_plans
+from rowmill.store.queue_sql import Terms
+
+MOST_LEVELS = 50
+"""Priorities that are looked at for the oldest row."""
+MOST_FAILURES = 100_000
+"""Failures that are counted by code, newest first."""
+
+
+@dataclass(slots=True)
+class Minute:
+    """What was settled in one minute, by move."""
+
+    minute: datetime
+    moves: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    """That handlers ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettleRate:
+    """How fast rows are settled now."""
+
+    per_minute: float
+    """Rows a minute, over the last clock minutes and the one that runs."""
+    over_minutes: int
+    """How many clock minutes those are."""
+    idle_minutes: int | None
+    """Clock minutes since rows were last settled; 0: in this one. None: not in the minutes that were looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """Failed attempts by code, most frequent first."""
+
+    codes: dict[str, int]
+    count: How
+    """CAPPED: only the newest were counted, and there are more."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    """A worker of the fleet."""
+
+    id: int
+    host: str
+    pid: int
+    queues: list[str]
+    started_at: datetime | None
+    seen_at: datetime | None
+    seen_seconds_ago: float
+    stopped: bool
+    alive: bool
+    """It gave a sign of life lately, and did not sign off."""
+    settle_lags: dict[str, SettleLag] = field(default_factory=dict)
+    """By queue: what it has finished and could not write yet, as of that sign of life."""
+
+
+# served by: the ready index, one descent per priority and stretch
+def oldest_ready(connection: Connection, terms: Terms) -> float | None:
+    """For how many seconds the oldest row that could be worked on has been waiting. None when there is none, or when
+    such rows do not say since when (no `available_at`, and no `created_at` mapped)."""
+    with index_plans(connection):
+        ages = [age for step in terms.queue.steps for age in _heads(connection, terms, step)]
+    return max(ages, default=None)
+
+
+def _heads(connection: Connection, terms: Terms, step: Step) -> Iterator[float]:
+    queue = terms.queue
+    levels: list[str] = [""]
+    if terms.priority is not None:
+        found = connection.exec_driver_sql(order_per_key.priorities(terms, step)).fetchmany(MOST_LEVELS)
+        levels = [f"{terms.priority} = {Decimal(str(row[0]))} AND " for row in found]
+    for level in levels:
+        for available, role in ((f"{terms.available_at} IS NULL", "created_at"), (terms.due, "available_at")):
+            if role not in queue.columns:
+                continue
+            column = queue.columns[role]
+            now = sa.literal_column(terms.now(role), column.type).label("now")
+            head = connection.execute(
+                sa.select(as_stored(column, connection.dialect.name).label("since"), now)
+                .where(sa.literal_column(f"{level}{terms.is_in(step.claimable)}{terms.may_claim()} AND {available}"))
+                .order_by(expressions.as_text(terms.order))
+                .limit(1)
+            ).first()
+            if head is not None and head.since is not None:
+                yield max(seconds_between(queue, head.since, head.now), 0.0)
+
+
+def seconds_between(queue: Queue[Any], earlier: Any, later: Any) -> float:
+    """The time between two times of the same column."""
+    first, second = as_moment(earlier, queue.epoch), as_moment(later, queue.epoch)
+    return 0.0 if first is None or second is None else (second - first).total_seconds()
+
+
+# served by: the primary key of the throughput; receipts are few
+def throughput(connection: Connection, queue: Queue[Any], minutes: int = 60) -> list[Minute]:
+    """What was settled in each of the last minutes, oldest first: what is rolled up, and receipts that are not yet."""
+    own, dialect = own_tables(connection.dialect.name), connection.dialect.name
+    since = moment(dialect, -60.0 * minutes)
+    at = own.receipt.c.at
+    minute = (
+        sa.func.date_trunc("minute", at)
+        if dialect == "postgresql"
+        else sa.func.strftime("%Y-%m-%d %H:%M:00.000000", at, type_=at.type)
+    )
+    found: dict[datetime, Minute] = {}
+    for table, column in ((own.throughput, own.throughput.c.minute), (own.receipt, minute)):
+        rows = connection.execute(
+            sa.select(
+                column.label("minute"), table.c.move,
+                sa.func.sum(table.c.rows).label("rows"), sa.func.sum(table.c.seconds).label("seconds"),
+            )
+            .where(table.c.queue == queue.name, (at if table is own.receipt else column) >= since)
+            .group_by(column, table.c.move)
+        )  # fmt: skip
+        for row in rows:
+            when = as_moment(row.minute)
+            if when is not None:
+                one = found.setdefault(when, Minute(when))
+                one.moves[row.move] = one.moves.get(row.move, 0) + int(row.rows)
+                one.seconds += float(row.seconds)
+    return [found[when] for when in sorted(found)]
+
+
+def settle_rate(minutes: list[Minute], now: datetime, over: int = 5) -> SettleRate:
+    """The rate of the last `over` clock minutes, whether or not something was settled in each of them."""
+    this = now.replace(second=0, microsecond=0)
+    since = this - timedelta(minutes=over)
+    rows = sum(sum(minute.moves.values()) for minute in minutes if minute.minute >= since)
+    last = max((minute.minute for minute in minutes if any(minute.moves.values())), default=None)
+    idle = None if last is None else max(int((this - last).total_seconds() // 60), 0)
+    return SettleRate(rows / ((now - since).total_seconds() / 60), over, idle)
+
+
+def database_time(connection: Connection) -> datetime:
+    """The database's clock, in UTC."""
+    found = as_moment(connection.scalar(sa.select(moment(connection.dialect.name))))
+    assert found is not None
+    return found
+
+
+# served by: the history's index on ended_at
+def failures(connection: Connection, queue: Queue[Any], seconds: float = 3600.0) -> Failures:
+    """Failed attempts of the last time by code. Of more than MOST_FAILURES, the newest are counted."""
+    attempt = own_tables(connection.dialect.name).attempt
+    recent = (
+        sa.select(attempt.c.code)
+        .where(attempt.c.queue == queue.name, attempt.c.ended_at >= moment(connection.dialect.name, -seconds))
+        .order_by(attempt.c.ended_at.desc())
+        .limit(MOST_FAILURES + 1)
+        .subquery()
+    )
+    count = sa.func.count().label("failures")
+    rows = connection.execute(
+        sa.select(recent.c.code, count).group_by(recent.c.code).order_by(count.desc(), recent.c.code)
+    )
+    codes = {row.code: row.failures for row in rows}
+    return Failures(codes, How.CAPPED if sum(codes.values()) > MOST_FAILURES else How.EXACT)
+
+
+# served by: nothing, workers are few
+def workers(connection: Connection, *, within: float = 3600.0) -> list[WorkerView]:
+    """Workers that gave a sign of life lately, the latest first."""
+    table = own_tables(connection.dialect.name).worker
+    lately = table.c.seen_at >= moment(connection.dialect.name, -within)
+    return _workers(connection, lately)
+
+
+# served by: the primary key
+def worker(connection: Connection, number: int) -> WorkerView | None:
+    """The worker of that number, if it is still known."""
+    return next(iter(_workers(connection, own_tables(connection.dialect.name).worker.c.id == number)), None)
+
+
+def _workers(connection: Connection, condition: "sa.ColumnElement[bool]") -> list[WorkerView]:
+    table = own_tables(connection.dialect.name).worker
+    now = sa.type_coerce(moment(connection.dialect.name), table.c.seen_at.type).label("now")
+    order = (table.c.seen_at.desc(), table.c.id.desc())
+    rows = connection.execute(sa.select(table, now).where(condition).order_by(*order).limit(1000))
+    return [_worker_view(row) for row in rows]
+
+
+def _worker_view(row: Any) -> WorkerView:
+    seen, now = as_moment(row.seen_at), as_moment(row.now)
+    ago = (now - seen).total_seconds() if seen is not None and now is not None else 0.0
+    stopped = row.stopped_at is not None
+    return WorkerView(
+        id=row.id, host=row.host, pid=row.pid, queues=[name for name in row.queues.split(", ") if name],
+        started_at=as_moment(row.started_at), seen_at=seen, seen_seconds_ago=max(ago, 0.0),
+        stopped=stopped, alive=not stopped and ago <= ALIVE_SECONDS, settle_lags=from_text(row.settle_lag),
+    )  # fmt: skip
+
+
+# Dead rows by the code of their last failure, whatever their age.
+
+
+CODE = re.compile(r"[A-Za-z_][\w.:/-]*")
+"""What is taken for a code in front of an error's text. The text itself may quote a row, and is never returned."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadRows:
+    """How many rows are dead, and of what."""
+
+    rows: int = 0
+    codes: dict[str, int] = field(default_factory=dict)
+    """Rows by code, most frequent first."""
+    without_code: int = 0
+    """Rows whose error begins with no code: another program wrote it, or there is none."""
+    count: How = How.EXACT
+
+
+# served by: a scan of a small table; on a big one, the index for the retention of dead rows, or a sample
+def dead_rows(connection: Connection, terms: Terms, *, cap: int = CAP) -> DeadRows:
+    """Count the dead rows by code. On a big table, the newest `cap` where an index lists dead rows by age; otherwise
+    the numbers are estimated from a sample, in which rare codes may be missing."""
+    dead = terms.is_in(terms.queue.vocabulary.of(Kind.DEAD)) + terms.part
+    code = _code(terms)
+    whole = f"SELECT {code}, count(*) FROM {terms.table} WHERE {dead} GROUP BY 1"
+    if counts.is_small(connection, terms):
+        return _summed(terms, _rows(connection, whole), How.EXACT)
+    if Kind.DEAD in terms.queue.keep.ages():
+        aged = terms.role(terms.queue.aged_by(Kind.DEAD))
+        newest = f"SELECT {code} AS code FROM {terms.table} WHERE {dead} ORDER BY {aged} DESC LIMIT {int(cap) + 1}"
+        with index_plans(connection):
+            found = _rows(connection, f"SELECT code, count(*) FROM ({newest}) AS newest GROUP BY 1")
+        return _summed(terms, found, How.CAPPED if sum(found.values()) > cap else How.EXACT)
+    sampled = counts.sampled(connection, terms, f"CASE WHEN {dead} THEN {code} END")
+    if sampled is None:
+        return _summed(terms, _rows(connection, whole), How.EXACT)
+    return _summed(terms, {code: rows for code, rows in sampled.items() if code is not None}, How.ESTIMATED)
+
+
+def _code(terms: Terms) -> str:
+    """The code of a row as SQL, empty where there is none. Long text and text with blanks is cut off here, or each
+    row would be a group of its own."""
+    column = terms.queue.columns.get("error_code")
+    if column is not None:
+        return f"coalesce(substr(CAST({terms.name(column)} AS text), 1, {CODE_LENGTH}), '')"
+    find = "strpos" if terms.dialect.name == "postgresql" else "instr"
+    error = f"CAST({terms.role('error')} AS text)"
+    first = f"substr({error}, 1, {find}({error} || ': ', ': ') - 1)"
+    return f"CASE WHEN length({first}) <= {CODE_LENGTH} AND {find}({first}, ' ') = 0 THEN {first} ELSE '' END"
+
+
+def _rows(connection: Connection, statement: str) -> dict[str, int]:
+    return {row[0]: row[1] for row in connection.exec_driver_sql(statement)}
+
+
+def _summed(terms: Terms, found: Mapping[Any, int], count: How) -> DeadRows:
+    own_column = "error_code" in terms.queue.columns
+    codes: dict[str, int] = {}
+    without = 0
+    for code, rows in sorted(found.items(), key=lambda one: (-one[1], one[0])):
+        if code and (own_column or CODE.fullmatch(code)):
+            codes[code] = rows
+        else:
+            without += rows
+    return DeadRows(sum(found.values()), codes, without, count)
+
+
+# What a watcher sees of a queue: a few reads that stay cheap on big tables.
+
+
+LATELY = 3600.0
+"""Seconds over which the dead are counted."""
+DAY = 86400.0
+
+
+# served by: the ready index, the throughput's primary key, the history's index on ended_at; workers are few
+def see(connection: Connection, terms: Terms, limits: Alerts) -> Seen:
+    """Only what is asked about is looked at."""
+    queue = terms.queue
+    backlog, died = 0, 0
+    unattended: float | None = None
+    if limits.backlog is not None:
+        depth = counts.depth(connection, terms, limits.backlog)
+        backlog = depth.rows + (depth.count is How.CAPPED)
+    if limits.died is not None:
+        minutes = throughput(connection, queue, int(LATELY // 60))
+        died = sum(minute.moves.get(DIE.name, 0) for minute in minutes)
+        died += failures(connection, queue, LATELY).codes.get(queue.crash.buried, 0)  # by a rescue
+    if limits.unattended is not None:
+        known = workers(connection, within=max(DAY, limits.unattended))
+        unattended = min((worker.seen_seconds_ago for worker in known if queue.name in worker.queues), default=None)
+    unwritten = _unwritten(connection, queue.name) if limits.unwritten is not None else None
+    oldest = oldest_ready(connection, terms) if limits.oldest is not None else None
+    return Seen(backlog, oldest, died, unattended, unwritten)
+
+
+def _unwritten(connection: Connection, queue: str) -> float | None:
+    """For how long a living worker has not been able to write what it has finished."""
+    lags = [one.settle_lags[queue] for one in workers(connection) if one.alive and queue in one.settle_lags]
+    return max((lag.seconds for lag in lags if lag.rows), default=None)

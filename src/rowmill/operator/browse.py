@@ -1,0 +1,232 @@
+"""Rows as an operator sees them: a list, or one with its history."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from rowmill.model.errors import BadRequest, UnknownRow
+from rowmill.model.lease import worker_of
+from rowmill.operator.filters import Filter
+from rowmill.store.clock import as_moment, as_stored
+from rowmill.store.expressions import keys_in
+from rowmill.store.keys import parse_key, scalar
+from rowmill.store.own.schema import own_tables
+from rowmill.store.queue_sql import Terms
+from rowmill.store.state_words import Lexicon
+
+MOST_HISTORY = 100
+MOST_KEYS = 5
+"""Keys that an error lists."""
+TIMES = ("available_at", "leased_until", "finished_at")
+
+
+@dataclass(frozen=True, slots=True)
+class RowView:
+    """The progress of a row."""
+
+    key: str
+    state: str | None
+    kind: str
+    stage: str | None
+    attempts: int
+    max_attempts: int | None
+    """How many it may have at its stage; None: there is no end, or the row is at no stage."""
+    available_at: datetime | None
+    leased_until: datetime | None
+    worker: int | None
+    finished_at: datetime | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptView:
+    """An attempt that failed."""
+
+    stage: str
+    attempt: int
+    worker: int
+    started_at: datetime | None
+    ended_at: datetime | None
+    code: str
+    message: str
+    traceback: str | None
+    """Where it was raised, if the worker kept that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """An order other than that of the keys."""
+
+    column: str
+    descending: bool = False
+
+
+# served by: as the filter; in the order of the primary key, or of an index that begins with the column of `sort`
+def list_rows(
+    connection: Connection, terms: Terms, wanted: Filter, limit: int, sort: Sort | None = None
+) -> list[RowView]:
+    """Rows in the order of their keys, or as `sort` says, `limit` at the most."""
+    chosen = _listing(connection, terms, progress(terms), wanted, limit, sort)
+    return [row_view(terms, row) for row in connection.execute(chosen)]
+
+
+# served by: as `list_rows`
+def list_values(
+    connection: Connection, terms: Terms, wanted: Filter, limit: int, columns: Sequence[str], sort: Sort | None = None
+) -> list[dict[str, Any]]:
+    """What the same rows hold in some of their columns, in the same order."""
+    chosen = [_column(terms, name) for name in columns]
+    rows = _read(connection, terms, chosen, lambda shown: _listing(connection, terms, shown, wanted, limit, sort))
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _listing(
+    connection: Connection, terms: Terms, shown: Sequence[Any], wanted: Filter, limit: int, sort: Sort | None
+) -> "sa.Select[Any]":
+    order: list[Any] = list(terms.queue.key)
+    if sort is not None:
+        column = _column(terms, sort.column)
+        known = sortable(connection, terms)
+        if sort.column not in known:
+            raise BadRequest(
+                f"no index of table {terms.queue.table.fullname} begins with {sort.column}: to sort by it would read "
+                f"all rows. Sort by: {', '.join(known)}"
+            )
+        order = [each.desc() if sort.descending else each for each in (column, *order) if each is not None]
+    return sa.select(*shown).where(sa.true(), *wanted.conditions(terms)).order_by(*order).limit(limit)
+
+
+def sortable(connection: Connection, terms: Terms) -> list[str]:
+    """The columns by which the rows of the table can be read in order: those with which an index over all of its rows
+    begins."""
+    table, inspector = terms.queue.table, sa.inspect(connection)
+    leading = inspector.get_pk_constraint(table.name, schema=table.schema)["constrained_columns"][:1]
+    for index in inspector.get_indexes(table.name, schema=table.schema):
+        whole = not any(name.endswith("_where") for name in index.get("dialect_options", {}))
+        leading += [name for name in index["column_names"][:1] if name is not None and whole]
+    for unique in inspector.get_unique_constraints(table.name, schema=table.schema):
+        leading += unique["column_names"][:1]
+    return [column.name for column in table.columns if column.name in leading]
+
+
+def _column(terms: Terms, name: str) -> "sa.Column[Any]":
+    """The column that somebody named."""
+    for column in terms.queue.table.columns:
+        if column.name == name:
+            return column
+    known = ", ".join(column.name for column in terms.queue.table.columns)
+    raise BadRequest(f"table {terms.queue.table.fullname} has no column {name!r}. Its columns: {known}")
+
+
+# served by: the primary key
+def find_rows(connection: Connection, terms: Terms, keys: Sequence[str]) -> list[RowView]:
+    """The progress of the rows that somebody named, in that order. Raises UnknownRow for keys that no row has."""
+    if not keys:
+        return []
+    found = {row.key: row for row in list_rows(connection, terms, Filter(keys=tuple(keys)), len(keys))}
+    texts = {key: terms.queue.key_text(scalar(parse_key(terms.queue, key))) for key in keys}
+    if missing := [key for key, text in texts.items() if text not in found]:
+        raise unknown_row(terms, *missing)
+    return [found[text] for text in texts.values()]
+
+
+# served by: the primary key
+def find_row(connection: Connection, terms: Terms, key: str) -> RowView:
+    """The progress of one row."""
+    row = connection.execute(sa.select(*progress(terms)).where(keys_in(terms, [parse_key(terms.queue, key)]))).first()
+    if row is None:
+        raise unknown_row(terms, key)
+    return row_view(terms, row)
+
+
+# served by: the primary key
+def values(connection: Connection, terms: Terms, key: str) -> dict[str, Any]:
+    """Everything that a row holds, by column."""
+    columns = list(terms.queue.table.columns)
+    this = keys_in(terms, [parse_key(terms.queue, key)])
+    rows = _read(connection, terms, columns, lambda shown: sa.select(*shown).where(this))
+    if not rows:
+        raise unknown_row(terms, key)
+    return {column.name: value for column, value in zip(columns, rows[0], strict=True)}
+
+
+def _read(
+    connection: Connection,
+    terms: Terms,
+    columns: Sequence["sa.Column[Any]"],
+    statement: Callable[[Sequence[Any]], "sa.Select[Any]"],
+) -> Sequence[Any]:
+    """Rows of these columns, by a statement that selects them. A value that is not what its column says is shown as it
+    stands."""
+    state = terms.queue.columns["state"]
+    shown = [Lexicon(terms).raw_state.label(c.name) if c is state else c for c in columns]
+    try:
+        return connection.execute(statement(shown)).all()
+    except (ValueError, TypeError):
+        bare = [sa.type_coerce(column, sa.types.NullType()).label(column.name) for column in shown]
+        return connection.execute(statement(bare)).all()
+
+
+# served by: the history's index on (queue, key, id)
+def history(connection: Connection, terms: Terms, key: str) -> list[AttemptView]:
+    """The failed attempts of a row, oldest first; of many, the last ones."""
+    queue, attempt = terms.queue, own_tables(connection.dialect.name).attempt
+    text = queue.key_text(scalar(parse_key(queue, key)))
+    rows = connection.execute(
+        sa.select(attempt)
+        .where(attempt.c.queue == queue.name, attempt.c.key == text)
+        .order_by(attempt.c.id.desc())
+        .limit(MOST_HISTORY)
+    ).all()
+    return [
+        AttemptView(
+            row.stage,
+            row.attempt,
+            row.worker,
+            as_moment(row.started_at),
+            as_moment(row.ended_at),
+            row.code,
+            row.message,
+            row.traceback,
+        )
+        for row in reversed(rows)
+    ]
+
+
+def progress(terms: Terms) -> list["sa.ColumnElement[Any]"]:
+    queue = terms.queue
+    roles = ("attempts", "lease", "error", *(["max_attempts"] if "max_attempts" in queue.columns else []), *TIMES)
+    stored = {role: as_stored(queue.columns[role], terms.dialect.name) for role in TIMES}
+    columns = ((stored.get(role, queue.columns[role])).label(f"r_{role}") for role in roles)
+    return [*queue.key, Lexicon(terms).raw_state.label("r_state"), *columns]
+
+
+def row_view(terms: Terms, row: Any) -> RowView:
+    queue, lexicon = terms.queue, Lexicon(terms)
+    word = lexicon.word(row.r_state)
+    step = None if word is None else queue.vocabulary.step_of(word)
+    own = getattr(row, "r_max_attempts", None)
+    retry = None if step is None else step.retry.with_limit(own if isinstance(own, int) else None)
+    times = {role: as_moment(getattr(row, f"r_{role}"), queue.epoch) for role in TIMES}
+    return RowView(
+        key=queue.key_text(scalar(tuple(row[: len(queue.key)]))),
+        state=None if row.r_state is None else str(lexicon.plain(row.r_state)),
+        kind=lexicon.meaning(row.r_state),
+        stage=None if step is None else step.name,
+        attempts=row.r_attempts or 0,
+        max_attempts=None if retry is None or retry.unlimited else retry.attempts,
+        worker=None if row.r_lease is None else worker_of(row.r_lease),
+        error=row.r_error,
+        **times,
+    )
+
+
+def unknown_row(terms: Terms, *keys: str) -> UnknownRow:
+    if len(keys) == 1:
+        return UnknownRow(f"queue {terms.queue.name} has no row with the key {keys[0]}")
+    listed = ", ".join(keys[:MOST_KEYS]) + (f" and {len(keys) - MOST_KEYS:,} more" if len(keys) > MOST_KEYS else "")
+    return UnknownRow(f"queue {terms.queue.name} has no rows with the keys {listed}")

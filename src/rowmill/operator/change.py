@@ -1,0 +1,273 @@
+"""What an operator does to many rows: requeue, cancel, prune. In batches that commit by themselves, never to a
+running row.
+
+Each batch locks the rows that it found, passing over those that somebody else has locked, and changes them only
+where the condition still holds. A pass goes through the table once, in the order of the key, so that no row is
+changed twice and no batch looks again at what earlier ones passed.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
+from sqlalchemy.types import NULLTYPE
+
+from rowmill.model.lifecycle import CANCEL, CLAIMABLE, REQUEUE, Kind
+from rowmill.model.queue import Queue
+from rowmill.operator.filters import Condition, Filter, cancellable, known_stage, prunable, requeueable
+from rowmill.store.expressions import assigned, in_words, keys_in, raw_key, raw_key_in
+from rowmill.store.keys import Key
+from rowmill.store.own.history import last_failed_stages
+from rowmill.store.port import Store
+from rowmill.store.queue_sql import Terms
+from rowmill.store.refused_rows import is_of_a_row
+from rowmill.store.rows import RowLoader
+from rowmill.store.state_words import Lexicon
+
+BATCH = 1000
+Progress = Callable[[int], None]
+"""Called after each batch with the rows changed so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What became of the rows."""
+
+    rows: int = 0
+    refused: int = 0
+    """Left as they are: a constraint or a trigger of the table forbids the change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What became of some rows, where the last of them stands in their order, and whether there may be more."""
+
+    changed: Changed
+    last: Key | None
+    more: bool
+
+
+async def requeue(
+    store: Store,
+    queue: Queue[Any],
+    wanted: Filter,
+    *,
+    stage: str | None = None,
+    most: int | None = None,
+    batch: int = BATCH,
+    progress: Progress | None = None,
+) -> Changed:
+    """Put rows back: ready now, attempts at zero, error cleared.
+
+    Of several stages, a dead row resumes at the one that failed, as its history says, and a waiting row at its
+    own; others begin at the first. `stage` overrides.
+    """
+    terms = store.terms(queue)
+    condition, lexicon = requeueable(terms, wanted), Lexicon(terms)
+    if stage is not None:
+        known_stage(queue, stage)
+
+    def change(connection: Connection, rows: Sequence[Any]) -> Changed:
+        return _requeue(connection, lexicon, rows, stage, condition)
+
+    done = await _in_batches(store, terms, condition, change, most, batch, progress)
+    if done.rows:
+        await tell(store, queue)
+    return done
+
+
+# served by: the primary key
+def requeue_within(connection: Connection, terms: Terms, keys: Sequence[Key], stage: str | None = None) -> set[Key]:
+    """Put the rows with these keys back, in a transaction of the caller's, who has to `tell` after it; answers the keys
+    of those that are ready now. A running row stays, and one that somebody else has locked."""
+    condition, lexicon = requeueable(terms, Filter()), Lexicon(terms)
+    named = keys_in(terms, keys)
+    wanted = sa.select(*raw_key(terms), lexicon.raw_state.label("raw_state")).where(condition, named)
+    rows = connection.execute(wanted.with_for_update(skip_locked=True)).all()
+    if rows:
+        _requeue(connection, lexicon, rows, stage, condition)
+    ready = in_words(terms, terms.queue.vocabulary.all_of(CLAIMABLE))
+    return {tuple(row) for row in connection.execute(sa.select(*terms.queue.key).where(named, ready))}
+
+
+def _requeue(
+    connection: Connection, lexicon: Lexicon, rows: Sequence[Any], stage: str | None, condition: Condition
+) -> Changed:
+    terms, total = lexicon.terms, Changed()
+    for name, keys in _by_stage(connection, lexicon, rows, stage).items():
+        move = sa.update(terms.queue.table).values(assigned(terms, REQUEUE, terms.queue.step(name)))
+        total = _plus(total, change_rows(connection, terms, move, keys, condition))
+    return total
+
+
+async def cancel(
+    store: Store,
+    queue: Queue[Any],
+    wanted: Filter,
+    *,
+    most: int | None = None,
+    batch: int = BATCH,
+    progress: Progress | None = None,
+) -> Changed:
+    """Take rows out of the queue that nobody has taken yet. They stay in the table, as cancelled."""
+    terms = store.terms(queue)
+    condition = cancellable(terms, wanted)
+    move = sa.update(queue.table).values(assigned(terms, CANCEL, queue.steps[0]))
+
+    def change(connection: Connection, rows: Sequence[Any]) -> Changed:
+        return change_rows(connection, terms, move, keys_of(queue, rows), condition)
+
+    done = await _in_batches(store, terms, condition, change, most, batch, progress)
+    if done.rows and queue.per is not None:
+        await tell(store, queue)
+    return done
+
+
+async def prune(
+    store: Store,
+    queue: Queue[Any],
+    wanted: Filter,
+    older_than: timedelta,
+    *,
+    most: int | None = None,
+    batch: int = BATCH,
+    progress: Progress | None = None,
+) -> Changed:
+    """Delete finished rows that are older than that."""
+    terms, total = store.terms(queue), Changed()
+    for condition in prunable(terms, wanted, older_than):
+
+        def change(connection: Connection, rows: Sequence[Any], condition: Condition = condition) -> Changed:
+            return change_rows(connection, terms, sa.delete(queue.table), keys_of(queue, rows), condition)
+
+        before = total.rows
+        left = None if most is None else most - before
+        further = None if progress is None else lambda rows, before=before: progress(before + rows)
+        total = _plus(total, await _in_batches(store, terms, condition, change, left, batch, further))
+    return total
+
+
+async def _in_batches(
+    store: Store,
+    terms: Terms,
+    condition: Condition,
+    change: Callable[[Connection, Sequence[Any]], Changed],
+    most: int | None,
+    batch: int,
+    progress: Progress | None,
+) -> Changed:
+    """Call `change` for batches of locked rows, each in a transaction of its own."""
+    total, after = Changed(), None
+    while most is None or total.rows < most:
+        limit = batch if most is None else min(batch, most - total.rows)
+        batch_done = await store.run(partial(one_batch, terms, condition, change, raw_key(terms), after, limit))
+        total = _plus(total, batch_done.changed)
+        if progress is not None:
+            progress(total.rows)
+        if not batch_done.more:
+            break
+        after = batch_done.last
+    return total
+
+
+# served by: the index in whose order the rows are gone through
+def one_batch(
+    terms: Terms,
+    condition: Condition,
+    change: Callable[[Connection, Sequence[Any]], Changed],
+    order: Sequence["sa.ColumnElement[Any]"],
+    after: Key | None,
+    limit: int,
+    connection: Connection,
+) -> Batch:
+    """Call `change` for the next rows in this order (the key, then the raw state), locked; those that others have
+    locked are passed over."""
+    state, key = Lexicon(terms).raw_state.label("raw_state"), raw_key(terms)
+    wanted = sa.select(*key, state, *order).where(condition).order_by(*order).limit(limit)
+    if after is not None:
+        wanted = wanted.where(_beyond(order, after))
+    rows = list(connection.execute(wanted.with_for_update(skip_locked=True)).all())
+    done = change(connection, rows) if rows else Changed()
+    return Batch(done, tuple(rows[-1][len(key) + 1 :]) if rows else after, len(rows) == limit)
+
+
+def _beyond(columns: Sequence["sa.ColumnElement[Any]"], after: Key) -> Condition:
+    parts = [sa.literal(part, NULLTYPE) for part in after]
+    beyond: Condition = columns[0] > parts[0] if len(parts) == 1 else sa.tuple_(*columns) > sa.tuple_(*parts)
+    return beyond
+
+
+# served by: the primary key
+def change_rows(
+    connection: Connection,
+    terms: Terms,
+    statement: "sa.Update | sa.Delete",
+    keys: Sequence[Key],
+    condition: Condition,
+) -> Changed:
+    """Change these rows where the condition still holds. A row that a constraint or a trigger refuses stays; the rest
+    goes on."""
+    guarded = statement.where(raw_key_in(terms, keys), condition).returning(*raw_key(terms))
+    try:
+        with connection.begin_nested():
+            return Changed(len(connection.execute(guarded).all()))
+    except DBAPIError as error:
+        if not _is_of_the_row(error):
+            raise
+        if len(keys) == 1:
+            return Changed(refused=1)
+    half = len(keys) // 2
+    return _plus(
+        change_rows(connection, terms, statement, keys[:half], condition),
+        change_rows(connection, terms, statement, keys[half:], condition),
+    )
+
+
+def _is_of_the_row(error: DBAPIError) -> bool:
+    """Is it about what is in a row, as opposed to rights, names or the server, which are the same for all of them?"""
+    return isinstance(error, (IntegrityError, DataError)) or is_of_a_row(getattr(error.orig, "sqlstate", None))
+
+
+def _by_stage(
+    connection: Connection, lexicon: Lexicon, rows: Sequence[Any], override: str | None
+) -> dict[str, list[Key]]:
+    """The keys of these rows, by the stage at which each begins again."""
+    queue = lexicon.terms.queue
+    first = queue.steps[0].name
+    if override is not None or len(queue.steps) == 1:
+        return {override or first: keys_of(queue, rows)}
+    key_of = RowLoader(lexicon.terms).key_of
+    texts = [queue.key_text(key_of(key)) for key in keys_of(queue, rows)]
+    dead = [text for text, row in zip(texts, rows, strict=True) if lexicon.kind(row.raw_state) is Kind.DEAD]
+    # A stage that is not declared any more can't be resumed.
+    failed = {
+        text: stage
+        for text, stage in last_failed_stages(connection, queue, dead).items()
+        if any(step.name == stage for step in queue.steps)
+    }
+    found: dict[str, list[Key]] = {}
+    for key, text, row in zip(keys_of(queue, rows), texts, rows, strict=True):
+        word = lexicon.word(row.raw_state)
+        own = None if word is None else queue.vocabulary.step_of(word)
+        found.setdefault(own.name if own else failed.get(text, first), []).append(key)
+    return found
+
+
+def keys_of(queue: Queue[Any], rows: Sequence[Any]) -> list[Key]:
+    """The raw keys, which name the rows."""
+    return [tuple(row[: len(queue.key)]) for row in rows]
+
+
+def _plus(one: Changed, other: Changed) -> Changed:
+    return Changed(one.rows + other.rows, one.refused + other.refused)
+
+
+async def tell(store: Store, queue: Queue[Any]) -> None:
+    """Rows became ready behind the watermark, while workers may sleep."""
+    store.forget(queue)
+    await store.rouse([queue])

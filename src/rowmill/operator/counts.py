@@ -1,0 +1,343 @@
+"""How many rows: exact where that is cheap, capped against a threshold, estimated on big tables. Each says which."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
+
+from rowmill.model.lifecycle import CLAIMABLE, Kind
+from rowmill.model.states import Step, Word
+from rowmill.store.postgres.session import index_plans
+from rowmill.store.queue_sql import LARGEST_INTEGER, Terms
+from rowmill.store.state_words import UNKNOWN, Lexicon
+
+# The size of a big table and the share of each state in it, without reading all of it.
+
+
+SMALL_BYTES = 64 * 1024 * 1024
+"""A table of this size is counted in a fraction of a second."""
+SMALL_ROWS = 1_000_000
+"""The same on SQLite, by the span of its row numbers."""
+PAGE = 8192
+SAMPLE_PAGES = 1000
+PROBES = 20_000
+ENOUGH = 1000
+"""Hits among the probes from which shares can be told."""
+
+
+def is_small(connection: Connection, terms: Terms) -> bool:
+    """Can the table be counted from end to end?"""
+    if connection.dialect.name == "postgresql":
+        return _bytes(connection, terms) <= SMALL_BYTES
+    span = _span(connection, terms)
+    return span is None or span[1] <= SMALL_ROWS
+
+
+def by_state(connection: Connection, terms: Terms) -> dict[Any, int] | None:
+    """About how many rows are in each state, by its raw value; None where it can't be told."""
+    if connection.dialect.name == "postgresql":
+        found = _by_statistics(connection, terms)
+        if found is not None:
+            return found
+    states = sampled(connection, terms, terms.state)
+    plain = Lexicon(terms).plain
+    return None if states is None else {plain(raw): rows for raw, rows in states.items()}
+
+
+def sampled(connection: Connection, terms: Terms, wanted: str) -> dict[Any, int] | None:
+    """About how many rows have each value of an SQL expression, from a random sample; None where it can't be told."""
+    if connection.dialect.name == "postgresql":
+        return _by_sample(connection, terms, wanted)
+    return _by_probes(connection, terms, wanted)
+
+
+def _bytes(connection: Connection, terms: Terms) -> int:
+    # A partitioned table has no rows of its own: its leaves have.
+    found = connection.exec_driver_sql(
+        "SELECT coalesce((SELECT sum(pg_relation_size(relid)) FROM pg_partition_tree(t) WHERE isleaf), "
+        f"pg_relation_size(t)) FROM to_regclass({terms.text(terms.table)}) AS t"
+    ).scalar()
+    return int(found or 0)
+
+
+def _by_statistics(connection: Connection, terms: Terms) -> dict[Any, int] | None:
+    """From what ANALYZE found; None when it did not look, or most rows changed since."""
+    queue = terms.queue
+    row = connection.exec_driver_sql(
+        "SELECT c.reltuples, c.relpages, s.null_frac, s.most_common_vals::text::text[] AS common, "
+        "s.most_common_freqs AS shares "
+        "FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "
+        "JOIN pg_stats AS s ON s.schemaname = n.nspname AND s.tablename = c.relname "
+        f"WHERE c.oid = to_regclass({terms.text(terms.table)}) AND NOT s.inherited AND c.relkind = 'r' "
+        f"AND s.attname = {terms.text(queue.columns['state'].name)} AND c.reltuples > 0 AND c.relpages > 0 "
+        "AND pg_stat_get_mod_since_analyze(c.oid) < c.reltuples / 10"
+    ).first()
+    if row is None or row.common is None:
+        return None
+    total = row.reltuples / row.relpages * (_bytes(connection, terms) / PAGE)
+    lexicon = Lexicon(terms)
+    raw_of = {str(raw): raw for raw in map(lexicon.raw, lexicon.words)}
+    common = map(lexicon.plain, row.common)
+    found: dict[Any, int] = {
+        raw_of.get(text, text): round(total * share) for text, share in zip(common, row.shares, strict=True)
+    }
+    if row.null_frac:
+        found[None] = round(total * row.null_frac)
+    return found
+
+
+def _by_sample(connection: Connection, terms: Terms, wanted: str) -> dict[Any, int]:
+    """From the rows of some pages, chosen at random."""
+    percent = min(100.0, 100.0 * SAMPLE_PAGES * PAGE / max(_bytes(connection, terms), 1))
+    rows = connection.exec_driver_sql(
+        f"SELECT {wanted}, count(*) FROM {terms.table} TABLESAMPLE SYSTEM ({percent!r}) GROUP BY 1"
+    )
+    return {value: round(count * 100.0 / percent) for value, count in rows}
+
+
+def _by_probes(connection: Connection, terms: Terms, wanted: str) -> dict[Any, int] | None:
+    """SQLite: from the rows at some row numbers, chosen at random. None where few of the numbers are taken."""
+    span = _span(connection, terms)
+    if span is None:
+        return None
+    first, length = span
+    rows = connection.exec_driver_sql(
+        f"WITH RECURSIVE probe(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM probe LIMIT {PROBES}), "
+        f"spot(at) AS MATERIALIZED (SELECT {first} + abs(random() % {length}) FROM probe) "
+        f"SELECT {wanted}, count(*) FROM spot JOIN {terms.table} ON {terms.table}._rowid_ = spot.at GROUP BY 1"
+    ).all()
+    if sum(count for _, count in rows) < ENOUGH:
+        return None
+    return {value: round(count * length / PROBES) for value, count in rows}
+
+
+def _span(connection: Connection, terms: Terms) -> tuple[int, int] | None:
+    """The first row number and how far they reach; None for a table without them."""
+    try:
+        # Each by itself: together they would read the whole table.
+        first, last = connection.exec_driver_sql(
+            f"SELECT (SELECT min(_rowid_) FROM {terms.table}), (SELECT max(_rowid_) FROM {terms.table})"
+        ).one()
+    except OperationalError:
+        return None
+    return None if first is None else (first, last - first + 1)
+
+
+LEFT_OUT = "left_out"
+"""The kind of rows in a ready state that the filter of the queue leaves out."""
+CAP = 10_000
+"""Unfinished rows are counted up to this many on a big table, by their indexes."""
+
+
+class How(StrEnum):
+    """How a count was made."""
+
+    EXACT = "exact"
+    CAPPED = "capped"
+    """There are more than that."""
+    ESTIMATED = "estimated"
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """Rows that wait to be worked on."""
+
+    rows: int
+    count: How
+
+
+@dataclass(frozen=True, slots=True)
+class StateCount:
+    """Rows in one state."""
+
+    word: str | None
+    """As the table has it; None for rows without a state."""
+    kind: str
+    """What the word means; `other` or `unknown` for a stranger; `left_out` for ready rows that the filter of the
+    queue leaves out."""
+    stage: str | None
+    rows: int
+    count: How
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """How many rows of a queue are in which state.
+
+    counts = await articles.counts()
+    counts.ready, counts.dead  # by what the words of the table mean
+    counts["queued"]  # by a word of the table itself
+    counts.exact  # False: the table is big, and some numbers are estimates
+    """
+
+    states: tuple[StateCount, ...]
+    """Every word of the queue in the order of its lifecycle, then words that it does not know."""
+
+    @property
+    def ready(self) -> int:
+        """Rows to work on. With a table that has no word for waiting, those that wait for a retry too."""
+        return self._of(Kind.READY)
+
+    @property
+    def waiting(self) -> int:
+        """Rows that wait for a retry, where the table has a word for it."""
+        return self._of(Kind.WAITING)
+
+    @property
+    def running(self) -> int:
+        return self._of(Kind.RUNNING)
+
+    @property
+    def done(self) -> int:
+        return self._of(Kind.DONE)
+
+    @property
+    def dead(self) -> int:
+        return self._of(Kind.DEAD)
+
+    @property
+    def cancelled(self) -> int:
+        return self._of(Kind.CANCELLED)
+
+    @property
+    def unknown(self) -> int:
+        """Rows without a state, or with a word that the queue does not know: nobody claims them."""
+        return self._of(UNKNOWN)
+
+    @property
+    def total(self) -> int:
+        return sum(state.rows for state in self.states)
+
+    @property
+    def exact(self) -> bool:
+        return all(state.count is How.EXACT for state in self.states)
+
+    def __getitem__(self, word: str) -> int:
+        found = [state.rows for state in self.states if state.word == word]
+        if found:
+            return sum(found)
+        known = ", ".join(str(state.word) for state in self.states)
+        raise KeyError(f"no row has the state {word}, and the queue does not know it. Counted: {known}")
+
+    def _of(self, kind: str) -> int:
+        return sum(state.rows for state in self.states if state.kind == kind)
+
+
+# served by: the ready index of each stage, read from its end
+def depth(connection: Connection, terms: Terms, at_least: int) -> Depth:
+    """How many rows wait to be worked on here, due or not, counted up to `at_least`. Takes milliseconds at any size,
+    unless a filter of the queue leaves most of them out."""
+    found_by = [_last_ready(terms, step, "1", at_least + 1, terms.may_claim()) for step in terms.queue.steps]
+    parts = [f"SELECT 1 FROM ({rows}) AS ready" for rows in found_by]
+    statement = f"SELECT count(*) FROM (SELECT 1 FROM ({' UNION ALL '.join(parts)}) AS every LIMIT {at_least + 1}) AS t"
+    with index_plans(connection):
+        found = connection.exec_driver_sql(statement).scalar() or 0
+    return Depth(min(found, at_least), How.CAPPED if found > at_least else How.EXACT)
+
+
+def _last_ready(terms: Terms, step: Step, wanted: str, limit: int, further: str = "") -> str:
+    """Rows of a stage from the end of its ready index: claims leave their dead entries at its beginning. `further` is
+    a condition with its AND."""
+    ready = terms.is_in(step.claimable) + further
+    if terms.dialect.name == "sqlite":
+        # No dead entries here. Asked for an order, SQLite may take an index of the table's own and sort.
+        return f"SELECT {wanted} FROM {terms.table} WHERE {ready} LIMIT {int(limit)}"
+    order = [] if terms.priority is None else [f"{terms.priority} {'DESC' if terms.queue.lower_first else 'ASC'}"]
+    order.append(f"{terms.available_at} DESC" + (" NULLS LAST" if terms.nulls_first else ""))
+    order += [f"{column} DESC" for column in terms.sequence]
+    return f"SELECT {wanted} FROM {terms.table} WHERE {ready} ORDER BY {', '.join(order)} LIMIT {int(limit)}"
+
+
+def counts(connection: Connection, terms: Terms, *, cap: int = CAP) -> list[StateCount]:
+    """Rows by state, in the order of the lifecycle. A big table is never counted from end to end: unfinished rows
+    are counted by their indexes, the rest is estimated. A state that few of its rows have may be missed then.
+
+    Of a queue that claims only some of the table's rows, the ready rows that it leaves out are counted apart."""
+    found = _counts(connection, terms, cap)
+    return found if terms.queue.where is None else list(_parted(connection, terms, found, cap))
+
+
+def _counts(connection: Connection, terms: Terms, cap: int) -> list[StateCount]:
+    lexicon = Lexicon(terms)
+    if is_small(connection, terms):
+        return _listed(lexicon, _by_state(connection, terms, terms.table), {})
+    exact: dict[Any, int] = {}
+    at_least: dict[Any, int] = {}
+    with index_plans(connection):
+        for words, found in _unfinished(terms, cap):
+            rows = _by_state(connection, terms, f"({found}) AS found")
+            if sum(rows.values()) <= cap:
+                exact |= {lexicon.raw(word): 0 for word in words} | rows
+            else:
+                at_least |= rows
+    guessed = by_state(connection, terms)
+    if guessed is None:
+        return _listed(lexicon, _by_state(connection, terms, terms.table), {})
+    rest = {raw: max(rows, guessed.get(raw, 0)) for raw, rows in (guessed | at_least).items() if raw not in exact}
+    return _listed(lexicon, exact, rest)
+
+
+# served by: the ready index of each stage
+def _parted(connection: Connection, terms: Terms, found: Sequence[StateCount], cap: int) -> Iterator[StateCount]:
+    """Of the ready rows, those that this queue claims and those that it leaves out. Where there are more than `cap`,
+    the last ones in their order stand for all."""
+    shares: dict[str, Fraction] = {}
+    most = LARGEST_INTEGER if is_small(connection, terms) else cap + 1
+    fits = f"coalesce(({terms.condition}), false) AS rowmill_fits"
+    with index_plans(connection):
+        for step in terms.queue.steps:
+            rows = _last_ready(terms, step, f"{terms.state}, {fits}", most)
+            every = _by_state(connection, terms, f"({rows}) AS found")
+            unfit = _by_state(connection, terms, f"(SELECT * FROM ({rows}) AS every WHERE NOT rowmill_fits) AS found")
+            shares |= {str(raw): Fraction(unfit.get(raw, 0), count) for raw, count in every.items()}
+    left_out = []
+    for state in found:
+        others = round(state.rows * shares.get(str(state.word), Fraction(0)))
+        yield replace(state, rows=state.rows - others)
+        if state.kind in CLAIMABLE:
+            left_out.append(replace(state, kind=LEFT_OUT, rows=others))
+    yield from left_out
+
+
+def _by_state(connection: Connection, terms: Terms, source: str) -> dict[Any, int]:
+    statement = f"SELECT {terms.state}, count(*) FROM {source} GROUP BY {terms.state}"
+    plain = Lexicon(terms).plain
+    return {plain(raw): rows for raw, rows in connection.exec_driver_sql(statement)}
+
+
+# served by: the ready index of each stage, and the index on running rows
+def _unfinished(terms: Terms, cap: int) -> Iterator[tuple[Sequence[Word], str]]:
+    for step in terms.queue.steps:
+        yield step.claimable, _last_ready(terms, step, terms.state, cap + 1)
+    running = terms.queue.vocabulary.of(Kind.RUNNING)
+    yield (
+        running,
+        f"SELECT {terms.state} FROM {terms.table} WHERE {terms.is_in(running)} "
+        f"ORDER BY {terms.leased_until} DESC LIMIT {int(cap) + 1}",
+    )
+
+
+def _listed(lexicon: Lexicon, exact: dict[Any, int], guessed: dict[Any, int]) -> list[StateCount]:
+    """Every word of the queue, with or without rows, then strangers."""
+    known = [lexicon.raw(word) for word in lexicon.words]
+    rows = dict.fromkeys(known, 0) | exact | guessed
+    strangers = sorted((raw for raw in rows if raw not in known), key=str)
+    whole = not guessed
+    found = []
+    for raw in [*known, *strangers]:
+        word = lexicon.word(raw)
+        step = None if word is None else lexicon.vocabulary.step_of(word)
+        found.append(
+            StateCount(
+                word=None if raw is None else str(raw),
+                kind=lexicon.meaning(raw),
+                stage=None if step is None else step.name,
+                rows=rows[raw],
+                count=How.EXACT if whole or raw in exact else How.ESTIMATED,
+            )
+        )
+    return found

@@ -1,0 +1,228 @@
+"""Which rows an operator means: one filter, understood alike by every command."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Connection
+
+from rowmill.model.errors import BadRequest
+from rowmill.model.lifecycle import CLAIMABLE, FINAL, Kind
+from rowmill.model.queue import Queue
+from rowmill.model.states import Step
+from rowmill.store.expressions import in_words, keys_in
+from rowmill.store.keys import key_text_sql, parse_key, scalar
+from rowmill.store.own.schema import own_tables
+from rowmill.store.queue_sql import Terms, bare
+from rowmill.store.state_words import Lexicon
+
+When = timedelta | datetime
+"""A time: so long ago, by the database's clock, or a moment."""
+
+CHANGES = ("updated_at", "finished_at", "started_at", "available_at", "created_at")
+"""When a row last changed: the first of these that it has."""
+
+UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+LONGEST = 1000 * 365 * 86400
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Rows of a queue. Empty, it means all of them."""
+
+    states: tuple[str, ...] = ()
+    """Words of the table or kinds."""
+    stage: str | None = None
+    error_code: str | None = None
+    since: When | None = None
+    until: When | None = None
+    where: str | None = None
+    """SQL of the operator's own, trusted as they are."""
+    keys: tuple[str, ...] = ()
+    condition: "sa.ColumnElement[bool] | None" = field(default=None, compare=False)
+    """A condition in SQLAlchemy, for code that asks."""
+
+    @property
+    def empty(self) -> bool:
+        return self == Filter() and self.condition is None
+
+    def conditions(self, terms: Terms) -> list["sa.ColumnElement[bool]"]:
+        """What a row has to fulfil. Raises BadRequest for what the queue does not know."""
+        found = []
+        if self.states:
+            lexicon = Lexicon(terms)
+            found.append(sa.or_(*(lexicon.condition(text) for text in self.states)))
+        if self.stage is not None:
+            found.append(at_stage(terms, self.stage))
+        if self.error_code is not None:
+            found.append(failed_with(terms, self.error_code))
+        if self.since is not None:
+            found.append(changed(terms, self.since, after=True))
+        if self.until is not None:
+            found.append(changed(terms, self.until, after=False))
+        if self.where is not None:
+            found.append(trusted(terms, self.where))
+        if self.condition is not None:
+            found.append(self.condition)
+        if self.keys:
+            found.append(keys_in(terms, [parse_key(terms.queue, text) for text in self.keys]))
+        return found
+
+
+# served by: the stage's ready index and the running index; for dead rows, the history's index on (queue, key)
+def at_stage(terms: Terms, name: str) -> "sa.ColumnElement[bool]":
+    """Rows at a stage. A dead row does not say where it was: the last entry of its history does."""
+    queue, own = terms.queue, own_tables(terms.dialect.name)
+    step = known_stage(queue, name)
+    failed_at = (
+        sa.select(own.attempt.c.stage)
+        .where(own.attempt.c.queue == queue.name, own.attempt.c.key == key_text_sql(terms))
+        .order_by(own.attempt.c.id.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    here = in_words(terms, step.claimable + step.running)
+    return sa.or_(here, sa.and_(in_words(terms, queue.vocabulary.of(Kind.DEAD)), failed_at == step.name))
+
+
+def known_stage(queue: Queue[Any], name: str) -> Step:
+    """The stage that somebody typed."""
+    try:
+        return queue.step(name)
+    except KeyError as error:
+        raise BadRequest(str(error.args[0])) from None
+
+
+def trusted(terms: Terms, where: str) -> "sa.ColumnElement[bool]":
+    """The operator's own SQL. A placeholder in it would take a value of ours, and choose rows that nobody meant."""
+    outside_quotes = re.sub(r"'[^']*'|\"[^\"]*\"", "", where)
+    if re.search(r"\$\d" if terms.dialect.name == "postgresql" else r"[?$@:]", outside_quotes):
+        raise BadRequest("a condition in SQL takes no parameters: write the values themselves")
+    # The bracket is on a line of its own, or a comment at the end would swallow it.
+    return sa.literal_column(f"({where}\n)")
+
+
+def failed_with(terms: Terms, code: str) -> "sa.ColumnElement[bool]":
+    """Rows whose last failure has this code: in its own column, or in front of the error's text."""
+    column = terms.queue.columns.get("error_code")
+    if column is not None:
+        return column == code
+    error, start = terms.queue.columns["error"], f"{code}: "
+    # Not LIKE: it would read % and _ in a code, and on SQLite it does not tell cases apart.
+    return sa.or_(error == code, sa.func.substr(error, 1, len(start)) == start)
+
+
+def changed(terms: Terms, when: When, *, after: bool, by: Sequence[str] = CHANGES) -> "sa.ColumnElement[bool]":
+    """Rows that last changed after, or before, a time. The first of the columns in `by` that is not NULL decides."""
+    columns = [terms.queue.columns[role] for role in by if role in terms.queue.columns]
+    parts = []
+    for place, column in enumerate(columns):
+        at: sa.ColumnElement[Any] = sa.literal_column(instant(terms, column, when))
+        missing = [earlier.is_(None) for earlier in columns[:place]]
+        parts.append(sa.and_(*missing, column >= at if after else column <= at))
+    return sa.or_(sa.false(), *parts)
+
+
+def instant(terms: Terms, column: "Column[Any]", when: When) -> str:
+    """A time in the type of a column, as SQL."""
+    if isinstance(when, timedelta):
+        return terms.moment(column, repr(-when.total_seconds()))
+    at = when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
+    kind = bare(column, terms.dialect)
+    if not isinstance(kind, sa.DateTime):
+        number = at.timestamp() * (1000 if terms.queue.epoch == "ms" else 1)
+        return repr(int(number)) if isinstance(kind, sa.Integer) else repr(number)
+    text = at.strftime("%Y-%m-%d %H:%M:%S.%f")
+    if terms.dialect.name == "sqlite":
+        return f"'{text}'"
+    return f"timestamptz '{text}+00'" if kind.timezone else f"timestamp '{text}'"
+
+
+def parse_when(text: str) -> When:
+    """A time that somebody typed: 90s, 15m, 6h, 7d, or ISO 8601, UTC unless it says otherwise."""
+    if found := re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text.strip().lower()):
+        number, unit = found.groups()
+        if unit in UNITS and float(number) * UNITS[unit] <= LONGEST:
+            return timedelta(seconds=float(number) * UNITS[unit])
+    try:
+        return datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise BadRequest(
+            f"{text!r} is not a time. Write how long ago (90s, 15m, 6h, 7d) or when (2026-01-31T12:00)"
+        ) from None
+
+
+# Which rows each verb of an operator may touch, and how many they are.
+
+
+Condition = sa.ColumnElement[bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a command would change."""
+
+    rows: int
+    capped: bool
+    """There are more than were counted."""
+    keys: list[str]
+    """A few of them."""
+
+
+# served by: the primary key, walked once
+def requeueable(terms: Terms, wanted: Filter) -> Condition:
+    """Finished rows, those that wait for their next try, and those that are ready but have no attempts left."""
+    final = in_words(terms, terms.queue.vocabulary.all_of(FINAL))
+    used_up = [
+        sa.and_(in_words(terms, step.claimable), sa.literal_column(terms.used_up(step))) for step in terms.queue.steps
+    ]
+    return sa.and_(sa.or_(final, Lexicon(terms).waiting(), *used_up), *wanted.conditions(terms))
+
+
+# served by: the ready indexes, or the primary key, walked once
+def cancellable(terms: Terms, wanted: Filter) -> Condition:
+    """Rows that nobody has taken yet."""
+    if not terms.queue.can_cancel:
+        raise BadRequest(
+            f"queue {terms.queue.name} has no word for cancelled rows. "
+            'Declare one: States(cancelled="cancelled"), if the column takes it'
+        )
+    waiting = in_words(terms, terms.queue.vocabulary.all_of(CLAIMABLE))
+    return sa.and_(waiting, *wanted.conditions(terms))
+
+
+# served by: an index on finished_at where there is one (`indexes.prune_index`), else the primary key, walked once
+def prunable(terms: Terms, wanted: Filter, older_than: timedelta) -> list[Condition]:
+    """Rows that finished so long ago; those that do not say when they did, by their last change."""
+    if older_than < timedelta(0):
+        raise BadRequest("an age can't be negative")
+    final = in_words(terms, terms.queue.vocabulary.all_of(FINAL))
+    finished = terms.queue.columns["finished_at"]
+    aged = changed(terms, older_than, after=False, by=["finished_at"])
+    aged_otherwise = changed(terms, older_than, after=False, by=["updated_at", "created_at"])
+    rest = wanted.conditions(terms)
+    return [sa.and_(final, aged, *rest), sa.and_(final, finished.is_(None), aged_otherwise, *rest)]
+
+
+# served by: the partial index on running rows, (leased_until)
+def expired(terms: Terms) -> Condition:
+    """Running rows whose lease has run out."""
+    until = terms.queue.columns["leased_until"]
+    running = in_words(terms, terms.queue.vocabulary.of(Kind.RUNNING))
+    return sa.and_(running, until < sa.literal_column(terms.now("leased_until")))
+
+
+# served by: as the condition
+def preview(connection: Connection, terms: Terms, condition: Condition, *, cap: int = 1_000_000) -> Preview:
+    """How many rows a condition holds for, counted up to a cap, and the keys of a few."""
+    queue = terms.queue
+    some = connection.execute(sa.select(*queue.key).where(condition).limit(5)).all()
+    if len(some) < 5:
+        rows = len(some)
+    else:
+        found = sa.select(sa.literal(1).label("one")).select_from(queue.table).where(condition).limit(cap + 1)
+        rows = connection.scalar(sa.select(sa.func.count()).select_from(found.subquery())) or 0
+    return Preview(min(rows, cap), rows > cap, [queue.key_text(scalar(tuple(key))) for key in some])

@@ -1,0 +1,148 @@
+"""An outbox as an operator sees it: its numbers, and its events."""
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Connection
+
+from rowmill.model.lifecycle import CLAIMABLE, Kind
+from rowmill.operator import activity
+from rowmill.operator.activity import seconds_between
+from rowmill.operator.browse import RowView, progress, row_view
+from rowmill.operator.filters import Filter, failed_with
+from rowmill.store.clock import as_moment, as_stored
+from rowmill.store.expressions import in_words
+from rowmill.store.postgres.session import index_plans
+from rowmill.store.queue_sql import Terms
+
+RECENT = 100
+"""Events over which the average is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxStats:
+    """How an outbox stands. All counts are exact."""
+
+    pending_events: int
+    """Not finished: they wait, are due, or are being handled."""
+    failed_events: int
+    """Dead: kept for somebody to look at."""
+    processed_last_hour: int
+    processed_last_24h: int
+    queue_depth: int
+    """Due now, and not being handled: what is left if everything stopped coming."""
+    average_processing_time_ms: float | None
+    """From written to processed, of the last hundred; None when there are none."""
+    parked_events: int
+    """Of those pending, the ones whose type nobody knew."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class EventView:
+    """An event, without its payload."""
+
+    event_type: str
+    aggregate_id: str | None
+    created_at: datetime | None
+    row: RowView
+
+
+# served by: the ready index, the running index, and an index on (state, finished_at) where there is one
+def stats(connection: Connection, terms: Terms, parked: str) -> OutboxStats:
+    """`parked` is the code on events that wait for somebody who knows their type."""
+    queue = terms.queue
+    with index_plans(connection):
+        claimable, due, waiting = connection.execute(
+            sa.select(
+                sa.func.count(),
+                sa.func.count().filter(sa.literal_column(f"({terms.available_at} IS NULL OR {terms.due})")),
+                sa.func.count().filter(failed_with(terms, parked)),
+            )
+            .select_from(queue.table)
+            .where(in_words(terms, queue.vocabulary.all_of(CLAIMABLE)))
+        ).one()
+        running, dead = (_count(connection, terms, kind) for kind in (Kind.RUNNING, Kind.DEAD))
+        average = _average(connection, terms)
+    return OutboxStats(
+        pending_events=claimable + running,
+        failed_events=dead,
+        processed_last_hour=_processed(connection, terms, 60),
+        processed_last_24h=_processed(connection, terms, 24 * 60),
+        queue_depth=due,
+        average_processing_time_ms=average,
+        parked_events=waiting,
+    )
+
+
+def _count(connection: Connection, terms: Terms, kind: Kind) -> int:
+    queue = terms.queue
+    wanted = sa.select(sa.func.count()).select_from(queue.table).where(in_words(terms, queue.vocabulary.of(kind)))
+    if kind is Kind.DEAD and queue.sets_finished_at(kind):  # as the condition of the index on finished events
+        wanted = wanted.where(queue.columns["finished_at"].is_not(None))
+    return connection.scalar(wanted) or 0
+
+
+def _processed(connection: Connection, terms: Terms, minutes: int) -> int:
+    """From what was settled per minute: exact, however much it was, and true of events that are deleted by now."""
+    return sum(minute.moves.get("done", 0) for minute in activity.throughput(connection, terms.queue, minutes))
+
+
+def _average(connection: Connection, terms: Terms) -> float | None:
+    queue = terms.queue
+    created, finished = queue.columns.get("created_at"), queue.columns["finished_at"]
+    if created is None:
+        return None
+    rows = connection.execute(
+        sa.select(
+            as_stored(created, connection.dialect.name).label("created"),
+            as_stored(finished, connection.dialect.name).label("finished"),
+        )
+        .where(in_words(terms, queue.vocabulary.done), finished.is_not(None))
+        .order_by(finished.desc())
+        .limit(RECENT)
+    ).all()
+    if not rows:
+        return None
+    seconds = sum(max(seconds_between(queue, row.created, row.finished), 0.0) for row in rows)
+    return round(seconds / len(rows) * 1000, 3)
+
+
+# served by: as the filter; in the order of the primary key
+def list_events(
+    connection: Connection,
+    terms: Terms,
+    named: tuple["Column[Any]", "Column[Any]"],
+    wanted: Filter,
+    limit: int,
+    *,
+    event_type: str | None = None,
+    aggregate_id: str | None = None,
+) -> list[EventView]:
+    """Events in the order of their keys; `named` are the columns of their type and aggregate."""
+    queue, (kind, aggregate) = terms.queue, named
+    conditions = wanted.conditions(terms)
+    if event_type is not None:
+        conditions.append(kind == event_type)
+    if aggregate_id is not None:
+        conditions.append(sa.cast(aggregate, sa.Text) == aggregate_id)
+    created = queue.columns.get("created_at")
+    columns = [kind.label("e_type"), aggregate.label("e_aggregate")]
+    created_at = sa.null() if created is None else as_stored(created, connection.dialect.name)
+    columns.append(created_at.label("e_created"))
+    rows = connection.execute(
+        sa.select(*progress(terms), *columns).where(sa.true(), *conditions).order_by(*queue.key).limit(limit)
+    )
+    return [
+        EventView(
+            str(row.e_type),
+            None if row.e_aggregate is None else str(row.e_aggregate),
+            as_moment(row.e_created, queue.epoch),
+            row_view(terms, row),
+        )
+        for row in rows
+    ]

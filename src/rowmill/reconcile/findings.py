@@ -1,0 +1,152 @@
+"""Findings of reconciliations: noted, corrected once while they are open, closed when they are found no more.
+
+Every function takes a connection in a transaction.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from rowmill.store.clock import as_moment, moment
+from rowmill.store.expressions import insert_of
+from rowmill.store.own.schema import own_tables
+
+CLOSE_MOST = 5000
+"""Findings that are closed in one transaction."""
+FORGOTTEN_SECONDS = 7 * 86400.0
+"""After which a finding of a rule that is not declared any more is closed. Not at once: during a deploy, processes
+with and without the rule run side by side."""
+
+Name = tuple[str, str]
+"""A finding's kind and the text of its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A finding, as it is written down."""
+
+    kind: str
+    key: str
+    present: str
+    absent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What is known of an open finding."""
+
+    id: int
+    new: bool
+    found_at: datetime | None
+    corrected_at: datetime | None
+    due: bool
+    """It was not corrected yet, or so long ago that it may be once more."""
+
+
+def _due(connection: Connection, again_after: float | None) -> "sa.ColumnElement[bool]":
+    corrected = own_tables(connection.dialect.name).finding.c.corrected_at
+    if again_after is None:
+        return corrected.is_(None)
+    return sa.or_(corrected.is_(None), corrected < moment(connection.dialect.name, -again_after))
+
+
+# served by: the unique index on open findings
+def note(
+    connection: Connection, name: str, run: int, entries: Sequence[Entry], again_after: float | None
+) -> dict[Name, Noted]:
+    """Write findings of this run down; those that are open already are only seen again."""
+    own, dialect = own_tables(connection.dialect.name).finding, connection.dialect.name
+    rows = [
+        {
+            "reconciliation": name, "kind": entry.kind, "key": entry.key,
+            "present": entry.present, "absent": entry.absent,
+            "first_run": run, "last_run": run, "found_at": moment(dialect), "seen_at": moment(dialect),
+        }
+        for entry in entries
+    ]  # fmt: skip
+    put = insert_of(dialect)(own).values(rows)
+    ids = connection.scalars(
+        put.on_conflict_do_update(
+            index_elements=["reconciliation", "kind", "key"],
+            index_where=own.c.closed_at.is_(None),
+            set_={"last_run": run, "seen_at": moment(dialect)},
+        ).returning(own.c.id)
+    ).all()
+    # Read again: in RETURNING, SQLite 3.40 takes `column IS NULL` for false where another column is NOT NULL.
+    noted = connection.execute(sa.select(*_told(connection, again_after)).where(own.c.id.in_(ids)))
+    return {(row.kind, row.key): _noted(row, run) for row in noted}
+
+
+# served by: the unique index on open findings
+def known(
+    connection: Connection, name: str, kind: str, keys: Sequence[str], again_after: float | None
+) -> dict[Name, Noted]:
+    """Which of these are open already. Writes nothing."""
+    own = own_tables(connection.dialect.name).finding
+    rows = connection.execute(
+        sa.select(*_told(connection, again_after)).where(_open(connection, name, kind), own.c.key.in_(keys))
+    )
+    return {(row.kind, row.key): _noted(row, None) for row in rows}
+
+
+# served by: the unique index on open findings
+def keep(connection: Connection, name: str, run: int, kind: str, keys: Sequence[str]) -> int:
+    """What is in flight is neither found nor mended: findings of it that are open stay so."""
+    own = own_tables(connection.dialect.name).finding
+    kept = sa.update(own).where(_open(connection, name, kind), own.c.key.in_(keys)).values(last_run=run)
+    return connection.execute(kept).rowcount
+
+
+# served by: the primary key
+def corrected(connection: Connection, ids: Sequence[int]) -> None:
+    own, dialect = own_tables(connection.dialect.name).finding, connection.dialect.name
+    connection.execute(
+        sa.update(own).where(own.c.id.in_(ids)).values(corrected_at=moment(dialect), corrections=own.c.corrections + 1)
+    )
+
+
+# served by: the unique index on open findings
+def close(connection: Connection, name: str, run: int, kind: str) -> int:
+    """Close a batch of the findings that this run did not see; answers how many."""
+    own = own_tables(connection.dialect.name).finding
+    unseen = sa.select(own.c.id).where(_open(connection, name, kind), own.c.last_run != run).limit(CLOSE_MOST)
+    return _close(connection, unseen)
+
+
+# served by: the unique index on open findings
+def close_forgotten(connection: Connection, name: str, kinds: Sequence[str]) -> int:
+    """Close findings of rules that have not been declared for long."""
+    own, long_ago = own_tables(connection.dialect.name).finding, moment(connection.dialect.name, -FORGOTTEN_SECONDS)
+    return _close(
+        connection,
+        sa.select(own.c.id)
+        .where(own.c.reconciliation == name, own.c.closed_at.is_(None))
+        .where(own.c.kind.not_in(kinds), own.c.seen_at < long_ago)
+        .limit(CLOSE_MOST),
+    )
+
+
+def _close(connection: Connection, which: "sa.Select[tuple[int]]") -> int:
+    own = own_tables(connection.dialect.name).finding
+    now = moment(connection.dialect.name)
+    return connection.execute(sa.update(own).where(own.c.id.in_(which)).values(closed_at=now)).rowcount
+
+
+def _open(connection: Connection, name: str, kind: str) -> "sa.ColumnElement[bool]":
+    own = own_tables(connection.dialect.name).finding
+    return sa.and_(own.c.reconciliation == name, own.c.kind == kind, own.c.closed_at.is_(None))
+
+
+def _told(connection: Connection, again_after: float | None) -> list["sa.ColumnElement[Any]"]:
+    own = own_tables(connection.dialect.name).finding.c
+    due = _due(connection, again_after).label("due")
+    return [own.id, own.kind, own.key, own.first_run, own.found_at, own.corrected_at, due]
+
+
+def _noted(row: Any, run: int | None) -> Noted:
+    new = row.first_run == run
+    return Noted(row.id, new, as_moment(row.found_at), as_moment(row.corrected_at), bool(row.due))

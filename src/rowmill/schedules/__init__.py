@@ -1,0 +1,1 @@
+"""Schedules: the rows of their runs, the service that makes them, and what operators do."""

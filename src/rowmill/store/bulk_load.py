@@ -1,0 +1,122 @@
+"""Rows on their way in, in bulk: as records that a driver takes, made column by column."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import groupby, repeat
+from operator import itemgetter
+from typing import Any
+
+from sqlalchemy import Column, ColumnDefault
+
+from rowmill.model.queue import Queue
+from rowmill.model.states import as_value
+from rowmill.store.queue_sql import Terms
+
+Run = tuple[list["Column[Any]"], Iterable[tuple[Any, ...]]]
+"""Records that fill the same columns. They are made while the database takes those before them."""
+
+
+class Loading:
+    """Turns rows of one queue into records. `now` is for rows that have to say from when they are available."""
+
+    def __init__(self, terms: Terms, now: Any = None) -> None:
+        self._terms = terms
+        self._now = now
+        self._shapes: dict[tuple[str, ...], Shape] = {}
+
+    def runs(self, rows: Iterable[Mapping[str, Any]]) -> list[Run]:
+        """Runs of rows that name the same columns, in the order they came. A column that a row leaves out is left to
+        the table's default: it must not become NULL because another row fills it."""
+        return [self._shape(names).run(list(part)) for names, part in groupby(rows, key=tuple)]
+
+    def _shape(self, names: tuple[str, ...]) -> "Shape":
+        if names not in self._shapes:
+            self._shapes[names] = Shape(self._terms, names, self._now)
+        return self._shapes[names]
+
+
+class Shape:
+    """What rows that name these columns become."""
+
+    def __init__(self, terms: Terms, names: Sequence[str], now: Any) -> None:
+        self._given = {column_of(terms.queue, name): (name, _taken(terms, name)) for name in names}
+        fixed, self._made = _left_out(terms.queue, self._given.keys(), now)
+        self._fixed = {column: _bound(terms.binder(column), value) for column, value in fixed.items()}
+        self._binders = {column: terms.binder(column) for column in self._made}
+
+    def run(self, rows: Sequence[Mapping[str, Any]]) -> Run:
+        columns: list[Column[Any]] = [*self._given, *self._fixed, *self._made]
+        values: list[Iterable[Any]] = []
+        for name, take in self._given.values():
+            column = map(itemgetter(name), rows)
+            values.append(column if take is None else map(take, column))
+        values += [repeat(value, len(rows)) for value in self._fixed.values()]
+        values += [[_bound(self._binders[column], make(None)) for _ in rows] for column, make in self._made.items()]
+        return columns, zip(*values, strict=True)
+
+
+def column_of(queue: Queue[Any], name: str) -> "Column[Any]":
+    column = queue.names.get(name)
+    if column is None:
+        raise KeyError(f"table {queue.table.name} has no column {name}")
+    return column
+
+
+def must_be_timed(queue: Queue[Any]) -> bool:
+    """Has a row no time at which it is available unless we say one?"""
+    column = queue.columns["available_at"]
+    return not column.nullable and column.default is None and column.server_default is None
+
+
+def must_be_counted(queue: Queue[Any]) -> bool:
+    """Has a row no number of attempts unless we say one?"""
+    column = queue.columns["attempts"]
+    return not column.nullable and column.default is None and column.server_default is None
+
+
+def ready_value(queue: Queue[Any]) -> Any:
+    """The first stage's word for ready, as a value of the state column."""
+    return as_value(queue.steps[0].ready[0], queue.columns["state"].type)
+
+
+def utc(value: Any) -> Any:
+    """A time in UTC, which is what the queue's times on SQLite have to be: it keeps the digits of a time and drops its
+    zone."""
+    return value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo is not None else value
+
+
+def _left_out(
+    queue: Queue[Any], given: Iterable["Column[Any]"], now: Any
+) -> "tuple[dict[Column[Any], Any], dict[Column[Any], Callable[[Any], Any]]]":
+    """What columns that a row leaves out hold, where that is not left to the table: the queue's own, and those for
+    which SQLAlchemy has a default in Python, fixed or made by a function."""
+    fixed: dict[Column[Any], Any] = {}
+    made: dict[Column[Any], Callable[[Any], Any]] = {}
+    for column in queue.table.columns:
+        default = column.default
+        if isinstance(default, ColumnDefault) and default.is_scalar:
+            fixed[column] = default.arg
+        elif isinstance(default, ColumnDefault) and default.is_callable:
+            made[column] = default.arg
+    own = {queue.columns["state"]: ready_value(queue)}
+    if must_be_counted(queue):
+        own[queue.columns["attempts"]] = 0
+    if now is not None:
+        own[queue.columns["available_at"]] = now
+    fixed |= own
+    for column in given:
+        fixed.pop(column, None)
+    return fixed, {column: make for column, make in made.items() if column not in fixed and column not in given}
+
+
+def _taken(terms: Terms, name: str) -> Callable[[Any], Any] | None:
+    """What makes of a row's value what the driver takes."""
+    column = column_of(terms.queue, name)
+    bind = terms.binder(column)
+    if terms.dialect.name == "sqlite" and column in terms.queue.columns.values():
+        return lambda value: _bound(bind, utc(value))
+    return bind
+
+
+def _bound(bind: Callable[[Any], Any] | None, value: Any) -> Any:
+    return value if bind is None else bind(value)

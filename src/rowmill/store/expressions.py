@@ -1,0 +1,101 @@
+"""A queue's keys, states and moves as SQLAlchemy expressions, for the statements that are not hot."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, CursorResult, Table
+from sqlalchemy.sql.elements import TextClause
+from sqlalchemy.types import NULLTYPE
+
+from rowmill.model.lifecycle import Move
+from rowmill.model.states import Step, Word
+from rowmill.store.queue_sql import Terms
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
+
+
+# Statements that are text already, on any driver.
+
+
+def as_text(statement: str) -> TextClause:
+    """A finished statement: its colons are its own, not parameters; SQLAlchemy sees to a driver's percent signs."""
+    return sa.text(statement.replace(":", r"\:"))
+
+
+def run(connection: Connection, statement: str) -> "CursorResult[tuple[object, ...]]":
+    return connection.execute(as_text(statement))
+
+
+PIECES = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w$])\$(\d+)|\?(\d+)|(?<![:\w]):([a-z]\w*)""")
+"""Placeholders ($1, ?1, :name), and the strings and quoted names that may hold what only looks like one."""
+
+
+def placeholders(statement: str) -> list[str]:
+    """What the places of a statement are called, without their sign, as often as they stand in it."""
+    return [name for found in PIECES.finditer(statement) for name in found.groups() if name is not None]
+
+
+def renamed(statement: str, name: Callable[[str], str]) -> str:
+    """The statement with other placeholders, outside its strings and names."""
+
+    def piece(found: "re.Match[str]") -> str:
+        return next((name(given) for given in found.groups() if given is not None), found[0])
+
+    return PIECES.sub(piece, statement)
+
+
+# INSERT as a dialect has it, with ON CONFLICT.
+
+
+def insert_of(dialect: str) -> "Callable[[Table], postgresql.Insert | sqlite.Insert]":
+    if dialect == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert as postgres_insert
+
+        return postgres_insert
+    from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+    return sqlite_insert
+
+
+def raw_key(terms: Terms) -> list["sa.ColumnElement[Any]"]:
+    """The columns of the key, as the driver gives them: see `RowLoader.raw_key`."""
+    return [sa.literal_column(f"{terms.table}.{name}") for name in terms.keys]
+
+
+def raw_key_in(terms: Terms, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnElement[bool]":
+    """Rows with these keys. The values go without a type, so that the server gives them that of their column."""
+    columns = raw_key(terms)
+    if len(columns) == 1:
+        # As one parameter that is spread when it is sent: the statement is made once, not anew for each batch.
+        spread: sa.BindParameter[Any] = sa.bindparam(
+            None, [key[0] for key in keys], type_=NULLTYPE, expanding=True, unique=True
+        )
+        return columns[0].in_(spread)
+    values = [[sa.literal(part, NULLTYPE) for part in key] for key in keys]
+    return sa.tuple_(*columns).in_([sa.tuple_(*parts) for parts in values])
+
+
+def keys_in(terms: Terms, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnElement[bool]":
+    """Rows with these keys. A parameter that SQLAlchemy names itself would be named after its column, and not every
+    name of a column can be one."""
+    columns = terms.queue.key
+    values = [[sa.literal(part, column.type) for part, column in zip(key, columns, strict=True)] for key in keys]
+    if len(columns) == 1:
+        return columns[0].in_([parts[0] for parts in values])
+    return sa.tuple_(*columns).in_([sa.tuple_(*parts) for parts in values])
+
+
+def in_words(terms: Terms, words: Sequence[Word]) -> "sa.ColumnElement[bool]":
+    """`state IN (…)` with literal words, so that partial indexes serve it."""
+    return sa.literal_column(terms.is_in(words, f"{terms.table}."))
+
+
+def assigned(terms: Terms, move: Move, step: Step, error: str = "") -> dict[Any, Any]:
+    """What a move writes, for `update().values(…)`."""
+    text = terms.text(error)
+    by_name = {terms.name(column): column for column in terms.queue.table.columns}
+    pairs = terms.assignments(move, step, error=text, code=text)
+    return {by_name[name]: sa.literal_column(value) for name, value in pairs}

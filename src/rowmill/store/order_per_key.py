@@ -1,0 +1,296 @@
+"""Statements about order that both databases share: the priorities there are, and rows free in their key's order.
+
+The head of a key is the row that has to end before any other of the key begins: the one that runs, if one does, or else
+the first unfinished one. The in-order index has it first.
+
+Names for parts of a query begin with rowmill_: one like that of the user's table would hide the table.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from rowmill.model.lifecycle import Kind
+from rowmill.model.states import Step
+from rowmill.store.queue_sql import Terms
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a search for free rows begins."""
+
+    at_once: str = ""
+    """A further condition, with its AND, for rows that are available at once."""
+    timed: str = ""
+    """The same for rows whose time has come."""
+    behind: str = ""
+    """For a walk over all keys: the parameter with the one behind which it begins."""
+
+
+AT_THE_BEGINNING = Start()
+Finder = Callable[[Terms, Step, str, Start], str]
+"""A query for the keys of free rows, limited by the given parameter."""
+
+LEAST_DEPTH, DEPTH_PER_ROW = 200, 2
+"""How many ready rows, oldest first, are looked at before every key is asked for its head instead: at least so many,
+and so many for each row that is wanted."""
+
+
+# served by: the ready index, one descent per priority
+def priorities(terms: Terms, step: Step) -> str:
+    """The priorities that claimable rows have, first to last."""
+    level, ready = terms.priority, terms.is_in(step.claimable)
+    direction = terms.priority_direction
+    beyond = ">" if terms.queue.lower_first else "<"
+    first = f"SELECT {level} AS p FROM {terms.table} WHERE {ready} ORDER BY {level} {direction} LIMIT 1"
+    following = (
+        f"SELECT {level} FROM {terms.table} WHERE {ready} AND {level} {beyond} rowmill_level.p "
+        f"ORDER BY {level} {direction} LIMIT 1"
+    )
+    return (
+        f"WITH RECURSIVE rowmill_level(p) AS (SELECT p FROM ({first}) AS top "
+        f"UNION ALL SELECT ({following}) FROM rowmill_level WHERE rowmill_level.p IS NOT NULL) "
+        "SELECT p FROM rowmill_level WHERE p IS NOT NULL"
+    )
+
+
+# served by: the ready index for the candidates, the in-order index for the head of each one's key
+def oldest_free(terms: Terms, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
+    """Keys of rows, oldest first, that are the head of their key, or have none.
+
+    Of the candidates of one key, only the first can be free: only it is held against the head. Each look at a head
+    walks over what its key has left behind in the index while an old transaction is open.
+    """
+    per = _per(terms)
+    priority = terms.queue.priority
+    # Without priorities the two lanes are in order as they stand: what is available at once, then the rest.
+    placed_by = [] if priority is None else [terms.name(priority), terms.available_at, *terms.sequence]
+    place = f"row_number() OVER ({f'ORDER BY {terms.order}' if placed_by else ''}) AS rowmill_place"
+    wanted = ", ".join(dict.fromkeys([*terms.keys, per, *terms.per_sequence, *placed_by]))
+    oldest = [
+        f"SELECT * FROM ({rows}) AS lane_{number}"
+        for number, rows in enumerate(ready(terms, step, wanted, f"LIMIT {_depth(limit)}", start))
+    ]
+    turn = f"row_number() OVER (PARTITION BY {per} ORDER BY {', '.join(terms.per_sequence)}) AS rowmill_turn"
+    candidates = f"SELECT *, {turn} FROM (SELECT *, {place} FROM ({' UNION ALL '.join(oldest)}) AS oldest) AS placed"
+    keys = ", ".join(f"rowmill_candidate.{key} AS {key}" for key in terms.keys)
+    # Sorted first, so that no more heads are looked at than rows are wanted.
+    firsts = f"SELECT * FROM ({candidates}) AS turned WHERE rowmill_turn = 1 OR {per} IS NULL ORDER BY rowmill_place"
+    return (
+        f"SELECT {keys} FROM ({firsts}) AS rowmill_candidate WHERE {_is_free(terms)} "
+        f"ORDER BY rowmill_place LIMIT {limit}"
+    )
+
+
+def ready(terms: Terms, step: Step, wanted: str, portion: str, start: Start) -> list[str]:
+    """A portion of the ready rows, oldest first: of those that are available at once, of those whose time has come."""
+    mine = terms.may_claim()
+    return [
+        f"SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(step.claimable)}{terms.part}{mine} AND {available} "
+        f"ORDER BY {terms.order} {portion}"
+        for available in (f"{terms.available_at} IS NULL{start.at_once}", terms.due + start.timed)
+    ]
+
+
+def _depth(limit: str) -> str:
+    return f"({limit}) * {DEPTH_PER_ROW} + {LEAST_DEPTH}"
+
+
+# served by: the in-order index, two descents per key
+def free_heads(terms: Terms, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
+    """Keys of rows that are the head of their key: for when the oldest rows are all held back. Not if there are no
+    others than those that `oldest_free` has looked at."""
+    per = _per(terms)
+    holding = terms.is_in(terms.holding)
+    begin = f"{per} > {start.behind}" if start.behind else f"{per} IS NOT NULL"
+    first = f"SELECT {per} AS p FROM {terms.table} WHERE {holding} AND {begin} ORDER BY {per} LIMIT 1"
+    following = f"SELECT {per} FROM {terms.table} WHERE {holding} AND {per} > rowmill_every.p ORDER BY {per} LIMIT 1"
+    claimable = terms.is_in(step.claimable) + terms.part + terms.may_claim()
+    is_ready = f"{claimable} AND ({terms.available_at} IS NULL OR {terms.due})"
+    parts = [(_head(terms, "rowmill_every.p", f"CASE WHEN {is_ready} THEN {key} END"), key) for key in terms.keys]
+    heads = ", ".join(f"{head} AS {key}" for head, key in parts)
+    return (
+        f"WITH RECURSIVE rowmill_every(p) AS (SELECT p FROM ({first}) AS top WHERE {_more(terms, step, limit, start)} "
+        f"UNION ALL SELECT ({following}) FROM rowmill_every WHERE rowmill_every.p IS NOT NULL) "
+        f"SELECT {', '.join(terms.keys)} FROM (SELECT {heads} FROM rowmill_every WHERE p IS NOT NULL) AS head "
+        f"WHERE {terms.keys[0]} IS NOT NULL LIMIT {limit}"
+    )
+
+
+def _more(terms: Terms, step: Step, limit: str, start: Start) -> str:
+    """Are there more ready rows than `oldest_free` looks at?"""
+    further = ready(terms, step, "1", f"LIMIT 1 OFFSET {_depth(limit)}", start)
+    return f"({' OR '.join(f'EXISTS ({row})' for row in further)})"
+
+
+def _is_free(terms: Terms) -> str:
+    """Is rowmill_candidate the head of its key, or has it none?"""
+    per, this = _per(terms), ", ".join(f"rowmill_candidate.{key}" for key in terms.keys)
+    head = _head(terms, f"rowmill_candidate.{per}", ", ".join(terms.keys))
+    return f"rowmill_candidate.{per} IS NULL OR ({this}) = {head}"
+
+
+def can_be_claimed(terms: Terms, step: Step) -> str:
+    """Would a claim take rowmill_candidate, a row that is looked up by its key? In a form from which a planner proves
+    nothing: it might walk a whole partial index instead of the key's."""
+    state = terms.is_in(step.claimable, "rowmill_candidate.")
+    available = f"rowmill_candidate.{terms.available_at} IS NULL OR rowmill_candidate.{terms.due}"
+    claimable = f"coalesce({state} AND ({available}){terms.may_claim('rowmill_candidate.')}, false)"
+    return claimable if terms.queue.per is None else f"{claimable} AND ({_is_free(terms)})"
+
+
+def _head(terms: Terms, of: str, wanted: str) -> str:
+    """A sub-query for the head of a key that has one. `>=`, not `=`: with equality the order is that
+    of the rest alone, which other indexes have too, and the planner may walk one of those from end to end."""
+    per = _per(terms)
+    return (
+        f"(SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(terms.holding)} AND {per} >= {of} "
+        f"ORDER BY {_heads_first(terms)} LIMIT 1)"
+    )
+
+
+def _heads_first(terms: Terms) -> str:
+    """The order of the in-order index."""
+    return ", ".join([_per(terms), terms.running_first, *terms.per_sequence])
+
+
+# served by: the in-order index, one descent per key
+def run_together(terms: Terms, given: str) -> str:
+    """The places of those of the given keys, `g_per` at `g_place`, of which two rows or more run."""
+    per, running = _per(terms), terms.is_in(terms.queue.vocabulary.of(Kind.RUNNING))
+    first = (
+        f"SELECT {per} AS g_key, {running} AS g_runs FROM {terms.table} WHERE {terms.is_in(terms.holding)} "
+        f"AND {per} >= g_per ORDER BY {_heads_first(terms)} LIMIT 2"
+    )
+    return (
+        f"SELECT g_place FROM {given} "
+        f"WHERE (SELECT count(*) FROM ({first}) AS firsts WHERE g_key = g_per AND g_runs) = 2"
+    )
+
+
+# served by: the in-order index
+def without_key(terms: Terms, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
+    """Keys of rows that belong to nobody, and wait for nobody: for when the oldest rows are all held back. Not if there
+    are no others than those that `oldest_free` has looked at."""
+    per, claimable = _per(terms), terms.is_in(step.claimable) + terms.part + terms.may_claim()
+    return (
+        f"SELECT {', '.join(terms.keys)} FROM {terms.table} WHERE {terms.is_in(terms.holding)} "
+        f"AND {claimable} AND {per} IS NULL AND ({terms.available_at} IS NULL OR {terms.due}) "
+        f"AND {_more(terms, step, limit, start)} "
+        f"ORDER BY {_heads_first(terms)} LIMIT {limit}"
+    )
+
+
+def finders(terms: Terms) -> list[Finder]:
+    """Ways to find free rows, to be gone through until there are enough."""
+    per = terms.queue.per
+    return [oldest_free, free_heads, *([without_key] if per is not None and per.nullable else [])]
+
+
+def _per(terms: Terms) -> str:
+    column = terms.queue.per
+    if column is None:
+        raise ValueError(f"queue {terms.queue.name} keeps no order per key")
+    return terms.name(column)
+
+
+# How free rows of a queue that keeps order per key are searched for, so that a search costs what it finds.
+
+
+LEAST = 50
+"""Rows that are asked for at the least."""
+SHARE = 0.05
+"""Of the time that walks over all keys may take, while they find little and there is other work."""
+
+
+@dataclass(slots=True)
+class Ask:
+    """Claim up to `most` rows out of those that `find` finds, and put them here."""
+
+    find: Finder
+    most: int
+    behind: tuple[Any, ...] = ()
+    """The key behind which a walk over all keys begins, if not from the start."""
+    found: Sequence[Any] = ()
+    last: bool = False
+    """Nothing more is wanted, though there may be more rows: there is no room for them."""
+
+    @property
+    def short(self) -> bool:
+        return len(self.found) < self.most
+
+
+class Search:
+    """What the last searches for rows of one stage came to.
+
+    A worker asks for as many rows as it could run, but no more are free than there are keys, less those that are busy:
+    with few keys, most of the old rows that are looked at would be looked at in vain. So a claim asks for twice what
+    the last one found, and again for as long as it gets all that it asks for.
+
+    A walk over all keys that found all it asked for is gone on with by the next one: if each began with the first key,
+    the last ones would wait for as long as the others have rows.
+    """
+
+    def __init__(self, last: Callable[[Sequence[Any]], Any], clock: Callable[[], float] = monotonic) -> None:
+        """`last` tells the last key, in the order of the walk, among rows that were claimed."""
+        self._last, self._clock = last, clock
+        self._behind: tuple[Any, ...] = ()
+        self._portion = LEAST
+        self._ended = False
+        self._walk_after = float("-inf")
+
+    def asks(self, finders: Sequence[Finder], limit: int) -> Iterator[Ask]:
+        """The first way to find rows is quick. The others ask every key for its head, or walk over all rows without a
+        key, which many of them make slow: they are not gone every time, unless nothing was found yet. What is free must
+        be found."""
+        quick, heads, *others = finders
+        self._ended = False
+        taken = yield from self._until_short(quick, limit)
+        if self._over() or (taken and self._clock() < self._walk_after):
+            return
+        began, before = self._clock(), taken
+        taken += yield from self._around(heads, limit - taken)
+        for find in others:
+            if not self._over():
+                taken += yield from self._until_short(find, limit - taken)
+        if self._over():
+            return
+        now = self._clock()
+        few = taken - before < min(LEAST, limit - before)
+        self._walk_after = now + (now - began) / SHARE if few else now
+
+    def _over(self) -> bool:
+        return self._ended
+
+    def _around(self, find: Finder, limit: int) -> Generator[Ask, None, int]:
+        """From where the last walk ended to the last key, then from the first one on. Answers how many were found."""
+        taken = 0
+        while taken < limit:
+            ask = yield from self._ask(find, limit - taken, self._behind)
+            taken += len(ask.found)
+            if ask.last:
+                self._behind = (self._last(ask.found),) if ask.found else ask.behind
+                break
+            if ask.short and not ask.behind:
+                break
+            self._behind = () if ask.short else (self._last(ask.found),)
+        return taken
+
+    def _until_short(self, find: Finder, limit: int) -> Generator[Ask, None, int]:
+        """Answers how many were found."""
+        taken = 0
+        while taken < limit:
+            ask = yield from self._ask(find, limit - taken)
+            taken += len(ask.found)
+            if ask.short or ask.last:
+                break
+        return taken
+
+    def _ask(self, find: Finder, wanted: int, behind: tuple[Any, ...] = ()) -> Generator[Ask, None, Ask]:
+        ask = Ask(find, min(wanted, self._portion), behind)
+        yield ask
+        self._ended = ask.last
+        if not ask.last:
+            self._portion = max(LEAST, len(ask.found) * 2)
+        return ask

@@ -1,0 +1,1 @@
+"""Rowmill's own tables: schema, migrations, workers, history, privileges."""

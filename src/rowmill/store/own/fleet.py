@@ -1,0 +1,182 @@
+"""Workers among each other: they sign up, give signs of life, lead, and agree on words.
+
+Every function takes a connection in a transaction.
+"""
+
+import json
+import os
+import socket
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
+from rowmill.model.errors import DeclarationError
+from rowmill.model.queue import Queue
+from rowmill.store.clock import moment
+from rowmill.store.expressions import insert_of
+from rowmill.store.own.schema import WAKE_LOCK, full_name, own_tables
+from rowmill.store.port import Heartbeat
+from rowmill.store.queue_sql import Terms
+
+ALIVE_SECONDS = 30.0
+
+
+def register(connection: Connection, queues: Sequence[Queue[Any]]) -> int:
+    """Sign up: answers the number of this worker, which no other ever had."""
+    own = own_tables(connection.dialect.name)
+    now = moment(connection.dialect.name)
+    number: int = connection.execute(
+        sa.insert(own.worker)
+        .values(
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            queues=", ".join(queue.name for queue in queues),
+            started_at=now,
+            seen_at=now,
+        )
+        .returning(own.worker.c.id)
+    ).scalar_one()
+    return number
+
+
+def join(connection: Connection, terms: Sequence[Terms]) -> int:
+    """Sign up, and agree with the others on words."""
+    number = register(connection, [one.queue for one in terms])
+    for one in terms:
+        agree_on_words(connection, one, number)
+    return number
+
+
+def sign_of_life(connection: Connection, worker: int, settle_lag: str | None = None) -> set[tuple[str, str]] | None:
+    """Say that we live, and what we could not write; answers what is paused, as (queue, stage), the stage empty for all
+    of them. None: nobody knows us, since the database itself was set back: by a standby that took over and was behind,
+    or from a backup."""
+    own = own_tables(connection.dialect.name)
+    now = moment(connection.dialect.name)
+    sign = sa.update(own.worker).where(own.worker.c.id == worker).values(seen_at=now, settle_lag=settle_lag)
+    known = connection.execute(sign)
+    if not known.rowcount:
+        return None
+    return {(row.queue, row.stage) for row in connection.execute(sa.select(own.pause.c.queue, own.pause.c.stage))}
+
+
+# served by: the primary key
+def living(connection: Connection, workers: Collection[int], *, within: float | None) -> set[int]:
+    """Those of the workers that have not signed off, and were seen `within` so many seconds, if given."""
+    if not workers:
+        return set()
+    table = own_tables(connection.dialect.name).worker
+    query = sa.select(table.c.id).where(table.c.id.in_(sorted(workers)), table.c.stopped_at.is_(None))
+    if within is not None:
+        query = query.where(table.c.seen_at >= moment(connection.dialect.name, -within))
+    return set(connection.scalars(query))
+
+
+def heartbeat(
+    connection: Connection, worker: int, office: str, seconds: float, settle_lag: str | None
+) -> Heartbeat | None:
+    """A sign of life, and the attempt to lead. None: nobody knows this worker."""
+    paused = sign_of_life(connection, worker, settle_lag)
+    return None if paused is None else Heartbeat(paused, lead(connection, worker, seconds, office))
+
+
+def sign_off(connection: Connection, worker: int) -> None:
+    own = own_tables(connection.dialect.name)
+    now = moment(connection.dialect.name)
+    connection.execute(
+        sa.update(own.worker).where(own.worker.c.id == worker).values(seen_at=now, stopped_at=now, settle_lag=None)
+    )
+    connection.execute(sa.delete(own.leader).where(own.leader.c.worker == worker))
+    connection.execute(sa.delete(own.words).where(own.words.c.worker == worker))
+
+
+def lead(connection: Connection, worker: int, seconds: float, name: str = "upkeep") -> bool:
+    """Try to be the one that does the upkeep, or stay it. Decided by one row and the database's clock; each statement
+    may stand by itself."""
+    own = own_tables(connection.dialect.name)
+    dialect = connection.dialect.name
+    taken = connection.execute(
+        sa.update(own.leader)
+        .where(own.leader.c.name == name)
+        .where(sa.or_(own.leader.c.worker == worker, own.leader.c.until < moment(dialect)))
+        .values(worker=worker, until=moment(dialect, seconds))
+    ).rowcount
+    if taken:
+        return True
+    if connection.scalar(sa.select(own.leader.c.worker).where(own.leader.c.name == name)) is not None:
+        return False
+    first = insert_of(dialect)(own.leader).values(name=name, worker=worker, until=moment(dialect, seconds))
+    return connection.execute(first.on_conflict_do_nothing()).rowcount == 1
+
+
+def agree_on_words(connection: Connection, terms: Terms, worker: int) -> None:
+    """Refuse to start beside a living worker that has other words for the same table: each would take the
+    other's states for strangers."""
+    own, queue = own_tables(connection.dialect.name), terms.queue
+    ours = json.dumps(_words_of(terms), sort_keys=True)
+    name = full_name(queue.table, connection.dialect.name)
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(WAKE_LOCK, 1)))  # two may start at once
+    found = connection.execute(
+        sa.select(own.words.c.queue, own.words.c.words, own.worker.c.id, own.worker.c.host, own.worker.c.pid)
+        .join_from(own.words, own.worker, own.worker.c.id == own.words.c.worker)
+        .where(own.words.c.table_name == name, own.words.c.words != ours, own.worker.c.stopped_at.is_(None))
+        .where(own.worker.c.seen_at > moment(connection.dialect.name, -ALIVE_SECONDS))
+    ).first()
+    if found is not None:
+        raise DeclarationError(
+            queue.name,
+            [
+                f"worker {found.id} ({found.host}, process {found.pid}) works on table {name} as queue {found.queue} "
+                f"with other words: {found.words} there, {ours} here. "
+                "Use the same words in both, or stop that worker first"
+            ],
+        )
+    connection.execute(sa.insert(own.words).values(table_name=name, queue=queue.name, words=ours, worker=worker))
+
+
+def _words_of(terms: Terms) -> dict[str, list[str]]:
+    """Every meaning with its words, as they stand in the table."""
+    found: dict[str, list[str]] = {}
+    for word, meaning in terms.queue.vocabulary.meanings():
+        found.setdefault(meaning, []).append(terms.word(word).strip("'"))
+    return found
+
+
+# Queues and stages that are paused. Workers read it with each sign of life and claim no rows of them.
+
+
+WHOLE = ""
+"""In place of a stage: all of them."""
+
+
+def pause(connection: Connection, queue: Queue[Any], stage: str | None = None) -> bool:
+    """Claim no more rows of a queue, or of one of its stages; answers whether that is new. Running rows finish."""
+    own = own_tables(connection.dialect.name).pause
+    new = sa.insert(own).values(queue=queue.name, stage=stage or WHOLE, since=moment(connection.dialect.name))
+    try:
+        with connection.begin_nested():
+            connection.execute(new)
+    except IntegrityError:
+        return False
+    return True
+
+
+def resume(connection: Connection, queue: Queue[Any], stage: str | None = None) -> int:
+    """Go on: with one stage, or with the queue and all of its stages; answers how many pauses ended."""
+    own = own_tables(connection.dialect.name).pause
+    ended = sa.delete(own).where(own.c.queue == queue.name)
+    if stage is not None:
+        ended = ended.where(own.c.stage == stage)
+    count: int = connection.execute(ended).rowcount
+    return count
+
+
+def paused(connection: Connection, queue: Queue[Any]) -> dict[str, Any]:
+    """What is paused of a queue, and since when; the stage is empty where it is the whole queue."""
+    own = own_tables(connection.dialect.name).pause
+    rows = connection.execute(sa.select(own.c.stage, own.c.since).where(own.c.queue == queue.name))
+    return {row.stage: row.since for row in rows}

@@ -1,0 +1,118 @@
+"""A database is made ready: Rowmill's own tables, and what the declared queues need in theirs."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from rowmill.model.errors import SchemaMismatch
+from rowmill.store import expressions, indexes, table_checks
+from rowmill.store.indexes import IndexState, QueueIndex, bare_name, index_states
+from rowmill.store.own import schema
+from rowmill.store.port import Store
+from rowmill.store.queue_sql import Terms
+
+LOCK = (0x726F7769, 0)
+"""The advisory lock of who makes indexes on tables with rows ("rowi")."""
+LOCK_SECONDS = 0.2
+"""Between two tries to get it. Who waited for it inside a statement would keep CREATE INDEX CONCURRENTLY waiting."""
+UNFINISHED = (IndexState.MISSING, IndexState.INVALID, IndexState.BUILDING)
+
+
+async def migrate(store: Store, queues: Sequence[Terms], *, tables: bool) -> list[int]:
+    """Bring Rowmill's own tables to this version, and the queues' indexes and triggers into place; answers the steps
+    taken. With `tables`, create the queues' own tables that are missing too.
+
+    All in one transaction, but for indexes on PostgreSQL's tables that have rows: those are made without holding up
+    who writes to them, which can't be done in a transaction.
+    """
+    steps, later = await store.run(lambda connection: _in_transaction(connection, queues, tables))
+    if later:
+        async with store.engine.connect() as connection:
+            await _beside_writers(store, await connection.execution_options(isolation_level="AUTOCOMMIT"), later)
+    return steps
+
+
+def _in_transaction(connection: Connection, queues: Sequence[Terms], tables: bool) -> tuple[list[int], list[Terms]]:
+    """The steps taken, and the queues whose indexes are left to be made."""
+    steps, later = schema.migrate(connection), []
+    for terms in queues:
+        table = terms.queue.table
+        if tables:
+            table_checks.make_schema(connection, table)
+            table.create(connection, checkfirst=True)
+        if not table_checks.has_table(connection, table):
+            continue
+        unfinished = _unfinished(connection, terms)
+        if unfinished and _is_written_to(connection, terms):
+            later.append(terms)
+        else:
+            for index, state in unfinished:
+                _make(connection, terms, index, state)
+        if connection.dialect.name == "postgresql" and not indexes.has_wake_trigger(connection, terms):
+            for statement in indexes.wake_trigger(terms):
+                connection.exec_driver_sql(statement)
+    return steps, later
+
+
+def _unfinished(connection: Connection, terms: Terms) -> list[tuple[QueueIndex, IndexState]]:
+    """Indexes that are missing, that somebody is making, or that a failed attempt left behind. One for other words or
+    columns stays: to make it anew is for `adopt`."""
+    wanted = indexes.queue_indexes(terms)
+    states = index_states(connection, terms, wanted)
+    return [(index, states[index.name]) for index in wanted if states[index.name] in UNFINISHED]
+
+
+def _is_written_to(connection: Connection, terms: Terms) -> bool:
+    """Has the table rows, so that others may want to write while an index is made? One in partitions can't have it
+    made beside them."""
+    if connection.dialect.name != "postgresql":
+        return False
+    kind = sa.text("SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass(:name)")
+    if connection.scalar(kind, {"name": terms.table}):
+        return False
+    return bool(expressions.run(connection, f"SELECT EXISTS (SELECT FROM {terms.table})").scalar())
+
+
+async def _beside_writers(store: Store, connection: AsyncConnection, queues: Sequence[Terms]) -> None:
+    """One who migrates at a time: what the other makes would look like what a failed attempt left."""
+    lock = "({}, {})".format(*LOCK)
+    while not await connection.scalar(sa.text(f"SELECT pg_try_advisory_lock{lock}")):
+        await asyncio.sleep(LOCK_SECONDS)
+    try:
+        # It waits for old transactions, holding up nobody: a time-out would leave an invalid index.
+        await connection.run_sync(expressions.run, "SET statement_timeout = 0")
+        await connection.run_sync(expressions.run, "SET lock_timeout = 0")
+        for terms in queues:
+            for index, state in await store.run(partial(_unfinished, terms=terms)):
+                await connection.run_sync(partial(_make, concurrently=True), terms, index, state)
+    finally:
+        # The connection goes back into a pool: not with our settings, nor with the lock.
+        with suppress(DBAPIError):
+            await connection.run_sync(expressions.run, "RESET statement_timeout")
+            await connection.run_sync(expressions.run, "RESET lock_timeout")
+            await connection.execute(sa.text(f"SELECT pg_advisory_unlock{lock}"))
+
+
+def _make(
+    connection: Connection, terms: Terms, index: QueueIndex, state: IndexState, *, concurrently: bool = False
+) -> None:
+    if state is IndexState.BUILDING:
+        return
+    how = "CONCURRENTLY " if concurrently else ""
+    prefix = f"{terms.quote(terms.queue.table.schema)}." if terms.queue.table.schema else ""
+    try:
+        if state is IndexState.INVALID:  # IF NOT EXISTS would find it, and leave it
+            expressions.run(connection, f"DROP INDEX {how}IF EXISTS {prefix}{index.name}")
+        expressions.run(connection, index.create(terms.table, concurrently=concurrently))
+    except DBAPIError as error:
+        reason = next(iter(str(error.orig).splitlines()), type(error.orig).__name__)
+        raise SchemaMismatch(
+            f"index {bare_name(index)} of table {terms.queue.table.name} could not be made. The database says: "
+            f"{reason}. Run rowmill migrate again: it removes what is left of it, and goes on from there"
+        ) from error

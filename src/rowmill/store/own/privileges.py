@@ -1,0 +1,259 @@
+"""What a role of PostgreSQL's has to be allowed, and nothing else. Printed as grants; checked when a worker starts.
+
+A file of SQLite has no roles: whoever may write to it may do everything.
+"""
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Table
+from sqlalchemy.sql.compiler import IdentifierPreparer
+
+from rowmill.model.errors import MissingRights
+from rowmill.model.queue import READ_ONLY
+from rowmill.store.limits.functions import FUNCTION_NAMES
+from rowmill.store.own.schedule_tables import QUEUE
+from rowmill.store.own.schema import SCHEMA, own_tables
+from rowmill.store.queue_sql import Terms
+
+
+class Part(StrEnum):
+    """What a role is for."""
+
+    WORKER = "worker"
+    """Runs workers, and looks."""
+    OPERATOR = "operator"
+    """The same; and requeues, cancels and pauses."""
+    PRODUCER = "producer"
+    """Puts rows in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One verb on one thing; on some of its columns, where they are named."""
+
+    verb: str
+    kind: str
+    """schema, table, sequence, function or database."""
+    name: str
+    """Empty for a schema or a database."""
+    schema: str | None = None
+    """None for a table that is found without one."""
+    columns: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        listed = f" ({', '.join(self.columns)})" if self.columns else ""
+        return f"{self.verb}{listed} on {self.kind} {'.'.join(filter(None, (self.schema, self.name)))}"
+
+
+LIMITS = own_tables("postgresql").limits
+
+OWN: dict[str, dict[str, tuple[str, ...]]] = {
+    "meta": {"SELECT": ()},
+    "worker": {"SELECT": (), "INSERT": (), "UPDATE": ("seen_at", "stopped_at", "settle_lag"), "DELETE": ()},
+    "attempt": {"SELECT": (), "INSERT": (), "DELETE": ()},
+    "receipt": {"SELECT": (), "INSERT": (), "DELETE": ()},
+    "throughput": {"SELECT": (), "INSERT": (), "UPDATE": ("rows", "seconds"), "DELETE": ()},
+    "pause": {"SELECT": ()},
+    "leader": {"SELECT": (), "INSERT": (), "UPDATE": ("worker", "until"), "DELETE": ()},
+    "words": {"SELECT": (), "INSERT": (), "DELETE": ()},
+    "inbox": {"SELECT": (), "DELETE": ()},
+    "schedule": {"SELECT": (), "UPDATE": ("made_to",), "DELETE": ()},
+    "tick": {"SELECT": (), "UPDATE": ("state",), "DELETE": ()},
+    "reconciliation": {"SELECT": (), "DELETE": ()},
+    "finding": {"SELECT": (), "DELETE": ()},
+    "limiter": {"SELECT": (), "UPDATE": ("seen",), "DELETE": ()},
+    "ticket": {"SELECT": (), "UPDATE": ("until",), "DELETE": ()},
+    "spending": {"SELECT": (), "INSERT": (), "UPDATE": ("used", "noted_at"), "DELETE": ()},
+    "limit_declaration": {"SELECT": (), "UPDATE": ("seen",), "DELETE": ()},
+}
+"""What a worker does to Rowmill's own tables."""
+TIMED: dict[str, dict[str, tuple[str, ...]]] = {
+    "schedule": {
+        "INSERT": (),
+        "UPDATE": ("expression", "zone", "missed", "overlap", "declared_at", "kept_at"),
+    },
+    "tick": {"INSERT": ()},
+}
+"""What it does besides, if it runs schedules."""
+LIMITED: dict[str, dict[str, tuple[str, ...]]] = {
+    "limiter": {
+        "INSERT": (),
+        "UPDATE": tuple(c.name for c in LIMITS.limiter.columns if not c.primary_key and c.name != "seen"),
+    },
+    "ticket": {"INSERT": (), "UPDATE": ("slot", "amount", "done")},
+    "limit_declaration": {"INSERT": ()},
+}
+"""What it does besides, if its application has limits. The functions act with the rights of whoever calls them."""
+SEQUENCES = ("attempt_id_seq", "worker_id_seq")
+
+
+def of_worker(queues: Iterable[Terms], *, limited: bool = False) -> Iterator[Right]:
+    """What a worker needs, beside the columns in which its handlers put their results."""
+    yield Right("USAGE", "schema", "", SCHEMA)
+    for name, verbs in OWN.items():
+        yield from (Right(verb, "table", name, SCHEMA, columns) for verb, columns in verbs.items())
+    yield from (Right("USAGE", "sequence", name, SCHEMA) for name in SEQUENCES)
+    if limited:
+        yield from of_limits()
+    for terms in queues:
+        yield from of_queue(terms.queue.table, written(terms))
+        yield from of_policies(terms)
+
+
+def of_policies(terms: Terms) -> Iterator[Right]:
+    """What a worker needs for ticks, which it makes itself, and where old rows are deleted."""
+    if terms.queue.name == QUEUE:
+        for name, verbs in TIMED.items():
+            yield from (Right(verb, "table", name, SCHEMA, columns) for verb, columns in verbs.items())
+        yield Right("USAGE", "sequence", "tick_id_seq", SCHEMA)
+    if terms.queue.keep.ages():
+        yield Right("DELETE", "table", terms.queue.table.name, terms.queue.table.schema)
+
+
+def of_limits() -> Iterator[Right]:
+    """What a worker needs to keep to limits, and an operator to switch them off and on."""
+    for name, verbs in LIMITED.items():
+        yield from (Right(verb, "table", name, SCHEMA, columns) for verb, columns in verbs.items())
+    yield from (Right("EXECUTE", "function", name, SCHEMA) for name in FUNCTION_NAMES)
+
+
+def of_operator() -> Iterator[Right]:
+    """What an operator needs beside that. To prune is to delete, and is left to whoever owns the table."""
+    yield from (Right(verb, "table", "pause", SCHEMA) for verb in ("INSERT", "DELETE"))
+    yield Right("UPDATE", "table", "schedule", SCHEMA, ("paused_since",))
+    yield Right("INSERT", "table", "tick", SCHEMA)
+    yield Right("USAGE", "sequence", "tick_id_seq", SCHEMA)
+
+
+def of_queue(table: Table, columns: tuple[str, ...]) -> Iterator[Right]:
+    if table.schema is not None:
+        yield Right("USAGE", "schema", "", table.schema)
+    yield Right("SELECT", "table", table.name, table.schema)
+    yield Right("UPDATE", "table", table.name, table.schema, columns)
+
+
+def of_producer(connection: Connection, table: Table) -> Iterator[Right]:
+    """What whoever inserts rows needs: the trigger that wakes workers asks for nothing. The key is read back by an
+    ORM; numbers come from a sequence, unless they are the table's own identity."""
+    schema = schema_of(connection, table)
+    yield Right("USAGE", "schema", "", schema)
+    yield Right("INSERT", "table", table.name, table.schema)
+    yield Right("SELECT", "table", table.name, table.schema, tuple(key.name for key in table.primary_key))
+    for name, of in connection.execute(sa.text(SERIAL), {"schema": schema, "table": table.name}):
+        yield Right("USAGE", "sequence", name, of)
+
+
+def written(terms: Terms) -> tuple[str, ...]:
+    """The columns that the engine itself writes."""
+    return tuple(column.name for role, column in terms.queue.columns.items() if role not in READ_ONLY)
+
+
+def writable(terms: Terms) -> tuple[str, ...]:
+    """The columns in which a handler may put results: all that are neither the engine's nor the database's own."""
+    computed = {column.name for column in terms.queue.table.columns if column.computed is not None}
+    return tuple(name for name in dict.fromkeys(terms.queue.writable.values()) if name not in computed)
+
+
+def schema_of(connection: Connection, table: Table) -> str:
+    """Where a table is that is declared without a schema; `public` if it is nowhere yet."""
+    return table.schema or found_in(connection, table) or "public"
+
+
+def found_in(connection: Connection, table: Table) -> str | None:
+    """The schema in which a table is found without one. One in a schema that the role may not use is not found."""
+    found: str | None = connection.scalar(sa.text(FOUND), {"table": table.name})
+    return found
+
+
+FOUND = """
+SELECT n.nspname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE c.relname = :table AND c.relkind IN ('r', 'p') AND pg_table_is_visible(c.oid)
+"""
+SERIAL = """
+SELECT s.relname, sn.nspname FROM pg_class AS t
+JOIN pg_namespace AS n ON n.oid = t.relnamespace AND n.nspname = :schema
+JOIN pg_depend AS d ON d.refobjid = t.oid AND d.refclassid = 'pg_class'\\:\\:regclass AND d.deptype = 'a'
+JOIN pg_class AS s ON s.oid = d.objid AND s.relkind = 'S' JOIN pg_namespace AS sn ON sn.oid = s.relnamespace
+WHERE t.relname = :table
+"""
+LACKING = """
+SELECT w.place FROM unnest(CAST(:kinds AS text[]), CAST(:schemas AS text[]), CAST(:names AS text[]),
+                           CAST(:columns AS text[]), CAST(:verbs AS text[])) WITH ORDINALITY
+       AS w(kind, schema, name, "column", verb, place)
+LEFT JOIN pg_namespace AS n ON n.nspname = w.schema
+LEFT JOIN pg_class AS c ON c.relname = w.name AND CASE WHEN w.schema IS NULL THEN pg_table_is_visible(c.oid)
+                                                       ELSE c.relnamespace = n.oid END
+LEFT JOIN pg_proc AS p ON p.proname = w.name AND p.pronamespace = n.oid
+LEFT JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = w."column"
+WHERE NOT CASE w.kind WHEN 'schema' THEN has_schema_privilege(n.oid, w.verb)
+                      WHEN 'function' THEN has_function_privilege(p.oid, w.verb)
+                      WHEN 'sequence' THEN has_sequence_privilege(c.oid, w.verb)
+                      WHEN 'column' THEN has_column_privilege(c.oid, a.attnum, w.verb)
+                      ELSE has_table_privilege(c.oid, w.verb) END
+ORDER BY w.place
+"""
+"""Places of rights that the role does not have. What does not exist is missing too, and others say so."""
+
+
+def lacking(connection: Connection, rights: Iterable[Right]) -> list[Right]:
+    """Those of these rights that the connection's role does not have, with just the columns in question."""
+    asked = [(right, column) for right in rights for column in right.columns or ("",)]
+    given = {
+        "kinds": ["column" if column else right.kind for right, column in asked],
+        "schemas": [right.schema for right, _ in asked],
+        "names": [right.name for right, _ in asked],
+        "columns": [column for _, column in asked],
+        "verbs": [right.verb for right, _ in asked],
+    }
+    found: dict[Right, list[str]] = {}
+    for place in connection.scalars(sa.text(LACKING), given):
+        right, column = asked[place - 1]
+        found.setdefault(right, []).append(column)
+    return [
+        Right(right.verb, right.kind, right.name, right.schema, tuple(filter(None, columns)))
+        for right, columns in found.items()
+    ]
+
+
+def check(
+    connection: Connection, queues: Sequence[Terms], results: tuple[str, ...] = (), *, limited: bool = False
+) -> None:
+    """Refuse to work as a role that may not do it: rows would be taken and could not be settled."""
+    if connection.dialect.name != "postgresql":
+        return
+    wanted = [*of_worker(queues, limited=limited)]
+    unnamed = [terms.queue.table for terms in queues if terms.queue.table.schema is None]
+    if not all(found_in(connection, table) for table in unnamed):
+        wanted.append(Right("USAGE", "schema", "", "public"))
+    if results:
+        wanted += [right for terms in queues for right in of_queue(terms.queue.table, results)]
+    found = lacking(connection, wanted)
+    if found:
+        role = connection.scalar(sa.text("SELECT current_user"))
+        raise MissingRights(
+            f"role {role} may not do what a worker has to: it lacks {'; '.join(map(str, found))}. "
+            f"The statements that grant it are printed by: rowmill grants --role {shlex.quote(str(role))}"
+        )
+
+
+def grants(rights: Iterable[Right], role: str, preparer: IdentifierPreparer) -> list[str]:
+    """GRANT statements, one for each thing."""
+    things: dict[tuple[str, str | None, str], list[Right]] = {}
+    for right in rights:
+        same = things.setdefault((right.kind, right.schema, right.name), [])
+        if right not in same:
+            same.append(right)
+    found = []
+    for (kind, schema, name), each in things.items():
+        verbs = ", ".join(_verb(right, preparer) for right in each)
+        path = ".".join(preparer.quote(part) for part in (schema, name) if part)
+        found.append(f"GRANT {verbs} ON {kind.upper()} {path} TO {preparer.quote(role)}")
+    return found
+
+
+def _verb(right: Right, preparer: IdentifierPreparer) -> str:
+    return f"{right.verb} ({', '.join(map(preparer.quote, right.columns))})" if right.columns else right.verb

@@ -1,0 +1,316 @@
+"""The hot statements on PostgreSQL but for claims. One function per statement, headed by the index that serves it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column
+from sqlalchemy.dialects.postgresql import CITEXT, INTERVAL
+from sqlalchemy.dialects.postgresql.base import PGDialect
+from sqlalchemy.engine import Dialect
+
+from rowmill.model.lifecycle import Error, Move
+from rowmill.model.states import Step
+from rowmill.store.own.schema import SCHEMA
+from rowmill.store.queue_sql import Terms, bare, set_clause
+
+# A queue in PostgreSQL's words: its times, its locks, and the types in which values travel.
+
+
+NOW = "statement_timestamp()"
+
+TRAVELS_AS_ITSELF = (
+    sa.Integer, sa.Numeric, sa.Float, sa.Boolean, sa.DateTime, sa.Date, sa.Time, INTERVAL, sa.Uuid,
+    sa.LargeBinary, sa.JSON,
+)  # fmt: skip
+"""Types whose values go to the server as an array of that type. Others go as text and are cast there."""
+
+PLAIN: Dialect = PGDialect()  # type: ignore[no-untyped-call]
+"""PostgreSQL without a driver: reads JSON from text."""
+FLOAT8, NUMERIC = 701, 1700
+"""The server's numbers for these types, by which SQLAlchemy reads them."""
+
+
+COMPRESSED = "4::bigint"
+"""How much larger than its stored form a document or an array is taken to be. Only of text and bytes does the server
+tell the full size without reading them."""
+
+
+class PostgresTerms(Terms):
+    """A queue in PostgreSQL's words."""
+
+    nulls_first = " NULLS FIRST"
+
+    @property
+    def table(self) -> str:
+        return self.preparer.format_table(self.queue.table)
+
+    def parameter(self, place: int) -> str:
+        return f"${place}"
+
+    @property
+    def lock(self) -> str:
+        """The lock that our UPDATE takes anyway. A stronger one would pass over rows to which an open transaction
+        refers by a foreign key: they could not be claimed, nor their leases renewed."""
+        return "FOR UPDATE" if self.writes_a_key else "FOR NO KEY UPDATE"
+
+    def moment(self, column: "Column[Any]", wait: str | None = None) -> str:
+        kind = bare(column, self.dialect)
+        if isinstance(kind, sa.DateTime):
+            at = NOW if wait is None else f"{NOW} + {wait} * interval '1 second'"
+            return at if kind.timezone else f"(({at}) AT TIME ZONE 'UTC')"
+        unit = 1000 if self.queue.epoch == "ms" else 1
+        seconds = f"extract(epoch FROM {NOW})" + ("" if wait is None else f" + {wait}")
+        number = f"({seconds}) * {unit}"
+        return f"floor({number})::bigint" if isinstance(kind, sa.Integer) else f"({number})::numeric"
+
+    def shifted(self, column: "Column[Any]", seconds: float) -> str:
+        if isinstance(bare(column, self.dialect), sa.DateTime):
+            return f"{self.name(column)} + {float(seconds)!r} * interval '1 second'"
+        return f"{self.name(column)} + {float(seconds) * (1000 if self.queue.epoch == 'ms' else 1)!r}"
+
+    def attempts_plus(self, n: int) -> str:
+        count = f"coalesce({self.attempts}, 0)"
+        return f"{count} + {n}" if n > 0 else f"greatest({count} - {-n}, 0)"
+
+    def own_limit(self, own: str, most: int) -> str:
+        return f"greatest(coalesce({own}, {most}), 1)"
+
+    def bytes_of(self, column: "Column[Any]", alias: str = "") -> str:
+        """Read from the header of the value, even of one that is stored out of line. The cast costs nothing for text,
+        and serves a column whose type is another than the declared one."""
+        value = f"{alias}{self.name(column)}"
+        impl = bare(column, self.dialect)
+        if is_text(impl) or isinstance(impl, sa.LargeBinary):
+            kind = "bytea" if isinstance(impl, sa.LargeBinary) else "text"
+            return f"coalesce(octet_length({value}::{kind}), 0)"
+        return f"coalesce(pg_column_size({value}), 0) * {COMPRESSED}"
+
+    def weight(self, alias: str = "") -> str:
+        """Add whole numbers, which is cheaper, then make a float of them, whose sum never overflows."""
+        return f"(0::bigint + {super().weight(alias)})::float8"
+
+    def type_of(self, column: "Column[Any]") -> str:
+        """The type in which values of a column travel."""
+        impl = bare(column, self.dialect)
+        return str(impl.compile(self.dialect)) if isinstance(impl, TRAVELS_AS_ITSELF) else "text"
+
+    def is_number(self, column: "Column[Any]") -> bool:
+        """Does a column hold whole numbers, as the driver gives and takes them?"""
+        return isinstance(bare(column, self.dialect), sa.Integer)
+
+    def key_type(self, column: "Column[Any]") -> str:
+        """The type in which a column of the key is compared, so that its index serves."""
+        impl = bare(column, self.dialect)
+        if not is_text(impl) or isinstance(impl, CITEXT):
+            return str(impl.compile(self.dialect))
+        return "bpchar" if isinstance(impl, sa.CHAR) else "text"
+
+    def cast(self, column: "Column[Any]", value: str) -> str:
+        """A travelled value in the column's own type. Text is left to the assignment: a cast would cut it to the
+        column's length without a word."""
+        impl = bare(column, self.dialect)
+        if is_text(impl) or isinstance(impl, TRAVELS_AS_ITSELF):
+            return value
+        return f"{value}::{impl.compile(self.dialect)}"
+
+    def reader(self, column: "Column[Any]") -> Callable[[Any], Any] | None:
+        impl = bare(column, self.dialect)
+        while isinstance(impl, sa.ARRAY):
+            impl = impl.item_type
+        if isinstance(impl, sa.JSON):
+            # SQLAlchemy has its asyncpg decode JSON; ours does not, so that a row is decoded when it is looked at.
+            return column.type.dialect_impl(PLAIN).result_processor(PLAIN, None)
+        number = FLOAT8 if isinstance(impl, sa.Float) else NUMERIC
+        return column.type.dialect_impl(self.dialect).result_processor(self.dialect, number)
+
+
+def is_text(impl: "sa.types.TypeEngine[Any]") -> bool:
+    """Is a column of this type text to the server? An enum without a type of its own is."""
+    return isinstance(impl, sa.String) and not (isinstance(impl, sa.Enum) and impl.native_enum)
+
+
+NUMBERS = "text::bigint"
+"""How an array of whole numbers travels: spelled out. The driver takes longer to look at each of them than the server
+takes to read them from text."""
+FENCE = (("g_lease", NUMBERS),)
+DELAY = (("g_wait", "float8"),)
+FAILURE = (
+    ("g_attempt", "int"),
+    ("g_code", "text"),
+    ("g_message", "text"),
+    ("g_error", "text"),
+    ("g_claimed", "timestamptz"),
+    ("g_row", "text"),
+    ("g_traceback", "text"),
+)
+"""What travels with a verdict that failed, beside its fence, its key and its values."""
+NOTE = (("g_code", "text"), ("g_error", "text"))
+"""What travels with one that did not fail and leaves a note on its row."""
+
+
+def remarks(move: Move) -> tuple[tuple[str, str], ...]:
+    return FAILURE if move.failed else NOTE if move.error is Error.SET else ()
+
+
+# served by: the primary key. The running state is not named: the planner would take the small partial index on
+# running rows, which fills with dead entries. The token alone is the fence.
+def settle(
+    terms: PostgresTerms,
+    step: Step,
+    move: Move,
+    columns: tuple[str, ...],
+    *,
+    skip_locked: bool = False,
+    one: bool = False,
+) -> str:
+    """Write verdicts of one shape, each only where its lease still holds, with receipt and history. With `skip_locked`,
+    rows that somebody else has locked are passed over; without it, they are waited for. With `one`, it is a single
+    verdict, and what would be arrays are values: the server plans that once, and arrays each time.
+
+    $1 worker, $2 flush, $3 seconds run, $4 how many they are; then one array each: FENCE, DELAY if the move waits,
+    FAILURE or NOTE if it sets an error, the parts of the key, the result columns. Answers the places (from 1) of those
+    written.
+    """
+    columns_of = terms.queue.by_name
+    fields = [*FENCE, *(DELAY if move.delayed else ()), *remarks(move)]
+    fields += key_fields(terms)
+    fields += [(f"g_v{n}", terms.type_of(columns_of[name])) for n, name in enumerate(columns)]
+    pairs = terms.assignments(move, step, wait="g_wait", error="g_error", code="g_code")
+    pairs += [(terms.quote(name), terms.cast(columns_of[name], f"g_v{n}")) for n, name in enumerate(columns)]
+    told = ("g_attempt", "g_code", "g_message", "g_claimed", "g_row", "g_traceback") if move.failed else ()
+    returned = [name for name, _ in fields if name in told]
+    if one:
+        rows = given_one(fields, first=5)
+    else:
+        rows = free(terms, fields, first=5) if skip_locked else given(fields, first=5)
+    settled = (
+        f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {rows} "
+        f"WHERE {same_key(terms)} AND t.{terms.lease} = g_lease RETURNING {', '.join(['g_place', *returned])}"
+    )
+    queue, stage = terms.text(terms.queue.name), terms.text(step.name)
+    receipt = (
+        f"INSERT INTO {SCHEMA}.receipt (worker, flush, queue, stage, move, rows, seconds, at, kept) "
+        f"SELECT $1::bigint, $2::bigint, {queue}, {stage}, {terms.text(move.name)}, count(*), $3::float8, {NOW}, "
+        "CASE WHEN count(*) < $4::bigint THEN (SELECT coalesce(string_agg(g_place::text, ','), '') FROM settled) "
+        "END FROM settled"
+    )
+    history = (
+        f", history AS (INSERT INTO {SCHEMA}.attempt "
+        "(queue, key, stage, attempt, worker, started_at, ended_at, code, message, traceback) "
+        f"SELECT {queue}, g_row, {stage}, g_attempt, $1::bigint, g_claimed, {NOW}, g_code, g_message, g_traceback "
+        "FROM settled)"
+    )
+    return (
+        f"WITH settled AS ({settled}), receipt AS ({receipt}){history if move.failed else ''} "
+        "SELECT array_agg(g_place) FROM settled"
+    )
+
+
+# served by: the primary keys of worker and leader. A leader's row that somebody else has locked is passed over: a
+# process that is frozen while it holds the lock must not delay our sign of life.
+HEARTBEAT = (
+    f"WITH seen AS (UPDATE {SCHEMA}.worker SET seen_at = {NOW}, settle_lag = $4::text WHERE id = $1::bigint "
+    "RETURNING id), "
+    f"free AS (SELECT name FROM {SCHEMA}.leader WHERE name = $2::text AND (worker = $1::bigint OR until < {NOW}) "
+    "FOR UPDATE SKIP LOCKED), "
+    f"led AS (UPDATE {SCHEMA}.leader AS t SET worker = seen.id, until = {NOW} + $3::float8 * interval '1 second' "
+    "FROM free, seen WHERE t.name = free.name RETURNING t.name) "
+    "SELECT EXISTS (SELECT FROM seen) AS known, EXISTS (SELECT FROM led) AS leading, "
+    f"EXISTS (SELECT FROM {SCHEMA}.leader WHERE name = $2::text) AS office, "
+    f"ARRAY(SELECT queue FROM {SCHEMA}.pause ORDER BY queue, stage) AS queues, "
+    f"ARRAY(SELECT stage FROM {SCHEMA}.pause ORDER BY queue, stage) AS stages"
+)
+"""$1 worker, $2 office, $3 seconds, $4 what could not be written. `office` is false where nobody ever led: the row
+has to be inserted."""
+KEPT = f"SELECT kept FROM {SCHEMA}.receipt WHERE worker = $1 AND flush = $2"
+"""The places of a flush that were written; NULL: all of them. Served by: the primary key."""
+
+
+# served by: the primary key
+def renew(terms: PostgresTerms) -> str:
+    """Push leases on by $1 seconds, each only where it still holds. $2 tokens, then the parts of the key.
+
+    A row that a transaction of the user's has locked is passed over, and not renewed: to wait for it would let all
+    other leases of the process run out. `holds` tells such rows from lost ones.
+    """
+    return (
+        f"UPDATE {terms.table} AS t SET {terms.leased_until} = {terms.later('leased_until', '$1::float8')} "
+        f"FROM {free(terms, fenced(terms), first=2)} "
+        f"WHERE {same_key(terms)} AND t.{terms.lease} = g_lease RETURNING g_place"
+    )
+
+
+def free(terms: PostgresTerms, fields: list[tuple[str, str]], first: int) -> str:
+    """Those of the rows in `given` whose lease holds and that nobody else has locked; they are locked for us."""
+    names = ", ".join([*(name for name, _ in fields), "g_place"])
+    return (
+        f"(SELECT {names} FROM {given(fields, first)} JOIN {terms.table} AS t "
+        f"ON {same_key(terms)} AND t.{terms.lease} = g_lease {terms.lock} OF t SKIP LOCKED) AS free"
+    )
+
+
+# served by: the primary key
+def holds(terms: PostgresTerms) -> str:
+    """Which leases still hold, whoever has the row locked. $1 tokens, then the parts of the key."""
+    return (
+        f"SELECT g_place FROM {given(fenced(terms), first=1)} JOIN {terms.table} AS t "
+        f"ON {same_key(terms)} AND t.{terms.lease} = g_lease"
+    )
+
+
+# served by: the primary key
+def lock(terms: PostgresTerms) -> str:
+    """Lock rows, each only where its lease still holds: nobody can take them until the transaction ends. $1 tokens,
+    then the parts of the key."""
+    return f"{holds(terms)} {terms.lock} OF t"
+
+
+# served by: the primary key
+def value(terms: PostgresTerms, column: "Column[Any]") -> str:
+    """Read a column of a row, only where its lease still holds. $1 its token, then the parts of the key, each in an
+    array."""
+    return (
+        f"SELECT t.{terms.name(column)} FROM {given(fenced(terms), first=1)} JOIN {terms.table} AS t "
+        f"ON {same_key(terms)} AND t.{terms.lease} = g_lease"
+    )
+
+
+def fenced(terms: PostgresTerms) -> list[tuple[str, str]]:
+    return [*FENCE, *key_fields(terms)]
+
+
+def key_fields(terms: PostgresTerms) -> list[tuple[str, str]]:
+    """The parts of keys as arrays, each with the type in which it travels."""
+    return [
+        (f"g_k{n}", NUMBERS if terms.is_number(column) else terms.type_of(column))
+        for n, column in enumerate(terms.queue.key)
+    ]
+
+
+def given(fields: list[tuple[str, str]], first: int) -> str:
+    """Arrays as a table, with the place of each row in it."""
+    arrays = ", ".join(f"${place}::{kind}[]" for place, (_, kind) in enumerate(fields, start=first))
+    return f"unnest({arrays}) WITH ORDINALITY AS given({', '.join(name for name, _ in fields)}, g_place)"
+
+
+def given_one(fields: list[tuple[str, str]], first: int) -> str:
+    """The same for a single row, whose values are not in arrays."""
+    values = ", ".join(
+        f"${place}::{kind.removeprefix('text::')}" for place, (_, kind) in enumerate(fields, start=first)
+    )
+    return f"(VALUES ({values}, 1::bigint)) AS given({', '.join(name for name, _ in fields)}, g_place)"
+
+
+def same_key(terms: PostgresTerms) -> str:
+    return " AND ".join(
+        f"t.{terms.name(column)} = {one_of(f'g_k{n}::{terms.key_type(column)}')}"
+        for n, column in enumerate(terms.queue.key)
+    )
+
+
+def one_of(key: str) -> str:
+    """To join a row to its key so that only a look-up by the key is left to the planner. With a plain `=` it may walk
+    the key's whole index and look for each row among those given: the best plan for an empty table, and one that it
+    keeps when the table is full."""
+    return f"ANY (ARRAY[{key}])"

@@ -1,0 +1,304 @@
+"""What the PostgreSQL store knows of one queue: its statements, made once, and its watermarks."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from functools import cached_property, partial
+from operator import itemgetter
+from types import NoneType
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+from sqlalchemy import Column
+from sqlalchemy.dialects.postgresql.ranges import AbstractMultiRange
+
+from rowmill.model.dead_rows import Death, used_up
+from rowmill.model.lease import Lease, Tokens
+from rowmill.model.lifecycle import Error
+from rowmill.model.states import Step
+from rowmill.store.flush import Flush
+from rowmill.store.keys import Key
+from rowmill.store.order_per_key import Finder, Search
+from rowmill.store.postgres import claim as claim_sql
+from rowmill.store.postgres import sql
+from rowmill.store.postgres.sql import PostgresTerms, is_text
+from rowmill.store.queue_sql import bare
+from rowmill.store.refused_rows import Refused
+from rowmill.store.row_sizes import ByteLimit, Weigher
+from rowmill.store.rows import RowLoader
+from rowmill.store.watermark import Position, Shape, Watermark
+
+PLACE = itemgetter(-2)
+"""Where a record of `postgres_claim_sql.claim` stood in the claim."""
+BURIED_PLACE = -3
+"""Of what says that the claim buried the row."""
+
+Spell = Callable[[list[Any]], Any]
+"""Turns a list into the array that travels."""
+
+
+class Known:
+    """Statements, watermarks and converters of one queue."""
+
+    def __init__(self, terms: PostgresTerms) -> None:
+        self.terms = terms
+        self.marks: dict[str, Watermark] = {}
+        self.refusals: defaultdict[str, Refused] = defaultdict(Refused)
+        self.searches: defaultdict[str, Search] = defaultdict(
+            lambda: Search(lambda records: self.load.per(max(records, key=PLACE)))
+        )
+        self.statements: dict[tuple[Any, ...], str] = {}
+        queue = terms.queue
+        self.key_as_itself = [travels_as_itself(terms, column) for column in queue.key]
+        self.key_spellers = [key_speller(terms, column) for column in queue.key]
+        self.level_name = None if queue.priority is None else queue.priority.name
+        sequence = [*queue.order_by, *(key for key in queue.key if key not in queue.order_by)]
+        self.available_name = queue.columns["available_at"].name
+        self.sequence_names = [column.name for column in sequence]
+
+    @cached_property
+    def load(self) -> RowLoader:
+        return RowLoader(self.terms)
+
+    @cached_property
+    def weigher(self) -> Weigher:
+        return Weigher(self.terms)
+
+    @cached_property
+    def place(self) -> Callable[[Any], Any]:
+        """Where a record stands among others in every statement that locks several. Parts that Python may not be able
+        to compare, such as addresses of both versions, are ordered as text."""
+        if all(self.key_as_itself):
+            return itemgetter(*(place for place, _ in self.load.key_places))
+        return lambda record: [as_text(part) for part in self.load.raw_key(record)]
+
+    def mark(self, step: Step) -> Watermark:
+        found = self.marks.get(step.name)
+        if found is None:
+            found = self.marks[step.name] = Watermark(by_level=self.terms.queue.priority is not None)
+        return found
+
+    def search(self, step: Step) -> Search:
+        return self.searches[step.name]
+
+    def leases(self, step: Step, records: Sequence[Any], within: ByteLimit | None = None) -> list[Lease[Any]]:
+        """Of what a claim returned: the columns of the claim, the place in it, the time of the claim in one of them
+        (unless a trigger kept just that row from being claimed). A row that a trigger left as it was is nobody's."""
+        now = next((record[-1] for record in records if record[-1] is not None), None) or datetime.now(UTC)
+        queue, load, key = self.terms.queue, self.load, self.load.key
+        token, attempts = load.lease_place, load.attempts_place
+        weights = self.weigher.weights(records, within)
+        leases = [
+            Lease(queue, step, key(record), record[token], record[attempts], now, record, load, weight=weight)
+            for record, weight in zip(records, weights, strict=True)
+            if record[token] is not None
+        ]
+        return load.with_own_limits(leases)
+
+    def holds_our_tokens(self, records: Sequence[Any], tokens: Tokens) -> bool:
+        """Has every row the lease that its claim wrote, or none? A trigger may have written another."""
+        place = self.load.lease_place
+        return {record[place] for record in records} <= {None, *tokens.given}
+
+    def buried(self, step: Step, records: Sequence[Any]) -> list[Death]:
+        """Of what a claim returned: the rows that it buried, because their attempts were used up."""
+        queue, load = self.terms.queue, self.load
+        return [
+            used_up(
+                queue, load.retry(step, record), load.key(record), record[load.attempts_place], partial(load, record)
+            )
+            for record in records
+            if record[BURIED_PLACE] is not None
+        ]
+
+    def position(self, record: Any) -> Position:
+        """Where a claimed row stood, in the values that the driver gave."""
+        level = None if self.level_name is None else (record[self.level_name] or 0)
+        return level, record[self.available_name], tuple(record[name] for name in self.sequence_names)
+
+    def refused(self, step: Step) -> Refused:
+        return self.refusals[step.name]
+
+    def _once(self, wanted: tuple[Any, ...], make: Callable[[], str]) -> str:
+        """A statement, made when it is wanted for the first time."""
+        found = self.statements.get(wanted)
+        if found is None:
+            found = self.statements[wanted] = make()
+        return found
+
+    def claim_statement(self, step: Step, shape: Shape, left_out: int = 0, *, weighed: bool = False) -> str:
+        wanted = ("claim", step.name, shape, left_out, weighed)
+        return self._once(wanted, lambda: claim_sql.claim_statement(self.terms, step, shape, left_out, weighed=weighed))
+
+    def settle_statement(self, flush: Flush, *, skip_locked: bool = False, one: bool = False) -> str:
+        shape = flush.step, flush.move, flush.columns
+        wanted = ("settle", flush.step.name, flush.move.name, flush.columns, skip_locked, one)
+        return self._once(wanted, lambda: sql.settle(self.terms, *shape, skip_locked=skip_locked, one=one))
+
+    def in_order_statement(
+        self, step: Step, find: Finder, shape: Shape, left_out: int, *, behind: bool = False, weighed: bool = False
+    ) -> str:
+        wanted = ("claim in order", step.name, find.__name__, shape, left_out, behind, weighed)
+        return self._once(
+            wanted,
+            lambda: claim_sql.claim_in_order(self.terms, step, find, shape, left_out, behind=behind, weighed=weighed),
+        )
+
+    def oldest_statement(self, step: Step, shape: Shape) -> str:
+        return self._once(("oldest", step.name, shape), lambda: claim_sql.oldest(self.terms, step, shape))
+
+    def passed_over_statement(self, step: Step, shape: Shape) -> str:
+        return self._once(("passed over", step.name, shape), lambda: claim_sql.passed_over(self.terms, step, shape))
+
+    def run_together_statement(self, per: "Column[Any]") -> str:
+        return self._once(("run together",), lambda: claim_sql.run_together(self.terms, per))
+
+    def give_back_statement(self, step: Step) -> str:
+        return self._once(("give back", step.name), lambda: claim_sql.give_back(self.terms, step))
+
+    @cached_property
+    def renew_statement(self) -> str:
+        return sql.renew(self.terms)
+
+    @cached_property
+    def holds_statement(self) -> str:
+        return sql.holds(self.terms)
+
+    @cached_property
+    def lock_statement(self) -> str:
+        return sql.lock(self.terms)
+
+    def value_statement(self, column: "Column[Any]") -> str:
+        return self._once(("value", column.name), lambda: sql.value(self.terms, column))
+
+    def key_arrays(self, leases: Sequence[Lease[Any]]) -> list[Any]:
+        """The parts of the keys of these rows, each as an array."""
+        return [spell(parts) for spell, parts in self._key_parts([lease.record for lease in leases])]
+
+    def _key_parts(self, records: Sequence[Any]) -> "list[tuple[Spell, list[Any]]]":
+        places = (place for place, _ in self.load.key_places)
+        return [
+            (spell, [record[place] for record in records])
+            for place, spell in zip(places, self.key_spellers, strict=True)
+        ]
+
+    def raw_key_arrays(self, keys: Sequence[Key]) -> list[Any]:
+        return [spell([key[n] for key in keys]) for n, spell in enumerate(self.key_spellers)]
+
+    def settle_arguments(self, flush: Flush, *, one: bool = False) -> list[Any]:
+        """The arrays of `postgres_sql.settle`, in its order; of a single verdict, the values."""
+        arrays = self._settle_arrays(flush)
+        if one:
+            return [values[0] if spell in (numbers, as_they_are) else spell(values)[0] for spell, values in arrays]
+        return [spell(values) for spell, values in arrays]
+
+    def _settle_arrays(self, flush: Flush) -> "list[tuple[Spell, list[Any]]]":
+        verdicts = flush.verdicts
+        arrays: list[tuple[Spell, list[Any]]] = [(numbers, [verdict.lease.token for verdict in verdicts])]
+        told: list[list[Any]] = []
+        if flush.move.delayed:
+            told.append([verdict.wait for verdict in verdicts])
+        if flush.move.failed:
+            told += [
+                [verdict.lease.attempt for verdict in verdicts],
+                [verdict.code for verdict in verdicts],
+                [verdict.message for verdict in verdicts],
+                [verdict.error for verdict in verdicts],
+                [verdict.lease.claimed_at for verdict in verdicts],
+                [flush.queue.key_text(verdict.lease.key) for verdict in verdicts],
+                [verdict.traceback for verdict in verdicts],
+            ]
+        elif flush.move.error is Error.SET:
+            told += [[verdict.code for verdict in verdicts], [verdict.error for verdict in verdicts]]
+        arrays += [(as_they_are, values) for values in told]
+        arrays += self._key_parts([verdict.lease.record for verdict in verdicts])
+        for name in flush.columns:
+            convert = travel(self.terms, flush.queue.by_name[name])
+            values = (verdict.values[name] for verdict in verdicts)
+            arrays.append((as_they_are, flat(values if convert is None else map(convert, values))))
+        return arrays
+
+
+def travel(terms: PostgresTerms, column: "Column[Any]") -> Callable[[Any], Any] | None:
+    """Turns a Python value into the element of the array in which it travels."""
+    bind = terms.binder(column)
+    if travels_as_itself(terms, column):
+        return bind
+    spell = multirange_text if isinstance(bare(column, terms.dialect), AbstractMultiRange) else as_text
+
+    def convert(value: Any) -> Any:
+        given = value if bind is None else bind(value)
+        return given if given is None else spell(given)
+
+    return convert
+
+
+def key_speller(terms: PostgresTerms, column: "Column[Any]") -> Spell:
+    """Makes an array of parts of keys, in the type that `postgres_sql.key_fields` names."""
+    if terms.is_number(column):
+        return numbers
+    if travels_as_itself(terms, column):
+        return as_they_are
+    return lambda parts: [as_text(part) for part in parts]
+
+
+def as_they_are(array: list[Any]) -> list[Any]:
+    return array
+
+
+def numbers(array: list[int]) -> str:
+    """An array of whole numbers, spelled out."""
+    return f"{{{str(array)[1:-1]}}}"
+
+
+def travels_as_itself(terms: PostgresTerms, column: "Column[Any]") -> bool:
+    return terms.type_of(column) != "text" or is_text(bare(column, terms.dialect))
+
+
+PLAIN = frozenset({NoneType, str, int, float, bool, Decimal, datetime, date, time, timedelta, UUID, bytes})
+
+
+def flat(values: Iterable[Any]) -> list[Any]:
+    """The values as one array. A list among them would be taken for a dimension of it, and its parts would be
+    written to other rows."""
+    array = list(values)
+    for kind in set(map(type, array)) - PLAIN:
+        if issubclass(kind, Iterable) and not issubclass(kind, (str, bytes, bytearray, memoryview)):
+            raise TypeError(f"{kind.__name__} is not a value for this column")
+    return array
+
+
+def as_text(value: Any) -> str:
+    """A value as PostgreSQL reads it from text; lists become array literals."""
+    match value:
+        case list() | tuple():
+            return "{" + ",".join("NULL" if part is None else _element(part) for part in value) + "}"
+        case bool():
+            return "t" if value else "f"
+        case bytes() | bytearray() | memoryview():
+            return "\\x" + value.hex()
+        case asyncpg.BitString():
+            return str(value.as_string()).replace(" ", "")
+        case asyncpg.Range():
+            return _range(value)
+    return str(value)
+
+
+def multirange_text(value: Any) -> str:
+    return value if isinstance(value, str) else "{" + ",".join(as_text(part) for part in value) + "}"
+
+
+def _range(value: "asyncpg.Range[Any]") -> str:
+    if value.isempty:
+        return "empty"
+    lower, upper = ("" if end is None else _element(end) for end in (value.lower, value.upper))
+    return f"{'[' if value.lower_inc else '('}{lower},{upper}{']' if value.upper_inc else ')'}"
+
+
+def _element(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return as_text(value)
+    escaped = as_text(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

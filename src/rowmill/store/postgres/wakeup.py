@@ -1,0 +1,151 @@
+"""Wake-up on PostgreSQL: a NOTIFY is a hint, sent only while somebody sleeps; polling is the truth.
+
+A worker that sleeps on a table holds an advisory lock, shared, on a connection that listens. The trigger on
+the table sends a NOTIFY only where it can't take that lock for itself, so a busy fleet costs a producer
+nothing. The lock goes with the connection: nothing to clean up after a crash.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Coroutine, Sequence
+from enum import Enum, auto
+from typing import Any, TypeVar
+
+from sqlalchemy import Table
+
+from rowmill.store.own.schema import CHANNEL, WAKE_LOCK, wake_number
+from rowmill.store.port import Disconnected
+from rowmill.store.postgres.connection import ConnectionPool, Line
+
+T = TypeVar("T")
+CHECK_SECONDS = 5.0
+AWAKE_SECONDS = 1.0
+"""How long a busy worker waits for the end of its lock."""
+
+
+class Sleep(Enum):
+    """How a sleeper lies down."""
+
+    LIGHT = auto()
+    """Producers call."""
+    JUST_NOW = auto()
+    """They do from now on: what came a moment ago, nobody called for."""
+    DEAF = auto()
+    """There is no connection on which they could."""
+    NOT_AT_ALL = auto()
+    """The connection does not answer: the time went by with asking."""
+
+
+class Listener:
+    """The sleeping side."""
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+        self._woken: dict[int, asyncio.Event] = {}
+        self._listening: Any = None
+        self._asleep: set[int] = set()
+        self._sleepers: Counter[int] = Counter()
+        self._checked = 0.0
+        self._lock = asyncio.Lock()
+        self._asking: set[asyncio.Task[Any]] = set()
+
+    async def wait(self, tables: Sequence[Table], seconds: float) -> None:
+        """Sleep until rows may have come into one of these tables, `seconds` at the most."""
+        numbers = [wake_number(table) for table in tables]
+        self._sleepers.update(numbers)
+        try:
+            match await self._ask(self._take_locks(numbers), seconds) or Sleep.NOT_AT_ALL:
+                case Sleep.LIGHT:
+                    await self._sleep(numbers, seconds)
+                case Sleep.DEAF:
+                    await asyncio.sleep(seconds)
+                case Sleep.JUST_NOW | Sleep.NOT_AT_ALL:
+                    pass
+        finally:
+            self._sleepers.subtract(numbers)
+
+    async def _ask(self, question: Coroutine[Any, Any, T], seconds: float) -> T | None:
+        """The answer; None if there is none in time. A half-open connection keeps us waiting for a minute, and polling
+        must go on meanwhile. The question itself is let finish: to be cancelled in the middle of a statement, as a
+        sleeper is that is called from within its process, would cost us the connection, again and again."""
+        task = asyncio.ensure_future(question)
+        self._asking.add(task)
+        task.add_done_callback(self._asked)
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+        return task.result() if done else None
+
+    def _asked(self, task: "asyncio.Task[Any]") -> None:
+        self._asking.discard(task)
+        if not task.cancelled():
+            task.exception()
+
+    async def _take_locks(self, numbers: Sequence[int]) -> Sleep:
+        try:
+            async with self._lock:
+                await self._listen()
+                missing = [number for number in numbers if number not in self._asleep]
+                for number in missing:
+                    await self.line.fetch("SELECT pg_advisory_lock_shared($1, $2)", WAKE_LOCK, number)
+                    self._asleep.add(number)
+                return Sleep.JUST_NOW if missing else Sleep.LIGHT
+        except Disconnected:
+            return Sleep.DEAF
+
+    async def _sleep(self, numbers: Sequence[int], seconds: float) -> None:
+        events = [self._woken.setdefault(number, asyncio.Event()) for number in numbers]
+        waits = [asyncio.ensure_future(event.wait()) for event in events]
+        try:
+            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        for event in events:
+            event.clear()
+
+    async def awake(self, tables: Sequence[Table]) -> None:
+        """These tables keep us busy: producers need not call, unless another of us sleeps on the same table."""
+        numbers = self._asleep.intersection(map(wake_number, tables))
+        if numbers and not self._lock.locked():
+            await self._ask(self._give_locks_up(numbers), AWAKE_SECONDS)
+
+    async def _give_locks_up(self, numbers: set[int]) -> None:
+        async with self._lock:
+            for number in numbers & self._asleep:
+                if self._sleepers[number]:
+                    continue
+                self._asleep.discard(number)
+                with contextlib.suppress(Disconnected):  # the lock went with the connection
+                    await self.line.fetch("SELECT pg_advisory_unlock_shared($1, $2)", WAKE_LOCK, number)
+
+    async def _listen(self) -> None:
+        """Listen on a live connection. One that looks alive is asked, now and then: it may be half-open."""
+        now = asyncio.get_running_loop().time()
+        connection = await self.line.connect()
+        if connection is not self._listening:
+            self._asleep.clear()
+            await self.line.fetch(f"LISTEN {CHANNEL}")
+            await connection.add_listener(CHANNEL, self._notified)
+            self._listening = connection
+        elif now - self._checked > CHECK_SECONDS:
+            await self.line.fetch("SELECT 1")
+        else:
+            return
+        self._checked = now
+
+    def _notified(self, _connection: Any, _pid: int, _channel: str, payload: Any) -> None:
+        if str(payload).isdigit():
+            self._woken.setdefault(int(payload), asyncio.Event()).set()
+
+    async def close(self) -> None:
+        for task in self._asking:
+            task.cancel()
+        await asyncio.gather(*self._asking, return_exceptions=True)
+        await self.line.close()
+
+    async def rouse(self, pool: ConnectionPool, tables: Sequence[Table]) -> None:
+        """Call whoever sleeps on these tables, here and elsewhere."""
+        for table in tables:
+            number = wake_number(table)
+            self._woken.setdefault(number, asyncio.Event()).set()
+            await pool.fetch("SELECT pg_notify($1, $2)", CHANNEL, str(number))

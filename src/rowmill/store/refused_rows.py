@@ -1,0 +1,125 @@
+"""Rows that the table does not let be claimed: claims step over them, so that they keep no other.
+
+A CHECK that was added NOT VALID, a trigger that raises, a key gone bad: one such row fails the whole claim, and it
+stands at the head. So the claim that fails is made in halves, down to the row that is to blame. That one is left out of
+claims for a while, and then tried by itself: when its cause is mended, it comes back.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from sqlalchemy.exc import DBAPIError
+
+from rowmill.model.queue import Queue
+from rowmill.model.states import Step
+from rowmill.store.keys import Key
+from rowmill.store.own.history import note_refused
+from rowmill.store.port import Disconnected, Store
+from rowmill.store.rows import RowLoader
+
+MOST = 10
+"""Refused rows of one stage that are stepped over. With more, it is the table that is at odds with the queue."""
+REST = 60.0
+"""Seconds after which a refused row is tried again."""
+PASSING = ("08", "25", "40", "53", "55", "57", "58", "XX")
+"""Classes of PostgreSQL's errors that are not about the row: another time it may go well."""
+OF_THE_TABLE = ("0A", "26", "28", "3D", "3F", "42")
+"""Those about names and rights, which are the same for every row."""
+
+Pick = Callable[[int], Awaitable[list[Key]]]
+"""The raw keys of up to so many rows that a claim would take now."""
+Take = Callable[[Sequence[Key]], Awaitable[list[Any]]]
+"""Claims those of these rows that can still be claimed. Raises Refusal."""
+
+
+class Refusal(Exception):
+    """The table does not let one of these rows be claimed. Its text is the reason, never a value."""
+
+
+class Refused:
+    """The rows of one stage that are left out of its claims, by their raw keys."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[Key, float]] = []
+        """With the time at which each is tried again. A list: a key need not be hashable."""
+        self._news: list[tuple[Key, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def full(self) -> bool:
+        return len(self._rows) > MOST
+
+    @property
+    def parts(self) -> list[Any]:
+        """Of all keys, one after the other, as the statements of a claim take them."""
+        return [part for key, _ in self._rows for part in key]
+
+    def due(self, now: float) -> bool:
+        """Is one of them to be tried again?"""
+        return any(now >= at for _, at in self._rows)
+
+    def hurry(self) -> None:
+        """Try all of them again with the next claim."""
+        self._rows = [(key, float("-inf")) for key, _ in self._rows]
+
+    @property
+    def unheard(self) -> bool:
+        return bool(self._news)
+
+    def news(self) -> list[tuple[Key, str]]:
+        """The rows that were refused for the first time since this was asked, each with the reason."""
+        news, self._news = self._news, []
+        return news
+
+    async def try_again(self, limit: int, take: Take, now: float) -> list[Any]:
+        """Claim those that are due and whose cause is mended."""
+        records: list[Any] = []
+        for key in [key for key, at in self._rows if now >= at]:
+            if len(records) >= limit:
+                break
+            try:
+                records += await take([key])
+                still = []  # taken, or gone, or somebody else's
+            except Refusal:
+                still = [(key, now + REST)]
+            self._rows = [row for row in self._rows if row[0] != key] + still
+        return records
+
+    async def step_over(self, limit: int, pick: Pick, take: Take, now: float, records: list[Any]) -> None:
+        """Claim up to `limit` rows into `records`, without those that are refused; as far as these are not too many."""
+        while len(records) < limit and not self.full():
+            before = len(records) + len(self)
+            await self._in_halves(await pick(limit - len(records)), take, now, records)
+            if len(records) + len(self) == before:  # others were faster, or a trigger keeps rows back without a word
+                break
+
+    async def _in_halves(self, keys: Sequence[Key], take: Take, now: float, records: list[Any]) -> None:
+        if not keys or self.full():
+            return
+        try:
+            records += await take(keys)
+        except Refusal as refusal:
+            if len(keys) == 1:
+                self._rows.append((keys[0], now + REST))
+                self._news.append((keys[0], str(refusal)))
+                return
+            half = len(keys) // 2
+            await self._in_halves(keys[:half], take, now, records)
+            await self._in_halves(keys[half:], take, now, records)
+
+
+async def tell(store: Store, queue: Queue[Any], step: Step, refused: Refused) -> None:
+    """Whoever listens, and the history, for `why` and `doctor`."""
+    key_of = RowLoader(store.terms(queue)).key_of
+    news = [(queue.key_text(key_of(key)), reason) for key, reason in refused.news()]
+    for key, reason in news:
+        store.on_refused(queue.name, step.name, key, reason)
+    with suppress(Disconnected, DBAPIError):
+        await store.run(lambda connection: note_refused(connection, queue, step, store.worker, news))
+
+
+def is_of_a_row(sqlstate: str | None) -> bool:
+    """Is an error of PostgreSQL's about a row, as opposed to the server, the connection, or all rows alike?"""
+    return not str(sqlstate or "XX").startswith(PASSING + OF_THE_TABLE)

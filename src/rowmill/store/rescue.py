@@ -1,0 +1,262 @@
+"""Rows of dead workers: given back, buried when no attempts are left, or acquitted when others may be to blame.
+
+Every function takes a connection in a transaction.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
+
+from rowmill.model.dead_rows import Death
+from rowmill.model.lease import Lease, worker_of
+from rowmill.model.lifecycle import BURY, PARK, RESCUE, Move
+from rowmill.model.states import Step
+from rowmill.store.clock import moment
+from rowmill.store.expressions import assigned, in_words, raw_key, raw_key_in
+from rowmill.store.own.schema import own_tables
+from rowmill.store.postgres.session import index_plans
+from rowmill.store.queue_sql import Terms
+from rowmill.store.refused_rows import PASSING
+from rowmill.store.rows import RowLoader
+
+
+@dataclass(frozen=True, slots=True)
+class Rescued:
+    returned: int = 0
+    buried: int = 0
+    refused: int = 0
+    """The table does not let them go: they stay as they are."""
+    deaths: tuple[Death, ...] = field(default=(), compare=False)
+    """The buried ones, of a queue that has a mourner."""
+
+
+Ready = Callable[[Connection, Sequence[Any]], Sequence[Any]]
+"""Picks rows, each with its key and then `held`, its token."""
+LOCK_TIMEOUT = "1s"
+"""Locked rows are passed over. This is for tables that are locked as a whole: other queues are to be swept too."""
+
+
+# served by: the partial index on running rows, (leased_until)
+def rescue(
+    connection: Connection,
+    terms: Terms,
+    step: Step,
+    most: int,
+    *,
+    back: float | None = None,
+    sparing: Collection[int] = (),
+    ready: Ready | None = None,
+    acquit: bool = False,
+) -> Rescued:
+    """Give back rows of one stage whose lease has expired, or bury them when no attempts are left; only those that
+    expired in the last `back` seconds, if given; not those under the tokens of `sparing`: who asks knows that their
+    handlers live. `ready` picks those of the expired rows that may be swept now; all, if it is not given.
+
+    With `acquit`, a row on its last attempt is buried only if it was `on_trial`, alone in its worker. Any other may
+    just have been near when its worker died: it gets its attempt back, and is tried alone the next time.
+
+    The guards are in the UPDATE itself: a row that was renewed or settled since it was looked at is not
+    touched. A row that runs without any lease (somebody else wrote the word) first gets one.
+    """
+    queue = terms.queue
+    until, held = queue.columns["leased_until"], queue.columns["lease"]
+    now: sa.ColumnElement[Any] = sa.literal_column(terms.now("leased_until"))
+    attempts = sa.func.coalesce(queue.columns["attempts"], 0)
+    spared = sa.bindparam("spared", sorted(sparing), sa.BigInteger, expanding=True)
+    _set_lock_timeout(connection)
+    with index_plans(connection):
+        _give_missing_leases(connection, terms, step, most)
+        found = connection.execute(
+            sa.select(*raw_key(terms), held.label("held"), attempts.label("made"))
+            .where(running_here(terms, step), until < now)
+            .where(
+                *([until >= sa.literal_column(terms.later("leased_until", repr(-back)))] if back is not None else [])
+            )
+            .where(*([sa.or_(held.is_(None), held.not_in(spared))] if sparing else []))
+            .order_by(until)
+            .limit(most)
+            .with_for_update(skip_locked=True, key_share=not terms.writes_a_key)
+        ).all()
+    if ready is not None:
+        found = ready(connection, found)
+    if not found:
+        return Rescued()
+    try:
+        with connection.begin_nested():
+            return _give_back(connection, terms, step, found, acquit)
+    except DBAPIError as error:
+        if not is_refusal(error):
+            raise
+    return _one_by_one(connection, terms, step, found, acquit)
+
+
+def _set_lock_timeout(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":  # for this transaction alone
+        connection.exec_driver_sql(f"SELECT set_config('lock_timeout', '{LOCK_TIMEOUT}', true)")
+
+
+def running_here(terms: Terms, step: Step) -> "sa.ColumnElement[bool]":
+    """Running rows of this queue: those that others know more of are theirs to judge."""
+    return sa.literal_column(terms.is_in(step.running) + terms.part)
+
+
+def _give_missing_leases(connection: Connection, terms: Terms, step: Step, most: int) -> None:
+    queue = terms.queue
+    until = queue.columns["leased_until"]
+    keys = connection.execute(
+        sa.select(*raw_key(terms))
+        .where(running_here(terms, step), until.is_(None))
+        .order_by(until)
+        .limit(most)
+        .with_for_update(skip_locked=True, key_share=not terms.writes_a_key)
+    ).all()
+    if keys and not _give_leases(connection, terms, step, keys):
+        for key in keys:
+            _give_leases(connection, terms, step, [key])
+
+
+def _give_leases(connection: Connection, terms: Terms, step: Step, keys: Sequence[Any]) -> bool:
+    """False if the table refuses to let one of these rows have a lease: nothing is changed then."""
+    until = terms.queue.columns["leased_until"]
+    try:
+        with connection.begin_nested():
+            connection.execute(
+                sa.update(terms.queue.table)
+                .where(raw_key_in(terms, [tuple(key) for key in keys]), in_words(terms, step.running), until.is_(None))
+                .values({until: sa.literal_column(terms.later("leased_until", repr(float(step.lease))))})
+            )
+    except DBAPIError as error:
+        if not is_refusal(error):
+            raise
+        return False
+    return True
+
+
+def _give_back(connection: Connection, terms: Terms, step: Step, rows: Sequence[Any], acquit: bool) -> Rescued:
+    used_up: sa.ColumnElement[bool] = sa.literal_column(terms.used_up(step), sa.Boolean)
+    acquitted: Sequence[Any] = ()
+    if acquit:
+        not_on_trial = terms.queue.columns["error"].is_(None)
+        several: sa.ColumnElement[bool] = sa.literal_column(f"{terms.limit(step)} > 1", sa.Boolean)
+        acquitted = _rescue_as(PARK, connection, terms, step, rows, sa.and_(used_up, several, not_on_trial))
+    buried = _rescue_as(BURY, connection, terms, step, rows, used_up)
+    returned = _rescue_as(RESCUE, connection, terms, step, rows, sa.literal_column(f"NOT ({terms.used_up(step)})"))
+    return Rescued(len(returned) + len(acquitted), len(buried), deaths=_deaths(connection, terms, buried))
+
+
+def _one_by_one(connection: Connection, terms: Terms, step: Step, rows: Sequence[Any], acquit: bool) -> Rescued:
+    """The table refuses to have a row back, as a unique key over open rows may: that one is buried, and does not
+    keep the others. One that can't even be buried stays as it is."""
+    returned = buried = refused = 0
+    deaths: list[Death] = []
+    for row in rows:
+        try:
+            with connection.begin_nested():
+                found = _give_back(connection, terms, step, [row], acquit)
+        except DBAPIError as error:
+            if not is_refusal(error):
+                raise
+            try:
+                with connection.begin_nested():
+                    dead = _rescue_as(BURY, connection, terms, step, [row], sa.true())
+                    found = Rescued(buried=len(dead), deaths=_deaths(connection, terms, dead))
+            except DBAPIError as second:
+                if not is_refusal(second):
+                    raise
+                found = Rescued(refused=1)
+        returned += found.returned
+        buried += found.buried
+        refused += found.refused
+        deaths += found.deaths
+    return Rescued(returned, buried, refused, tuple(deaths))
+
+
+def _rescue_as(
+    move: Move,
+    connection: Connection,
+    terms: Terms,
+    step: Step,
+    rows: Sequence[Any],
+    guard: "sa.ColumnElement[bool]",
+) -> list[Any]:
+    """Those of the rows that were changed."""
+    queue, width = terms.queue, len(terms.queue.key)
+    until = queue.columns["leased_until"]
+    about = {tuple(row[:width]): row for row in rows}
+    changed = connection.execute(
+        sa.update(queue.table)
+        .where(raw_key_in(terms, list(about)), in_words(terms, step.running))
+        .where(until < sa.literal_column(terms.now("leased_until")), guard)
+        .values(assigned(terms, move, step, queue.crash.buried if move is BURY else queue.crash.requeued))
+        .returning(*raw_key(terms))
+    ).all()
+    found = [about[tuple(row)] for row in changed]
+    _record_crashes(connection, terms, step, move, found)
+    return found
+
+
+# served by: the primary key
+def _deaths(connection: Connection, terms: Terms, rows: Sequence[Any]) -> tuple[Death, ...]:
+    queue, width = terms.queue, len(terms.queue.key)
+    if queue.mourner is None or not rows:
+        return ()
+    made = {tuple(row[:width]): row.made for row in rows}
+    found = connection.execute(
+        sa.select(*raw_key(terms), *queue.mourner.columns).where(raw_key_in(terms, list(made)))
+    ).all()
+    names, key_of = [column.name for column in queue.mourner.columns], RowLoader(terms).key_of
+    return tuple(
+        Death(
+            key_of(row[:width]), made[tuple(row[:width])], queue.crash.buried,
+            facts=dict(zip(names, row[width:], strict=True)),
+        )
+        for row in found
+    )  # fmt: skip
+
+
+def _record_crashes(connection: Connection, terms: Terms, step: Step, move: Move, rows: Sequence[Any]) -> None:
+    if not rows:
+        return
+    queue, own = terms.queue, own_tables(connection.dialect.name)
+    code = queue.crash.buried if move is BURY else queue.crash.requeued
+    key_of = RowLoader(terms).key_of
+    connection.execute(
+        sa.insert(own.attempt).values(ended_at=moment(connection.dialect.name)),
+        [
+            {
+                "queue": queue.name,
+                "key": queue.key_text(key_of(row[: len(queue.key)])),
+                "stage": step.name,
+                "attempt": row.made,
+                "worker": worker_of(row.held or 0),
+                "code": code,
+                "message": "the worker died, or was cut off, while it held the row",
+            }
+            for row in rows
+        ],
+    )
+
+
+# served by: the primary key
+def on_trial(connection: Connection, terms: Terms, lease: Lease[Any]) -> bool:
+    """Note on a running row that it begins its last attempt, alone: False if its lease is gone. The note is the
+    error of the crash that made it a suspect, which its claim has cleared."""
+    queue = terms.queue
+    noted = connection.execute(
+        sa.update(queue.table)
+        .where(raw_key_in(terms, [RowLoader(terms).raw_key(lease.record)]), queue.columns["lease"] == lease.token)
+        .values({queue.columns["error"]: sa.literal_column(terms.text(queue.crash.requeued))})
+    )
+    return noted.rowcount == 1
+
+
+def is_refusal(error: DBAPIError) -> bool:
+    """Does the database not take what is written, as opposed to being busy, away or in trouble?"""
+    state = getattr(error.orig, "sqlstate", None)
+    if state is not None:
+        return not str(state).startswith(PASSING)
+    return isinstance(error, (IntegrityError, DataError))

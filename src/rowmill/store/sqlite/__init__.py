@@ -1,0 +1,1 @@
+"""The SQLite store, on sqlite3: one writer, WAL."""

@@ -1,0 +1,102 @@
+"""Settles on SQLite: a flush is written at once, or row by row, so that a value that is refused keeps no other back."""
+
+import json
+from typing import Any
+
+from sqlalchemy import Connection
+
+from rowmill.store.flush import Flush
+from rowmill.store.port import Settled
+from rowmill.store.sqlite import sql
+from rowmill.store.sqlite.statements import SqliteKnown
+from rowmill.store.sqlite.writer import RolledBack, connection_problem, refused_values
+
+
+def settle_flush(connection: Any, known: SqliteKnown, flush: Flush, worker: int, settled: Settled) -> None:
+    """Write a flush, its receipt and its history. `connection` has `execute(statement, parameters)`."""
+    about = {"queue": flush.queue.name, "stage": flush.step.name, "worker": worker}
+    if flush.move.failed or len(flush.verdicts) == 1 or not _all_at_once(connection, known, flush):
+        kept = _one_by_one(connection, known, flush, about, settled)
+    else:
+        kept = len(flush.verdicts)
+    settled.kept += kept
+    receipt = {"flush": flush.number, "move": flush.move.name, "rows": kept, "seconds": flush.seconds}
+    connection.execute(sql.RECEIPT, about | receipt)
+
+
+def _all_at_once(connection: Any, known: SqliteKnown, flush: Flush) -> bool:
+    """Write all verdicts in few calls, in half the time; False, with nothing written, if one of them can't be."""
+    connection.execute("SAVEPOINT rowmill_flush")
+    try:
+        written = _write(connection, known, flush) == len(flush.verdicts)
+    except Exception as error:
+        if connection_problem(error):
+            raise
+        if not connection.in_transaction:
+            raise RolledBack(refused_values(error)) from error
+        written = False
+    if not written:
+        connection.execute("ROLLBACK TO rowmill_flush")
+    connection.execute("RELEASE rowmill_flush")
+    return written
+
+
+def _write(connection: Any, known: SqliteKnown, flush: Flush) -> int:
+    """How many rows took their verdict."""
+    alike = known.alike(flush)
+    if alike is None:
+        given = [known.settle_parameters(verdict) for verdict in flush.verdicts]
+        changed: int = connection.executemany(known.settle_statement(flush), given).rowcount
+        return changed
+    statement = known.settle_alike_statement(flush)
+    return sum(
+        connection.execute(statement, {"lease": token, "keys": json.dumps(keys)}).rowcount
+        for token, keys in alike.items()
+    )
+
+
+def _one_by_one(connection: Any, known: SqliteKnown, flush: Flush, about: dict[str, Any], settled: Settled) -> int:
+    """Write each verdict by itself, with its history; how many were written."""
+    statement = known.settle_statement(flush)
+    kept = 0
+    for verdict in flush.verdicts:
+        try:
+            changed = connection.execute(statement, known.settle_parameters(verdict)).rowcount
+        except Exception as error:  # the database, or a type of the user's, does not take a value
+            if connection_problem(getattr(error, "orig", error)):
+                raise
+            if not connection.in_transaction:
+                raise RolledBack(refused_values(error)) from error
+            settled.refused.append((verdict, refused_values(error)))
+            continue
+        if changed != 1:
+            settled.lost.append(verdict)
+            continue
+        kept += 1
+        if flush.move.failed:
+            lease = verdict.lease
+            failure = {
+                "key": flush.queue.key_text(lease.key),
+                "attempt": lease.attempt,
+                "started_at": lease.claimed_at.strftime("%Y-%m-%d %H:%M:%S.%f"),
+                "code": verdict.code,
+                "message": verdict.message,
+                "traceback": verdict.traceback,
+            }
+            connection.execute(sql.HISTORY, about | failure)
+    return kept
+
+
+class Executes:
+    """A SQLAlchemy connection as `settle_flush` wants it."""
+
+    in_transaction = True
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def execute(self, statement: str, parameters: dict[str, Any] | None = None) -> Any:
+        return self._connection.exec_driver_sql(statement, parameters)
+
+    def executemany(self, statement: str, parameters: list[dict[str, Any]]) -> Any:
+        return self._connection.exec_driver_sql(statement, parameters)

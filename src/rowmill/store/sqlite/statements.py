@@ -1,0 +1,222 @@
+"""What the SQLite store knows of one queue: its statements, made once, and their parameters."""
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from operator import itemgetter
+from typing import Any
+
+from sqlalchemy import Column
+
+from rowmill.model.dead_rows import Death, used_up
+from rowmill.model.judge import Verdict
+from rowmill.model.lease import Lease
+from rowmill.model.lifecycle import Error
+from rowmill.model.queue import Queue
+from rowmill.model.states import Step
+from rowmill.store import order_per_key
+from rowmill.store.flush import Flush
+from rowmill.store.indexes import QueueIndex, bare_name, is_as_wanted
+from rowmill.store.order_per_key import Finder, Search
+from rowmill.store.refused_rows import Refused
+from rowmill.store.row_sizes import Weigher
+from rowmill.store.rows import RowLoader
+from rowmill.store.sqlite import sql
+from rowmill.store.sqlite.sql import SqliteTerms
+from rowmill.store.watermark import Stretch
+
+# RETURNING keeps no order: this puts claimed rows back into the order of the claim.
+
+
+CLASSES: dict[type, int] = {type(None): 0, int: 1, float: 1, str: 2, bytes: 3}
+"""SQLite's order of values of different types, which any column may hold."""
+
+
+def in_sequence(queue: Queue[Any]) -> Callable[[list[Any]], list[Any]]:
+    """A function that sorts records of a queue, in the order of the columns that come with a claim."""
+    columns = list(queue.claimed)
+    places = [columns.index(column) for column in (queue.columns["available_at"], *queue.order_by, *queue.key)]
+    level = None if queue.priority is None else columns.index(queue.priority)
+    sign = 1 if queue.lower_first else -1
+    plainly = itemgetter(*places)
+
+    def key(record: Any) -> Any:
+        first = [] if level is None else [sign * (record[level] or 0)]
+        return first + [(CLASSES.get(type(record[place]), 1), record[place]) for place in places]
+
+    def ordered(records: list[Any]) -> list[Any]:
+        if level is None:
+            try:
+                return sorted(records, key=plainly)
+            except TypeError:  # values of different types
+                pass
+        return sorted(records, key=key)
+
+    return ordered
+
+
+BURIED_PLACE = -1
+"""In a record of a claim: of what says that it buried the row."""
+
+
+class SqliteKnown:
+    """Statements and converters of one queue."""
+
+    def __init__(self, terms: SqliteTerms) -> None:
+        self.terms = terms
+        self.refusals: defaultdict[str, Refused] = defaultdict(Refused)
+        self.searches: defaultdict[str, Search] = defaultdict(
+            lambda: Search(lambda records: max(map(self.load.per, records)))
+        )
+        self.statements: dict[tuple[Any, ...], str] = {}
+        self._binders: dict[str, Callable[[Any], Any] | None] = {}
+
+    @cached_property
+    def load(self) -> RowLoader:
+        return RowLoader(self.terms)
+
+    @cached_property
+    def weigher(self) -> Weigher:
+        return Weigher(self.terms)
+
+    @cached_property
+    def in_sequence(self) -> Callable[[list[Any]], list[Any]]:
+        return in_sequence(self.terms.queue)
+
+    def refused(self, step: Step) -> Refused:
+        return self.refusals[step.name]
+
+    def search(self, step: Step) -> Search:
+        return self.searches[step.name]
+
+    def buried(self, step: Step, records: Sequence[Any]) -> list[Death]:
+        """Of what a claim returned: the rows that it buried, because their attempts were used up."""
+        queue, load = self.terms.queue, self.load
+        return [
+            used_up(
+                queue, load.retry(step, record), load.key(record), record[load.attempts_place], partial(load, record)
+            )
+            for record in records
+            if record[BURIED_PLACE]
+        ]
+
+    def claim_statement(
+        self, connection: sqlite3.Connection, step: Step, stretch: Stretch, left_out: int, *, pick: bool = False
+    ) -> str:
+        """Takes the rows, or only finds them."""
+
+        def make() -> str:
+            rows = sql.ready(self.terms, step, stretch, left_out)
+            return sql.pick_of(rows) if pick else sql.claim_of(self.terms, step, rows)
+
+        return self._by_index(connection, ("claim", step.name, stretch, left_out, pick), step, make)
+
+    def weigh_statement(self, connection: sqlite3.Connection, step: Step, stretch: Stretch, left_out: int) -> str:
+        wanted = ("weigh", step.name, stretch, left_out)
+        return self._by_index(connection, wanted, step, lambda: sql.weigh_ready(self.terms, step, stretch, left_out))
+
+    def weigh_in_order_statement(
+        self, connection: sqlite3.Connection, step: Step, find: Finder, left_out: int, *, behind: bool
+    ) -> str:
+        def make() -> str:
+            return sql.weigh_of(self.terms, sql.free(self.terms, step, find, left_out, behind=behind))
+
+        return self._by_index(connection, ("weigh", step.name, find.__name__, left_out, behind), step, make)
+
+    def in_order_statement(
+        self,
+        connection: sqlite3.Connection,
+        step: Step,
+        find: Finder,
+        left_out: int,
+        *,
+        pick: bool = False,
+        behind: bool = False,
+    ) -> str:
+        """Takes the rows, or only finds them."""
+
+        def make() -> str:
+            rows = sql.free(self.terms, step, find, left_out, behind=behind)
+            return sql.pick_of(rows) if pick else sql.claim_of(self.terms, step, rows)
+
+        return self._by_index(connection, ("claim", step.name, find.__name__, left_out, pick, behind), step, make)
+
+    def claim_this_statement(self, connection: sqlite3.Connection, step: Step) -> str:
+        return self._by_index(connection, ("claim this", step.name), step, lambda: sql.claim_this(self.terms, step))
+
+    def priorities_statement(self, connection: sqlite3.Connection, step: Step) -> str:
+        wanted = ("priorities", step.name)
+        return self._by_index(connection, wanted, step, lambda: order_per_key.priorities(self.terms, step))
+
+    def settle_statement(self, flush: Flush) -> str:
+        wanted = ("settle", flush.step.name, flush.move.name, flush.columns)
+        return self._statement(wanted, lambda: sql.settle(self.terms, flush.step, flush.move, flush.columns))
+
+    def settle_alike_statement(self, flush: Flush) -> str:
+        wanted = ("settle alike", flush.step.name, flush.move.name)
+        return self._statement(wanted, lambda: sql.settle_alike(self.terms, flush.step, flush.move))
+
+    @cached_property
+    def renew_statement(self) -> str:
+        return sql.renew(self.terms)
+
+    @cached_property
+    def holds_statement(self) -> str:
+        return sql.holds(self.terms)
+
+    def value_statement(self, column: "Column[Any]") -> str:
+        return self._statement(("value", column.name), lambda: sql.value(self.terms, column))
+
+    def _statement(self, wanted: tuple[Any, ...], make: Callable[[], str]) -> str:
+        found = self.statements.get(wanted)
+        if found is None:
+            found = self.statements[wanted] = make()
+        return found
+
+    def _by_index(
+        self, connection: sqlite3.Connection, wanted: tuple[Any, ...], step: Step, make: Callable[[], str]
+    ) -> str:
+        """A statement that looks for rows to claim, bound to those of its indexes that the file has."""
+
+        def usable(index: QueueIndex) -> bool:
+            find = "SELECT sql FROM sqlite_master WHERE type = 'index' AND name = ?"
+            made = connection.execute(find, (bare_name(index),)).fetchone()
+            return made is not None and is_as_wanted(made[0], index)
+
+        return self._statement(wanted, lambda: sql.by_index(self.terms, step, make(), usable))
+
+    def settle_parameters(self, verdict: Verdict) -> dict[str, Any]:
+        given = self.fence(verdict.lease)
+        if verdict.move.delayed:
+            given["wait"] = verdict.wait
+        if verdict.move.error is Error.SET:
+            given |= {"error": verdict.error, "code": verdict.code}
+        for place, (name, value) in enumerate(verdict.values.items()):
+            given[f"v{place}"] = self._bind(name, value)
+        return given
+
+    def alike(self, flush: Flush) -> dict[int, list[Any]] | None:
+        """The keys by token, if nothing else sets the verdicts of this flush apart, and JSON can say them."""
+        if flush.columns or flush.move.delayed or flush.move.error is Error.SET or len(self.load.key_places) != 1:
+            return None
+        [(place, _)] = self.load.key_places
+        found: defaultdict[int, list[Any]] = defaultdict(list)
+        for verdict in flush.verdicts:
+            key = verdict.lease.record[place]
+            if not isinstance(key, (int, str)):
+                return None
+            found[verdict.lease.token].append(key)
+        return found
+
+    def fence(self, lease: Lease[Any]) -> dict[str, Any]:
+        given: dict[str, Any] = {"lease": lease.token}
+        for place, part in enumerate(self.load.raw_key(lease.record)):
+            given[f"k{place}"] = part
+        return given
+
+    def _bind(self, name: str, value: Any) -> Any:
+        if name not in self._binders:
+            self._binders[name] = self.terms.binder(self.terms.queue.by_name[name])
+        bind = self._binders[name]
+        return value if bind is None else bind(value)

@@ -1,0 +1,298 @@
+"""The SQLite store: claims, settles and renewals by one writer, reads beside it."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import count
+from typing import Any, TypeVar
+
+from sqlalchemy import Column, Connection, Engine, create_engine
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool
+
+from rowmill.model import lease as leases_of
+from rowmill.model.judge import Verdict
+from rowmill.model.lease import Lease, Tokens
+from rowmill.model.queue import Queue
+from rowmill.model.states import Step
+from rowmill.store.bulk_load import Run
+from rowmill.store.flush import flushes
+from rowmill.store.limits.sqlite import SqliteLimiter
+from rowmill.store.own import fleet
+from rowmill.store.own.history import crashed_keys
+from rowmill.store.port import GONE, Condemned, Disconnected, Heard, Heartbeat, Renewed, Settled
+from rowmill.store.refused_rows import tell
+from rowmill.store.row_sizes import ByteLimit
+from rowmill.store.rows import read_text
+from rowmill.store.sqlite import claim as sqlite_claims
+from rowmill.store.sqlite.settle import Executes, settle_flush
+from rowmill.store.sqlite.sql import SqliteTerms
+from rowmill.store.sqlite.statements import BURIED_PLACE, SqliteKnown
+from rowmill.store.sqlite.wakeup import DataVersion
+from rowmill.store.sqlite.writer import RolledBack, Writer, connection_problem, refused_values, take_over_transactions
+from rowmill.store.table_checks import claim_refused
+from rowmill.store.transactions import AsyncSqlTransaction, SyncSqlTransaction, guard
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """A SQLite file. One per process; any number of processes may share the file."""
+
+    def __init__(self, url: URL) -> None:
+        self.url = url
+        self.pooled: URL | None = None
+        # The pool is named: before 2.0.38, SQLAlchemy makes a connection, with a thread of its own, for every use.
+        self.engine: AsyncEngine = create_async_engine(
+            url.set(drivername="sqlite+aiosqlite"), hide_parameters=True, poolclass=AsyncAdaptedQueuePool
+        )
+        [self.path], options = self.engine.dialect.create_connect_args(self.engine.url)
+        self._uri = bool(options.get("uri"))
+        self.may_create = True
+        take_over_transactions(self.engine.sync_engine)
+        guard(self.engine.sync_engine)
+        self._schemas: dict[str | None, str | None] = {}
+        self.dialect = self.engine.dialect
+        self.worker = 0
+        self.writer = Writer(self.path, uri=self._uri)
+        self.limiter = SqliteLimiter(self.writer)
+        self.data_version = DataVersion(self.path, uri=self._uri)
+        self._claim_numbers = count(leases_of.first_claim())
+        self._flush_numbers = count(leases_of.first_claim())  # its receipts bear the worker's number too
+        self._known: dict[tuple[str, ...], SqliteKnown] = {}
+        self.on_condemned: Condemned = lambda *_: None
+        self.on_refused: Heard = lambda *_: None
+
+    @cached_property
+    def sync_engine(self) -> Engine:
+        """For sync handlers, and for what is asked without a loop."""
+        engine = create_engine(self.url.set(drivername="sqlite"), hide_parameters=True)
+        take_over_transactions(engine)
+        guard(engine)
+        return engine.execution_options(schema_translate_map=dict(self._schemas)) if self._schemas else engine
+
+    def translate(self, schema: str | None) -> None:
+        """A file has no schemas: tables of this one go by their bare names, in users' statements too."""
+        if schema is not None and schema not in self._schemas:
+            self._schemas[schema] = None
+            self.engine = self.engine.execution_options(schema_translate_map=dict(self._schemas))
+
+    @property
+    def handlers_engine(self) -> AsyncEngine:
+        return self.engine
+
+    async def check_session(self) -> None:
+        """Nobody stands between us and a file."""
+
+    async def open(self) -> None:
+        self.data_version = DataVersion(self.path, uri=self._uri)  # a new one: it belongs to the loop that waits for it
+        await self.writer.open(may_create=self.may_create)
+
+    async def close(self) -> None:
+        await self.writer.close()
+        self.data_version.close()
+        await self.engine.dispose()
+        if "sync_engine" in self.__dict__:
+            self.sync_engine.dispose()
+
+    def known(self, queue: Queue[Any]) -> SqliteKnown:
+        found = self._known.get(queue.label)
+        if found is None or found.terms.queue is not queue:
+            found = self._known[queue.label] = SqliteKnown(SqliteTerms(queue, self.dialect))
+        return found
+
+    def terms(self, queue: Queue[Any]) -> SqliteTerms:
+        return self.known(queue).terms
+
+    def look_from_the_start(self, queue: Queue[Any]) -> None:
+        """Every claim does."""
+
+    def forget(self, queue: Queue[Any]) -> None:
+        for one in (queue, *queue.parts):
+            for refused in self.known(one).refusals.values():
+                refused.hurry()
+
+    async def claim(
+        self, queue: Queue[Any], step: Step, limit: int, within: ByteLimit | None = None
+    ) -> list[Lease[Any]]:
+        known = self.known(queue)
+        load = known.load
+        weighed = within if known.terms.long else None
+        while True:
+            records = await self._claim(queue, step, known, limit, weighed)
+            now = datetime.now(UTC)
+            now = now.replace(microsecond=now.microsecond // 1000 * 1000)  # as SQLite's own clock has it
+            leases = [
+                Lease(
+                    queue, step, load.key(record), record[load.lease_place], record[load.attempts_place], now, record,
+                    load, weight=weight,
+                )
+                for record, weight in zip(records, known.weigher.weights(records), strict=True)
+                if not record[BURIED_PLACE]
+            ]  # fmt: skip
+            load.with_own_limits(leases)
+            buried = known.buried(step, records) if len(leases) < len(records) else []
+            for death in buried:
+                self.on_condemned(queue, step, death)
+            if leases or not buried:
+                return leases
+
+    async def _claim(
+        self, queue: Queue[Any], step: Step, known: SqliteKnown, limit: int, weighed: ByteLimit | None
+    ) -> list[Any]:
+        tokens = Tokens(self.worker, self._claim_numbers)
+        try:
+            records = await sqlite_claims.claim_around(self.writer, known, step, tokens, limit, weighed)
+        except sqlite3.DatabaseError as error:
+            if str(error).startswith("no such index"):
+                known.statements.clear()  # it was there when they were made
+                return await self._claim(queue, step, known, limit, weighed)
+            if not str(error).startswith("Could not decode to UTF-8"):
+                raise claim_refused(known.terms, step, refused_values(error)) from error
+            # One bad text fails the whole answer. Read by ourselves, which costs time, it fails its row alone.
+            assert self.writer.connection is not None
+            self.writer.connection.text_factory = read_text
+            records = await sqlite_claims.claim_around(self.writer, known, step, tokens, limit, weighed)
+        if known.refused(step).unheard:
+            await tell(self, queue, step, known.refused(step))
+        return records
+
+    async def value(self, lease: Lease[Any], column: "Column[Any]") -> Any:
+        known = self.known(lease.queue)
+        statement, given = known.value_statement(column), known.fence(lease)
+        rows = await self.run(lambda connection: connection.exec_driver_sql(statement, given).all(), write=False)
+        return rows[0][0] if rows else GONE
+
+    async def settle(self, verdicts: Sequence[Verdict], *, skip_locked: bool = False) -> Settled:
+        try:
+            return await self._settle_together(verdicts)
+        except (sqlite3.DatabaseError, RolledBack):
+            settled = Settled()
+        # One of them undid the transaction, or kept it from being committed: each gets one of its own.
+        for verdict in verdicts:
+            try:
+                alone = await self._settle_together([verdict])
+            except (sqlite3.DatabaseError, RolledBack) as error:
+                settled.refused.append((verdict, refused_values(error)))
+            else:
+                settled.kept += alone.kept
+                settled.lost += alone.lost
+                settled.refused += alone.refused
+        return settled
+
+    async def _settle_together(self, verdicts: Sequence[Verdict]) -> Settled:
+        settled = Settled()
+        groups = flushes(verdicts, self._next_flush)
+
+        def work(connection: sqlite3.Connection) -> None:
+            for flush in groups:
+                settle_flush(connection, self.known(flush.queue), flush, self.worker, settled)
+
+        while True:
+            try:
+                await self.writer.write(work)
+                return settled
+            except Disconnected:
+                if self.writer.closed:
+                    raise
+                settled = Settled()
+                await asyncio.sleep(0.05)
+
+    def _next_flush(self) -> int:
+        return next(self._flush_numbers)
+
+    async def renew(self, leases: Sequence[Lease[Any]]) -> Renewed:
+        def work(connection: sqlite3.Connection) -> list[Lease[Any]]:
+            lost = []
+            for lease in leases:
+                known = self.known(lease.queue)
+                given = known.fence(lease) | {"seconds": lease.step.lease}
+                if connection.execute(known.renew_statement, given).rowcount != 1:
+                    lost.append(lease)
+            return lost
+
+        try:
+            return Renewed(await self.writer.write(work))
+        except sqlite3.IntegrityError:
+            # The table refuses to have one of them renewed: it is not lost yet, and keeps no other.
+            half, renewed = len(leases) // 2, Renewed()
+            for part in (leases[:half], leases[half:]) if half else ():
+                renewed.lost += (await self.renew(part)).lost
+            return renewed
+
+    async def crashed(self, queue: Queue[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
+        return await self.run(lambda connection: crashed_keys(connection, queue, leases), write=False)
+
+    async def load(self, queue: Queue[Any], runs: Sequence[Run]) -> None:
+        terms = self.terms(queue)
+
+        def work(connection: sqlite3.Connection) -> None:
+            for columns, records in runs:
+                names = ", ".join(terms.name(column) for column in columns)
+                statement = f"INSERT INTO {terms.table} ({names}) VALUES ({', '.join('?' * len(columns))})"
+                connection.executemany(statement, records).close()
+
+        await self.writer.write(work)
+
+    async def heartbeat(
+        self, worker: int, office: str, seconds: float, settle_lag: str | None = None
+    ) -> Heartbeat | None:
+        return await self.run(lambda connection: fleet.heartbeat(connection, worker, office, seconds, settle_lag))
+
+    async def wait(self, queues: Sequence[Queue[Any]], seconds: float, who: object = None) -> None:
+        await self.data_version.wait(seconds, who)
+
+    async def busy(self, queues: Sequence[Queue[Any]]) -> None:
+        """Nobody calls us here: a sleeper looks for itself."""
+
+    async def rouse(self, queues: Sequence[Queue[Any]]) -> None:
+        self.data_version.rouse()
+
+    async def begin(self) -> AsyncSqlTransaction:
+        return await AsyncSqlTransaction.begin(self.engine, self.settle_within, self.lock_within, self.turn())
+
+    def begin_sync(self) -> SyncSqlTransaction:
+        return SyncSqlTransaction(self.sync_engine.connect(), self.settle_within, self.lock_within)
+
+    def lock_within(self, connection: Connection, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
+        """The leases that are gone. Nobody can take the others: whoever is in a transaction holds the file's lock."""
+        known = self.known(leases[0].queue)
+        return [
+            lease
+            for lease in leases
+            if connection.exec_driver_sql(known.holds_statement, known.fence(lease)).first() is None
+        ]
+
+    def settle_within(self, connection: Connection, verdicts: Sequence[Verdict]) -> Settled:
+        """Write verdicts inside a transaction of the user's, with a number below zero, as on PostgreSQL."""
+        settled = Settled()
+        for flush in flushes(verdicts, lambda: -self._next_flush()):
+            settle_flush(Executes(connection), self.known(flush.queue), flush, self.worker, settled)
+        return settled
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        """To be held during a transaction that writes: only one may write at a time."""
+        return self.writer.turns.turn()
+
+    async def run(self, work: Callable[[Connection], T], *, write: bool = True, whole: bool = True) -> T:
+        if not write:
+            return await self._run(work, write=False)
+        async with self.turn():
+            return await self._run(work, write=True)
+
+    async def _run(self, work: Callable[[Connection], T], *, write: bool) -> T:
+        self.writer.check_file()
+        try:
+            async with self.engine.connect() as connection:
+                connection = await connection.execution_options(rowmill_reads=not write)
+                async with connection.begin():
+                    return await connection.run_sync(work)
+        except OperationalError as error:
+            if isinstance(error.orig, sqlite3.OperationalError) and connection_problem(error.orig):
+                raise Disconnected(str(error.orig)) from error
+            raise

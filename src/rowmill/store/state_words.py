@@ -1,0 +1,94 @@
+"""The words of a table as it stores them, and as people type them."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from rowmill.model.errors import BadRequest
+from rowmill.model.lifecycle import Kind
+from rowmill.model.states import Word, as_value
+from rowmill.store.expressions import in_words
+from rowmill.store.queue_sql import Terms, bare
+
+UNKNOWN = "unknown"
+"""What a state is called that the lifecycle does not know."""
+OTHER = "other"
+"""What a state is called that the queue leaves alone, as it was told: `States(others=...)`."""
+
+
+class Lexicon:
+    """Every word of a queue. A state is read raw, since a column's type may refuse a word that it does not know."""
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self.vocabulary = terms.queue.vocabulary
+        self.words = self.vocabulary.all_of(frozenset(Kind))
+        kind = bare(terms.queue.columns["state"], terms.dialect)
+        self._padded = isinstance(kind, sa.CHAR) and terms.dialect.name == "postgresql"
+        self._by_raw = {self.raw(word): word for word in self.words}
+        self._others = {self.raw(word) for word in self.vocabulary.others}
+
+    @property
+    def raw_state(self) -> "sa.ColumnElement[Any]":
+        """The state column, as the driver gives it."""
+        return sa.type_coerce(self.terms.queue.columns["state"], sa.String())
+
+    def plain(self, raw: Any) -> Any:
+        """A raw state as its word is spelled: PostgreSQL fills a CHAR up with blanks."""
+        return raw.rstrip(" ") if self._padded and isinstance(raw, str) else raw
+
+    def word(self, raw: Any) -> Word | None:
+        """The word for a raw state; None for a stranger."""
+        return self._by_raw.get(self.plain(raw))
+
+    def text(self, word: Word) -> str:
+        """A word as people see it in the table."""
+        return str(self.raw(word))
+
+    def kind(self, raw: Any) -> Kind | None:
+        word = self.word(raw)
+        return None if word is None else self.vocabulary.kind(word)
+
+    def meaning(self, raw: Any) -> str:
+        """What a raw state means, for people: a kind, `other` or `unknown`."""
+        kind = self.kind(raw)
+        return str(kind) if kind is not None else OTHER if self.plain(raw) in self._others else UNKNOWN
+
+    def raw(self, word: Word) -> Any:
+        column = self.terms.queue.columns["state"]
+        value = as_value(word, column.type)
+        bind = self.terms.binder(column)
+        return value if bind is None else bind(value)
+
+    # served by: as the words ask for; strangers by no index
+    def condition(self, text: str) -> "sa.ColumnElement[bool]":
+        """Rows in the state that somebody typed: a word of the table, else a kind, `other` or `unknown`."""
+        every = (*self.words, *self.vocabulary.others)
+        exact = [word for word in every if text in (self.text(word), getattr(word, "name", None))]
+        if exact:
+            return in_words(self.terms, exact)
+        if text == Kind.WAITING:
+            return self.waiting()
+        if text in set(Kind):
+            words = self.vocabulary.of(Kind(text))
+            return in_words(self.terms, words) if words else sa.false()
+        if text == UNKNOWN:
+            state = self.terms.queue.columns["state"]
+            return sa.or_(state.is_(None), sa.not_(in_words(self.terms, every)))
+        if text == OTHER:
+            return in_words(self.terms, self.vocabulary.others) if self.vocabulary.others else sa.false()
+        raise BadRequest(
+            f"queue {self.terms.queue.name} has no state {text}. Its words: {', '.join(map(self.text, every))}; "
+            f"or a kind: {', '.join([*Kind, OTHER, UNKNOWN])}"
+        )
+
+    def waiting(self) -> "sa.ColumnElement[bool]":
+        """Rows that wait for their next try: in a word of their own or, where there is none, ready and not yet due."""
+        parts = []
+        later = self.terms.queue.columns["available_at"] > sa.literal_column(self.terms.now("available_at"))
+        for step in self.vocabulary.steps:
+            if step.waiting:
+                parts.append(in_words(self.terms, step.waiting))
+            else:
+                parts.append(sa.and_(in_words(self.terms, step.ready), later))
+        return sa.or_(*parts)

@@ -1,0 +1,311 @@
+"""Is a table in the database as it is declared? Asked before a worker starts: a migration may have been forgotten."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Connection, Table
+from sqlalchemy.dialects.postgresql import DOMAIN
+from sqlalchemy.engine.interfaces import ReflectedColumn
+from sqlalchemy.exc import NoSuchTableError
+from sqlalchemy.types import NullType, TypeEngine
+
+from rowmill.model.declare import NULLABLE, NUMBERS, TIMES
+from rowmill.model.errors import DeclarationError
+from rowmill.model.states import Step
+from rowmill.store.queue_sql import Terms, bare
+
+# Can the columns of a queue, as a database has them, hold what the engine writes?
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnProblem:
+    """Why rows could not be claimed or settled, or not be kept apart."""
+
+    code: str
+    """As `rowmill doctor` has it."""
+    what: str
+    fix: str
+
+
+def column_problems(terms: Terms, role: str, found: "TypeEngine[Any]", *, nullable: bool) -> Iterator[ColumnProblem]:
+    """What is wrong with the column of a role, whose type and nullability the database tells."""
+    declared = terms.queue.columns[role]
+    name = f"column {declared.name} ({role})"
+    postgres = terms.dialect.name == "postgresql"
+    if role in NULLABLE and not nullable:
+        drop = f"{_alter(terms, declared)} DROP NOT NULL"
+        yield ColumnProblem(
+            "column_not_null",
+            f"{name} does not allow NULL, so rows can't be settled",
+            drop if postgres else f"map another column: Columns({role}=...)",
+        )
+    kind = _without_domain(found)
+    if isinstance(kind, NullType):
+        return  # a type that SQLAlchemy does not know: the database itself refuses what does not fit
+    if postgres:
+        yield from _types_on_postgres(terms, role, kind, name)
+    elif role == "lease" and isinstance(kind, (sa.String, sa.Float)):
+        yield ColumnProblem(
+            "column_type", f"{name} is {kind}: tokens are numbers, and come back as something else", "make it a BIGINT"
+        )
+
+
+def _types_on_postgres(terms: Terms, role: str, kind: "TypeEngine[Any]", name: str) -> Iterator[ColumnProblem]:
+    declared = terms.queue.columns[role]
+    wanted, alter = bare(declared, terms.dialect), _alter(terms, declared)
+    if role in TIMES:
+        if isinstance(wanted, sa.DateTime) != isinstance(kind, sa.DateTime) or not isinstance(
+            kind, (sa.DateTime, *NUMBERS)
+        ):
+            fits = isinstance(kind, (sa.DateTime, *NUMBERS))
+            yield ColumnProblem(
+                "column_type",
+                f"{name} is {kind} in the database and {wanted} in your code",
+                f"declare it as {kind}" if fits else f"{alter} TYPE {wanted.compile(terms.dialect)} USING ...",
+            )
+        elif terms.queue.epoch == "ms" and isinstance(kind, sa.Integer) and not isinstance(kind, sa.BigInteger):
+            yield ColumnProblem("column_type", f"{name} is {kind}: milliseconds do not fit", f"{alter} TYPE bigint")
+    if role == "lease" and not isinstance(kind, sa.BigInteger):
+        yield ColumnProblem("column_type", f"{name} is {kind}: tokens do not fit", f"{alter} TYPE bigint")
+    if role in ("attempts", "max_attempts") and not isinstance(kind, sa.Integer):
+        cast = f"{alter} TYPE integer USING {terms.name(declared)}::int"
+        yield ColumnProblem("column_type", f"{name} is {kind}", cast)
+
+
+def _alter(terms: Terms, column: "Column[Any]") -> str:
+    return f"ALTER TABLE {terms.table} ALTER COLUMN {terms.name(column)}"
+
+
+def _without_domain(kind: "TypeEngine[Any]") -> "TypeEngine[Any]":
+    while isinstance(kind, DOMAIN):
+        kind = kind.data_type
+    return kind
+
+
+# Does the database keep the key of a queue unique? Every statement that writes to a row names the row by its key.
+#
+# Catalogues answer this, which every role may read.
+
+
+@dataclass(frozen=True, slots=True)
+class KeyProblem:
+    """Why a key may not be unique, and how to make it so."""
+
+    what: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """A unique index, or a primary key that needs none."""
+
+    name: str
+    columns: tuple[str, ...]
+    flaw: str = ""
+    """Why it does not keep the rows of the table apart; empty if it does."""
+    invalid: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """What a table is in the database, and what is unique in it."""
+
+    is_table: bool
+    partitioned: bool
+    unique: Sequence[Unique]
+
+
+def key_problem(connection: Connection, terms: Terms) -> KeyProblem | None:
+    """None if no two rows can have the same key, or if there is no such table at all."""
+    found = (
+        _unique_on_postgres(connection, terms)
+        if connection.dialect.name == "postgresql"
+        else _on_sqlite(connection, terms)
+    )
+    if found is None:
+        return None
+    table = terms.queue.table.name
+    if not found.is_table:
+        return KeyProblem(
+            f"{table} is a view or a foreign table, in which nothing is unique", "declare the table behind it"
+        )
+    key = {column.name for column in terms.queue.key}
+    # A part of the key that is unique makes the whole unique. A deferred check is one all the same: it comes before
+    # the commit, and nobody sees rows that are not committed. Rows with a NULL in the key are found by no statement.
+    if any(not one.flaw and set(one.columns) <= key for one in found.unique):
+        return None
+    return KeyProblem(_what(terms, found, key), _fix(terms, found, key, connection.dialect.name == "postgresql"))
+
+
+def _what(terms: Terms, found: Relation, key: set[str]) -> str:
+    names = ", ".join(column.name for column in terms.queue.key)
+    text = (
+        f"nothing in the database keeps {names} unique in table {terms.queue.table.name}, though it is declared as the "
+        "primary key: of two rows that share it, the result of one would be written to the other"
+    )
+    flawed = [f"index {one.name} {one.flaw}" for one in found.unique if one.flaw and set(one.columns) <= key]
+    return f"{text}. {'; '.join(flawed)}" if flawed else text
+
+
+def _fix(terms: Terms, found: Relation, key: set[str], postgres: bool) -> str:
+    keys = ", ".join(terms.keys)
+    steps = [
+        f"see whether rows share it: SELECT {keys}, count(*) FROM {terms.table} GROUP BY {keys} HAVING count(*) > 1"
+    ]
+    steps += [f"DROP INDEX CONCURRENTLY {one.name}" for one in found.unique if one.invalid and set(one.columns) <= key]
+    if postgres:
+        how = "" if found.partitioned else "CONCURRENTLY "
+        steps.append(f"CREATE UNIQUE INDEX {how}ON {terms.table} ({keys})")
+    else:
+        name = terms.quote(f"{terms.queue.table.name}_key")
+        steps.append(f"CREATE UNIQUE INDEX {name} ON {terms.table} ({keys})")
+    wider = next((one for one in found.unique if not one.flaw and set(one.columns) > key), None)
+    other = f". Or declare ({', '.join(wider.columns)}) as the primary key: that is unique" if wider else ""
+    return "; then: ".join(steps) + other
+
+
+CATALOGUE = """
+SELECT c.relkind IN ('r', 'p') AS is_table, c.relkind = 'p' AS partitioned,
+       CAST(CAST(i.indexrelid AS regclass) AS text) AS name, i.indisvalid AS valid,
+       i.indpred IS NOT NULL AS partial, i.indexprs IS NOT NULL AS expressions,
+       ARRAY(SELECT CAST(a.attname AS text) FROM generate_series(0, i.indnkeyatts - 1) AS n
+             JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[n]) AS columns,
+       EXISTS (SELECT 1 FROM generate_series(0, i.indnkeyatts - 1) AS n
+               JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[n]
+               JOIN pg_collation AS l ON l.oid = a.attcollation
+               WHERE NOT l.collisdeterministic AND i.indcollation[n] <> a.attcollation) AS collated
+FROM pg_class AS c LEFT JOIN pg_index AS i ON i.indrelid = c.oid AND i.indisunique
+WHERE c.oid = to_regclass(:table)
+ORDER BY name
+"""
+
+
+def _unique_on_postgres(connection: Connection, terms: Terms) -> Relation | None:
+    rows = connection.execute(sa.text(CATALOGUE), {"table": terms.table}).all()
+    if not rows:
+        return None
+    unique = []
+    for row in rows:
+        if row.name is None:
+            continue
+        flaw = ""
+        if not row.valid:
+            flaw = "is invalid, because making it failed or is not finished"
+        elif row.partial:
+            flaw = "holds only some of the rows"
+        elif row.expressions:
+            flaw = "is on an expression, which may be NULL"
+        elif row.collated:
+            flaw = "compares texts in another way than the column"
+        unique.append(Unique(row.name, tuple(row.columns), flaw, not row.valid))
+    return Relation(rows[0].is_table, rows[0].partitioned, unique)
+
+
+def _on_sqlite(connection: Connection, terms: Terms) -> Relation | None:
+    name = terms.queue.table.name
+    kind = connection.scalar(
+        sa.text("SELECT type FROM sqlite_master WHERE type IN ('table', 'view') AND lower(name) = lower(:name)"),
+        {"name": name},
+    )
+    if kind is None:
+        return None
+    # Names are the same in either case to SQLite: here they are spelled as the queue declares them.
+    declared = {column.name.casefold(): column.name for column in terms.queue.table.columns}
+    return Relation(kind == "table", False, list(_unique_on_sqlite(connection, name, declared)))
+
+
+def _unique_on_sqlite(connection: Connection, name: str, declared: dict[str, str]) -> Iterator[Unique]:
+    key = connection.scalars(sa.text("SELECT name FROM pragma_table_info(:name) WHERE pk > 0"), {"name": name}).all()
+    if key:  # of one INTEGER it has no index: it is the number of the row itself
+        yield Unique("its primary key", tuple(declared.get(str(one).casefold(), str(one)) for one in key))
+    indexes = sa.text("SELECT name, partial FROM pragma_index_list(:name) WHERE \"unique\" = 1 AND origin <> 'pk'")
+    for index in connection.execute(indexes, {"name": name}).all():
+        parts = connection.scalars(sa.text("SELECT name FROM pragma_index_info(:name)"), {"name": index.name}).all()
+        columns = tuple(declared.get(str(one).casefold(), str(one)) for one in parts if one is not None)
+        flaw = "is on an expression, which may be NULL" if None in parts else ""
+        yield Unique(index.name, columns, "holds only some of the rows" if index.partial else flaw)
+
+
+def check_table(connection: Connection, terms: Terms) -> None:
+    """Refuse a table that is not there, lacks columns, or can't keep the promises of a queue: rows that no claim would
+    find, a key that is not unique, a lease that does not fit. Names every problem."""
+    queue, table = terms.queue, terms.queue.table
+    try:
+        columns = sa.inspect(connection).get_columns(table.name, schema_of(connection, table))
+    except NoSuchTableError:
+        raise DeclarationError(
+            queue.name,
+            [f"there is no table {table.name} in the database. Create it, or look whether DATABASE_URL is right"],
+        ) from None
+    there = {column["name"]: column for column in columns}
+    problems = [
+        f"table {table.name} lacks column {column.name} in the database. "
+        f"Add it with a migration of yours, or: rowmill adopt {shlex.quote(table.name)}"
+        for column in table.columns
+        if column.name not in there
+    ]
+    priority = queue.priority
+    if priority is not None and not priority.nullable and _may_be_null(there.get(priority.name)):
+        problems.append(
+            f"column {priority.name} (priority) may be NULL in the database and is declared NOT NULL: one such row "
+            "would keep others from being claimed. Declare it nullable, and a missing one counts as 0; or make it "
+            "NOT NULL in the database"
+        )
+    for role, column in queue.columns.items():
+        if column.name in there and role != "created_at":
+            found = there[column.name]
+            unfit = column_problems(terms, role, found["type"], nullable=found["nullable"])
+            problems += [f"{problem.what}. Mend it: {problem.fix}" for problem in unfit]
+    key = key_problem(connection, terms)
+    if key is not None:
+        problems.append(f"{key.what}. Mend it: {key.fix}")
+    if problems:
+        raise DeclarationError(queue.name, problems)
+
+
+def _may_be_null(column: ReflectedColumn | None) -> bool:
+    return column is not None and column["nullable"]
+
+
+def claim_refused(terms: Terms, step: Step, reason: str) -> DeclarationError:
+    """The table does not let a row be claimed. Nobody can work on it until that is put right."""
+    queue = terms.queue
+    return DeclarationError(
+        queue.name,
+        [
+            f"a claim writes {terms.word(step.running[0])} into column {queue.columns['state'].name} of table "
+            f"{queue.table.name}, and the table refuses it: {reason}. Is there a constraint or a trigger against it?"
+        ],
+    )
+
+
+def lease_changed(terms: Terms) -> DeclarationError:
+    """A claimed row came back with another lease than was written: nothing would keep two workers apart."""
+    queue = terms.queue
+    return DeclarationError(
+        queue.name,
+        [
+            f"a claim writes a token of its own into column {queue.columns['lease'].name} of table {queue.table.name}, "
+            "and the table keeps something else: is there a trigger that writes to it? The token is what keeps a "
+            "worker from writing to a row that another one holds. Take the column out of the trigger"
+        ],
+    )
+
+
+def has_table(connection: Connection, table: Table) -> bool:
+    return sa.inspect(connection).has_table(table.name, schema=schema_of(connection, table))
+
+
+def make_schema(connection: Connection, table: Table) -> None:
+    """Asked first: IF NOT EXISTS wants the right to make one, even where it is there."""
+    name = schema_of(connection, table)
+    if name is not None and not sa.inspect(connection).has_schema(name):
+        connection.execute(sa.schema.CreateSchema(name, if_not_exists=True))
+
+
+def schema_of(connection: Connection, table: Table) -> str | None:
+    """A file of SQLite has no schemas."""
+    return table.schema if connection.dialect.name == "postgresql" else None

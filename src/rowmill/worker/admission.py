@@ -1,0 +1,136 @@
+"""Rows that need leave before they run wait here, and get it many at a time, ahead of the slots."""
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from rowmill.model.lease import Lease
+from rowmill.model.permits import Gate, Held
+from rowmill.store.port import Disconnected
+from rowmill.worker.in_flight import Hand
+from rowmill.worker.prefetch import Pace
+from rowmill.worker.row_runner import Turns
+
+AWAY = 0.5
+"""Seconds over which rows go back when nobody can say whether they have leave."""
+
+
+class Door:
+    """Between the claimer of a stage and its slots."""
+
+    def __init__(
+        self, gate: Gate, pace: Pace, hand: Hand, turns: Turns,
+        waiting: deque[Lease[Any]], fed: asyncio.Event, needed: asyncio.Event, running: Callable[[], int],
+    ) -> None:  # fmt: skip
+        self.gate = gate
+        self._pace, self._hand, self._turns = pace, hand, turns
+        self._waiting, self._fed, self._needed, self._running = waiting, fed, needed, running
+        self.pending: deque[Lease[Any]] = deque()
+        self._low = 0 if gate.ahead else pace.width
+        self._fresh_until = 0.0
+        """All leave in here is good until then."""
+        self.asking = 0
+        """Rows for which leave is being asked just now."""
+        self.moved = asyncio.Event()
+        """Rows have come, or a slot is free, or it is time to stop."""
+
+        gate.revoked = self._look_closely
+
+    def _look_closely(self) -> None:
+        self._fresh_until = 0.0
+
+    def __len__(self) -> int:
+        return len(self.pending) + self.asking
+
+    def put(self, leases: list[Lease[Any]]) -> None:
+        self.pending.extend(leases)
+        self.moved.set()
+
+    def at_most(self, wanted: int) -> int:
+        """How many of so many rows it makes sense to claim."""
+        most = self.gate.most
+        return wanted if most is None else min(wanted, max(most - len(self), 0))
+
+    def passed(self, batch: list[Lease[Any]], left: int) -> list[Lease[Any]]:
+        """A slot took these, and so many are left. Rows whose leave has grown old on the way have to ask again."""
+        if left <= self._low:
+            self.moved.set()
+        if time.monotonic() <= self._fresh_until:
+            return batch
+        fresh = [lease for lease in batch if self.gate.ready(lease)]
+        if len(fresh) < len(batch):
+            self.pending.extendleft([lease for lease in reversed(batch) if lease not in fresh])
+            self.moved.set()
+        else:  # it was the leave of others, that are gone
+            self._fresh_until = min(map(self.gate.fresh_until, self._waiting), default=0.0)
+        return fresh
+
+    async def run(self) -> None:
+        while not self._turns.stopping:
+            chunk = self._next()
+            if not chunk:
+                self.moved.clear()
+                await self.moved.wait()
+                continue
+            pause = await self._admit(chunk)
+            if pause:
+                await asyncio.sleep(pause)
+
+    def _next(self) -> list[Lease[Any]]:
+        """As many as will begin while their leave is fresh; none while there are enough."""
+        ready = len(self._waiting)
+        free = self._pace.width - self._running() - ready
+        if self.gate.ahead:
+            soon = self._pace.within(self.gate.ahead)
+            self._low = max(soon // 2, self._pace.width)
+            free = max(free, soon - ready if ready <= soon // 2 else 0)
+        return [self.pending.popleft() for _ in range(min(free, len(self.pending)))]
+
+    async def _admit(self, chunk: list[Lease[Any]]) -> float:
+        """Feed the slots with those that have leave; answers after how long the rest that stays may ask again."""
+        self.asking = len(chunk)
+        try:
+            refused, fresh = await self.gate.admit(chunk)
+        except Disconnected:
+            for lease in chunk:
+                self._turns.give_back(lease, random.random() * AWAY)
+            return 0.0
+        except BaseException:
+            for lease in chunk:
+                self._turns.give_back(lease)
+            raise
+        finally:
+            self.asking = 0
+        held = {one.lease: one for one in refused}
+        let_in = chunk
+        if held or self._turns.stopping or self._hand.closed or any(lease.lost for lease in chunk):
+            let_in = [lease for lease in chunk if lease not in held and self._is_wanted(lease)]
+        if let_in:
+            self._fresh_until = min(self._fresh_until, fresh) if self._waiting else fresh
+            self._waiting.extend(let_in)
+            self._fed.set()
+        stay = [one for one in refused if not self._sent_back(one)]
+        self.pending.extendleft([one.lease for one in reversed(stay)])
+        if len(stay) < len(refused):  # there is room for others, or it is known now that there is none
+            self._needed.set()
+        return min((one.wait for one in stay), default=0.0)
+
+    def _sent_back(self, one: Held) -> bool:
+        """Rows that are near their turn stay in hand; the others go back until then."""
+        if one.stays and not self._turns.stopping and not self._hand.closed and not one.lease.lost:
+            return False
+        self._turns.hold_back(one)
+        return True
+
+    def _is_wanted(self, lease: Lease[Any]) -> bool:
+        """It has leave; is it still ours to run?"""
+        if lease.lost:
+            self._turns.lose(lease)
+        elif self._turns.stopping or self._hand.closed:
+            self._turns.give_back(lease)
+        else:
+            return True
+        return False

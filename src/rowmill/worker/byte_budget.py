@@ -1,0 +1,133 @@
+"""How many bytes of rows a process holds, and whose turn it is to claim more."""
+
+from collections import Counter
+from collections.abc import Callable
+from time import monotonic
+
+from rowmill.store.row_sizes import ByteLimit
+
+PORTION = 8
+"""A claim waits until this part of the budget is free, if it could use that much: otherwise every row that is settled
+would make a claim of one row."""
+SHARE = 0.75
+"""Of the budget, what one queue may take up where there are others."""
+PATIENCE = 10.0
+"""Seconds that a stage waits for room, before it takes one row all the same."""
+DECAY = 0.1
+"""How fast a stage forgets that its rows were heavier, per claim."""
+
+
+class RowWeight:
+    """What the rows of one stage weigh, as far as its claims have shown. Heavier rows count at once, lighter ones bit
+    by bit: a claim that takes too few rows costs less than one that takes too many."""
+
+    def __init__(self) -> None:
+        self.bytes = 0.0
+
+    def claimed(self, rows: int, weight: int) -> None:
+        """A claim took so many rows, of so many bytes together."""
+        if rows:
+            mean = weight / rows
+            self.bytes = max(mean, self.bytes + DECAY * (mean - self.bytes))
+
+    def too_heavy_for(self, room: int) -> None:
+        """The next row did not fit into so many bytes."""
+        self.bytes = max(self.bytes, room * 2.0)
+
+
+class ByteBudget:
+    """The bytes of rows that are claimed and not settled, in this process, and the most that they may be.
+
+    Stages that want to claim take turns, in the order in which they asked. The first one waits for room, and the others
+    wait behind it, so that none is starved by one whose rows are lighter. What a claim may take is set aside for it
+    while it is under way: a slow one holds up nobody else. Nor does a queue whose rows can't be written: where there
+    are several, one alone never takes up all of it.
+    """
+
+    def __init__(self, most: int, queues: int = 1, clock: Callable[[], float] = monotonic) -> None:
+        self.most = most
+        self.most_of_queue = most if queues == 1 else int(most * SHARE)
+        self.clock = clock
+        self.held = 0
+        self.peak = 0
+        """The most that was held at one time."""
+        self.reserved = 0
+        """Set aside for claims that are under way."""
+        self.full = False
+        """The stage whose turn it is waits for room."""
+        self.of_queue: Counter[str] = Counter()
+        """Bytes that are held by each queue, or reserved for it."""
+        self.line: list[Turn] = []
+
+    def add(self, queue: str, weight: int) -> None:
+        self.held += weight
+        self.of_queue[queue] += weight
+        self.peak = max(self.peak, self.held)
+
+    def remove(self, queue: str, weight: int) -> None:
+        self.held -= weight
+        self.of_queue[queue] -= weight
+        self.call_first()
+
+    def turn(self, queue: str, wake: Callable[[], None]) -> "Turn":
+        """Stand in line for a claim. `wake` is called when there may be room."""
+        return Turn(self, queue, wake)
+
+    def call_first(self) -> None:
+        if self.line:
+            self.line[0].wake()
+
+
+class Turn:
+    """A stage's turn at a claim, from standing in line to the end of the claim."""
+
+    def __init__(self, budget: ByteBudget, queue: str, wake: Callable[[], None]) -> None:
+        self.wake = wake
+        self._budget, self._queue = budget, queue
+        self._reserved = 0
+        self._waits_since: float | None = None
+
+    def __enter__(self) -> "Turn":
+        self._budget.line.append(self)
+        return self
+
+    def __exit__(self, *_about: object) -> None:
+        self._reserve(0)
+        if self in self._budget.line:
+            self._budget.line.remove(self)
+        self._budget.call_first()
+
+    def room(self, row: RowWeight, rows: int) -> ByteLimit | None:
+        """What a claim of so many rows may take; None while it is not our turn, or there is no room. A row that does
+        not fit waits until nothing else is held, but no longer than PATIENCE: what is held may never go."""
+        budget = self._budget
+        if budget.line[0] is not self:
+            return None
+        free, alone = budget.most - budget.held - budget.reserved, not (budget.held or budget.reserved)
+        of_queue = budget.most_of_queue - budget.of_queue[self._queue]
+        needed = max(row.bytes, min(row.bytes * rows, budget.most / PORTION), 1)
+        budget.full = not alone and free < needed
+        if not alone and min(free, of_queue) < needed:
+            self._waits_since = budget.clock() if self._waits_since is None else self._waits_since
+            if budget.clock() - self._waits_since < PATIENCE:
+                if not budget.full:  # it is our own rows that we wait for: nobody else has to
+                    self._let_others_go_first()
+                return None
+            alone = True
+        self._reserve(max(int(min(free, of_queue, max(row.bytes * rows * 2, budget.most / PORTION))), 0))
+        budget.line.remove(self)
+        budget.full = False
+        budget.call_first()
+        return ByteLimit(self._reserved, or_one=alone)
+
+    def _let_others_go_first(self) -> None:
+        line = self._budget.line
+        line.remove(self)
+        line.append(self)
+        if line[0] is not self:
+            self._budget.call_first()
+
+    def _reserve(self, weight: int) -> None:
+        self._budget.reserved += weight - self._reserved
+        self._budget.of_queue[self._queue] += weight - self._reserved
+        self._reserved = weight

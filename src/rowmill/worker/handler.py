@@ -1,0 +1,362 @@
+"""Runs a handler on rows, and brings back a verdict for each."""
+
+import asyncio
+import inspect
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from contextvars import Context, copy_context
+from queue import Empty, SimpleQueue
+from threading import Thread
+from traceback import walk_tb
+from typing import Any
+
+from rowmill.model.errors import Limited, ProviderDown, ProviderRefused, RateLimited, ValuesRefused, WorkError
+from rowmill.model.judge import Verdict, judge, refuse, succeeded
+from rowmill.model.lease import Batch, Lease, Phase
+from rowmill.model.lifecycle import RELEASE
+from rowmill.model.queue import Handler
+from rowmill.observe.trail import kept_trail
+
+# Threads that run sync handlers, and hand back what they answered many at a time.
+
+
+class Call:
+    """One call of a handler in a thread."""
+
+    __slots__ = ("answer", "answered", "argument", "context", "ended")
+
+    def __init__(self, argument: Any, context: Context, answered: "asyncio.Future[bool]") -> None:
+        self.argument, self.context = argument, context
+        self.answered = answered
+        """True when the handler has returned; False when its time is over before."""
+        self.ended: asyncio.Future[None] | None = None
+        """When the handler has returned after all, if its time was over before."""
+        self.answer: Any = None
+        """What the handler returned, or raised."""
+
+
+class HandlerThreads:
+    """Up to `most` threads that call one handler. They are started when needed, and take calls from one queue.
+
+    To wake the loop for each row costs several times the rest: answers gather until the loop looks at them.
+    """
+
+    def __init__(self, handler: Callable[[Any], Any], most: int) -> None:
+        self._handler, self._most = handler, most
+        self._waiting: SimpleQueue[Call | None] = SimpleQueue()
+        self._answered: deque[Call] = deque()
+        self._called = False
+        """The loop was asked to look at the answers, and has not yet."""
+        self._threads = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._at_work: set[Call] = set()
+
+    @property
+    def at_work(self) -> int:
+        """Calls that have not come to their end."""
+        return len(self._at_work)
+
+    def call(self, argument: Any, limit: float | None) -> Call:
+        """Call the handler in a thread, in a copy of this context. To be called on the loop."""
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        call = Call(argument, copy_context(), loop.create_future())
+        self._at_work.add(call)
+        if self._threads < self._most and self._threads < len(self._at_work):
+            self._threads += 1
+            Thread(target=self._run, name=f"rowmill-handler-{self._threads}").start()
+        self._waiting.put(call)
+        if limit is not None:
+            timer = loop.call_later(limit, self._expire, call)
+            call.answered.add_done_callback(lambda _: timer.cancel())
+        return call
+
+    def _expire(self, call: Call) -> None:
+        if not call.answered.done():
+            assert self._loop is not None
+            call.ended = self._loop.create_future()
+            call.answered.set_result(False)
+
+    def _run(self) -> None:
+        while (call := self._waiting.get()) is not None:
+            try:
+                call.answer = call.context.run(self._handler, call.argument)
+            except BaseException as error:  # a value: a StopIteration can't be raised into a future
+                call.answer = error
+            self._answered.append(call)
+            del call  # it holds the row, which may be large, until the next one comes
+            if not self._called:
+                self._called = True
+                with suppress(RuntimeError):  # the loop is closed: nobody wants to know
+                    assert self._loop is not None
+                    self._loop.call_soon_threadsafe(self._collect)
+
+    def _collect(self) -> None:
+        self._called = False  # first: an answer that comes now calls again
+        while self._answered:
+            call = self._answered.popleft()
+            self._at_work.discard(call)
+            if call.ended is not None:
+                if not call.ended.done():
+                    call.ended.set_result(None)
+            elif not call.answered.done():
+                call.answered.set_result(True)
+
+    def close(self) -> None:
+        """Start no more calls; threads leave when the one that they are at ends."""
+        with suppress(Empty):
+            while (call := self._waiting.get_nowait()) is not None:
+                self._at_work.discard(call)
+                call.answered.cancel()
+        for _ in range(self._threads):
+            self._waiting.put(None)
+        self._threads = self._most
+
+
+COMMIT_LOOK = 0.02
+"""Seconds between two looks at a block that commits while the time of its handler is over."""
+
+
+class HandlerTimeout(WorkError):
+    """The handler took longer than its time-out."""
+
+    code = "timeout"
+
+
+class PermitExpired(Exception):
+    """The handler was not called: the permit of a row is too old to be used."""
+
+
+class Runner:
+    """Calls one handler. Whatever it does, every lease gets its verdict; none touches another."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        chance: Callable[[], float],
+        check: Callable[[Verdict], Verdict] | None,
+        on_overdue: Callable[[int], None],
+        *,
+        tracebacks: bool = False,
+    ) -> None:
+        self.handler = handler
+        self._file = getattr(getattr(inspect.unwrap(handler.call), "__code__", None), "co_filename", None)
+        self._check = check
+        """What becomes of a verdict on a handler that did not fail; None: it stands."""
+        self._at_once = handler.batch is None and not handler.threaded and handler.timeout is None
+        """Nothing stands between a row and the handler's coroutine."""
+        self._on_overdue = on_overdue
+        self._tracebacks = tracebacks
+        """Does a verdict on what a handler raised say where that came from?"""
+        self._chance = chance
+        self.once_more: Callable[[Lease[Any]], Awaitable[Verdict | None]] | None = None
+        """Asked before a row of a batch that failed runs again, alone; a verdict instead of None: it may not."""
+        self.permitted: Callable[[Lease[Any]], bool] | None = None
+        """Asked of each row right before the handler is called, on the handler's own thread: is its permit fresh? This
+        process may have been frozen since it was looked at."""
+        self._threads: HandlerThreads | None = None
+        self._overdue: dict[asyncio.Task[Any] | None, asyncio.Future[None]] = {}
+        if handler.threaded:
+            most = handler.concurrency + 1  # one for a row that runs alone, beside threads that do not end
+            self._threads = HandlerThreads(self._call_permitted, most)
+
+    def close(self) -> None:
+        if self._threads is not None:
+            self._threads.close()
+
+    async def run(self, leases: Sequence[Lease[Any]], task: "asyncio.Task[Any]") -> list[Verdict]:
+        """Verdicts on the rows of one turn in this task, but for those that the handler settled itself. Raises
+        PermitExpired if a permit grew too old on the way: the handler was not called then."""
+        if self.handler.batch is not None:
+            return await self._many(leases, task)
+        lease = leases[0]
+        if self._at_once:
+            try:
+                if self.permitted is not None:
+                    self._check_permits(lease)
+                answer = await self.handler.call(lease)
+            except BaseException as error:
+                answer = _about_the_row(error, task)
+        else:
+            answer = await self._call(lease, task)
+        if isinstance(answer, PermitExpired):
+            raise answer
+        return [] if lease.settled else [self.judge(lease, answer)]
+
+    async def _many(self, leases: Sequence[Lease[Any]], task: "asyncio.Task[Any]") -> list[Verdict]:
+        """Verdicts on a batch. If the handler fails as a whole, each row is tried alone, so that one bad row
+        fails by itself and costs no other an attempt; not for a failure that is true of all of them."""
+        answers = await self._call(Batch(leases), task)
+        if isinstance(answers, PermitExpired):
+            raise answers
+        true_of_all = isinstance(
+            answers, (RateLimited, ProviderDown, ProviderRefused, Limited, HandlerTimeout, KeyboardInterrupt)
+        )
+        if isinstance(answers, BaseException) and not true_of_all and len(leases) > 1:
+            found: list[Verdict] = []
+            for lease in leases:
+                await self.rested()
+                if lease.lost:
+                    continue
+                verdict = None if self.once_more is None else await self.once_more(lease)
+                try:
+                    found += await self._many([lease], task) if verdict is None else [verdict]
+                except PermitExpired:
+                    found.append(Verdict(lease, RELEASE))
+            return found
+        return [
+            self._judge_part(lease, part)
+            for lease, part in zip(leases, self._spread(leases, answers), strict=True)
+            if not lease.settled
+        ]
+
+    def _judge_part(self, lease: Lease[Any], answer: Any) -> Verdict:
+        if isinstance(answer, _Wrong):
+            return refuse(lease, "bad_answer", answer.message)
+        return self.judge(lease, answer)
+
+    def judge(self, lease: Lease[Any], answer: Any) -> Verdict:
+        """Code of the user's has a say here (a backoff, the text of an exception), and may fail like a handler."""
+        if answer is None and self._check is None:  # what most handlers answer
+            return succeeded(lease)
+        try:
+            verdict = judge(lease, answer, self._chance())
+            if isinstance(answer, BaseException):
+                verdict.at = self._place(answer)
+                verdict.raised = answer
+                if self._tracebacks and verdict.move.failed:
+                    verdict.traceback = kept_trail(answer)
+                if isinstance(answer, ValuesRefused):
+                    verdict.reason = answer.reason
+                return verdict
+            return verdict if self._check is None else self._check(verdict)
+        except Exception as error:
+            return refuse(lease, "bad_answer", f"the answer could not be judged: {type(error).__name__}")
+
+    def _place(self, error: BaseException) -> str:
+        """Where it was raised: the last line in the handler's own file, or wherever it was."""
+        lines = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)][1:]
+        inside = [place for place in lines if place[0] == self._file]
+        file, line = (inside or lines or [("", 0)])[-1]
+        return f"{os.path.basename(file)}:{line}" if file else ""
+
+    def _spread(self, leases: Sequence[Lease[Any]], answers: Any) -> Sequence[Any]:
+        """The answer for each lease: from a list in the same order, or from a mapping by key."""
+        match answers:
+            case None | BaseException():
+                return [answers] * len(leases)
+            case Mapping():
+                return [
+                    answers.get(lease.key, _Wrong("the batch handler gave no answer for this row")) for lease in leases
+                ]
+            case str() | bytes():
+                pass
+            case Sequence() if len(answers) == len(leases):
+                return answers
+            case Sequence():
+                wrong = _Wrong(f"the batch handler gave {len(answers)} answers for {len(leases)} rows")
+                return [wrong] * len(leases)
+        wrong = _Wrong(f"a batch handler returns a list of answers or a mapping by key, not {type(answers).__name__}")
+        return [wrong] * len(leases)
+
+    async def _call(self, argument: Any, task: "asyncio.Task[Any]") -> Any:
+        """What the handler returned, or the exception that it raised."""
+        try:
+            return await self._call_in_time(argument, self.handler.limit(argument))
+        except BaseException as error:
+            return _about_the_row(error, task)
+
+    async def _call_in_time(self, argument: Any, limit: float | None) -> Any:
+        """The same for a handler in threads, or with a time-out."""
+        if self._threads is None:
+            self._check_permits(argument)
+            answer = self.handler.call(argument)
+        else:
+            answer = await self._in_thread(self._threads, argument, limit)
+            if not inspect.isawaitable(answer):
+                return answer
+        try:
+            async with asyncio.timeout(limit) as scope:
+                return await answer
+        except TimeoutError:
+            if scope.expired():
+                raise HandlerTimeout(f"the handler took longer than {limit} s") from None
+            raise
+
+    async def _in_thread(self, threads: HandlerThreads, argument: Any, limit: float | None) -> Any:
+        """A thread can't be stopped: past its time-out the row is judged, and what the thread does later is refused."""
+        call = threads.call(argument, limit)
+        leases = argument if isinstance(argument, list) else [argument]
+        try:
+            answered = await call.answered
+        except asyncio.CancelledError:
+            while any(lease.phase is Phase.COMMITTING for lease in leases):
+                await asyncio.sleep(COMMIT_LOOK)
+            raise
+        if answered:
+            return call.answer
+        assert call.ended is not None
+        # The row may be settled by the handler's own block just now: whoever decides first is right.
+        while not all(lease.take_verdict() or lease.settled for lease in leases):
+            await asyncio.wait({call.ended}, timeout=COMMIT_LOOK)
+            if call.ended.done():
+                return call.answer
+        if not call.ended.done():
+            self._overdue[asyncio.current_task()] = call.ended
+        return HandlerTimeout(f"the handler took longer than {limit} s")
+
+    def _call_permitted(self, argument: Any) -> Any:
+        self._check_permits(argument)
+        return self.handler.call(argument)
+
+    def _check_permits(self, argument: Any) -> None:
+        if self.permitted is not None:
+            leases = argument if self.handler.batch is not None else (argument,)
+            if not all(map(self.permitted, leases)):
+                raise PermitExpired
+
+    @property
+    def threads_at_work(self) -> int:
+        return 0 if self._threads is None else self._threads.at_work
+
+    @property
+    def overdue(self) -> bool:
+        """Is the thread of this slot still at a row whose time is over?"""
+        return asyncio.current_task() in self._overdue
+
+    async def rested(self) -> None:
+        """Wait for the thread of this slot, if it is still at a row whose time is over: otherwise the next row
+        would wait for a thread while its own time runs."""
+        task = asyncio.current_task()
+        running = self._overdue.get(task)
+        if running is not None:
+            self._on_overdue(len(self._overdue))
+            try:
+                await asyncio.wait({running})
+            finally:
+                self._overdue.pop(task, None)
+
+
+def _about_the_row(error: BaseException, task: "asyncio.Task[Any]") -> BaseException:
+    """What a handler raised in this task; raises it again if it says nothing of the row."""
+    if isinstance(error, asyncio.CancelledError):
+        raise error
+    if isinstance(error, GeneratorExit) and not _runs_in(task):
+        raise error  # Python throws this coroutine away
+    return error
+
+
+def _runs_in(task: "asyncio.Task[Any]") -> bool:
+    """Does this task execute us now? Nobody does while the garbage collector closes a coroutine."""
+    try:
+        return asyncio.current_task() is task
+    except RuntimeError:  # no loop runs any more
+        return False
+
+
+class _Wrong:
+    def __init__(self, message: str) -> None:
+        self.message = message

@@ -1,0 +1,205 @@
+"""What becomes of the rows in a stage's hand: they are run and settled, given back, or lost."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from rowmill.model import lifecycle
+from rowmill.model.judge import Verdict, hold
+from rowmill.model.lease import Lease, Phase
+from rowmill.model.permits import Gate, Held
+from rowmill.model.queue import Handler
+from rowmill.observe.events import Events
+from rowmill.store.port import Disconnected
+from rowmill.worker.handler import COMMIT_LOOK, PermitExpired, Runner
+from rowmill.worker.in_flight import Hand
+from rowmill.worker.prefetch import Pace
+from rowmill.worker.report import Report
+from rowmill.worker.settler import Lane
+
+TRIES = 5
+"""To get leave that is still fresh when it comes."""
+
+
+class Turns:
+    """The handler's turns at rows of one stage, each in the task of a slot."""
+
+    def __init__(
+        self, handler: Handler, runner: Runner, pace: Pace, hand: Hand, lane: Lane, report: Report, events: Events
+    ) -> None:
+        self._handler, self._runner, self._pace = handler, runner, pace
+        self._gate = handler.gate
+        if handler.gate is not None:
+            runner.once_more = partial(self._once_more, handler.gate)
+            runner.permitted = handler.gate.ready
+        self._hand, self._lane = hand, lane
+        self._report, self._events = report, events
+        self._tasks: dict[Lease[Any], asyncio.Task[Any]] = {}
+        self.stopping = False
+        self.on_interrupt: Callable[[], None] = lambda: None
+        """Called when a handler raised KeyboardInterrupt: this process is to end."""
+        self.ran_at = 0.0
+        """When a handler last came to its end, on the loop's clock: it may have put rows into any queue."""
+
+    async def run(self, batch: list[Lease[Any]], task: "asyncio.Task[Any]", *, passed: bool = False) -> None:
+        """Run rows in this task, and have their verdicts settled. `passed`: they came through the door just now."""
+        if self._gate is not None and not passed:
+            batch = await self._let_in(self._gate, batch)
+        while batch:
+            for lease in batch:
+                self._tasks[lease] = task
+            began = time.perf_counter()
+            verdicts: list[Verdict] = []
+            called = True
+            try:
+                verdicts = await self._runner.run(batch, task)
+            except PermitExpired:
+                called = False
+            except asyncio.CancelledError as error:
+                self._cut_short(batch, error)
+                if self.stopping:
+                    raise
+                return
+            finally:
+                for lease in batch:
+                    self._tasks.pop(lease, None)
+                if self._gate is not None and called:
+                    self._leave(self._gate, batch, verdicts)
+                # A cancellation was for these rows alone: if it stayed counted, the next handler would suffer from it.
+                while task.cancelling() and not self.stopping:
+                    task.uncancel()
+            if called:
+                self._finished(batch, verdicts, (time.perf_counter() - began) / len(batch))
+                return
+            assert self._gate is not None
+            batch = await self._let_in(self._gate, batch)
+
+    def _leave(self, gate: Gate, batch: list[Lease[Any]], verdicts: list[Verdict]) -> None:
+        for verdict in verdicts:
+            gate.leave(verdict.lease, verdict.raised)
+        if len(verdicts) < len(batch):  # settled by the handler itself, lost, or cut off
+            for lease in batch:
+                gate.leave(lease, None if lease.settled else asyncio.CancelledError())
+
+    def _finished(self, batch: list[Lease[Any]], verdicts: list[Verdict], ran: float) -> None:
+        """The handler came to its end after so many seconds per row."""
+        self._pace.ran(ran)
+        for verdict in verdicts:
+            verdict.ran = ran
+            self._lane.put(verdict)
+            if isinstance(verdict.raised, KeyboardInterrupt):
+                self.on_interrupt()
+        if len(verdicts) < len(batch):
+            settled = {verdict.lease for verdict in verdicts}
+            for lease in batch:
+                if lease not in settled:
+                    self.lose(lease) if lease.lost and not lease.settled else self._hand.put_down(lease)
+
+    async def may_begin(self, lease: Lease[Any]) -> bool:
+        """Has it leave, or need none? If not, it is on its way back."""
+        return self._gate is None or bool(await self._let_in(self._gate, [lease]))
+
+    async def _let_in(self, gate: Gate, batch: list[Lease[Any]]) -> list[Lease[Any]]:
+        """Those that may run now. Mostly they have their leave already; it may have grown old on the way."""
+        for _ in range(TRIES):
+            late = [lease for lease in batch if not gate.ready(lease)]
+            if not late:
+                return batch
+            try:
+                refused, _ = await gate.admit(late)
+            except BaseException as error:
+                for lease in batch:
+                    self.give_back(lease)
+                if isinstance(error, Disconnected):
+                    return []
+                raise
+            held = {one.lease for one in refused}
+            for one in refused:
+                self.hold_back(one)
+            batch = [lease for lease in batch if lease not in held]
+        for lease in batch:  # this process is held up for so long at a time that no leave is fresh
+            self.give_back(lease)
+        return []
+
+    async def _once_more(self, gate: Gate, lease: Lease[Any]) -> Verdict | None:
+        """A row that runs again is one more call, and needs leave of its own."""
+        gate.leave(lease, RuntimeError())  # whatever the provider made of the first
+        try:
+            refused, _ = await gate.admit([lease])
+        except Disconnected:
+            return Verdict(lease, lifecycle.RELEASE)
+        return self._verdict(refused[0]) if refused else None
+
+    def hold_back(self, one: Held) -> None:
+        """A row has no leave: it goes back until its turn. If it can't be told whether it has, that is a failure."""
+        if one.lease.lost:
+            self.lose(one.lease)
+        else:
+            self._lane.put(self._verdict(one))
+
+    def _verdict(self, one: Held) -> Verdict:
+        if one.raised is not None:
+            return self._runner.judge(one.lease, one.raised)
+        return hold(one.lease, one.wait, one.code, one.message)
+
+    def _cut_short(self, batch: list[Lease[Any]], error: asyncio.CancelledError) -> None:
+        """A handler was cancelled: because its lease is gone, because we stop, or by its own doing, which is a
+        failure like any other. Given back instead, such a row would come again at once, for ever."""
+        for lease in batch:
+            if lease.settled:
+                self._hand.put_down(lease)
+            elif lease.lost:
+                self.lose(lease)
+            elif self.stopping:
+                self.give_back(lease)
+            else:
+                self._lane.put(self._runner.judge(lease, error))
+
+    def give_back(self, lease: Lease[Any], wait: float = 0.0) -> None:
+        if self._gate is not None:
+            self._gate.forgo(lease)
+        self._lane.put(Verdict(lease, lifecycle.RELEASE, wait))
+
+    def lose(self, lease: Lease[Any]) -> None:
+        """Nothing is written for a row that somebody else holds."""
+        if self._gate is not None:
+            self._gate.forgo(lease)
+        self._report.lost += 1
+        self._events.lost(Verdict(lease, lifecycle.RELEASE))
+        self._hand.put_down(lease)
+
+    def cut(self, lease: Lease[Any]) -> bool:
+        """The lease is gone: stop its handler, if it can be stopped; False: it has not begun."""
+        task = self._tasks.get(lease)
+        if task is not None and not self._handler.threaded and self._handler.batch is None:
+            task.cancel()
+        return task is not None
+
+    @property
+    def overdue(self) -> bool:
+        """Is this slot's thread still at a row whose time is over?"""
+        return self._runner.overdue
+
+    async def rested(self) -> None:
+        """Wait for this slot's thread, if it is still at a row whose time is over."""
+        await self._runner.rested()
+
+    async def close(self, seconds: float) -> None:
+        """After the grace period: rows whose handlers can't be stopped go back; late results will be refused. A block
+        that commits just now may take so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while any(lease.phase is Phase.COMMITTING for lease in self._tasks):
+                    await asyncio.sleep(COMMIT_LOOK)
+        for lease in self._tasks:
+            if not lease.lost and lease.take_verdict():
+                self.give_back(lease)
+        self._runner.close()
+
+    @property
+    def left_behind(self) -> int:
+        """Handlers that still run, in threads or in spite of a cancellation."""
+        return max(self._runner.threads_at_work, len(self._tasks))

@@ -1,0 +1,140 @@
+"""How a worker behaves. Read once, at the edge, and frozen."""
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from rowmill.model.errors import BadRequest
+from rowmill.model.option_names import checks_options
+
+PREFIX = "ROWMILL_"
+
+
+@dataclass(frozen=True, slots=True)
+class Ages:
+    """How long what is in Rowmill's own tables is kept, in seconds, beside the failed attempts."""
+
+    throughput: float = 30 * 86400.0
+    workers: float = 30 * 86400.0
+    ticks: float = 7 * 86400.0
+
+
+@checks_options
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """Times in seconds, sizes in bytes. Each is also read from the environment by `rowmill work` and `rowmill drain`:
+    `poll_max` from ROWMILL_POLL_MAX, and so on."""
+
+    poll_base: float = 0.1
+    """The first wait of a worker that found nothing; it grows by half each time."""
+    poll_max: float = 5.0
+    """The longest wait between two looks, its random spread included."""
+    grace: float = 25.0
+    """How long handlers may take to finish when the worker is told to stop: Kubernetes kills after 30 seconds."""
+    claimed_bytes: int = 256 << 20
+    """Bytes that the claimed rows of one process may take up, all together; 512M and 1G are understood too."""
+    heartbeat: float = 2.0
+    """Between two signs of life."""
+    rescue_every: float = 10.0
+    """Between two sweeps for rows of dead workers, by the one worker that does it for all."""
+    rescue_most: int = 500
+    """Rows per sweep and stage."""
+    keep_history: float = 30 * 86400.0
+    """How long failed attempts are kept."""
+    keep_throughput: float = 30 * 86400.0
+    """How long the throughput per minute is kept."""
+    keep_workers: float = 30 * 86400.0
+    """How long workers are known after their last sign of life; a day at least."""
+    keep_ticks: float = 7 * 86400.0
+    """How long the ticks of schedules are kept after they finished."""
+
+    strict: bool = False
+    """Fail a row whose handler assigned to `lease.row` without returning the change, instead of warning of it."""
+    tracebacks: bool = False
+    """Keep with each failed attempt where it was raised: files and lines, no values. Log level debug does so, too."""
+
+    @property
+    def ages(self) -> Ages:
+        return Ages(self.keep_throughput, self.keep_workers, self.keep_ticks)
+
+    def __post_init__(self) -> None:
+        """What is wrong is said at once, all of it, in the words that the environment gets."""
+        problems = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            try:
+                check(field.name, value)
+            except ValueError as error:
+                problems.append(f"{field.name} is {value!r}: {error}")
+        if problems:
+            raise BadRequest("; ".join(problems))
+
+
+BYTES = {"claimed_bytes"}
+WHOLE = {"rescue_most"} | BYTES
+UNITS = {"K": 10, "M": 20, "G": 30}
+SWITCHES = {"strict", "tracebacks"}
+ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+MAY_BE_ZERO = {"grace", "keep_history", "keep_throughput", "keep_workers", "keep_ticks"}
+
+
+def from_environment(
+    given: WorkerSettings | None = None, environment: Mapping[str, str] | None = None
+) -> WorkerSettings:
+    """The settings with what the environment says in their place. What is wrong is said all at once."""
+    source = os.environ if environment is None else environment
+    changes: dict[str, Any] = {}
+    problems = []
+    for field in fields(WorkerSettings):
+        text = source.get(PREFIX + field.name.upper(), "").strip()
+        if text:
+            try:
+                changes[field.name] = number(field.name, text)
+            except ValueError as error:
+                problems.append(f"{PREFIX}{field.name.upper()} is {text!r}: {error}")
+    if problems:
+        raise BadRequest("; ".join(problems))
+    return replace(given or WorkerSettings(), **changes)
+
+
+def number(name: str, text: str) -> float | int | bool:
+    """The value of a setting from text, or why it is none."""
+    if name in SWITCHES:
+        if text.lower() not in ON + OFF:
+            raise ValueError(needed(name))
+        return text.lower() in ON
+    try:
+        value = size(text) if name in BYTES else int(text) if name in WHOLE else float(text)
+    except ValueError:
+        raise ValueError(needed(name)) from None
+    check(name, value)
+    return value
+
+
+def size(text: str) -> int:
+    """A number of bytes from text: 1048576, 1024K, 1M."""
+    unit = text[-1:].upper()
+    return int(text[:-1]) << UNITS[unit] if unit in UNITS else int(text)
+
+
+def check(name: str, value: Any) -> None:
+    """Refuse what can't be the value of a setting, with the reason."""
+    if name in SWITCHES:
+        if not isinstance(value, bool):
+            raise ValueError(needed(name))
+        return
+    kinds = int if name in WHOLE else (int, float)
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        raise ValueError(needed(name))
+    if not math.isfinite(value) or value < 0 or (value == 0 and name not in MAY_BE_ZERO):
+        raise ValueError("it must be 0 or more" if name in MAY_BE_ZERO else "it must be more than 0")
+
+
+def needed(name: str) -> str:
+    if name in SWITCHES:
+        return "true or false is needed"
+    if name in BYTES:
+        return "a number of bytes is needed, such as 268435456 or 256M"
+    return "a whole number is needed" if name in WHOLE else "a number of seconds is needed"

@@ -1,0 +1,386 @@
+"""Writes verdicts, many in one statement, each queue by itself."""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from sys import getsizeof
+from time import monotonic
+from typing import Any
+
+from rowmill.model import judge
+from rowmill.model.batch_size import BatchSize
+from rowmill.model.dead_rows import Death, facts_of, mourn
+from rowmill.model.errors import PermanentError
+from rowmill.model.judge import Verdict
+from rowmill.model.lease import BatchBlock, Lease, Outcomes, SettlingBlock
+from rowmill.model.lifecycle import DIE, DONE, RELEASE
+from rowmill.model.outcome import Answer, Outcome
+from rowmill.model.settle_lag import SettleLag
+from rowmill.model.transaction import AsyncBatchTransaction, AsyncBlockSession, BatchTransaction, BlockSession
+from rowmill.observe.events import Events
+from rowmill.store.port import Delay, Store
+from rowmill.store.rows import fetch
+from rowmill.worker.changed_rows import ChangedRows
+from rowmill.worker.in_flight import Hand
+from rowmill.worker.report import Report
+from rowmill.worker.settling import BatchSettling, Settling
+
+WAITING = 5000
+"""Verdicts of one queue that may wait to be written before its handlers have to wait with them."""
+TRIES_ALONE = 3
+"""How often a verdict is tried in a statement of its own that is cancelled, before its row is given up."""
+RETRY_FIRST, RETRY_MOST = 0.1, 2.0
+"""Seconds until delayed verdicts are tried again."""
+NOTICE_SECONDS = 3.0
+"""How long a finished row may stay unwritten before it is reported."""
+REMIND_SECONDS = 60.0
+SMALL_RESULT = 1024
+"""Bytes of the values of a verdict that do not count: at most WAITING of them lie here until they are written."""
+
+
+class Settler:
+    """Takes verdicts from the slots and hands each to the lane of its queue. A slow queue holds up no other."""
+
+    def __init__(
+        self,
+        store: Store,
+        hand: Hand,
+        report: Report,
+        events: Events,
+        chance: Callable[[], float],
+        changed_rows: ChangedRows,
+    ) -> None:
+        self.changed_rows = changed_rows
+        self._store = store
+        self._hand = hand
+        self._report = report
+        self._events = events
+        self._chance = chance
+        self._lanes: dict[str, Lane] = {}
+        self._new_lane = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.on_settled: Callable[[Verdict], None] = lambda verdict: None
+
+    @property
+    def idle(self) -> bool:
+        return all(lane.idle for lane in self._lanes.values())
+
+    @property
+    def progress(self) -> int:
+        """Grows while verdicts leave their lanes, or are tried in smaller statements."""
+        return sum(lane.progress for lane in self._lanes.values())
+
+    def lane(self, queue: str) -> "Lane":
+        lane = self._lanes.get(queue)
+        if lane is None:
+            lane = self._lanes[queue] = Lane(self, self._store, self._hand)
+            self._new_lane.set()
+        return lane
+
+    def put(self, verdict: Verdict) -> None:
+        self.lane(verdict.lease.queue.name).put(verdict)
+
+    def lags(self) -> dict[str, SettleLag]:
+        """What is finished and could not be written for a while, by queue, and how slow writing is where it is."""
+        return {name: lag for name, lane in self._lanes.items() if (lag := lane.lag()) is not None}
+
+    def settling(self, lease: Lease[Any], outcome: Outcome | None) -> SettlingBlock:
+        def judged(leases: Sequence[Lease[Any]]) -> list[Verdict]:
+            return [self._judged(lease, outcome)]
+
+        return Settling(self._store, [lease], (AsyncBlockSession, BlockSession), judged, self._written)
+
+    def settling_batch(self, leases: Sequence[Lease[Any]], outcomes: Outcomes) -> BatchBlock:
+        def judged(held: Sequence[Lease[Any]]) -> list[Verdict]:
+            answers = judge.spread(leases, outcomes)
+            return [self._judged(lease, answers.get(lease.key)) for lease in held]
+
+        sessions = AsyncBatchTransaction, BatchTransaction
+        return BatchSettling(self._store, leases, sessions, judged, self._written)
+
+    def _judged(self, lease: Lease[Any], answer: Answer | BaseException) -> Verdict:
+        """The verdict of a block. Raises where a strict worker refuses it, so that nothing of the block is written."""
+        verdict = judge.judge(lease, answer, self._chance())
+        checked = self.changed_rows.check(verdict)
+        if checked is not verdict:
+            raise PermanentError(checked.message, code=checked.code)
+        return verdict
+
+    async def fetch(self, lease: Lease[Any], column: str) -> Any:
+        """Read a column that was left out of a claim. See `Lease.fetch`."""
+        value, weight = await fetch(self._store, lease, column)
+        if weight:
+            self._hand.grow(lease, weight)
+        return value
+
+    def fetch_sync(self, lease: Lease[Any], column: str) -> Any:
+        """The same for a handler in a thread, while the loop goes on."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            assert self._loop is not None
+            return asyncio.run_coroutine_threadsafe(self.fetch(lease, column), self._loop).result()
+        raise RuntimeError(f"this handler runs on the loop. Write: await lease.fetch({column!r})")
+
+    def _written(self, verdicts: list[Verdict]) -> None:
+        """A handler settled its rows itself, perhaps in a thread: what follows belongs on the loop."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            with suppress(RuntimeError):  # the loop is gone: so is who wanted to know
+                assert self._loop is not None
+                self._loop.call_soon_threadsafe(self.tell, verdicts)
+        else:
+            self.tell(verdicts)
+
+    def tell(self, verdicts: list[Verdict]) -> None:
+        """Count what was written, and report it to those who want to know: nobody, of most successes."""
+        for move, rows in Counter([verdict.move.name for verdict in verdicts]).items():
+            self._report.count(move, rows)
+        watched = self._events.watched
+        for verdict in verdicts:
+            if watched or verdict.move is not DONE or verdict.lease.queue.per is not None:
+                self._events.settled(verdict)
+                self.on_settled(verdict)
+                if verdict.move is DIE:
+                    mourn(verdict.lease.queue, [_death(verdict)])
+
+    async def run(self) -> None:
+        """Write until cancelled. What is wrong with one lane ends all of them."""
+        self._loop = asyncio.get_running_loop()
+        tasks = {asyncio.create_task(self._report_lags(), name="settler lags")}
+        started: set[str] = set()
+        try:
+            while True:
+                self._new_lane.clear()
+                for name, lane in self._lanes.items():
+                    if name not in started:
+                        started.add(name)
+                        tasks.add(asyncio.create_task(lane.run(), name=f"settler {name}"))
+                        tasks.add(asyncio.create_task(lane.run_delayed(), name=f"settler {name} delayed"))
+                new = asyncio.create_task(self._new_lane.wait())
+                done, _ = await asyncio.wait({new, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+                new.cancel()
+                for task in done - {new}:
+                    task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _report_lags(self) -> None:
+        """Say when finished rows could not be written for a while, now and then while it lasts, and when it is over."""
+        said: dict[str, float] = {}
+        now = asyncio.get_running_loop().time
+        while True:
+            await asyncio.sleep(NOTICE_SECONDS / 4)
+            late = {name: lag for name, lag in self.lags().items() if lag.rows}
+            for name, lag in late.items():
+                if now() - said.get(name, float("-inf")) >= REMIND_SECONDS:
+                    said[name] = now()
+                    self._events.settle_delayed(name, lag.rows, lag.seconds, lag.reason)
+            for name in set(said) - set(late):
+                del said[name]
+                self._events.settle_resumed(name)
+
+    async def finish(self, stalled: float) -> bool:
+        """Write what is left, for as long as anything moves; False if nothing did for so many seconds."""
+        now = asyncio.get_running_loop().time
+        moved, progress = now(), self.progress
+        flushing = asyncio.gather(*(lane.finish() for lane in self._lanes.values()))
+        try:
+            while not flushing.done():
+                await asyncio.wait({flushing}, timeout=0.05)
+                if self.progress > progress:
+                    moved, progress = now(), self.progress
+                elif now() - moved > stalled:
+                    return False
+            await flushing
+            return True
+        finally:
+            flushing.cancel()
+            await asyncio.gather(flushing, return_exceptions=True)
+
+    def lose(self, verdict: Verdict) -> None:
+        verdict.lease.lost = True
+        self._report.lost += 1
+        self._events.lost(verdict)
+        self._hand.put_down(verdict.lease)
+
+    def keep(self, verdicts: list[Verdict]) -> None:
+        """These were written."""
+        self._hand.put_down(*[verdict.lease for verdict in verdicts])
+        self.tell(verdicts)
+
+    def refuse(self, verdict: Verdict, reason: str, code: str = "") -> None:
+        """The values are wrong, or else the table refuses the move itself, as a unique key over open rows may: the
+        row is dead then. If it can't even be that, or be given back, only the end of its lease helps."""
+        self._report.refused += 1
+        if verdict.values:
+            reason = judge.reason_of_refusal(verdict, reason)
+            second = judge.refuse(verdict.lease, code or "value_refused", f"the database refused the values: {reason}")
+        elif verdict.move not in (DIE, RELEASE):
+            second = judge.refuse(
+                verdict.lease, code or "move_refused", f"the table refuses the move {verdict.move.name}: {reason}"
+            )
+        else:
+            self._events.stuck(verdict, reason)
+            self._hand.put_down(verdict.lease)
+            return
+        second.ran, second.reason = verdict.ran, reason
+        self.put(second)
+
+
+class Lane:
+    """The verdicts of one queue on their way to the database. What can't be written now, because a row is locked, is
+    tried again beside the others, which do not wait for it."""
+
+    def __init__(self, settler: Settler, store: Store, hand: Hand) -> None:
+        self._settler, self._store, self._hand = settler, store, hand
+        self._pending: deque[Verdict] = deque()
+        self._in_flight: list[Verdict] = []
+        self._delayed: list[Verdict] = []
+        """They stay here while they are tried again."""
+        self._size = BatchSize()
+        self._retry = RETRY_FIRST
+        self._has_pending = asyncio.Event()
+        self._has_delayed = asyncio.Event()
+        self._flushing = asyncio.Lock()
+        self._retrying = asyncio.Lock()
+        self.room = asyncio.Event()
+        self.room.set()
+        self.progress = 0
+
+    @property
+    def idle(self) -> bool:
+        return not self._pending and not self._delayed and not self._flushing.locked()
+
+    def put(self, verdict: Verdict) -> None:
+        """Have it written."""
+        lease = verdict.lease
+        lease.take_verdict()
+        if verdict.values and (size := sum(map(getsizeof, verdict.values.values()))) > SMALL_RESULT:
+            self._hand.grow(lease, size)
+        self._pending.append(verdict)
+        self._has_pending.set()
+        if len(self._pending) + len(self._delayed) >= WAITING:
+            self.room.clear()
+
+    async def run(self) -> None:
+        while True:
+            await self._has_pending.wait()
+            await self.flush()
+
+    async def run_delayed(self) -> None:
+        while True:
+            await self._has_delayed.wait()
+            await asyncio.sleep(self._retry)
+            await self.flush_delayed()
+
+    async def finish(self) -> None:
+        """Return when nothing is left to be written."""
+        while not self.idle:
+            await self.flush()
+            if self._delayed:
+                await self.flush_delayed()
+                if self._delayed and not self._pending:
+                    await asyncio.sleep(self._retry)
+
+    async def flush(self) -> None:
+        """Write what is pending now, as much as one statement takes."""
+        async with self._flushing:
+            self._in_flight = self._take_pending(self._size.rows)
+            self._update_events()
+            if self._in_flight:
+                # While some rows are known to be locked, more of them may be.
+                delayed = await self._write(self._in_flight, skip_locked=bool(self._delayed))
+                self._delayed += delayed  # by now: they may have been tried again, and written, meanwhile
+                self._in_flight = []
+                self._update_events()
+
+    def _take_pending(self, most: int) -> list[Verdict]:
+        if len(self._pending) > most:
+            return [self._pending.popleft() for _ in range(most)]
+        taken = list(self._pending)
+        self._pending.clear()
+        return taken
+
+    async def flush_delayed(self) -> None:
+        """Try once more what could not be written."""
+        async with self._retrying:
+            batch = self._delayed[: self._size.rows]
+            if batch:
+                still = await self._write(batch, skip_locked=True)
+                self._delayed = self._delayed[len(batch) :] + still
+                self._retry = RETRY_FIRST if len(still) < len(batch) else min(self._retry * 2, RETRY_MOST)
+            self._update_events()
+
+    def _update_events(self) -> None:
+        for event, is_set in (
+            (self._has_pending, bool(self._pending)),
+            (self._has_delayed, bool(self._delayed)),
+            (self.room, len(self._pending) + len(self._delayed) < WAITING),
+        ):
+            event.set() if is_set else event.clear()
+
+    async def _write(self, batch: list[Verdict], *, skip_locked: bool) -> list[Verdict]:
+        """Write verdicts; returns those that have to be tried again after a while."""
+        began = monotonic()
+        settled = await self._store.settle(batch, skip_locked=skip_locked)
+        took = monotonic() - began
+        for verdict in settled.lost:
+            self._settler.lose(verdict)
+        for verdict, reason in settled.refused:
+            self._settler.refuse(verdict, reason)
+        for verdict, delay in settled.delayed:
+            verdict.delay = delay
+        cancelled = [verdict for verdict, delay in settled.delayed if delay is Delay.TIMEOUT]
+        if cancelled:
+            self._size.cut(took, len(batch))
+        elif not settled.delayed:
+            self._size.took(took, len(batch))
+        missing = {id(verdict) for verdict in settled.lost}
+        missing.update(id(verdict) for verdict, _ in (*settled.refused, *settled.delayed))
+        self._settler.keep([verdict for verdict in batch if id(verdict) not in missing] if missing else batch)
+        again = [verdict for verdict, delay in settled.delayed if delay is Delay.LOCKED]
+        self.progress += len(batch) - len(again)
+        if len(batch) == 1:
+            again += [verdict for verdict in cancelled if not self._give_up(verdict)]
+        else:
+            self._pending.extendleft(reversed(cancelled))
+        return again
+
+    def _give_up(self, verdict: Verdict) -> bool:
+        """A verdict whose own statement is cancelled again and again can't be written."""
+        verdict.cancelled_alone += 1
+        if verdict.cancelled_alone < TRIES_ALONE:
+            return False
+        self._settler.refuse(verdict, "its own statement was cancelled again and again", "settle_timeout")
+        return True
+
+    def lag(self) -> SettleLag | None:
+        """What is late; None if nothing is, and statements are quick."""
+        now = monotonic()
+        waiting = (*self._delayed, *self._in_flight, *self._pending)
+        for verdict in waiting:
+            verdict.ready_at = verdict.ready_at or now
+        late = [verdict for verdict in waiting if verdict.ready_at < now - NOTICE_SECONDS]
+        if not late and not self._size.seconds_per_row:
+            return None
+        reasons = {verdict.delay or Delay.PENDING for verdict in late}
+        return SettleLag(
+            rows=len(late),
+            seconds=round(now - min((verdict.ready_at for verdict in late), default=now), 1),
+            reason=next((reason for reason in Delay if reason in reasons), ""),
+            keys=[verdict.lease.queue.key_text(verdict.lease.key) for verdict in late[: SettleLag.MOST_KEYS]],
+            cancelled=self._size.cancelled,
+            batch=self._size.rows,
+            seconds_per_row=round(self._size.seconds_per_row, 6),
+        )
+
+
+def _death(verdict: Verdict) -> Death:
+    lease = verdict.lease
+    facts = facts_of(lease.queue, lambda: lease.row)
+    return Death(lease.key, lease.attempt, verdict.code, verdict.message, facts)

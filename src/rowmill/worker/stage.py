@@ -1,0 +1,363 @@
+"""One stage at work: it claims, holds what is claimed, and feeds its slots."""
+
+import asyncio
+import logging
+import math
+import random
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from rowmill.model.lease import Lease
+from rowmill.model.queue import Handler, Queue
+from rowmill.model.states import Step
+from rowmill.observe.events import Events, log
+from rowmill.store.port import Disconnected, LockTimeout, StatementTimeout, Store
+from rowmill.store.row_sizes import ByteLimit
+from rowmill.worker.admission import Door
+from rowmill.worker.byte_budget import RowWeight, Turn
+from rowmill.worker.handler import Runner
+from rowmill.worker.in_flight import Hand
+from rowmill.worker.prefetch import Pace
+from rowmill.worker.report import Report
+from rowmill.worker.row_runner import Turns
+from rowmill.worker.settings import WorkerSettings
+from rowmill.worker.settler import Settler
+from rowmill.worker.suspects import Suspects
+
+BREATH = 10
+"""Rows that a slot runs before it lets the rest of the loop have a turn, if no handler waited for anything."""
+STALE = 2.0
+"""Seconds that a claimed row may lie ready here while every slot is taken, before it is given to others."""
+LARGEST_CLAIM = 100_000
+BUSY = 1.0
+"""Seconds of work without a pause after which producers need not wake us any more."""
+
+SAY_LIMITED = 60.0
+"""Seconds between two events that say that the byte budget limits a stage."""
+
+
+class Station:
+    """The claimer and the slots of one stage of one queue."""
+
+    def __init__(
+        self,
+        store: Store,
+        queue: Queue[Any],
+        step: Step,
+        handler: Handler,
+        hand: Hand,
+        settler: Settler,
+        report: Report,
+        events: Events,
+        settings: WorkerSettings,
+    ) -> None:
+        self.queue, self.step, self.handler = queue, step, handler
+        self._store, self._hand, self._settler = store, hand, settler
+        self._report, self._events, self._settings = report, events, settings
+        overdue = partial(events.overdue, queue.name, step.name, handler.concurrency)
+        self._pace = Pace(handler.concurrency, handler.batch, gated=handler.gate is not None)
+        check = None if queue.mapper is None else settler.changed_rows.check
+        tracebacks = settings.tracebacks or log.isEnabledFor(logging.DEBUG)
+        runner = Runner(handler, random.random, check, overdue, tracebacks=tracebacks)
+        self._turns = Turns(handler, runner, self._pace, hand, settler.lane(queue.name), report, events)
+        self._waiting: deque[Lease[Any]] = deque()
+        self._since = 0.0
+        self._slept_at = 0.0
+        self._running = 0
+        self._fed = asyncio.Event()
+        self._needed = asyncio.Event()
+        self._woken = asyncio.Event()
+        self._suspects = Suspects(store, queue, step, hand, settler, self._turns, self._woken)
+        self._door = None if handler.gate is None else Door(
+            handler.gate, self._pace, hand, self._turns, self._waiting, self._fed, self._needed,
+            lambda: self._running * (handler.batch or 1),
+        )  # fmt: skip
+        self._stores = [self._waiting, *([] if self._door is None else [self._door.pending])]
+        self.claimer: asyncio.Task[None] | None = None
+        hand.not_begun.append(self._return_waiting)
+        self.paused: Callable[[], bool] = lambda: False
+        self._empty_at = -1.0
+        """When a claim last found nothing, on the loop's clock; reset by rows."""
+        self._claim_most = LARGEST_CLAIM
+        """Rows that one claim may take: fewer after the database cancelled one that took too long."""
+        self._weight = RowWeight()
+        self._limited_at = -math.inf
+        """When we last said that the byte budget limits us, on the loop's clock."""
+        self._woken_at = 0.0
+        self._owes_until = -1.0
+        """When the last of the suspects that we gave back can be claimed again, on the loop's clock."""
+
+    def wake(self) -> None:
+        """There may be rows: claim now."""
+        self._woken_at = asyncio.get_running_loop().time()
+        self._woken.set()
+
+    def owe(self, at: float) -> None:
+        """A row that we gave back can be claimed again at this time: until then, the queue is not empty."""
+        self._owes_until = max(self._owes_until, at)
+
+    def look_again(self, since: float) -> None:
+        """Somebody waits to hear that nothing is left: no reason to sleep before the claim that finds nothing."""
+        if not self.busy and not self.empty(since) and asyncio.get_running_loop().time() > self._owes_until:
+            self._woken.set()
+
+    def empty(self, since: float) -> bool:
+        """A claim after this time found nothing, and nothing that we know of has come after it."""
+        return self._empty_at > max(since, self._woken_at, self._owes_until)
+
+    def on_interrupt(self, end: Callable[[], None]) -> None:
+        """Have this called when a handler raises KeyboardInterrupt."""
+        self._turns.on_interrupt = end
+
+    @property
+    def stopping(self) -> bool:
+        return self._turns.stopping
+
+    @property
+    def alone(self) -> "asyncio.Task[None] | None":
+        """The suspect that runs alone, if there is one."""
+        return self._suspects.alone
+
+    @property
+    def ran_at(self) -> float:
+        """When a handler last came to its end, on the loop's clock."""
+        return self._turns.ran_at
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._running or self._in_store or self._suspects.running)
+
+    @property
+    def _in_store(self) -> int:  # rows that are claimed and have not begun
+        return len(self._waiting) + (0 if self._door is None else len(self._door))
+
+    def tasks(self) -> list[asyncio.Task[None]]:
+        name = f"{self.queue.name}/{self.step.name}"
+        slots = [asyncio.create_task(self._slot(), name=f"{name} slot {n}") for n in range(self.handler.concurrency)]
+        self.claimer = asyncio.create_task(self._claim(), name=f"{name} claimer")
+        doors = [] if self._door is None else [asyncio.create_task(self._door.run(), name=f"{name} door")]
+        return [self.claimer, *doors, *slots]
+
+    async def _claim(self) -> None:
+        loop = asyncio.get_running_loop()
+        pause = self._settings.poll_base
+        while True:
+            await self._hand.opened()
+            if self.stopping:
+                return
+            if self.alone is not None and self.alone.done():
+                self.alone.result()  # nobody else looks at it: an error there must end us too
+            self._return_stale(loop.time())
+            if self.paused():
+                self._return_waiting()
+                self._empty_at = loop.time()
+                await self._until(self._woken, min(self._settings.poll_base * 4, 1.0))
+                continue
+            # Without those whose leave is asked for just now: the next claim need not wait for it.
+            wanted = self._pace.wanted(sum(map(len, self._stores)), self._running * (self.handler.batch or 1))
+            if self._door is not None:
+                if (shut := self._door.gate.shut()) is not None:
+                    self._empty_at = self._empty_at if shut.passing else loop.time()
+                    await self._until(self._woken, shut.seconds)
+                    continue
+                wanted = self._door.at_most(wanted)
+            if self._suspects.wary(loop.time()):
+                wanted = min(wanted, self._pace.width)
+            wanted = min(wanted, self._claim_most)
+            if not wanted:
+                await self._until(self._needed, STALE / 2)
+                continue
+            self._woken.clear()
+            try:
+                with self._hand.budget.turn(self.queue.name, self._needed.set) as turn:
+                    within = await self._room(turn, wanted)
+                    if within is None:
+                        continue
+                    asked, wanted = loop.time(), self._within(within, wanted)
+                    async with self._hand.claiming():
+                        leases = await self._store.claim(self.queue, self.step, wanted, within)
+                        weight = self._hand.take(leases)
+                self._events.back(who="claim")
+                self._claim_most = min(self._claim_most * 2, LARGEST_CLAIM)
+            except (StatementTimeout, LockTimeout) as error:  # the database is there
+                if isinstance(error, StatementTimeout):
+                    self._claim_most = max(1, wanted // 2)
+                self._events.claim_cancelled(self.queue.name, self.step.name, wanted)
+                await self._until(self._woken, pause)
+                continue
+            except Disconnected as error:
+                self._events.away(str(error), who="claim")
+                await self._until(self._woken, min(pause * (0.5 + random.random()), self._settings.poll_max))
+                pause = min(pause * 2, self._settings.poll_max)
+                continue
+            self._weight.claimed(len(leases), weight)
+            if within.reached:
+                self._limited()
+                if not leases:
+                    self._weight.too_heavy_for(within.most)
+            if leases:
+                pause = self._settings.poll_base
+                self._empty_at = -1.0
+                await self._take(leases)
+            if len(leases) == wanted or within.reached:
+                if asked - self._slept_at > BUSY:
+                    await self._store.busy([self.queue])
+            elif leases:
+                await asyncio.sleep(0)  # the slots begin before we look whether there are more
+            else:
+                self._empty_at = asked
+                await self._idle(pause)
+                self._slept_at = loop.time()
+                pause = min(pause * 1.5, self._settings.poll_max)
+
+    async def _room(self, turn: Turn, wanted: int) -> ByteLimit | None:
+        """Wait until the byte budget has room for a claim of ours. None: there is no claim to be made now."""
+        while not (self.stopping or self._hand.closed or self.paused()):
+            if (found := turn.room(self._weight, wanted)) is not None:
+                return found
+            if self._hand.budget.full:
+                self._limited()
+            await self._until(self._needed, STALE / 2)
+            self._return_stale(asyncio.get_running_loop().time())
+        return None
+
+    def _within(self, within: ByteLimit, wanted: int) -> int:
+        """Return how many of the wanted rows will fit, to judge by those before."""
+        fit = max(int(within.most / self._weight.bytes), 1) if self._weight.bytes else wanted
+        if fit < wanted:
+            self._limited()
+        return min(wanted, fit)
+
+    def _limited(self) -> None:
+        """Count and say that the byte budget keeps us from claiming more."""
+        self._report.byte_limited += 1
+        now = asyncio.get_running_loop().time()
+        if now - self._limited_at >= SAY_LIMITED:
+            self._limited_at = now
+            budget = self._hand.budget
+            self._events.memory_limited(self.queue.name, self.step.name, budget.held, budget.most, self._weight.bytes)
+
+    async def _idle(self, pause: float) -> None:
+        """Sleep until rows may have come, or a slot here made some."""
+        if self.stopping or self._woken.is_set():
+            return
+        woken = asyncio.ensure_future(self._woken.wait())
+        spread = min(pause * (0.75 + random.random() / 2), self._settings.poll_max)
+        called = asyncio.ensure_future(self._store.wait([self.queue], spread, self))
+        try:
+            await asyncio.wait({woken, called}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            woken.cancel()
+            called.cancel()
+            [answer] = await asyncio.gather(called, return_exceptions=True)
+        if isinstance(answer, Exception):
+            # Waking up is a convenience. Without it we look now and then, and no more often than that.
+            self._events.deaf(self.queue.name, type(answer).__name__)
+            await self._until(self._woken, pause)
+
+    async def _until(self, event: asyncio.Event, seconds: float) -> None:
+        if self.stopping:
+            return
+        event.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await event.wait()
+        except TimeoutError:
+            pass
+
+    async def _take(self, leases: list[Lease[Any]]) -> None:
+        self._report.claimed += len(leases)
+        self._events.claimed(self.queue.name, self.step.name, len(leases))
+        for lease in leases:
+            lease.attach(self._settler)
+        leases = await self._suspects.set_apart(leases)
+        if self.stopping or self._hand.closed or self.paused():
+            for lease in leases:
+                self._turns.give_back(lease)
+            return
+        if leases:
+            if not self._in_store:
+                self._since = asyncio.get_running_loop().time()
+            if self._door is not None:
+                self._door.put(leases)
+                return
+            self._waiting.extend(leases)
+            self._fed.set()
+
+    def _return_stale(self, now: float) -> None:
+        """Rows that lie here while long handlers hold every slot, and none moves, go back for others to take."""
+        full = self._running >= self.handler.concurrency
+        if self._in_store and full and now - self._since > STALE:
+            self._pace.ran(STALE * self._pace.width)
+            self._return_waiting()
+
+    def _return_waiting(self) -> None:
+        for rows in self._stores:
+            while rows:
+                self._turns.give_back(rows.popleft())
+
+    async def _slot(self) -> None:
+        ran, most, now, task = 0, self.handler.batch or 1, asyncio.get_running_loop().time, asyncio.current_task()
+        assert task is not None
+        while True:
+            while not self._waiting:
+                if self.stopping:
+                    return
+                self._needed.set()
+                if self._door is not None:
+                    self._door.moved.set()
+                self._fed.clear()
+                await self._fed.wait()
+            batch = [self._waiting.popleft()]
+            while self._waiting and len(batch) < most:
+                batch.append(self._waiting.popleft())
+            left = len(self._waiting)
+            if self._door is not None:
+                batch, left = self._door.passed(batch, left), left + len(self._door.pending)
+                if not batch:
+                    continue
+            if left <= self._pace.low:
+                self._needed.set()
+            self._running += 1
+            self._since = now()
+            try:
+                await self._turns.run(batch, task, passed=self._door is not None)
+                if self.handler.threaded:
+                    await self._turns.rested()
+            finally:
+                self._running -= 1
+                self._turns.ran_at = now()
+            ran += 1
+            if ran % BREATH == 0:
+                await self._settler.lane(self.queue.name).room.wait()
+                await asyncio.sleep(0)
+
+    def cut(self, lease: Lease[Any]) -> None:
+        """The lease is gone: stop its handler, whose result nobody will take."""
+        if not self._turns.cut(lease):
+            for rows in self._stores:
+                if lease in rows:
+                    rows.remove(lease)
+                    self._turns.lose(lease)
+                    return
+
+    def stop(self) -> None:
+        """Claim no more; what has not begun goes back."""
+        self._turns.stopping = True
+        self._return_waiting()
+        self._woken.set()
+        self._needed.set()
+        self._fed.set()
+        if self._door is not None:
+            self._door.moved.set()
+
+    async def close(self, seconds: float) -> None:
+        """After the grace period: rows whose handlers can't be stopped go back; late results will be refused."""
+        await self._turns.close(seconds)
+
+    @property
+    def left_behind(self) -> int:
+        """Handlers that still run, in threads or in spite of a cancellation."""
+        return self._turns.left_behind

@@ -1,0 +1,123 @@
+"""Rows on their last attempt whose worker died at the one before: each is run alone, and noted as on trial."""
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from sqlalchemy.exc import DBAPIError
+
+from rowmill.model.judge import refuse
+from rowmill.model.lease import Lease
+from rowmill.model.queue import Queue
+from rowmill.model.states import Step
+from rowmill.store import rescue
+from rowmill.store.port import Disconnected, Store
+from rowmill.worker.in_flight import Hand
+from rowmill.worker.row_runner import Turns
+from rowmill.worker.settler import Settler
+
+SPREAD = 2.0
+"""Seconds over which suspects that wait for their turn alone are spread."""
+SESSION = 1.0
+"""Seconds for which suspects that were claimed together are tried one after another, before the rest goes back."""
+WARY = 5.0
+"""Seconds after a suspect in which we claim only what can begin at once: all of it goes back for the next one."""
+
+
+class Suspects:
+    """The suspects of one stage."""
+
+    def __init__(
+        self, store: Store, queue: Queue[Any], step: Step, hand: Hand, settler: Settler, turns: Turns,
+        woken: asyncio.Event,
+    ) -> None:  # fmt: skip
+        self._store, self._queue, self._step = store, queue, step
+        self._hand, self._settler, self._turns = hand, settler, turns
+        self._woken = woken
+        """Set when a suspect has run: there may be rows to claim."""
+        self.alone: asyncio.Task[None] | None = None
+        """The suspect that runs alone, if there is one."""
+        self._wary_until = 0.0
+
+    def wary(self, now: float) -> bool:
+        """Was there a suspect just now?"""
+        return now < self._wary_until
+
+    @property
+    def running(self) -> bool:
+        return self.alone is not None and not self.alone.done()
+
+    async def set_apart(self, leases: list[Lease[Any]]) -> list[Lease[Any]]:
+        """A row whose last attempt ended with the death of its worker may have killed it. Its last chance it
+        gets alone, so that it can't take others with it. One at a time: those that were claimed with it wait for it
+        here, if it is quick, or come back a little later."""
+        last = [lease for lease in leases if lease.last_attempt and lease.retry.attempts > 1]
+        if not last:
+            return leases
+        try:
+            keys = await self._store.crashed(self._queue, last)
+        except Disconnected:
+            keys = set()
+        suspects = [lease for lease in last if lease.key in keys]
+        if not suspects:
+            return leases
+        self._wary_until = asyncio.get_running_loop().time() + WARY
+        if not self._turns.stopping and not self.running and self._hand.close():
+            name = f"{self._queue.name}/{self._step.name} suspect"
+            self.alone = asyncio.create_task(self._try_each(suspects), name=name)
+            self.alone.add_done_callback(lambda _: self._woken.set())
+        else:
+            self._give_back(suspects)
+        return [lease for lease in leases if lease.key not in keys]
+
+    def _give_back(self, suspects: Iterable[Lease[Any]]) -> None:
+        for lease in suspects:
+            self._turns.give_back(lease, 0.0 if self._turns.stopping else random.random() * SPREAD)
+
+    async def _try_each(self, suspects: list[Lease[Any]]) -> None:
+        """Those that wait here are not on trial: if the one that is kills the process, they are acquitted."""
+        task, now, waiting = asyncio.current_task(), asyncio.get_running_loop().time, deque(suspects)
+        assert task is not None
+        try:
+            async with self._hand.alone(suspects):
+                until = now() + SESSION
+                while waiting and not self._turns.stopping:
+                    await self._run_alone(waiting.popleft(), task)
+                    if now() >= until or self._turns.overdue:
+                        break
+        finally:
+            self._give_back(waiting)
+        await self._turns.rested()
+
+    async def _run_alone(self, lease: Lease[Any], task: "asyncio.Task[None]") -> None:
+        # Leave first: while it is asked for, the row has not begun, and is not to blame for anything.
+        if await self._turns.may_begin(lease) and await self._on_trial(lease):
+            await self._turns.run([lease], task)
+            self._turns.ran_at = asyncio.get_running_loop().time()
+        await self._hand.settled(lease)
+
+    async def _on_trial(self, lease: Lease[Any]) -> bool:
+        """Note that it begins: only a row that had begun, alone, is to blame for the death of its worker. One that
+        can't be noted must not begin: it would be acquitted, and kill workers for ever."""
+        try:
+            terms = self._store.terms(self._queue)
+            noted = await self._store.run(partial(rescue.on_trial, terms=terms, lease=lease))
+        except DBAPIError as error:
+            if rescue.is_refusal(error):
+                why = f"the table does not let its last attempt be noted: {type(error.orig).__name__}"
+                self._settler.put(refuse(lease, "move_refused", why))
+            else:
+                self._turns.give_back(lease, random.random() * SPREAD)
+            return False
+        except Disconnected:
+            self._turns.give_back(lease)
+            return False
+        except BaseException:
+            self._turns.give_back(lease)
+            raise
+        if not noted:
+            self._turns.lose(lease)
+        return noted

@@ -1,0 +1,268 @@
+"""A worker process: stations for its stages, one settler, one renewer, and services beside them."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from rowmill.model.judge import Verdict
+from rowmill.model.lease import Lease
+from rowmill.model.lifecycle import HOLD, RELEASE, Kind
+from rowmill.model.limits import PASSING_CODES
+from rowmill.model.queue import Queue
+from rowmill.model.settle_lag import SettleLag
+from rowmill.observe.events import Events, log
+from rowmill.observe.repeated_lines import MINUTE
+from rowmill.observe.trail import trail
+from rowmill.store.port import Store
+from rowmill.worker.byte_budget import ByteBudget
+from rowmill.worker.changed_rows import ChangedRows
+from rowmill.worker.in_flight import Hand
+from rowmill.worker.loop_watch import LoopWatch
+from rowmill.worker.renewer import Renewer
+from rowmill.worker.report import Report
+from rowmill.worker.settings import WorkerSettings
+from rowmill.worker.settler import Settler
+from rowmill.worker.stage import Station
+
+CUT_SECONDS = 5.0
+"""How long a handler that was cancelled may take to end, and a claim to come back, before we leave without it."""
+FLUSH_SECONDS = 10.0
+"""How long we wait at the end for a database that writes nothing. What is not written comes back by its lease."""
+
+
+class Service(Protocol):
+    """Something that runs beside the stations until it is cancelled."""
+
+    async def run(self) -> None: ...
+
+
+class Worker:
+    """Runs the handlers of these queues until told to stop, or until nothing is ready."""
+
+    def __init__(
+        self,
+        store: Store,
+        queues: Sequence[Queue[Any]],
+        *,
+        settings: WorkerSettings | None = None,
+        events: Events | None = None,
+        report: Report | None = None,
+        services: Sequence[Service] = (),
+        paused: Callable[[str, str], bool] = lambda queue, stage: False,
+    ) -> None:
+        self.settings = settings or WorkerSettings()
+        self.report = report or Report()
+        self._store = store
+        self._events = events or Events()
+        self._services = services
+        self._hand = Hand(ByteBudget(self.settings.claimed_bytes, len(queues)))
+        changed_rows = ChangedRows(self._events, strict=self.settings.strict)
+        self._settler = Settler(store, self._hand, self.report, self._events, random.random, changed_rows)
+        self._settler.on_settled = self._settled
+        self._renewer = Renewer(store, self._hand, self._events, self._cut)
+        self._stop = asyncio.Event()
+        self._interrupted = False
+        self._changed_at = 0.0
+        self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
+        self.stations = [
+            Station(
+                store, part, step, part.handlers[step.name], self._hand, self._settler, self.report,
+                self._events, self.settings,
+            )
+            for queue in queues
+            for part in queue.parts or (queue,)
+            for step in part.steps
+            if step.name in part.handlers
+        ]  # fmt: skip
+        for station in self.stations:
+            station.paused = partial(paused, station.queue.name, station.step.name)
+            station.on_interrupt(self._interrupt)
+
+    @property
+    def in_hand(self) -> int:
+        return len(self._hand)
+
+    @property
+    def bytes_in_hand(self) -> int:
+        """Bytes of the rows that are claimed and not settled."""
+        return self._hand.budget.held
+
+    def settle_lags(self) -> dict[str, SettleLag]:
+        """What is finished and could not be written for a while, by queue."""
+        return self._settler.lags()
+
+    def holding(self) -> set[int]:
+        """The tokens under which rows are in hand."""
+        return {lease.token for lease in self._hand.leases}
+
+    def waker(self, queue: str) -> Callable[[], None]:
+        """What tells the stations of a queue that there may be rows."""
+        ours = [station for station in self.stations if station.queue.name == queue]
+
+        def wake() -> None:
+            for station in ours:
+                station.wake()
+
+        return wake
+
+    @property
+    def paused(self) -> list[tuple[str, str]]:
+        """(queue, stage) of those that are claimed from no more for now."""
+        return [(station.queue.name, station.step.name) for station in self.stations if station.paused()]
+
+    @property
+    def left_behind(self) -> int:
+        """Handlers that did not end when the worker did: threads, and tasks that catch their cancellation."""
+        return sum(station.left_behind for station in self.stations)
+
+    def stop(self) -> None:
+        """Claim no more, let running handlers finish within the grace period, release the rest. Twice is fine."""
+        self._stop.set()
+
+    def _interrupt(self) -> None:
+        """A handler raised KeyboardInterrupt: stop as if told to, at once, and pass it on at the end. Raised in a slot,
+        it would break out of the loop, with every row still in hand."""
+        self._interrupted = True
+        self.stop()
+        for station in self.stations:
+            station.stop()
+
+    async def run(self) -> Report:
+        """Work until stopped. Raises KeyboardInterrupt at the end if a handler did."""
+        return await self._run(self._stop.wait)
+
+    async def drain(self) -> Report:
+        """Work until nothing is ready and nothing runs. Rows that wait for a later time stay where they are."""
+        return await self._run(self._drained)
+
+    async def _run(self, until: Callable[[], Awaitable[Any]]) -> Report:
+        began = time.perf_counter()
+        beside = [asyncio.create_task(service.run(), name=type(service).__name__) for service in self._services]
+        beside.append(asyncio.create_task(self._settler.run(), name="settler"))
+        beside.append(asyncio.create_task(self._renewer.run(), name="renewer"))
+        stations = [task for station in self.stations for task in station.tasks()]
+        beside.append(asyncio.create_task(self._tell_repeated(), name="repeated log lines"))
+        watch = LoopWatch(self._events, [(each.queue.name, each.step.name, each.handler) for each in self.stations])
+        watch.start()
+        ending = asyncio.ensure_future(until())
+        try:
+            await self._watch(ending, beside + stations)
+            await self._leave(stations, self.settings.grace)
+        except BaseException:
+            try:
+                await self._leave(stations, 0.0)
+            except Exception as error:
+                log.error("rows in hand could not be given back; they come back by their leases: %s", trail(error))
+            raise
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+            await cut_off([ending, *stations, *beside])
+            watch.stop()
+            self._events.tell_repeated(all_of_them=True)
+            self.report.seconds = time.perf_counter() - began
+            self.report.peak_bytes = self._hand.budget.peak
+        if self._interrupted:
+            raise KeyboardInterrupt
+        return self.report
+
+    async def _tell_repeated(self) -> None:
+        """Log how many lines were left out, even if no other line follows."""
+        while True:
+            await asyncio.sleep(MINUTE)
+            self._events.tell_repeated()
+
+    async def _watch(self, ending: "asyncio.Future[Any]", tasks: list["asyncio.Task[None]"]) -> None:
+        """Wait for the end. A task of ours that ends before is a bug: say so at once instead of idling for days."""
+        done, _ = await asyncio.wait({ending, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+        if not ending.done() and not self._stop.is_set():
+            raise RuntimeError(f"{', '.join(task.get_name() for task in tasks if task.done())} ended by itself")
+
+    async def _leave(self, tasks: list["asyncio.Task[None]"], grace: float) -> None:
+        """Stop: running handlers may finish within the grace period, the rest is released, all is written."""
+        for station in self.stations:
+            station.stop()
+        tasks = [*tasks, *(station.alone for station in self.stations if station.alone is not None)]
+        claimers = {station.claimer for station in self.stations}
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace)
+            for task in tasks:
+                if task not in claimers:  # a claim is not cut: nobody would know what it took
+                    task.cancel()
+            await asyncio.wait(tasks, timeout=CUT_SECONDS)
+        for station in self.stations:
+            await station.close(CUT_SECONDS)
+        if not await self._settler.finish(FLUSH_SECONDS):
+            self._events.unwritten(len(self._hand))
+
+    async def _drained(self) -> None:
+        """Every station found nothing, after the last change that may have made rows ready; and nothing again, where
+        no short cut was taken."""
+        loop, looked = asyncio.get_running_loop(), -1.0
+        while True:
+            ran_at = max((station.ran_at for station in self.stations), default=0.0)
+            empty = all(station.empty(max(ran_at, looked)) and not station.busy for station in self.stations)
+            if self._stop.is_set():
+                return
+            if empty and self._settler.idle and self._hand.empty:
+                if looked > ran_at:
+                    for station in self.stations:
+                        station.stop()  # now: what a claim takes from here on would be given back, and be left behind
+                    return
+                looked = loop.time()
+                for station in self.stations:
+                    self._store.look_from_the_start(station.queue)
+            for station in self.stations:
+                station.look_again(max(ran_at, looked))
+            await asyncio.sleep(0.002)
+
+    def _settled(self, verdict: Verdict) -> None:
+        """A row may be ready for a station here, now or later: wake it then."""
+        lease = verdict.lease
+        ours = [station for station in self.stations if station.queue is lease.queue]
+        if lease.queue.per is not None:
+            for each in ours:  # the next row of its key may be free now
+                each.wake()
+        if verdict.move.target not in (Kind.READY, Kind.WAITING):
+            return
+        name = lease.stage if verdict.move.name != "advance" else self._next_stage(lease)
+        station = next((station for station in ours if station.step.name == name), None)
+        if station is None:
+            return
+        if verdict.wait <= 0:
+            station.wake()
+            return
+        loop = asyncio.get_running_loop()
+        at, known = loop.time() + verdict.wait, self._timers.get((lease.queue.name, name))
+        if verdict.move is RELEASE or (verdict.move is HOLD and verdict.code in PASSING_CODES):
+            station.owe(at)
+        if known is None or known.when() > at or known.when() <= loop.time():
+            if known is not None:
+                known.cancel()
+            self._timers[lease.queue.name, name] = loop.call_at(at + 0.001, station.wake)
+
+    @staticmethod
+    def _next_stage(lease: Lease[Any]) -> str:
+        steps = lease.queue.steps
+        return steps[steps.index(lease.step) + 1].name
+
+    def _cut(self, lease: Lease[Any]) -> None:
+        for station in self.stations:
+            if station.queue is lease.queue and station.step is lease.step:
+                station.cut(lease)
+
+
+async def cut_off(tasks: "Collection[asyncio.Future[Any]]") -> None:
+    """Cancel tasks and wait for their end, but not for ever: a handler may catch its cancellation and go on."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        done, _ = await asyncio.wait(tasks, timeout=CUT_SECONDS)
+        for task in done:
+            if not task.cancelled():
+                task.exception()
