@@ -41,7 +41,7 @@ def gate(folder: Path, number: int) -> Path:
 
 def build(url: str, folder: Path, policy: Literal["block", "skip"], lease: float, gates: Sequence[int] = ()) -> rm.Mill:
     mill, journal = rm.Mill(url), Journal(folder)
-    outbox = mill.outbox(dead_head=policy, lease=lease, concurrency=20)
+    outbox = mill.outbox(on_dead=policy, lease=lease, concurrency=20)
 
     @outbox.on("document.process")
     async def process(event: rm.Event) -> None:

@@ -12,7 +12,7 @@ from rowmill.operator import change
 from rowmill.operator.filters import Filter
 from rowmill.store import rescue as rescuing
 from rowmill.store.postgres import sql as postgres_sql
-from rowmill.store.queue_sql import Terms
+from rowmill.store.queue_sql import QueueSql
 from rowmill.store.sqlite import sql as sqlite_sql
 
 Builds = Callable[..., str]
@@ -82,7 +82,7 @@ def without_rescue_guard() -> None:
 
 def without_due_time() -> None:
     """Rows are claimed before their backoff is over."""
-    Terms.due = property(lambda self: f"{self.available_at} IS NOT NULL")  # type: ignore[method-assign, assignment]
+    QueueSql.due = property(lambda self: f"{self.available_at} IS NOT NULL")  # type: ignore[method-assign, assignment]
 
 
 def without_second_chance() -> None:
@@ -109,7 +109,7 @@ def without_prune_guard() -> None:
     setattr(change, "prunable", lambda terms, wanted, older_than: [_any_row(terms, wanted)])  # noqa: B010
 
 
-def _any_row(terms: Terms, wanted: Filter) -> "sa.ColumnElement[bool]":
+def _any_row(terms: QueueSql, wanted: Filter) -> "sa.ColumnElement[bool]":
     """Whatever its state is."""
     return sa.and_(sa.true(), *wanted.conditions(terms))
 

@@ -9,10 +9,10 @@ from functools import cached_property
 from faults.history import Change, History, Place, Row, Step, Words
 from faults.ledger import Entry, What
 from faults.operations import Operation, Verb, operations
-from rowmill import Crash
+from rowmill import CrashCodes
 from rowmill.model.lifecycle import ADVANCE, AGAIN, DIE, DONE, HOLD, MOVES, PARK, RELEASE
 
-CRASHES = (Crash().requeued, Crash().buried)
+CRASHES = (CrashCodes().requeued, CrashCodes().buried)
 """What stands on a row that was taken from a worker whose lease had run out, and on one that is on trial."""
 DISCLAIM = "disclaim"
 """What a worker does with rows of a claim whose answer was lost: it gives them back. No settle, so nobody counts it."""

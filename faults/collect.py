@@ -13,21 +13,21 @@ from faults import ledger
 from faults.history import Change, History, Row, Step, Words
 from faults.world import ATTEMPTS, BACKOFF, KEEP, LEASE, Effect, World, settled_by_handler
 from faults.world import Change as ChangeRow
-from rowmill.model.lifecycle import FINAL, Kind
-from rowmill.model.queue import Queue
+from rowmill.model.lifecycle import FINAL, StateKind
+from rowmill.model.queue import QueueSpec
 from rowmill.store.own.schema import own_tables
 
 COMMITTED = "extract(epoch FROM pg_xact_commit_timestamp(faults_change.xmin))::float8"
 
 
-def words_of(queue: Queue[Any]) -> Words:
+def words_of(queue: QueueSpec[Any]) -> Words:
     steps = []
     for step in queue.steps:
-        done = queue.vocabulary.of(Kind.DONE)[0] if step.following is None else step.following
+        done = queue.vocabulary.of(StateKind.DONE)[0] if step.following is None else step.following
         steps.append(Step(step.name, frozenset(map(str, step.claimable)), str(step.running[0]), str(done)))
-    dead = str(queue.vocabulary.of(Kind.DEAD)[0])
+    dead = str(queue.vocabulary.of(StateKind.DEAD)[0])
     final = frozenset(map(str, queue.vocabulary.all_of(FINAL)))
-    cancelled = str(queue.vocabulary.of(Kind.CANCELLED)[0])
+    cancelled = str(queue.vocabulary.of(StateKind.CANCELLED)[0])
     return Words(tuple(steps), final, dead, ATTEMPTS, LEASE, BACKOFF, KEEP, cancelled)
 
 
@@ -70,7 +70,7 @@ def from_tables(connection: Connection, world: World) -> History:
     )
 
 
-def rows_of(connection: Connection, queue: Queue[Any]) -> list[Row]:
+def rows_of(connection: Connection, queue: QueueSpec[Any]) -> list[Row]:
     columns = queue.table.c
     group = columns.group if "group" in columns else sa.null()
     found = sa.select(columns.id, columns.state, columns.attempts, columns.lease, columns.mark, group)

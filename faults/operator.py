@@ -29,7 +29,7 @@ from faults.worker import URL_VARIABLE, Told
 from faults.world import KEEP, World, world
 from rowmill import adopt
 from rowmill.demo.worker import die_with_parent
-from rowmill.model.lifecycle import FINAL, Kind
+from rowmill.model.lifecycle import FINAL, StateKind
 from rowmill.operator import change, counts
 from rowmill.operator.filters import Filter
 from rowmill.store import indexes
@@ -166,7 +166,7 @@ class Operator:
         """Rows that run just now, which nobody may touch, rows that have been finished for longest, and the last that
         came in; a few of each."""
         key, state = queue.table.c.id, queue.table.c.state
-        running = [str(word) for word in queue.vocabulary.of(Kind.RUNNING)]
+        running = [str(word) for word in queue.vocabulary.of(StateKind.RUNNING)]
         final = [str(word) for word in queue.vocabulary.all_of(FINAL)]
         wanted = (
             sa.select(key).where(state.in_(running)).order_by(key.desc()).limit(SOME),

@@ -7,7 +7,7 @@ from typing import Any
 from faults.ledger import Ledger, What
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
-from rowmill.model.queue import Queue
+from rowmill.model.queue import QueueSpec
 from rowmill.model.states import Step
 from rowmill.store.port import Renewed, Settled, Store
 from rowmill.store.row_sizes import ByteLimit
@@ -22,7 +22,7 @@ class Recorder:
         store.renew = self.renew  # type: ignore[method-assign]
 
     async def claim(
-        self, queue: Queue[Any], step: Step, limit: int, within: ByteLimit | None = None
+        self, queue: QueueSpec[Any], step: Step, limit: int, within: ByteLimit | None = None
     ) -> list[Lease[Any]]:
         try:
             leases = await self._claim(queue, step, limit, within)

@@ -86,7 +86,7 @@ class Handlers:
                 await self._live(lease)
                 answers[lease.key] = {"mark": lease.token}
             except Busy:
-                answers[lease.key] = rm.Again(code="busy")
+                answers[lease.key] = rm.RetryLater(code="busy")
             except Broken:
                 answers[lease.key] = rm.Dead("broken")
         return answers

@@ -120,7 +120,7 @@ def world(url: str, version: int = 1) -> World:
         mill.queue(Item, retry=retry, lease=lease),
         mill.queue(Lot, retry=retry, lease=lease),
         mill.queue(Paper, retry=retry, lease=lease, stages=STAGES),
-        mill.queue(Event, retry=retry, lease=lease, in_order=rm.InOrder(per="group", dead_head="skip")),
+        mill.queue(Event, retry=retry, lease=lease, order_per_key=rm.OrderPerKey(per="group", on_dead="skip")),
     )
 
 

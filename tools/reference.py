@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from rowmill.cli.exits import MEANINGS, Exit
 from rowmill.cli.main import app
-from rowmill.model.lifecycle import MOVES, Attempts, Error, Kind, Move
+from rowmill.model.lifecycle import MOVES, AttemptsChange, ErrorChange, Move, StateKind
 from rowmill.systems.entities.settings import EntitiesSettings
 from rowmill.systems.intake.settings import IntakeSettings
 from rowmill.worker.settings import WorkerSettings
@@ -31,7 +31,7 @@ def moves() -> str:
     """The transition table."""
     rows = ["| move | from | to | attempts | error | lease |", "| --- | --- | --- | --- | --- | --- |"]
     for move in MOVES.values():
-        source = ", ".join(kind for kind in Kind if kind in move.source)
+        source = ", ".join(kind for kind in StateKind if kind in move.source)
         rows.append(
             f"| {move.name} | {source} | {target(move)} | {attempts(move)} | {error(move)} | "
             f"{'taken' if move.takes_lease else 'cleared'} |"
@@ -47,13 +47,16 @@ def target(move: Move) -> str:
 
 def attempts(move: Move) -> str:
     words = {
-        Attempts.KEEP: "kept", Attempts.COUNT: "one more", Attempts.GIVE_BACK: "given back", Attempts.RESET: "zero",
-    }  # fmt: skip
+        AttemptsChange.KEEP: "kept",
+        AttemptsChange.COUNT: "one more",
+        AttemptsChange.GIVE_BACK: "given back",
+        AttemptsChange.RESET: "zero",
+    }
     return words[move.attempts] + ("" if move.failures is None else f"; of failures: {words[move.failures]}")
 
 
 def error(move: Move) -> str:
-    return {Error.KEEP: "kept", Error.CLEAR: "cleared", Error.SET: "set"}[move.error]
+    return {ErrorChange.KEEP: "kept", ErrorChange.CLEAR: "cleared", ErrorChange.SET: "set"}[move.error]
 
 
 def settings() -> str:

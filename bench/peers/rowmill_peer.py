@@ -67,9 +67,9 @@ class Retries(Plain):
 
     def handle(self, ticks: Ticks) -> None:
         @self.queue.handler(concurrency=CONCURRENCY)
-        async def fail_some(lease: Lease) -> rm.Again | None:
+        async def fail_some(lease: Lease) -> rm.RetryLater | None:
             if lease.attempt == 1 and lease.key % 10 < 3:
-                return rm.Again(after=0.0, code="transient", message="try again")
+                return rm.RetryLater(after=0.0, code="transient", message="try again")
             ticks.tick()
             return None
 
@@ -93,7 +93,7 @@ class Ordered(Plain):
     def declare(self) -> rm.Queue[Any]:
         table = narrow(sa.MetaData(), "bench_ordered")
         table.append_column(sa.Column("owner", sa.Integer, nullable=False))
-        return self.mill.queue(table, states=STATES, in_order=rm.InOrder(per="owner"))
+        return self.mill.queue(table, states=STATES, order_per_key=rm.OrderPerKey(per="owner"))
 
 
 class Stages(Plain):

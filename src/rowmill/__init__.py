@@ -29,8 +29,8 @@ from rowmill.model.errors import (
 from rowmill.model.lease import Batch, Lease
 from rowmill.model.limits import Breaker, Budget, Rate
 from rowmill.model.mixin import QueueMixin
-from rowmill.model.outcome import Again, Answer, Cancel, Dead, Done, Outcome
-from rowmill.model.queue import Columns, Crash, InOrder, Keep, Order
+from rowmill.model.outcome import Answer, Cancel, Dead, Done, Outcome, RetryLater
+from rowmill.model.queue import Columns, CrashCodes, Order, OrderPerKey, Retention
 from rowmill.model.retry import Retry, days, exponential, fixed, hours, minutes, seconds, steps
 from rowmill.model.schedule import Tick
 from rowmill.model.states import Stage, States
@@ -51,7 +51,6 @@ from rowmill.worker.worker import Worker
 __version__ = "0.1.0"
 
 __all__ = [
-    "Again",
     "Alerts",
     "Answer",
     "BadRequest",
@@ -63,17 +62,15 @@ __all__ = [
     "Cancel",
     "ColumnNotLoaded",
     "Columns",
-    "Crash",
+    "CrashCodes",
     "DatabaseUnreachable",
     "Dead",
     "DeclarationError",
     "Done",
     "Event",
-    "InOrder",
     "Inbox",
     "InboxColumns",
     "InventoryError",
-    "Keep",
     "Lease",
     "LeaseLost",
     "Limit",
@@ -82,6 +79,7 @@ __all__ = [
     "Message",
     "Mill",
     "Order",
+    "OrderPerKey",
     "Outbox",
     "OutboxColumns",
     "OutboxMixin",
@@ -98,7 +96,9 @@ __all__ = [
     "ReconciliationBusy",
     "Record",
     "Report",
+    "Retention",
     "Retry",
+    "RetryLater",
     "RowCounts",
     "RowView",
     "RowmillError",

@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 import sqlalchemy as sa
 
-from rowmill.adopt import Adoption, Wishes, carry_out, examine_table
+from rowmill.adopt import Adoption, AdoptOptions, carry_out, examine_table
 from rowmill.store import expressions
 from rowmill.store.open import open_store, parse_url
 from rowmill.store.port import Store
@@ -42,10 +42,10 @@ class Site:
     async def make(self, handmade: Handmade) -> None:
         await self.sql(*(handmade.postgres if self.postgres else handmade.sqlite), *handmade.inserts())
 
-    async def look(self, table: str, wishes: Wishes | None = None) -> Adoption:
+    async def look(self, table: str, wishes: AdoptOptions | None = None) -> Adoption:
         return await self.store.run(lambda connection: examine_table(connection, table, wishes))
 
-    async def adopt(self, table: str, wishes: Wishes | None = None) -> Adoption:
+    async def adopt(self, table: str, wishes: AdoptOptions | None = None) -> Adoption:
         """Look, do it, and see that a second look finds nothing to do."""
         found = await self.look(table, wishes)
         await carry_out(self.store, found.plan)

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from rowmill.adopt import Wishes
-from rowmill.model.lifecycle import Kind
+from rowmill.adopt import AdoptOptions
+from rowmill.model.lifecycle import StateKind
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Handmade:
     rows: tuple[tuple[str, int], ...]
     state: str
     """The name of the column, as it is written in SQL."""
-    wishes: Wishes = field(default_factory=Wishes)
+    wishes: AdoptOptions = field(default_factory=AdoptOptions)
     columns: dict[str, str] = field(default_factory=dict)
     """What must be guessed, at least."""
     ready: str = "'pending'"
@@ -71,7 +71,9 @@ CODES = Handmade(
     "VALUES ('00000000-0000-4000-8000-{hex}', {word}, {n} % 3, 1700000000000)",
     (("0", 5), ("1", 3), ("2", 4), ("9", 2)),
     "status",
-    Wishes(words={Kind.READY: ("0",), Kind.RUNNING: ("1",), Kind.DONE: ("2",), Kind.DEAD: ("9",)}),
+    AdoptOptions(
+        words={StateKind.READY: ("0",), StateKind.RUNNING: ("1",), StateKind.DONE: ("2",), StateKind.DEAD: ("9",)}
+    ),
     {"state": "status", "attempts": "retries", "available_at": "run_at", "error": "error_message", "priority": "prio"},
     "0",
     "1",

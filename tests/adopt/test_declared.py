@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 import rowmill as rm
-from rowmill.adopt import Adoption, Part, carry_out, examine_queue
+from rowmill.adopt import Adoption, StepKind, carry_out, examine_queue
 from rowmill.model.errors import BadRequest
 from tests.adopt.conftest import Site
 
@@ -88,7 +88,7 @@ async def test_stages_each_get_their_index_and_their_lease(site: Site) -> None:
 
     found = await adopt(site, mill, "entities")
 
-    names = [change.what for change in found.plan.changes if change.part is Part.INDEX]
+    names = [change.what for change in found.plan.changes if change.part is StepKind.INDEX]
     assert len(names) == 3
     assert found.unknown == {"HUH": 1}
     order = await site.rows("SELECT id FROM entities WHERE leased_until IS NOT NULL ORDER BY leased_until")

@@ -5,9 +5,9 @@ from contextlib import closing
 
 import pytest
 
-from rowmill.adopt import Part, Wishes
+from rowmill.adopt import AdoptOptions, StepKind
 from rowmill.model.errors import BadRequest
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import StateKind
 from rowmill.store.open import parse_url
 from tests.adopt.conftest import Site
 
@@ -30,7 +30,7 @@ async def test_states_that_a_row_reports_are_not_its_own(site: Site) -> None:
     )
 
     guessed = await site.look("status_changes")
-    said = await site.look("status_changes", Wishes(new=frozenset({"state"})))
+    said = await site.look("status_changes", AdoptOptions(new=frozenset({"state"})))
 
     text = doubt(guessed.doubts, "which column holds the state")
     assert "old_status (pending: 2, processing: 1)" in text
@@ -48,7 +48,7 @@ async def test_of_two_columns_with_the_words_of_a_queue_neither_is_taken_by_itse
     )
 
     found = await site.look("orders")
-    said = await site.look("orders", Wishes(state="export_status"))
+    said = await site.look("orders", AdoptOptions(state="export_status"))
 
     assert "export_status (" in doubt(found.doubts, "which column holds the state")
     assert said.doubts == []
@@ -90,8 +90,8 @@ async def test_a_time_that_lies_ahead_on_ready_rows_is_not_passed_over(site: Sit
     )
 
     guessed = await site.look("jobs")
-    new = await site.look("jobs", Wishes(new=frozenset({"available_at"})))
-    said = await site.look("jobs", Wishes(columns={"available_at": "launch"}))
+    new = await site.look("jobs", AdoptOptions(new=frozenset({"available_at"})))
+    said = await site.look("jobs", AdoptOptions(columns={"available_at": "launch"}))
 
     text = doubt(guessed.doubts, "available_at, which says from when on a row may run")
     assert "launch (set on 2 of 2 ready rows, 1 of them ahead; such as 20" in text
@@ -147,7 +147,7 @@ async def test_a_time_that_is_set_on_ready_rows_is_not_when_they_finished(site: 
     )
 
     guessed = await site.look("posts")
-    said = await site.look("posts", Wishes(new=frozenset({"finished_at"})))
+    said = await site.look("posts", AdoptOptions(new=frozenset({"finished_at"})))
 
     text = doubt(guessed.doubts, "finished_at, which says when a row was finished")
     assert "published_at (set on 1 of 1 ready rows; set on 1 of 1 done rows" in text
@@ -262,7 +262,7 @@ async def test_words_for_several_phases_are_not_merged(site: Site) -> None:
     )
 
     mails, pages = await site.look("mails"), await site.look("pages")
-    said = await site.look("mails", Wishes(words={Kind.DONE: ("delivered", "sent", "processed")}))
+    said = await site.look("mails", AdoptOptions(words={StateKind.DONE: ("delivered", "sent", "processed")}))
 
     assert "rm.Stage" in doubt(mails.doubts, "'processed'")
     assert "'fetching', 'fetched' may be phases" in doubt(pages.doubts, "rm.Stage")
@@ -296,10 +296,13 @@ async def test_conditions_say_the_state_of_a_table_that_has_none(site: Site) -> 
         "(5, -1, NULL, NULL)",
     )
     where = {
-        Kind.DONE: "code = 250", Kind.DEAD: "bounced LIKE '%:%'", Kind.RUNNING: "code = 1", Kind.READY: "code IS NULL",
-    }  # fmt: skip
+        StateKind.DONE: "code = 250",
+        StateKind.DEAD: "bounced LIKE '%:%'",
+        StateKind.RUNNING: "code = 1",
+        StateKind.READY: "code IS NULL",
+    }
 
-    found = await site.adopt("mails", Wishes(where=where))
+    found = await site.adopt("mails", AdoptOptions(where=where))
 
     states = {1: "ready", 2: "done", 3: "dead", 4: "running", 5: None}
     assert dict(await site.rows("SELECT id, state FROM mails")) == states
@@ -311,7 +314,7 @@ async def test_a_condition_that_is_none_is_refused(site: Site) -> None:
     await site.sql("CREATE TABLE mails (id integer PRIMARY KEY, code integer)")
 
     with pytest.raises(BadRequest, match=r"--done-where is no condition on this table: .*nope"):
-        await site.look("mails", Wishes(where={Kind.DONE: "nope = 1"}))
+        await site.look("mails", AdoptOptions(where={StateKind.DONE: "nope = 1"}))
 
 
 async def test_a_queue_that_keeps_what_it_has_to_do_as_times(site: Site) -> None:
@@ -326,8 +329,12 @@ async def test_a_queue_that_keeps_what_it_has_to_do_as_times(site: Site) -> None
 
     guessed = await site.look("delayed_jobs")
     assert "--done-where SQL" in doubt(guessed.doubts, "done already")
-    wishes = Wishes(
-        where={Kind.DONE: "false", Kind.RUNNING: "locked_at IS NOT NULL", Kind.DEAD: "failed_at IS NOT NULL"}
+    wishes = AdoptOptions(
+        where={
+            StateKind.DONE: "false",
+            StateKind.RUNNING: "locked_at IS NOT NULL",
+            StateKind.DEAD: "failed_at IS NOT NULL",
+        }
     )
     found = await site.adopt("delayed_jobs", wishes)
 
@@ -343,7 +350,7 @@ async def test_a_column_of_ours_is_known_again_beside_its_rivals(site: Site) -> 
         f"INSERT INTO jobs VALUES (1, 'pending', {ahead(site)}, {ahead(site)}, {ahead(site, -1)})",
     )
 
-    await site.adopt("jobs", Wishes(new=frozenset({"available_at", "finished_at"})))
+    await site.adopt("jobs", AdoptOptions(new=frozenset({"available_at", "finished_at"})))
     again = await site.look("jobs")
 
     assert not again.plan
@@ -386,7 +393,7 @@ async def test_the_number_of_rows_in_progress_is_told(site: Site) -> None:
 
     found = await site.look("jobs")
 
-    [change] = [change for change in found.plan.changes if change.part is Part.ROWS and "progress" in change.what]
+    [change] = [change for change in found.plan.changes if change.part is StepKind.ROWS and "progress" in change.what]
     assert change.what == "2 rows in progress (processing) have no lease: they get one of 900 s, and are rescued after"
 
 
@@ -438,7 +445,7 @@ async def test_what_the_caller_says_is_the_end_is_the_only_one(site: Site) -> No
     )
 
     guessed = await site.look("mails")
-    await site.adopt("mails", Wishes(columns={"finished_at": "processed_at"}))
+    await site.adopt("mails", AdoptOptions(columns={"finished_at": "processed_at"}))
 
     assert doubt(guessed.doubts, "finished_at")
     assert dict(await site.rows("SELECT id, state FROM mails")) == {1: "ready", 2: "done"}

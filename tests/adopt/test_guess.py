@@ -2,9 +2,9 @@
 
 import pytest
 
-from rowmill.adopt import Part, Wishes, look
+from rowmill.adopt import AdoptOptions, StepKind, look
 from rowmill.model.errors import BadRequest, UnknownQueue
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import StateKind
 from tests.adopt.conftest import Site
 from tests.adopt.tables import CODES, PLAIN
 
@@ -17,7 +17,7 @@ async def test_numbers_are_a_guess_that_must_be_confirmed(site: Site) -> None:
 
     assert "--ready N --running N --done N --dead N" in guessed.doubts[0]
     assert said.doubts == []
-    assert said.states[Kind.DEAD] == (9,)
+    assert said.states[StateKind.DEAD] == (9,)
 
 
 async def test_usual_numbers_are_read_as_usual(site: Site) -> None:
@@ -27,7 +27,7 @@ async def test_usual_numbers_are_read_as_usual(site: Site) -> None:
 
     found = await site.look("jobs")
 
-    assert found.states == {Kind.READY: (0,), Kind.RUNNING: (1,), Kind.DONE: (2,), Kind.DEAD: (3,)}
+    assert found.states == {StateKind.READY: (0,), StateKind.RUNNING: (1,), StateKind.DONE: (2,), StateKind.DEAD: (3,)}
     assert found.doubts != []
 
 
@@ -39,7 +39,12 @@ async def test_a_comment_says_what_numbers_mean(postgres: Site) -> None:
 
     found = await postgres.look("jobs")
 
-    assert found.states == {Kind.READY: (10,), Kind.RUNNING: (20,), Kind.DONE: (30,), Kind.DEAD: (40,)}
+    assert found.states == {
+        StateKind.READY: (10,),
+        StateKind.RUNNING: (20,),
+        StateKind.DONE: (30,),
+        StateKind.DEAD: (40,),
+    }
     assert found.doubts == []
 
 
@@ -51,12 +56,14 @@ async def test_of_two_status_columns_the_one_with_the_words_of_a_queue_is_taken(
         "VALUES (1, 'draft', 'PENDING'), (2, 'final', 'ENRICHED'), (3, 'final', 'FAILED')",
     )
 
-    found = await site.look("entities", Wishes(words={Kind.DONE: ("ENRICHED",)}))
+    found = await site.look("entities", AdoptOptions(words={StateKind.DONE: ("ENRICHED",)}))
 
     assert found.columns["state"] == "enrichment_status"
     assert found.columns["error"] == "enrichment_error"
     assert found.columns["finished_at"] == "enriched_at"
-    assert found.states[Kind.RUNNING] == ("PROCESSING",), "a word that is missing is made in the style of the others"
+    assert found.states[StateKind.RUNNING] == ("PROCESSING",), (
+        "a word that is missing is made in the style of the others"
+    )
 
 
 async def test_words_that_mean_nothing_are_named_and_left_alone(site: Site) -> None:
@@ -84,12 +91,12 @@ async def test_a_second_word_for_ready_is_not_taken_by_itself(site: Site) -> Non
     )
 
     guessed = await site.look("jobs")
-    said = await site.look("jobs", Wishes(words={Kind.READY: ("pending", "new")}))
+    said = await site.look("jobs", AdoptOptions(words={StateKind.READY: ("pending", "new")}))
 
-    assert guessed.states[Kind.READY] == ("pending",)
+    assert guessed.states[StateKind.READY] == ("pending",)
     assert guessed.unknown == {"new": 1}
     assert any("--ready new" in note for note in guessed.notes)
-    assert said.states[Kind.READY] == ("pending", "new")
+    assert said.states[StateKind.READY] == ("pending", "new")
 
 
 async def test_of_dead_and_failed_neither_is_tried_again_by_itself(site: Site) -> None:
@@ -100,7 +107,7 @@ async def test_of_dead_and_failed_neither_is_tried_again_by_itself(site: Site) -
 
     found = await site.look("jobs")
 
-    assert found.states[Kind.DEAD] == ("failed", "dead")
+    assert found.states[StateKind.DEAD] == ("failed", "dead")
     assert any("--waiting WORD" in note for note in found.notes)
 
 
@@ -155,9 +162,9 @@ async def test_the_caller_knows_better(site: Site) -> None:
         "CREATE TABLE jobs (id integer PRIMARY KEY, status text, phase text, oops text, error text)",
         "INSERT INTO jobs VALUES (1, 'pending', 'go', '', '')",
     )
-    wishes = Wishes(
+    wishes = AdoptOptions(
         state="phase",
-        words={Kind.READY: ("go",), Kind.DONE: ("gone",), Kind.DEAD: ("stuck",)},
+        words={StateKind.READY: ("go",), StateKind.DONE: ("gone",), StateKind.DEAD: ("stuck",)},
         columns={"error": "oops"},
         lower_first=True,
         lease=30.0,
@@ -167,7 +174,7 @@ async def test_the_caller_knows_better(site: Site) -> None:
 
     assert found.columns["state"] == "phase"
     assert found.columns["error"] == "oops"
-    assert found.states[Kind.DONE] == ("gone",)
+    assert found.states[StateKind.DONE] == ("gone",)
     assert "lease=rm.seconds(30)" in (found.declaration or "")
 
 
@@ -175,9 +182,9 @@ async def test_a_column_that_is_not_there_is_refused(site: Site) -> None:
     await site.make(PLAIN)
 
     with pytest.raises(BadRequest, match=r"no column nope. It has: id, raw_name"):
-        await site.look("enrichment_requests", Wishes(state="nope"))
+        await site.look("enrichment_requests", AdoptOptions(state="nope"))
     with pytest.raises(BadRequest, match="no part nonsense"):
-        await site.look("enrichment_requests", Wishes(columns={"nonsense": "id"}))
+        await site.look("enrichment_requests", AdoptOptions(columns={"nonsense": "id"}))
 
 
 async def test_a_table_that_is_not_there_is_refused_with_those_that_are(site: Site) -> None:
@@ -222,11 +229,11 @@ async def test_a_rare_word_of_a_big_table_is_found(site: Site, monkeypatch: pyte
     found = await site.look("jobs")
 
     assert not found.exact
-    assert found.states[Kind.READY] == ("queued",)
-    assert found.states[Kind.DONE] == ("completed",)
-    assert found.states[Kind.DEAD] == ("failed",)
+    assert found.states[StateKind.READY] == ("queued",)
+    assert found.states[StateKind.DONE] == ("completed",)
+    assert found.states[StateKind.DEAD] == ("failed",)
     if site.postgres:
-        assert found.states[Kind.RUNNING] == ("running",)
+        assert found.states[StateKind.RUNNING] == ("running",)
 
 
 SERIES = "(WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 3000) SELECT n FROM s)"
@@ -261,7 +268,7 @@ async def test_an_index_that_is_there_is_not_missing_because_a_column_is(site: S
 
     found = await site.adopt("jobs")
 
-    assert [change.part for change in found.plan.changes] == [Part.COLUMN]
+    assert [change.part for change in found.plan.changes] == [StepKind.COLUMN]
 
 
 async def test_the_index_of_a_column_that_is_missing_is_missing_too(site: Site) -> None:
@@ -271,7 +278,7 @@ async def test_the_index_of_a_column_that_is_missing_is_missing_too(site: Site) 
 
     found = await site.adopt("jobs")
 
-    parts = [change.what for change in found.plan.changes if change.part is Part.INDEX]
+    parts = [change.what for change in found.plan.changes if change.part is StepKind.INDEX]
     assert parts == ["index rowmill_jobs_running (rescue) is missing"]
 
 
@@ -286,7 +293,7 @@ async def test_another_index_in_the_place_of_one_whose_column_is_missing_is_made
 
     found = await site.adopt("jobs")
 
-    parts = [change.what for change in found.plan.changes if change.part is Part.INDEX]
+    parts = [change.what for change in found.plan.changes if change.part is StepKind.INDEX]
     assert parts == ["index rowmill_jobs_running (rescue) was made for other words or columns"]
 
 

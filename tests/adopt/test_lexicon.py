@@ -5,7 +5,7 @@ import pytest
 from rowmill.adopt import known_names
 from rowmill.adopt.guess import words_of_check
 from rowmill.adopt.times import sorts_wrongly, unit_of
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import StateKind
 
 
 @pytest.mark.parametrize("name", ["processing_status", "processingStatus", "Processing Status", "PROCESSING-STATUS"])
@@ -16,18 +16,18 @@ def test_the_style_of_a_name_does_not_matter(name: str) -> None:
 @pytest.mark.parametrize(
     ("word", "others", "kind"),
     [
-        ("pending", (), Kind.READY),
-        ("in_progress", (), Kind.RUNNING),
-        ("succeeded", (), Kind.DONE),
-        ("failed", (), Kind.DEAD),
-        ("canceled", (), Kind.CANCELLED),
-        ("retry", ("pending",), Kind.WAITING),
-        ("waiting", ("done",), Kind.READY),
-        ("waiting", ("pending", "done"), Kind.WAITING),
+        ("pending", (), StateKind.READY),
+        ("in_progress", (), StateKind.RUNNING),
+        ("succeeded", (), StateKind.DONE),
+        ("failed", (), StateKind.DEAD),
+        ("canceled", (), StateKind.CANCELLED),
+        ("retry", ("pending",), StateKind.WAITING),
+        ("waiting", ("done",), StateKind.READY),
+        ("waiting", ("pending", "done"), StateKind.WAITING),
         ("banana", ("pending",), None),
     ],
 )
-def test_a_word_means_what_teams_mean_by_it(word: str, others: tuple[str, ...], kind: Kind | None) -> None:
+def test_a_word_means_what_teams_mean_by_it(word: str, others: tuple[str, ...], kind: StateKind | None) -> None:
     assert known_names.meaning(word, frozenset(others)) is kind
 
 

@@ -3,10 +3,10 @@
 import pytest
 import sqlalchemy as sa
 
-from rowmill.adopt import AdoptionFailed, Part, Wishes, carry_out
+from rowmill.adopt import AdoptionFailed, AdoptOptions, StepKind, carry_out
 from rowmill.adopt import apply as carrying
 from rowmill.adopt import steps as fill_module
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import StateKind
 from rowmill.store.postgres.store import PostgresStore
 from tests.adopt.conftest import Site
 from tests.adopt.tables import PLAIN, TWO_WORDS
@@ -31,7 +31,7 @@ async def test_a_big_table_gets_its_indexes_without_locking_out_writers(postgres
 
     found = await postgres.adopt("jobs")
 
-    made = [change for change in found.plan.changes if change.part is Part.INDEX]
+    made = [change for change in found.plan.changes if change.part is StepKind.INDEX]
     assert all("CREATE INDEX CONCURRENTLY" in change.statements[-1] for change in made)
     assert await indexes(postgres, "jobs") == {"rowmill_jobs_work_ready": True, "rowmill_jobs_running": True}
 
@@ -72,7 +72,7 @@ async def test_rows_are_filled_in_batches_that_commit_by_themselves(
 
     await carry_out(postgres.store, found.plan, lambda change, rows: told.setdefault(change.what, []).append(rows))
 
-    leases, attempts = (told[change.what] for change in found.plan.changes if change.part is Part.ROWS)
+    leases, attempts = (told[change.what] for change in found.plan.changes if change.part is StepKind.ROWS)
     assert leases == [0, 100, 200, 300, 400, 500, 600]
     assert len(attempts) == 1 + 120 + 1
     assert attempts[-1] == 1200
@@ -140,7 +140,7 @@ async def test_an_enum_gets_the_word_that_it_lacks(postgres: Site) -> None:
 
     found = await postgres.adopt("work.jobs")
 
-    assert found.states[Kind.RUNNING] == ("PROCESSING",)
+    assert found.states[StateKind.RUNNING] == ("PROCESSING",)
     assert await postgres.value('SELECT enum_range(NULL::work."Job State")::text') == "{NEW,DONE,ERROR,PROCESSING}"
     names = postgres.declared(found)
     await names["mill"].migrate()
@@ -160,16 +160,18 @@ async def test_a_check_gets_the_word_that_it_lacks(postgres: Site) -> None:
     await postgres.sql("UPDATE jobs SET state = 'processing'")
     with pytest.raises(sa.exc.IntegrityError):
         await postgres.sql("UPDATE jobs SET state = 'banana'")
-    assert next(change for change in found.plan.changes if change.part is Part.WORD).undo
+    assert next(change for change in found.plan.changes if change.part is StepKind.WORD).undo
 
 
 async def test_an_index_for_other_words_is_made_again(postgres: Site) -> None:
     await postgres.make(PLAIN)
     await postgres.adopt("enrichment_requests")
 
-    found = await postgres.look("enrichment_requests", Wishes(words={Kind.WAITING: ("failed",), Kind.DEAD: ("dead",)}))
+    found = await postgres.look(
+        "enrichment_requests", AdoptOptions(words={StateKind.WAITING: ("failed",), StateKind.DEAD: ("dead",)})
+    )
 
-    assert [change.part for change in found.plan.changes] == [Part.WORD, Part.INDEX]
+    assert [change.part for change in found.plan.changes] == [StepKind.WORD, StepKind.INDEX]
     assert "rowmill_enrichment_requests_work_ready (claim) was made for other words" in found.plan.changes[1].what
 
 
@@ -252,7 +254,7 @@ async def test_a_trigger_that_calls_by_another_name_is_made_again(postgres: Site
 
     found = await postgres.adopt("work_items")
 
-    assert [change.part for change in found.plan.changes] == [Part.TRIGGER]
+    assert [change.part for change in found.plan.changes] == [StepKind.TRIGGER]
 
 
 async def test_a_trigger_that_is_switched_off_is_made_again(postgres: Site) -> None:
@@ -262,4 +264,4 @@ async def test_a_trigger_that_is_switched_off_is_made_again(postgres: Site) -> N
 
     found = await postgres.adopt("jobs")
 
-    assert [change.part for change in found.plan.changes] == [Part.TRIGGER]
+    assert [change.part for change in found.plan.changes] == [StepKind.TRIGGER]

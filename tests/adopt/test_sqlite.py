@@ -1,8 +1,8 @@
 """What only SQLite has: times as text, types that say little, constraints that can't be changed."""
 
 import rowmill as rm
-from rowmill.adopt import Wishes
-from rowmill.model.lifecycle import Kind
+from rowmill.adopt import AdoptOptions
+from rowmill.model.lifecycle import StateKind
 from tests.adopt.conftest import Site
 
 
@@ -91,7 +91,7 @@ async def test_an_index_for_other_words_is_made_again(sqlite: Site) -> None:
     await sqlite.sql("CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT)")
     await sqlite.adopt("jobs")
 
-    found = await sqlite.look("jobs", Wishes(words={Kind.READY: ("queued",)}))
+    found = await sqlite.look("jobs", AdoptOptions(words={StateKind.READY: ("queued",)}))
 
     assert [change.what for change in found.plan.changes] == [
         "index rowmill_jobs_work_ready (claim) was made for other words or columns"

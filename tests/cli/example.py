@@ -91,9 +91,11 @@ entities_queue = mill.queue(
         rm.Stage("enrich", ready="LINKED", running="ENRICHING", waiting="ENRICH_FAILED"),
     ],
     retry=rm.Retry(attempts=1),
-    keep=rm.Keep(done=rm.days(7), dead=rm.days(30)),
+    retention=rm.Retention(done=rm.days(7), dead=rm.days(30)),
 )
-events_queue = mill.queue(events, states=rm.States(cancelled="cancelled"), in_order=rm.InOrder(per="aggregate"))
+events_queue = mill.queue(
+    events, states=rm.States(cancelled="cancelled"), order_per_key=rm.OrderPerKey(per="aggregate")
+)
 odd_queue = mill.queue(
     odd,
     columns=rm.Columns(state="State?", error="Last Error", lease="select"),

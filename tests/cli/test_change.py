@@ -198,7 +198,7 @@ def test_work_goes_on_batch_by_batch_and_tells_how_far_it_is(shell: Shell, table
         shell.put(odd, *({"Part 1": "ab"[n % 2], "order": n, "State?": "dead"} for n in range(25)))
     seen: list[int] = []
 
-    async def work() -> change.Changed:
+    async def work() -> change.ChangeResult:
         async with example.mill.opened() as store:
             return await change.requeue(store, queue, Filter(), batch=10, progress=seen.append)
 

@@ -18,7 +18,7 @@ from rowmill.cli.logs import JsonLines, LogFormat, start_log
 from rowmill.cli.main import run
 from rowmill.cli.process import Progress, introduce
 from rowmill.cli.supervisor import how
-from rowmill.cli.work import Before
+from rowmill.cli.work import WorkOptions
 from rowmill.model.errors import BadRequest
 from rowmill.observe.events import Events
 from rowmill.worker.settings import from_environment
@@ -243,7 +243,7 @@ def test_tracebacks_are_asked_for_by_an_option_or_by_the_environment(
 def test_processes_are_given_the_option_for_tracebacks() -> None:
     given = (None, None, None, None, None)
     for wanted in (True, None):
-        command = Before(*given, wanted, None, None, LogFormat.TEXT).command()
+        command = WorkOptions(*given, wanted, None, None, LogFormat.TEXT).command()
         assert ("--tracebacks" in command) is (wanted is True)
 
 

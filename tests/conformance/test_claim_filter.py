@@ -10,13 +10,13 @@ from sqlalchemy import Column, ForeignKey, MetaData, Table
 from sqlalchemy.orm import DeclarativeBase, Mapped, aliased, mapped_column
 
 import rowmill as rm
-from rowmill import InOrder, Mill, Order, Queue
+from rowmill import Mill, Order, OrderPerKey, Queue
 from rowmill.doctor import audit
 from rowmill.model.errors import DeclarationError
 from rowmill.operator import activity, change, counts
 from rowmill.operator.counts import LEFT_OUT, How
 from rowmill.operator.filters import Filter
-from rowmill.operator.why import Reason, why
+from rowmill.operator.why import Obstacle, why
 from rowmill.store import rescue
 from tests.conformance.fleet import Declare, Member, jobs, sign_up, worker
 from tests.conformance.test_refused import forbid
@@ -72,7 +72,7 @@ async def test_with_priorities_and_with_times(database_url: str) -> None:
 
 
 async def test_rows_of_others_hold_back_ours_of_the_same_key(database_url: str) -> None:
-    declare = only_mail(Column("tenant", sa.Text), in_order=InOrder(per="tenant"))
+    declare = only_mail(Column("tenant", sa.Text), order_per_key=OrderPerKey(per="tenant"))
     async with worker(database_url, declare) as member:
         await put(member, FAX | {"tenant": "a"}, MAIL | {"tenant": "a"}, MAIL | {"tenant": "b", "title": "free"},
                   FAX | {"tenant": None}, MAIL | {"tenant": None, "title": "alone"})  # fmt: skip
@@ -83,7 +83,7 @@ async def test_rows_of_others_hold_back_ours_of_the_same_key(database_url: str) 
 
 
 async def test_in_order_behind_many_rows_of_others(database_url: str) -> None:
-    declare = only_mail(Column("tenant", sa.Text), in_order=InOrder(per="tenant"))
+    declare = only_mail(Column("tenant", sa.Text), order_per_key=OrderPerKey(per="tenant"))
     async with worker(database_url, declare) as member:
         others = [FAX | {"tenant": f"x{n}"} for n in range(500)]
         held = [MAIL | {"tenant": "x1"} for _ in range(300)]
@@ -192,9 +192,9 @@ async def test_rows_of_others_are_not_buried_here(database_url: str) -> None:
         assert [row.state for row in await member.rows()] == ["ready", "dead"]
 
 
-@pytest.mark.parametrize("in_order", [None, InOrder(per="title")])
+@pytest.mark.parametrize("in_order", [None, OrderPerKey(per="title")])
 async def test_rows_that_can_not_be_claimed_are_stepped_over_and_those_of_others_left(
-    database_url: str, in_order: InOrder | None
+    database_url: str, in_order: OrderPerKey | None
 ) -> None:
     async with worker(database_url, only_mail(in_order=in_order)) as member:
         await forbid(member)
@@ -222,7 +222,7 @@ async def test_why_says_that_the_filter_leaves_a_row_out(database_url: str) -> N
         terms = member.store.terms(member.queue)
         for key, left_out in (("1", True), ("2", False), ("3", True)):
             _, holds = await member.mill.run(partial(why, terms=terms, key=key))
-            assert (holds[0].reason is Reason.LEFT_OUT) is left_out
+            assert (holds[0].reason is Obstacle.LEFT_OUT) is left_out
             if left_out:
                 assert holds[0].text.startswith("this application's filter leaves it out: queue jobs is declared with")
                 assert holds[0].facts == {"where": "kind = 'mail'"}

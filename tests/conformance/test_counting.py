@@ -8,14 +8,14 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column
 
-from rowmill import Again, Cancel, Dead, Done, Mill, Queue, RateLimited, Retry, Stage, States, days
+from rowmill import Cancel, Dead, Done, Mill, Queue, RateLimited, Retry, RetryLater, Stage, States, days
 from rowmill.maintenance.retention import sweep
 from rowmill.model.errors import DeclarationError
-from rowmill.model.lifecycle import Kind
-from rowmill.model.queue import Columns, Keep
+from rowmill.model.lifecycle import StateKind
+from rowmill.model.queue import Columns, Retention
 from rowmill.observe.events import Events
 from rowmill.operator import change
-from rowmill.operator.change import Changed
+from rowmill.operator.change import ChangeResult
 from rowmill.operator.filters import Filter
 from tests.conformance.fleet import MOMENT, Declare, Member, jobs, worker
 
@@ -51,7 +51,7 @@ async def tried(member: Member, *answers: Any, stage: str | None = None) -> list
         ([ValueError(), ValueError(), {"title": "written"}], "done", 2),
         ([ValueError(), ValueError(), ValueError()], "dead", 3),
         ([ValueError(), Dead("hopeless")], "dead", 2),
-        ([RateLimited(retry_after=1), Again(spend=False), None], "done", 0),
+        ([RateLimited(retry_after=1), RetryLater(count_attempt=False), None], "done", 0),
         ([ValueError(), Cancel("unwanted")], "cancelled", 1),
     ],
 )
@@ -194,7 +194,7 @@ async def test_dead_rows_without_a_time_of_their_end_are_kept_by_another(databas
         return mill.queue(
             jobs(Column(role, MOMENT)),
             columns=columns(**{role: role}),
-            keep=Keep(done=days(7), dead=days(30)),
+            retention=Retention(done=days(7), dead=days(30)),
             finished_on="done",
         )
 
@@ -205,15 +205,15 @@ async def test_dead_rows_without_a_time_of_their_end_are_kept_by_another(databas
             new = sa.insert(member.queue.table).values({"id": key, "state": "dead", role: at})
             await member.mill.run(partial(sa.Connection.execute, statement=new))
         found = await sweep(member.store, member.queue, Events())
-        assert found == {Kind.DONE: Changed(), Kind.DEAD: Changed(1)}
+        assert found == {StateKind.DONE: ChangeResult(), StateKind.DEAD: ChangeResult(1)}
         assert [row.id for row in await member.rows()] == [0]
 
 
 def test_an_age_that_nothing_tells_is_refused_when_it_is_declared() -> None:
     mill = Mill("sqlite:///nowhere.db")
     with pytest.raises(DeclarationError, match="Map a time that it has"):
-        mill.queue(jobs(), keep=Keep(dead=days(30)), finished_on="done")
-    mill.queue(jobs(), keep=Keep(done=days(30)), finished_on="done")
+        mill.queue(jobs(), retention=Retention(dead=days(30)), finished_on="done")
+    mill.queue(jobs(), retention=Retention(done=days(30)), finished_on="done")
 
 
 def test_a_meaning_that_there_is_not_is_refused() -> None:

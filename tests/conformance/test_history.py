@@ -9,9 +9,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from rowmill import Again, Cancel, Dead, Lease, Mill, PermanentError, Queue, Retry, States
+from rowmill import Cancel, Dead, Lease, Mill, PermanentError, Queue, Retry, RetryLater, States
 from rowmill.maintenance import cleanup
-from rowmill.maintenance.upkeep import Keeper
+from rowmill.maintenance.upkeep import Upkeep
 from rowmill.observe.events import Events
 from rowmill.store.clock import moment
 from rowmill.store.own import fleet
@@ -39,7 +39,12 @@ async def age(member: Member, table: str, column: str, seconds: float) -> None:
 async def test_every_failed_attempt_is_kept(database_url: str) -> None:
     async with worker(database_url, plain) as member:
         await member.put({})
-        for answer in (Again(0, "busy", "one"), Again(0, "busy", "two", spend=False), ValueError("three"), Dead("bad")):
+        for answer in (
+            RetryLater(0, "busy", "one"),
+            RetryLater(0, "busy", "two", count_attempt=False),
+            ValueError("three"),
+            Dead("bad"),
+        ):
             [lease] = await member.claim()
             await member.settle((lease, answer))
             await member.bench.advance(10_000)
@@ -178,8 +183,8 @@ async def test_a_living_worker_stays_known_however_short_history_is_kept(databas
         assert known.id == member.store.worker
 
 
-def keeper_of(member: Member, *, keep_history: float) -> Keeper:
-    return Keeper(
+def keeper_of(member: Member, *, keep_history: float) -> Upkeep:
+    return Upkeep(
         member.store, member.store.worker, [member.queue], Events(),
         heartbeat=1.0, rescue_every=10.0, rescue_most=10, keep_history=keep_history,
     )  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column
 
-from rowmill import Again, Dead, InOrder, Lease, Mill, Queue, Retry, States
+from rowmill import Dead, Lease, Mill, OrderPerKey, Queue, Retry, RetryLater, States
 from rowmill.store import order_per_key, watermark
 from rowmill.store.postgres.store import PostgresStore
 from tests.conformance.fleet import Declare, Member, fleet, jobs, worker
@@ -17,12 +17,12 @@ from tests.conformance.fleet import Declare, Member, fleet, jobs, worker
 EARLY = datetime(2020, 1, 1, tzinfo=UTC)
 
 
-def ordered(dead_head: Literal["block", "skip"] = "block", by: tuple[str, ...] = ()) -> Declare:
+def ordered(on_dead: Literal["block", "skip"] = "block", by: tuple[str, ...] = ()) -> Declare:
     def declare(mill: Mill) -> Queue[Any]:
         table = jobs(Column("per", sa.Text), Column("turn", sa.Integer, nullable=False, server_default="0"))
         return mill.queue(
             table,
-            in_order=InOrder(per="per", by=by, dead_head=dead_head),
+            order_per_key=OrderPerKey(per="per", by=by, on_dead=on_dead),
             states=States(waiting="waiting", cancelled="cancelled"),
             retry=Retry(attempts=2),
         )
@@ -69,7 +69,7 @@ async def test_a_retry_keeps_its_place(database_url: str) -> None:
     async with worker(database_url, ordered()) as member:
         await put(member, "a1", "a2")
         [first] = await member.claim(100)
-        await member.settle((first, Again(500)))
+        await member.settle((first, RetryLater(500)))
         assert await member.claim(100) == []
         await member.bench.advance(501)
         [first] = await member.claim(100)
@@ -96,9 +96,9 @@ async def test_a_dead_head_lets_the_next_pass_where_the_queue_says_so(database_u
         assert await taken(member) == ["a2"]
 
 
-@pytest.mark.parametrize("dead_head", ["block", "skip"])
-async def test_cancelled_and_done_rows_hold_nobody_back(database_url: str, dead_head: Literal["block", "skip"]) -> None:
-    async with worker(database_url, ordered(dead_head)) as member:
+@pytest.mark.parametrize("on_dead", ["block", "skip"])
+async def test_cancelled_and_done_rows_hold_nobody_back(database_url: str, on_dead: Literal["block", "skip"]) -> None:
+    async with worker(database_url, ordered(on_dead)) as member:
         await put(member, "a1", "a2", "a3")
         await member.sql("UPDATE jobs SET state = 'cancelled' WHERE title = 'a1'")
         await member.sql("UPDATE jobs SET state = 'done' WHERE title = 'a2'")
@@ -246,10 +246,10 @@ async def test_concurrent_claimers_never_break_the_order(database_url: str) -> N
             key, title = lease.row.per, lease.row.title
             number = int(title[1:])
             answer: Any = (
-                Dead("bad") if number % 11 == 5 else Again(0) if number % 7 == 3 and lease.attempt == 1 else None
+                Dead("bad") if number % 11 == 5 else RetryLater(0) if number % 7 == 3 and lease.attempt == 1 else None
             )
             del running[key]
-            if not isinstance(answer, Again):
+            if not isinstance(answer, RetryLater):
                 finished[key].append(title)
             assert (await member.settle((lease, answer))).kept == 1
 
@@ -287,7 +287,7 @@ async def test_stages_keep_the_order_of_a_key_too(database_url: str) -> None:
 
     def declare(mill: Mill) -> Queue[Any]:
         stages = [Stage("one", "one", "one running"), Stage("two", "two", "two running")]
-        return mill.queue(jobs(Column("per", sa.Text)), stages=stages, in_order=InOrder(per="per"))
+        return mill.queue(jobs(Column("per", sa.Text)), stages=stages, order_per_key=OrderPerKey(per="per"))
 
     async with worker(database_url, declare) as member:
         await put(member, "a1", "a2")
@@ -306,7 +306,7 @@ async def test_composite_keys(database_url: str) -> None:
             Column("tenant", sa.Text, primary_key=True),
             Column("number", sa.Integer, primary_key=True, autoincrement=False),
         ]
-        return mill.queue(jobs(key=key), in_order=InOrder(per="tenant"))
+        return mill.queue(jobs(key=key), order_per_key=OrderPerKey(per="tenant"))
 
     async with worker(database_url, declare) as member:
         await member.queue.load([{"tenant": key, "number": n} for n in (2, 1) for key in ("x", "y")])

@@ -6,14 +6,14 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column
 
-from rowmill import Dead, InOrder, Mill, Order, Queue
+from rowmill import Dead, Mill, Order, OrderPerKey, Queue
 from rowmill.store import order_per_key
 from tests.conformance.fleet import jobs, worker
 
 
 def by_priority(mill: Mill) -> Queue[Any]:
     table = jobs(Column("per", sa.Text), Column("priority", sa.Integer, nullable=False))
-    return mill.queue(table, in_order=InOrder(per="per"), order=Order(priority="priority"))
+    return mill.queue(table, order_per_key=OrderPerKey(per="per"), order=Order(priority="priority"))
 
 
 async def test_a_higher_priority_goes_before_what_is_available_at_once(database_url: str) -> None:
@@ -27,7 +27,7 @@ async def test_a_higher_priority_goes_before_what_is_available_at_once(database_
 
 def by_rank(mill: Mill) -> Queue[Any]:
     table = jobs(Column("per", sa.Text), Column("rank", sa.Integer))
-    return mill.queue(table, in_order=InOrder(per="per"), order=Order(by=("rank",)))
+    return mill.queue(table, order_per_key=OrderPerKey(per="per"), order=Order(by=("rank",)))
 
 
 async def test_a_row_without_a_place_is_found_while_others_come(database_url: str) -> None:
@@ -44,7 +44,7 @@ async def test_a_row_without_a_place_is_found_while_others_come(database_url: st
 
 
 def by_key(mill: Mill) -> Queue[Any]:
-    return mill.queue(jobs(Column("per", sa.Text)), in_order=InOrder(per="per"))
+    return mill.queue(jobs(Column("per", sa.Text)), order_per_key=OrderPerKey(per="per"))
 
 
 async def test_no_key_waits_for_as_long_as_the_others_have_rows(

@@ -10,21 +10,21 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column
 
-from rowmill import Again, Cancel, Dead, InOrder, Lease, Mill, Queue, Retry, Stage, States
+from rowmill import Cancel, Dead, Lease, Mill, OrderPerKey, Queue, Retry, RetryLater, Stage, States
 from rowmill.operator import change
 from rowmill.operator.filters import Filter
-from rowmill.operator.why import Reason, why
+from rowmill.operator.why import Obstacle, why
 from rowmill.store import order_per_key
 from tests.conformance.fleet import Declare, Member, fleet, jobs, worker
 
 DeadHead = Literal["block", "skip"]
 
 
-def ordered(dead_head: DeadHead = "block") -> Declare:
+def ordered(on_dead: DeadHead = "block") -> Declare:
     def declare(mill: Mill) -> Queue[Any]:
         return mill.queue(
             jobs(Column("per", sa.Text)),
-            in_order=InOrder(per="per", dead_head=dead_head),
+            order_per_key=OrderPerKey(per="per", on_dead=on_dead),
             states=States(waiting="waiting", cancelled="cancelled"),
             retry=Retry(attempts=3),
         )
@@ -76,13 +76,13 @@ async def test_an_earlier_row_that_is_requeued_waits_for_the_running_one(databas
         [second] = await member.claim(100)
         await member.queue.requeue(first.key)
         assert await member.claim(100) == []
-        await member.settle((second, Again(0)))
+        await member.settle((second, RetryLater(0)))
         assert await taken(member) == ["a1"], "the later one was given back: it is behind the earlier one again"
 
 
-@pytest.mark.parametrize("dead_head", ["block", "skip"])
-async def test_a_row_put_back_by_hand_waits_for_the_running_one(database_url: str, dead_head: DeadHead) -> None:
-    async with worker(database_url, ordered(dead_head)) as member:
+@pytest.mark.parametrize("on_dead", ["block", "skip"])
+async def test_a_row_put_back_by_hand_waits_for_the_running_one(database_url: str, on_dead: DeadHead) -> None:
+    async with worker(database_url, ordered(on_dead)) as member:
         await put(member, "a1", "a2")
         await member.sql("UPDATE jobs SET state = 'done' WHERE title = 'a1'")
         [second] = await member.claim(100)
@@ -117,7 +117,7 @@ async def test_every_key_is_asked_whether_a_row_of_it_runs(database_url: str, mo
 async def test_a_row_in_a_later_stage_counts_as_running(database_url: str) -> None:
     def declare(mill: Mill) -> Queue[Any]:
         stages = [Stage("one", "one", "one running"), Stage("two", "two", "two running")]
-        return mill.queue(jobs(Column("per", sa.Text)), stages=stages, in_order=InOrder(per="per"))
+        return mill.queue(jobs(Column("per", sa.Text)), stages=stages, order_per_key=OrderPerKey(per="per"))
 
     async with worker(database_url, declare) as member:
         await put(member, "a2")
@@ -137,7 +137,7 @@ async def test_why_names_the_running_row(database_url: str) -> None:
         await put(member, "a1")
         terms = member.store.terms(member.queue)
         _, holds = await member.store.run(lambda connection: why(connection, terms, "1"))
-        [hold] = [hold for hold in holds if hold.reason is Reason.ORDER]
+        [hold] = [hold for hold in holds if hold.reason is Obstacle.ORDER]
         assert hold.facts == {"key": "2", "state": "running"}
         assert hold.text == "row 2 of the same per is running: they are worked on one at a time"
 

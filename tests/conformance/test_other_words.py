@@ -14,7 +14,7 @@ from rowmill.operator import change
 from rowmill.operator.browse import list_rows
 from rowmill.operator.counts import counts
 from rowmill.operator.filters import Filter
-from rowmill.operator.why import Reason, why
+from rowmill.operator.why import Obstacle, why
 from tests.conformance.fleet import Declare, jobs, worker
 
 WORDS = States(others=("archived", "draft"))
@@ -49,7 +49,7 @@ async def test_they_are_listed_and_counted_as_other(database_url: str) -> None:
             rows = await member.mill.run(wanted)
             assert [row.state for row in rows] == states
         _, [hold] = await member.mill.run(lambda c: why(c, terms, "1"))
-        assert (hold.reason, hold.facts) == (Reason.OTHER_WORD, {"state": "archived"})
+        assert (hold.reason, hold.facts) == (Obstacle.OTHER_WORD, {"state": "archived"})
 
 
 async def test_numbers_will_do(database_url: str) -> None:

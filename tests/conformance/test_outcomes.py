@@ -8,7 +8,6 @@ import pytest
 from sqlalchemy import Column, Text
 
 from rowmill import (
-    Again,
     Cancel,
     Columns,
     Dead,
@@ -20,6 +19,7 @@ from rowmill import (
     Queue,
     RateLimited,
     Retry,
+    RetryLater,
     States,
     TransientError,
     exponential,
@@ -72,7 +72,7 @@ async def test_done_with_values(database_url: str) -> None:
 
 async def test_again_waits_for_the_backoff(database_url: str) -> None:
     async with worker(database_url, queue_with()) as member:
-        row = await once(member, Again())
+        row = await once(member, RetryLater())
         assert (row.state, row.attempts, row.error, row.code) == ("waiting", 1, "again", "again")
         assert row.finished_at is None
         assert await wait_of(member) == 62
@@ -83,18 +83,18 @@ async def test_again_waits_for_the_backoff(database_url: str) -> None:
 async def test_a_wait_that_no_time_can_hold_is_a_wait_all_the_same(database_url: str, wait: Any, spend: bool) -> None:
     """As a header of a provider may say it. Taken for no wait at all, such a row would come back at once, for ever."""
     async with worker(database_url, queue_with()) as member:
-        row = await once(member, Again(after=wait, spend=spend))
+        row = await once(member, RetryLater(after=wait, count_attempt=spend))
         assert (row.state, row.attempts, row.code) == ("waiting", int(spend), "again")
         await member.bench.advance(30)
         assert await member.claim() == []
 
 
-@pytest.mark.parametrize("outcome", [Again, Dead])
+@pytest.mark.parametrize("outcome", [RetryLater, Dead])
 async def test_a_failure_without_a_code_or_a_message_is_written_all_the_same(database_url: str, outcome: Any) -> None:
     async with worker(database_url, queue_with()) as member:
         row = await once(member, outcome(code=None, message=None))
         assert (row.state, row.error, row.code) == (
-            ("waiting", "again", "again") if outcome is Again else ("dead", "dead", "dead")
+            ("waiting", "again", "again") if outcome is RetryLater else ("dead", "dead", "dead")
         )
 
 
@@ -109,14 +109,14 @@ async def test_the_second_failure_waits_longer(database_url: str) -> None:
 
 async def test_again_with_a_time_of_its_own(database_url: str) -> None:
     async with worker(database_url, queue_with()) as member:
-        row = await once(member, Again(50, "busy", "come back", values={"result": "half"}))
+        row = await once(member, RetryLater(50, "busy", "come back", values={"result": "half"}))
         assert (row.state, row.error, row.code, row.result) == ("waiting", "busy: come back", "busy", "half")
         assert await wait_of(member) == 55
 
 
 async def test_again_on_the_last_attempt_is_dead(database_url: str) -> None:
     async with worker(database_url, queue_with(retry=Retry(attempts=1))) as member:
-        row = await once(member, Again(50, "busy"))
+        row = await once(member, RetryLater(50, "busy"))
         assert (row.state, row.attempts, row.error) == ("dead", 1, "busy")
         assert row.finished_at is not None
 
@@ -124,7 +124,7 @@ async def test_again_on_the_last_attempt_is_dead(database_url: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        (Again(50, "not now", spend=False), "not now"),
+        (RetryLater(50, "not now", count_attempt=False), "not now"),
         (RateLimited("slow down", retry_after=50), "rate_limited"),
         (ProviderDown("away", retry_after=50), "provider_down"),
     ],

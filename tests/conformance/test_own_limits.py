@@ -7,13 +7,13 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column
 
-from rowmill import Again, Columns, Done, Mill, Queue, Retry, Stage, States, fixed
+from rowmill import Columns, Done, Mill, Queue, Retry, RetryLater, Stage, States, fixed
 from rowmill.model.errors import DeclarationError
 from rowmill.model.lease import Lease
 from rowmill.operator import change
 from rowmill.operator.browse import find_row
 from rowmill.operator.filters import Filter
-from rowmill.operator.why import Reason, why
+from rowmill.operator.why import Obstacle, why
 from rowmill.store import rescue
 from rowmill.store.own import privileges
 from tests.conformance.fleet import Declare, Member, jobs, worker
@@ -103,7 +103,7 @@ async def test_an_outcome_that_asks_for_one_more_try_gets_it_within_the_limit(da
     async with worker(database_url, limited()) as member:
         await put(member, {"max_retries": 4, "attempts": 2}, {"max_retries": 3, "attempts": 2})
         leases = await member.claim(2)
-        await member.settle(*((lease, Again(after=0)) for lease in leases))
+        await member.settle(*((lease, RetryLater(after=0)) for lease in leases))
         assert [row.state for row in await member.rows()] == ["ready", "dead"]
 
 
@@ -182,12 +182,12 @@ async def test_why_names_the_limit_of_the_row(database_url: str) -> None:
         await put(member, {"max_retries": 2, "attempts": 2}, {"max_retries": 9, "attempts": 3})
         terms = member.store.terms(member.queue)
         row, holds = await member.mill.run(lambda c: why(c, terms, "1"))
-        assert (row.max_attempts, holds[0].reason) == (2, Reason.ATTEMPTS_USED_UP)
+        assert (row.max_attempts, holds[0].reason) == (2, Obstacle.ATTEMPTS_USED_UP)
         assert holds[0].text.startswith("its 2 attempts are used up (2 made)")
         assert holds[0].facts == {"attempts": 2, "limit": 2}
         row, holds = await member.mill.run(lambda c: why(c, terms, "2"))
         assert row.max_attempts == 9
-        assert Reason.ATTEMPTS_USED_UP not in {hold.reason for hold in holds}
+        assert Obstacle.ATTEMPTS_USED_UP not in {hold.reason for hold in holds}
 
 
 async def test_requeue_takes_the_ready_rows_that_have_no_attempts_left(database_url: str) -> None:
@@ -202,7 +202,7 @@ async def test_a_handler_may_change_the_limit_and_the_next_claim_goes_by_it(data
     async with worker(database_url, limited()) as member:
         await put(member, {"max_retries": 2})
         [lease] = await member.claim()
-        await member.settle((lease, Again(after=0, values={"max_retries": 7})))
+        await member.settle((lease, RetryLater(after=0, values={"max_retries": 7})))
         [lease] = await member.claim()
         assert (lease.attempt, lease.last_attempt, lease.row.max_retries) == (2, False, 7)
         await member.settle((lease, Done()))

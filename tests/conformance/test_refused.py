@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column
 
-from rowmill import DeclarationError, InOrder, Lease, Mill, Order, Queue, Retry
+from rowmill import DeclarationError, Lease, Mill, Order, OrderPerKey, Queue, Retry
 from rowmill.store.refused_rows import MOST
 from tests.conformance.fleet import Member, jobs, worker
 
@@ -21,7 +21,7 @@ def ranked(mill: Mill) -> Queue[Any]:
 
 
 def per_owner(mill: Mill) -> Queue[Any]:
-    return mill.queue(jobs(Column("owner", sa.Text)), in_order=InOrder(per="owner"))
+    return mill.queue(jobs(Column("owner", sa.Text)), order_per_key=OrderPerKey(per="owner"))
 
 
 def two_parts(mill: Mill) -> Queue[Any]:

@@ -8,9 +8,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column
 
-from rowmill import Again, Columns, Crash, InOrder, Mill, Queue, Retry, Stage, States
+from rowmill import Columns, CrashCodes, Mill, OrderPerKey, Queue, Retry, RetryLater, Stage, States
 from rowmill.maintenance import upkeep
-from rowmill.maintenance.upkeep import Keeper
+from rowmill.maintenance.upkeep import Upkeep
 from rowmill.store import rescue
 from rowmill.store.postgres.store import PostgresStore
 from rowmill.store.sqlite.store import SqliteStore
@@ -23,7 +23,9 @@ def plain(mill: Mill) -> Queue[Any]:
 
 def coded(mill: Mill) -> Queue[Any]:
     columns = Columns(error_code="code")
-    return mill.queue(jobs(Column("code", sa.Text)), columns=columns, crash=Crash("went away", "gone for good"))
+    return mill.queue(
+        jobs(Column("code", sa.Text)), columns=columns, crash_codes=CrashCodes("went away", "gone for good")
+    )
 
 
 async def test_a_row_whose_lease_ran_out_goes_back(database_url: str) -> None:
@@ -247,7 +249,7 @@ async def test_a_waiting_row_is_not_rescued(database_url: str) -> None:
     async with worker(database_url, declare) as member:
         await member.put({})
         [lease] = await member.claim()
-        await member.settle((lease, Again(500)))
+        await member.settle((lease, RetryLater(500)))
         await member.bench.advance(400)
         assert await member.rescue() == rescue.Rescued(0, 0)
         assert (await member.row()).state == "waiting"
@@ -337,7 +339,7 @@ async def test_a_row_that_nobody_may_change_is_reported_and_keeps_no_other(
         await hold(member)
         heard: list[tuple[str, int]] = []
         member.mill.observe(lambda event, fields: heard.append((event, fields.get("rows", 0))))
-        keeper = Keeper(
+        keeper = Upkeep(
             member.store, member.store.worker, [member.queue], member.mill.events,
             heartbeat=1, rescue_every=1, rescue_most=100, keep_history=1,
         )  # fmt: skip
@@ -349,7 +351,7 @@ async def test_a_row_that_nobody_may_change_is_reported_and_keeps_no_other(
 
 
 def in_order(mill: Mill) -> Queue[Any]:
-    return mill.queue(jobs(), lease=100.0, retry=Retry(attempts=9), in_order=InOrder(per="title"))
+    return mill.queue(jobs(), lease=100.0, retry=Retry(attempts=9), order_per_key=OrderPerKey(per="title"))
 
 
 def guarded(mill: Mill) -> Queue[Any]:

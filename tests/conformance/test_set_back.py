@@ -5,7 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from rowmill import Mill, Queue
-from rowmill.maintenance.upkeep import Keeper
+from rowmill.maintenance.upkeep import Upkeep
 from rowmill.observe.events import Events
 from rowmill.store.own.schema import own_tables
 from tests.conformance.fleet import fleet, jobs, worker
@@ -21,7 +21,7 @@ async def test_a_worker_whom_the_database_forgot_signs_up_again(database_url: st
         before = member.store.worker
         await member.put({}, {})
         [held] = await member.claim()
-        keeper = Keeper(
+        keeper = Upkeep(
             member.store, before, [member.queue], Events([lambda event, fields: heard.append((event, fields))]),
             heartbeat=1.0, rescue_every=10.0, rescue_most=10, keep_history=1e6,
         )  # fmt: skip

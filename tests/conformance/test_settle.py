@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column
 
-from rowmill import Again, Cancel, Dead, Done, Lease, Mill, Queue, Retry, Stage, States
+from rowmill import Cancel, Dead, Done, Lease, Mill, Queue, Retry, RetryLater, Stage, States
 from rowmill.maintenance import cleanup
 from rowmill.model import lifecycle
 from rowmill.model.judge import Verdict, judge
@@ -122,10 +122,10 @@ async def test_outcomes_of_every_shape_in_one_batch(database_url: str) -> None:
             {"result": "a"},
             {"result": "b", "title": "new"},
             {"title": "new", "result": "c"},
-            Again(30, "busy", "come back"),
+            RetryLater(30, "busy", "come back"),
             Dead("broken", "no use"),
             Cancel("not wanted"),
-            Again(0, "later", spend=False),
+            RetryLater(0, "later", count_attempt=False),
         ]
         settled = await member.settle(*zip(leases, answers, strict=True))
         assert (settled.kept, settled.lost, settled.refused) == (8, [], [])

@@ -5,7 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column
 
-from rowmill import Again, Dead, Done, Lease, Mill, Queue, Retry, Stage, States, TransientError, fixed
+from rowmill import Dead, Done, Lease, Mill, Queue, Retry, RetryLater, Stage, States, TransientError, fixed
 from tests.conformance.fleet import Member, jobs, worker
 
 SOON = Retry(attempts=3, backoff=fixed(0))
@@ -80,12 +80,12 @@ async def test_a_retry_resumes_at_the_stage_that_failed(database_url: str) -> No
 
 async def test_a_failing_stage_waits_under_its_own_word(database_url: str) -> None:
     async with worker(database_url, pipeline) as member:
-        Journey(member, link=[Again(500)])
+        Journey(member, link=[RetryLater(500)])
         await member.put({})
         await member.bench.drain()
         assert (await member.row()).state == "link failed"
         await member.bench.advance(501)
-        Journey(member, enrich=[Again(500, "later")])
+        Journey(member, enrich=[RetryLater(500, "later")])
         await member.bench.drain()
         row = await member.row()
         assert (row.state, row.error) == ("enrich failed", "later")
@@ -93,7 +93,7 @@ async def test_a_failing_stage_waits_under_its_own_word(database_url: str) -> No
 
 async def test_a_stage_without_a_word_for_waiting_is_ready_again(database_url: str) -> None:
     async with worker(database_url, pipeline) as member:
-        Journey(member, save=[Again(500)])
+        Journey(member, save=[RetryLater(500)])
         await member.put({})
         await member.bench.drain()
         assert (await member.row()).state == "enriched"

@@ -6,11 +6,11 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column
 
-from rowmill import Columns, Dead, InOrder, Mill, Order, Queue, Retry, Stage, States
-from rowmill.model.dead_rows import Death, Mourner
+from rowmill import Columns, Dead, Mill, Order, OrderPerKey, Queue, Retry, Stage, States
+from rowmill.model.dead_rows import DeadRow, DeadRowListener
 from rowmill.operator import change
 from rowmill.operator.filters import Filter
-from rowmill.operator.why import Reason, why
+from rowmill.operator.why import Obstacle, why
 from tests.conformance.fleet import MOMENT, Declare, Member, jobs, worker
 
 STAGES = (
@@ -23,9 +23,9 @@ def queue_of(*more: Any, attempts: int = 3, **options: Any) -> Declare:
     return lambda mill: mill.queue(jobs(*more), retry=Retry(attempts=attempts), **options)
 
 
-def deaths_of(member: Member) -> list[Death]:
+def deaths_of(member: Member) -> list[DeadRow]:
     """What the store reports from now on."""
-    found: list[Death] = []
+    found: list[DeadRow] = []
     member.store.on_condemned = lambda queue, step, death: found.append(death)
     return found
 
@@ -181,11 +181,9 @@ async def test_a_null_is_no_attempt(database_url: str) -> None:
         assert lease.attempt == 1
 
 
-@pytest.mark.parametrize(("dead_head", "taken"), [("skip", ["second"]), ("block", [])])
-async def test_in_a_queue_in_order_it_counts_as_any_dead_row(
-    database_url: str, dead_head: Any, taken: list[str]
-) -> None:
-    declare = queue_of(Column("account", sa.Integer), in_order=InOrder(per="account", dead_head=dead_head))
+@pytest.mark.parametrize(("on_dead", "taken"), [("skip", ["second"]), ("block", [])])
+async def test_in_a_queue_in_order_it_counts_as_any_dead_row(database_url: str, on_dead: Any, taken: list[str]) -> None:
+    declare = queue_of(Column("account", sa.Integer), order_per_key=OrderPerKey(per="account", on_dead=on_dead))
     async with worker(database_url, declare) as member:
         await put(member, {"account": 1, "attempts": 3}, {"account": 1, "title": "second"})
         assert [lease.row.title for lease in await member.claim(5)] == taken
@@ -194,8 +192,8 @@ async def test_in_a_queue_in_order_it_counts_as_any_dead_row(
 
 async def test_a_listener_hears_of_it_with_the_columns_that_it_asked_for(database_url: str) -> None:
     async with worker(database_url, queue_of()) as member:
-        heard: list[Death] = []
-        member.queue.mourner = Mourner((member.queue.table.c.title,), heard.append)
+        heard: list[DeadRow] = []
+        member.queue.mourner = DeadRowListener((member.queue.table.c.title,), heard.append)
         await put(member, {"title": "put back", "attempts": 3})
         await member.claim()
         [death] = heard
@@ -220,13 +218,13 @@ async def test_why_says_so_before_the_claim_and_after_it(database_url: str) -> N
         await put(member, {"attempts": 4})
         _, holds = await member.mill.run(lambda connection: why(connection, terms, "1"))
         hold = holds[0]
-        assert hold.reason is Reason.ATTEMPTS_USED_UP
+        assert hold.reason is Obstacle.ATTEMPTS_USED_UP
         assert "rowmill requeue jobs --key 1" in hold.text
         assert hold.facts == {"attempts": 4, "limit": 3}
         await member.claim()
         _, holds = await member.mill.run(lambda connection: why(connection, terms, "1"))
         [hold] = holds
-        assert hold.reason is Reason.DEAD
+        assert hold.reason is Obstacle.DEAD
         assert "rowmill requeue jobs --key 1" in hold.text
 
 

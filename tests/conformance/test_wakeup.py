@@ -92,7 +92,7 @@ async def test_a_row_of_this_process_wakes_an_idle_worker(database_url: str) -> 
 
 async def test_rows_that_wait_for_a_time_wake_nobody_too_early_and_come_when_due(database_url: str) -> None:
     """A retry of a second is taken up by the worker that gave it, long before its next look."""
-    from rowmill import Again
+    from rowmill import RetryLater
 
     async with worker(database_url, plain) as member:
         seen: asyncio.Queue[int] = asyncio.Queue()
@@ -100,7 +100,7 @@ async def test_rows_that_wait_for_a_time_wake_nobody_too_early_and_come_when_due
         @member.queue.handler()
         async def work(lease: Lease[Any]) -> Any:
             seen.put_nowait(lease.attempt)
-            return Again(1.0) if lease.attempt == 1 else None
+            return RetryLater(1.0) if lease.attempt == 1 else None
 
         await member.put({"title": "twice"})
         async with member.mill.worker(settings=NEVER) as running:

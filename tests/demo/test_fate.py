@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from rowmill.demo.fate import FEWEST_SLOW, Fates, Kind
+from rowmill.demo.fate import FEWEST_SLOW, FateKind, Fates
 
 
 def test_a_fate_depends_on_the_seed_and_the_row_alone() -> None:
@@ -20,9 +20,9 @@ def test_every_kind_of_trouble_occurs(rows: int) -> None:
     found = [fates.of(n) for n in range(1, rows + 1)]
     kinds = Counter(fate.kind for fate in found)
 
-    assert set(kinds) == set(Kind)
-    assert kinds[Kind.POISON] == len(fates.poison) >= 2
-    assert kinds[Kind.SLOW] >= FEWEST_SLOW / 2
+    assert set(kinds) == set(FateKind)
+    assert kinds[FateKind.POISON] == len(fates.poison) >= 2
+    assert kinds[FateKind.SLOW] >= FEWEST_SLOW / 2
     assert any(fate.own_transaction for fate in found)
-    assert {fate.failures for fate in found if fate.kind is Kind.FLAKY} == {1, 2}
-    assert len(fates.expected_dead()) == kinds[Kind.POISON] + kinds[Kind.GONE]
+    assert {fate.failures for fate in found if fate.kind is FateKind.FLAKY} == {1, 2}
+    assert len(fates.expected_dead()) == kinds[FateKind.POISON] + kinds[FateKind.GONE]

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from rowmill.demo.companies import ATTEMPTS
-from rowmill.demo.fate import Fates, Kind
+from rowmill.demo.fate import FateKind, Fates
 from rowmill.demo.ledger import LedgerReader
-from rowmill.demo.proof import Tally, Trouble, checks, tally
+from rowmill.demo.proof import ProofTally, Trouble, checks, tally
 from rowmill.demo.reads import Facts
 
 ROWS = 200
 FATES = Fates(ROWS, 1)
-FAILED = {Kind.GONE: "no_such_company", Kind.FLAKY: "provider_timeout"}
+FAILED = {FateKind.GONE: "no_such_company", FateKind.FLAKY: "provider_timeout"}
 TROUBLE = Trouble(kills=1, freezes=1, worker_crashes=1)
 
 
@@ -29,7 +29,7 @@ class Run:
         for company in range(1, ROWS + 1):
             fate = FATES.of(company)
             state, attempts = ("dead", 1) if fate.ends_dead else ("done", 1 + fate.failures)
-            if fate.kind is Kind.POISON:
+            if fate.kind is FateKind.POISON:
                 attempts = ATTEMPTS
                 codes = ["lease_expired"] * (ATTEMPTS - 1) + ["lease_expired_max_attempts"]
             else:
@@ -45,13 +45,13 @@ class Run:
         return Facts(self.rows, self.effects, self.failures)
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> ProofTally:
         return tally(self.facts, [self.ledger], FATES)
 
     def broken(self) -> set[str]:
         return {check.claim for check in checks(self.tally, TROUBLE, self.facts, FATES) if not check.holds}
 
-    def one(self, kind: Kind) -> int:
+    def one(self, kind: FateKind) -> int:
         return next(n for n in range(1, ROWS + 1) if FATES.of(n).kind is kind)
 
 
@@ -74,7 +74,7 @@ def test_a_run_that_adds_up_is_proven() -> None:
 
 def test_a_missing_row_is_lost() -> None:
     run = Run()
-    del run.rows[run.one(Kind.QUICK)]
+    del run.rows[run.one(FateKind.QUICK)]
 
     assert run.tally.lost == 1
     assert FINAL in run.broken()
@@ -82,7 +82,7 @@ def test_a_missing_row_is_lost() -> None:
 
 def test_a_row_that_still_runs_is_lost() -> None:
     run = Run()
-    run.rows[run.one(Kind.QUICK)] = ("running", 1, "")
+    run.rows[run.one(FateKind.QUICK)] = ("running", 1, "")
 
     assert run.tally.lost == 1
     assert FINAL in run.broken()
@@ -90,14 +90,14 @@ def test_a_row_that_still_runs_is_lost() -> None:
 
 def test_a_second_effect_is_seen() -> None:
     run = Run()
-    run.effects[run.one(Kind.SLOW)] = 2
+    run.effects[run.one(FateKind.SLOW)] = 2
 
     assert run.tally.applied_twice == 1
     assert run.broken() == {ONCE}
 
 
-@pytest.mark.parametrize(("kind", "effects"), [(Kind.QUICK, None), (Kind.GONE, 1)])
-def test_an_effect_that_is_missing_or_should_not_be_is_seen(kind: Kind, effects: int | None) -> None:
+@pytest.mark.parametrize(("kind", "effects"), [(FateKind.QUICK, None), (FateKind.GONE, 1)])
+def test_an_effect_that_is_missing_or_should_not_be_is_seen(kind: FateKind, effects: int | None) -> None:
     run = Run()
     run.effects.pop(run.one(kind), None)
     if effects:
@@ -115,15 +115,15 @@ def test_without_a_refused_settlement_nothing_is_proven() -> None:
 
 def test_an_attempt_without_an_ending_is_not_accounted_for() -> None:
     run = Run()
-    run.failures.remove((run.one(Kind.FLAKY), 1, "provider_timeout"))
+    run.failures.remove((run.one(FateKind.FLAKY), 1, "provider_timeout"))
 
     assert run.broken() == {ACCOUNTED}
 
 
 def test_an_ending_in_the_place_of_another_is_not_accounted_for_though_the_sum_is_right() -> None:
     run = Run()
-    run.failures.remove((run.one(Kind.FLAKY), 1, "provider_timeout"))
-    run.failures.append((run.one(Kind.QUICK), 7, "provider_timeout"))
+    run.failures.remove((run.one(FateKind.FLAKY), 1, "provider_timeout"))
+    run.failures.append((run.one(FateKind.QUICK), 7, "provider_timeout"))
 
     assert run.tally.attempts == run.tally.done + run.tally.failed + run.tally.crashes
     assert run.broken() == {ACCOUNTED}
@@ -131,28 +131,28 @@ def test_an_ending_in_the_place_of_another_is_not_accounted_for_though_the_sum_i
 
 def test_a_handler_begun_twice_for_one_attempt_is_not_accounted_for() -> None:
     run = Run()
-    run.ledger.starts.append((run.one(Kind.QUICK), 1))
+    run.ledger.starts.append((run.one(FateKind.QUICK), 1))
 
     assert run.broken() == {ACCOUNTED}
 
 
 def test_a_result_without_a_handler_that_began_is_not_accounted_for() -> None:
     run = Run()
-    run.ledger.starts.remove((run.one(Kind.QUICK), 1))
+    run.ledger.starts.remove((run.one(FateKind.QUICK), 1))
 
     assert run.broken() == {ACCOUNTED}
 
 
 def test_an_attempt_cut_off_before_its_handler_began_is_accounted_for() -> None:
     run = Run()
-    run.ledger.starts.remove((run.one(Kind.POISON), 1))
+    run.ledger.starts.remove((run.one(FateKind.POISON), 1))
 
     assert run.broken() == set()
 
 
 def test_a_last_attempt_that_was_given_back_is_accounted_for_and_may_be_begun_again() -> None:
     run = Run()
-    company = run.one(Kind.POISON)
+    company = run.one(FateKind.POISON)
     run.failures.append((company, ATTEMPTS, "lease_expired"))
     run.ledger.starts.append((company, ATTEMPTS))
 
@@ -162,7 +162,7 @@ def test_a_last_attempt_that_was_given_back_is_accounted_for_and_may_be_begun_ag
 
 def test_a_poison_row_that_died_too_early_is_seen() -> None:
     run = Run()
-    company = run.one(Kind.POISON)
+    company = run.one(FateKind.POISON)
     run.rows[company] = ("dead", ATTEMPTS - 1, "")
     run.failures.remove((company, ATTEMPTS, "lease_expired_max_attempts"))
     run.ledger.starts.remove((company, ATTEMPTS))
@@ -172,7 +172,7 @@ def test_a_poison_row_that_died_too_early_is_seen() -> None:
 
 def test_an_innocent_row_that_died_is_seen() -> None:
     run = Run()
-    company = run.one(Kind.QUICK)
+    company = run.one(FateKind.QUICK)
     run.rows[company] = ("dead", 1, "")
     run.failures.append((company, 1, "lease_expired_max_attempts"))
     del run.effects[company]

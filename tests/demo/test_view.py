@@ -65,9 +65,9 @@ def test_elsewhere_it_writes_plain_lines(said: io.StringIO) -> None:
 
 
 def result(*holds: bool) -> proof.Result:
-    numbers: dict[str, Any] = dict.fromkeys(proof.Tally.__dataclass_fields__, 0)
+    numbers: dict[str, Any] = dict.fromkeys(proof.ProofTally.__dataclass_fields__, 0)
     return proof.Result(
-        tally=proof.Tally(**numbers),
+        tally=proof.ProofTally(**numbers),
         checks=[proof.Check(f"claim {n}", holds, "0 = 0") for n, holds in enumerate(holds)],
         trouble=proof.Trouble(1, 1, 1),
         store="sqlite",

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 from typer.main import get_command
 
-from rowmill import Again, Dead, WorkerSettings, testing
+from rowmill import Dead, RetryLater, WorkerSettings, testing
 from rowmill.cli.main import app as commands
 from tests.docs.pages import ROOT, block_of, run_page
 from tests.support.web import client_of
@@ -182,7 +182,7 @@ async def test_rows_are_looked_at_and_mended_from_python(database_url: str) -> N
 
         @files.handler
         async def fail(file: Any) -> Any:
-            return Dead("timeout", "too slow") if file.key == 1 else Again(60)
+            return Dead("timeout", "too slow") if file.key == 1 else RetryLater(60)
 
         await bench.drain()
         assert (await guide["look"]())[:2] == ["0 ready, 1 dead", "1: timeout: too slow"]

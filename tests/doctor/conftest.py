@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from psycopg import sql
 
 import rowmill as rm
-from rowmill.doctor import Finding, Limits, audit
+from rowmill.doctor import DoctorFinding, Thresholds, audit
 from rowmill.store import expressions
 
 
@@ -50,14 +50,14 @@ class Clinic:
 
         await self.mill.run(work)
 
-    async def audit(self, limits: Limits | None = None) -> list[Finding]:
+    async def audit(self, limits: Thresholds | None = None) -> list[DoctorFinding]:
         async with self.mill.opened() as store:
             return await audit(store, list(self.mill.queues.values()), limits)
 
-    async def codes(self, limits: Limits | None = None) -> set[str]:
+    async def codes(self, limits: Thresholds | None = None) -> set[str]:
         return {finding.code for finding in await self.audit(limits)}
 
-    async def only(self, limits: Limits | None = None) -> Finding:
+    async def only(self, limits: Thresholds | None = None) -> DoctorFinding:
         """The one finding there is."""
         found = await self.audit(limits)
         assert len(found) == 1, found

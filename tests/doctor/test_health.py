@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 import rowmill as rm
-from rowmill.doctor import Severity
+from rowmill.doctor import FindingSeverity
 from tests.doctor.conftest import WORDS, Clinic, jobs_table, public_first
 
 
@@ -37,7 +37,7 @@ async def test_a_new_table_with_the_mixin_is_healthy(clinic_url: str, kind: str)
         case "priority":
             mill.queue(Article, order=rm.Order(priority="parent"))
         case "in order":
-            mill.queue(Article, in_order=rm.InOrder(per="parent"))
+            mill.queue(Article, order_per_key=rm.OrderPerKey(per="parent"))
     await mill.migrate(tables=True)
 
     assert await Clinic(mill).audit() == []
@@ -66,7 +66,7 @@ async def test_tables_of_ours_of_another_version(clinic: Clinic) -> None:
     await clinic.sql(f"DELETE FROM {own}", f"INSERT INTO {own} VALUES (0)")
     older = await clinic.only()
 
-    assert (newer.code, newer.severity) == ("schema_new", Severity.ERROR)
+    assert (newer.code, newer.severity) == ("schema_new", FindingSeverity.ERROR)
     assert (older.code, older.fix) == ("schema_old", "rowmill migrate")
 
 
@@ -84,7 +84,7 @@ async def test_a_missing_index(clinic: Clinic) -> None:
 
     finding = await clinic.only()
 
-    assert (finding.code, finding.severity) == ("index_missing", Severity.ERROR)
+    assert (finding.code, finding.severity) == ("index_missing", FindingSeverity.ERROR)
     assert "rowmill_jobs_work_ready" in finding.what
 
 
@@ -145,7 +145,7 @@ async def test_queues_of_every_kind_reach_their_indexes(clinic_url: str, kind: s
         case "order":
             mill.queue(table, columns=columns, states=WORDS, order=rm.Order(by=("born",)))
         case "in order":
-            mill.queue(table, columns=columns, states=WORDS, in_order=rm.InOrder(per="parent"))
+            mill.queue(table, columns=columns, states=WORDS, order_per_key=rm.OrderPerKey(per="parent"))
         case "stages":
             stages = [rm.Stage("link", "new", "linking"), rm.Stage("fetch", "linked", "fetching", "fetch_failed")]
             mill.queue(table, columns=columns, states=WORDS, stages=stages)

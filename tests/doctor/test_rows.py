@@ -4,7 +4,7 @@ import pytest
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill.doctor import Limits, Severity
+from rowmill.doctor import FindingSeverity, Thresholds
 from rowmill.operator import change
 from rowmill.operator.filters import Filter
 from rowmill.store.own import fleet
@@ -25,7 +25,7 @@ async def test_rows_in_progress_whose_lease_ran_out_long_ago(clinic: Clinic) -> 
 
     finding = await clinic.only()
 
-    assert (finding.code, finding.severity) == ("lease_expired", Severity.ERROR)
+    assert (finding.code, finding.severity) == ("lease_expired", FindingSeverity.ERROR)
     assert finding.what.startswith("1 row in progress")
     assert "rowmill rescue jobs" in finding.fix
 
@@ -58,7 +58,7 @@ async def test_rows_that_the_table_did_not_let_be_claimed(clinic: Clinic) -> Non
 
     finding = await clinic.only()
 
-    assert (finding.code, finding.severity) == ("claim_refused", Severity.WARNING)
+    assert (finding.code, finding.severity) == ("claim_refused", FindingSeverity.WARNING)
     assert finding.what == "2 rows that the table did not let be claimed: 2, 3"
     assert "rowmill why jobs 2" in finding.fix
     await clinic.sql("UPDATE jobs SET status = 'done' WHERE id <> 1")
@@ -82,14 +82,14 @@ async def test_a_pause_is_worth_knowing(clinic: Clinic) -> None:
 
     finding = await clinic.only()
 
-    assert (finding.code, finding.severity) == ("paused", Severity.INFO)
+    assert (finding.code, finding.severity) == ("paused", FindingSeverity.INFO)
 
 
 async def test_many_rows_are_counted_up_to_what_matters(clinic: Clinic) -> None:
     await sign_up(clinic)
     await clinic.sql(*[clinic.insert("'processing'")] * 5)
 
-    assert (await clinic.only(Limits(most=3))).what.startswith("more than 3 rows")
+    assert (await clinic.only(Thresholds(most=3))).what.startswith("more than 3 rows")
 
 
 async def test_rows_without_a_state(clinic: Clinic) -> None:
@@ -116,7 +116,7 @@ async def test_dead_rows_are_worth_knowing(clinic: Clinic) -> None:
 
     finding = await clinic.only()
 
-    assert (finding.code, finding.severity) == ("dead_rows", Severity.INFO)
+    assert (finding.code, finding.severity) == ("dead_rows", FindingSeverity.INFO)
     assert finding.what == "3 rows dead"
 
 

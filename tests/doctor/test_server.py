@@ -5,12 +5,12 @@ import pytest
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill.doctor import Limits, connections, server
+from rowmill.doctor import Thresholds, connections, server
 from rowmill.store.open import parse_url
 from tests.doctor.conftest import WORDS, Clinic, jobs_table, public_first
 from tests.support.pooler import pooled
 
-SOON = Limits(old_transaction=0.0)
+SOON = Thresholds(old_transaction=0.0)
 NOWHERE = sa.make_url("postgresql://tester@127.0.0.1:9/nowhere")
 
 

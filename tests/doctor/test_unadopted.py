@@ -10,12 +10,12 @@ import pytest
 import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill.adopt import Wishes
+from rowmill.adopt import AdoptOptions
 from rowmill.cli.main import run
-from rowmill.doctor import Finding, Guess, Limits, Severity, audit_table
+from rowmill.doctor import DoctorFinding, FindingSeverity, TableGuess, Thresholds, audit_table
 from rowmill.doctor.unadopted import clock
 from rowmill.model.errors import BadRequest, UnknownQueue
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import StateKind
 from rowmill.store import expressions
 from tests.doctor.conftest import public_first
 
@@ -60,16 +60,16 @@ class Database:
             return f"now() + {seconds} * interval '1 second'"
         return f"strftime('%Y-%m-%d %H:%M:%f000', 'now', '{seconds} seconds')"
 
-    async def audit(self, limits: Limits | None = None, **told: Any) -> tuple[Guess, list[Finding]]:
-        wishes = told.pop("wishes", Wishes())
+    async def audit(self, limits: Thresholds | None = None, **told: Any) -> tuple[TableGuess, list[DoctorFinding]]:
+        wishes = told.pop("wishes", AdoptOptions())
         return await audit_table(self.mill.store, "requests", wishes, limits=limits, **told)
 
-    async def codes(self, limits: Limits | None = None, **told: Any) -> set[str]:
+    async def codes(self, limits: Thresholds | None = None, **told: Any) -> set[str]:
         """Of all findings that are more than worth knowing."""
         _, found = await self.audit(limits, **told)
-        return {finding.code for finding in found if finding.severity is not Severity.INFO}
+        return {finding.code for finding in found if finding.severity is not FindingSeverity.INFO}
 
-    async def find(self, code: str, limits: Limits | None = None, **told: Any) -> Finding:
+    async def find(self, code: str, limits: Thresholds | None = None, **told: Any) -> DoctorFinding:
         _, found = await self.audit(limits, **told)
         [one] = [finding for finding in found if finding.code == code]
         assert one.fix
@@ -142,7 +142,7 @@ async def test_attempts_beyond_the_limit(database: Database) -> None:
     finding = await database.find("attempts_used_up")
     assert finding.what.startswith("2 rows ready that have had 3 attempts or more")
     await database.sql("UPDATE requests SET most = 20 WHERE attempts = 9")
-    mapped = Wishes(columns={"max_attempts": "most"})
+    mapped = AdoptOptions(columns={"max_attempts": "most"})
     finding = await database.find("attempts_used_up", wishes=mapped)
     assert finding.what.startswith("1 row ready that have had their most or more")
 
@@ -176,7 +176,7 @@ async def test_duplicates_of_what_should_be_unique(database: Database) -> None:
 async def test_no_index_by_which_ready_rows_are_found(database: Database) -> None:
     await database.create()
     await database.put({}, {}, {})
-    limits = Limits(scanned=3)
+    limits = Thresholds(scanned=3)
     assert "claim_scans" not in await database.codes()
     finding = await database.find("claim_scans", limits)
     assert "no index leads to rows by status" in finding.what
@@ -196,12 +196,12 @@ async def test_dead_versions_of_rows(postgres: Database) -> None:
         "INSERT INTO requests (id, status, updated_at) SELECT n, 'pending', now() FROM generate_series(1, 300) AS n",
     )
     await postgres.sql("DELETE FROM requests WHERE id > 100")
-    limits = Limits(dead_tuples=50)
+    limits = Thresholds(dead_tuples=50)
     async with asyncio.timeout(60):
         while "dead_tuples" not in await postgres.codes(limits):  # the server's own counters follow when they like
             await asyncio.sleep(0.05)
     assert "dead_tuples" not in await postgres.codes()
-    assert "dead_tuples" not in await postgres.codes(Limits(dead_tuples=50, dead_share=100.0))
+    assert "dead_tuples" not in await postgres.codes(Thresholds(dead_tuples=50, dead_share=100.0))
     finding = await postgres.find("dead_tuples", limits)
     assert "200 dead versions of rows beside " in finding.what
     assert "(vacuumed never)" in finding.what
@@ -214,7 +214,7 @@ async def test_clocks_that_disagree(postgres: Database, seconds: int, way: str |
         return datetime.now(UTC) + timedelta(seconds=seconds)
 
     # A busy machine may stand still between the two looks at its clock: what lies between them is no difference.
-    found = await postgres.mill.run(lambda c: list(clock(c, Limits(), here)))
+    found = await postgres.mill.run(lambda c: list(clock(c, Thresholds(), here)))
     assert [finding.code for finding in found] == ([] if way is None else ["clock_skew"])
     assert way is None or f"s {way} that of this machine" in found[0].what
 
@@ -223,11 +223,11 @@ async def test_numbers_whose_meaning_is_a_guess(database: Database) -> None:
     await database.sql("CREATE TABLE requests (id INTEGER PRIMARY KEY, status INTEGER)")
     await database.sql("INSERT INTO requests VALUES (1, 4), (2, 5), (3, 77)")
     assert "guess_doubtful" in await database.codes()
-    words = {Kind.READY: ("4",), Kind.RUNNING: ("5",), Kind.DONE: ("6",), Kind.DEAD: ("7",)}
-    codes = await database.codes(wishes=Wishes(words=words))
+    words = {StateKind.READY: ("4",), StateKind.RUNNING: ("5",), StateKind.DONE: ("6",), StateKind.DEAD: ("7",)}
+    codes = await database.codes(wishes=AdoptOptions(words=words))
     assert "guess_doubtful" not in codes
     assert "unknown_words" in codes
-    assert "unknown_words" not in await database.codes(wishes=Wishes(words=words), others=("77",))
+    assert "unknown_words" not in await database.codes(wishes=AdoptOptions(words=words), others=("77",))
 
 
 async def test_a_table_without_a_key(database: Database) -> None:
@@ -247,7 +247,7 @@ async def test_a_big_table_is_looked_at_in_part(database: Database, monkeypatch:
     monkeypatch.setattr("rowmill.adopt.look.ALL", 5)
     await database.create(", external_id TEXT")
     await database.put(*({"external_id": "'a'", "status": "'processing'", "updated_at": database.at(-86400)},) * 9)
-    guess, found = await database.audit(Limits(most=4, scanned=5))
+    guess, found = await database.audit(Thresholds(most=4, scanned=5))
     assert not guess.look.exact
     texts = {finding.code: finding.what for finding in found}
     assert "(of a sample)" in texts["duplicates"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import rowmill as rm
 from rowmill.limits.registry import Limits
-from rowmill.worker.handler import Runner
+from rowmill.worker.handler import HandlerRunner
 from tests.limits.app import LIMIT, PROVIDER, URL, build, rate_of
 from tests.support.provider import get
 
@@ -80,21 +80,21 @@ def stop_between(way: str) -> None:
         setattr(Limits, "from_thread", late)  # noqa: B010
         return
     if way == "sync":
-        guarded = Runner._call_permitted
+        guarded = HandlerRunner._call_permitted
 
-        def stopped(runner: Runner, argument: Any) -> Any:
+        def stopped(runner: HandlerRunner, argument: Any) -> Any:
             stop_once()
             return guarded(runner, argument)
 
-        setattr(Runner, "_call_permitted", stopped)  # noqa: B010
+        setattr(HandlerRunner, "_call_permitted", stopped)  # noqa: B010
         return
-    run = Runner.run
+    run = HandlerRunner.run
 
-    async def held_up(runner: Runner, leases: Any, task: Any) -> Any:
+    async def held_up(runner: HandlerRunner, leases: Any, task: Any) -> Any:
         stop_once()
         return await run(runner, leases, task)
 
-    setattr(Runner, "run", held_up)  # noqa: B010
+    setattr(HandlerRunner, "run", held_up)  # noqa: B010
 
 
 if WAY in os.environ:

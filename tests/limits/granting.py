@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import rowmill as rm
-from rowmill.limits.desk import Desk
+from rowmill.limits.desk import LimitClient
 from rowmill.model.limits import MICRO, Breaker, Budget, Rate
-from rowmill.store.limits.asks import Change, Finish, Limiter, Outcome, Rules, Take, Taken
+from rowmill.store.limits.asks import Change, FinishCalls, Limiter, Outcome, PermitRules, PermitsTaken, TakePermits
 from tests.work.shop import Shop
 
 NOON = 1_800_014_400.0
@@ -22,26 +22,26 @@ def rules(
     slots: int = 0,
     budget: Budget | None = None,
     **more: Any,
-) -> Rules:
+) -> PermitRules:
     counted = {} if rate is None else {"calls": rate.calls, "reach": rate.reach, "width": rate.width}
     spent = {} if budget is None else {"budget": int(budget.limit) * MICRO, "spent_by_crash": budget.crashed == "spent"}
-    return Rules(name, slots=slots, **{"breaker": Breaker(), **counted, **spent, **more})
+    return PermitRules(name, slots=slots, **{"breaker": Breaker(), **counted, **spent, **more})
 
 
 class Asker:
     """Asks a limiter for one limit."""
 
-    def __init__(self, limiter: Limiter, given: Rules, budget: Budget | None = None) -> None:
+    def __init__(self, limiter: Limiter, given: PermitRules, budget: Budget | None = None) -> None:
         self.limiter, self.rules, self.budget = limiter, given, budget
 
     async def take(
         self, at: float, calls: int = 1, *, key: str = "", costs: Sequence[int] = (), run: str = "r", **more: Any
-    ) -> tuple[Taken, list[int]]:
+    ) -> tuple[PermitsTaken, list[int]]:
         """What was granted, and the tickets."""
         tickets = [next(numbers) for _ in range(calls)]
         amounts = [cost * MICRO for cost in costs] or [MICRO] * calls
         spans = [] if self.budget is None else self.budget.spans(at, run)
-        [taken] = await self.limiter.take([Take(self.rules, key, calls, tickets, amounts, spans, at=at, **more)])
+        [taken] = await self.limiter.take([TakePermits(self.rules, key, calls, tickets, amounts, spans, at=at, **more)])
         return taken, tickets[: taken.granted]
 
     async def finish(
@@ -56,7 +56,7 @@ class Asker:
         **more: Any,
     ) -> Change | None:
         many = len(tickets)
-        ask = Finish(
+        ask = FinishCalls(
             self.rules, key, outcome, tickets, [cost * MICRO] * many, [MICRO] * many, [span] * many, at=at, **more
         )
         return await self.limiter.finish(ask)
@@ -70,6 +70,6 @@ async def limiter_on(url: str) -> AsyncIterator[Limiter]:
         yield store.limiter
 
 
-def desk_of(shop: Shop) -> Desk:
+def desk_of(shop: Shop) -> LimitClient:
     """Where calls of this process ask for room."""
     return shop.mill.limits._own_desk()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rowmill as rm
-from rowmill.store.limits.asks import Take, Taken
+from rowmill.store.limits.asks import PermitsTaken, TakePermits
 from rowmill.store.sqlite.writer import Writer
 from tests.limits.granting import desk_of
 from tests.work.shop import shop_on
@@ -50,7 +50,7 @@ async def test_calls_at_the_same_time_are_one_question(database_url: str, monkey
         asked = []
         take = shop.mill.store.limiter.take
 
-        async def counted(asks: Sequence[Take]) -> list[Taken]:
+        async def counted(asks: Sequence[TakePermits]) -> list[PermitsTaken]:
             asked.append(sum(ask.calls for ask in asks))
             return await take(asks)
 
@@ -73,7 +73,7 @@ async def test_a_permit_that_has_grown_old_is_given_back_and_asked_for_again(
         asked = []
         take = shop.mill.store.limiter.take
 
-        async def stalled(asks: Sequence[Take]) -> list[Taken]:
+        async def stalled(asks: Sequence[TakePermits]) -> list[PermitsTaken]:
             found = await take(asks)
             asked.append(1)
             if len(asked) == 1:
@@ -94,7 +94,7 @@ async def test_rows_whose_permits_have_grown_old_ask_again(database_url: str, mo
         granted = [0.0]
         take = shop.mill.store.limiter.take
 
-        async def noted(asks: Sequence[Take]) -> list[Taken]:
+        async def noted(asks: Sequence[TakePermits]) -> list[PermitsTaken]:
             granted[0] = time.monotonic()
             for ask in asks:
                 ask.late = 0.0

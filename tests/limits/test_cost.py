@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 import rowmill as rm
 from rowmill.model.limits import MICRO, Budget
-from rowmill.store.limits.asks import Rules, Take
+from rowmill.store.limits.asks import PermitRules, TakePermits
 from rowmill.store.limits.postgres import PostgresLimiter
 from rowmill.store.own.schema import own_tables
 from tests.limits.granting import NOON, numbers, rules
@@ -15,10 +15,10 @@ from tests.limits.granting import NOON, numbers, rules
 SEEN = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relid = 'rowmill.ticket'::regclass"
 
 
-async def looked_at(store: Any, given: Rules, budget: Budget) -> int:
+async def looked_at(store: Any, given: PermitRules, budget: Budget) -> int:
     """What a database looks at to answer one question: entries on PostgreSQL, steps of its machine on SQLite."""
     spans = budget.spans(NOON, "r")
-    ask = Take(given, "", 1, [next(numbers)], [MICRO], spans, at=NOON)
+    ask = TakePermits(given, "", 1, [next(numbers)], [MICRO], spans, at=NOON)
     if store.dialect.name == "sqlite":
         steps = itertools.count()
         store.writer.connection.set_progress_handler(lambda: next(steps) * 0, 10)

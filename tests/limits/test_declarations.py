@@ -14,7 +14,7 @@ from rowmill.cli import limits as command
 from rowmill.cli import stats
 from rowmill.doctor import audit
 from rowmill.limits import desk
-from rowmill.model.limits import Breaker, Budget, Declaration, Rate, strictest
+from rowmill.model.limits import Breaker, Budget, LimitDeclaration, Rate, strictest
 from rowmill.store.limits import declarations
 from rowmill.store.own.fleet import ALIVE_SECONDS
 from rowmill.store.own.schema import own_tables
@@ -186,34 +186,34 @@ async def test_what_another_version_of_rowmill_wrote_is_passed_over(database_url
 @pytest.mark.parametrize(
     ("one", "other", "holds"),
     [
-        (Declaration(Rate(50, 1.0)), Declaration(Rate(20, 1.0)), Declaration(Rate(20, 1.0, 0.05))),
-        (Declaration(Rate(50, 1.0)), Declaration(Rate(1000, 60.0)), Declaration(Rate(50, 60.0, 3.0))),
-        (Declaration(Rate(50, 1.0)), Declaration(), Declaration(Rate(50, 1.0, 0.05))),
-        (Declaration(concurrent=3), Declaration(concurrent=7), Declaration(concurrent=3)),
-        (Declaration(concurrent=3), Declaration(), Declaration(concurrent=3)),
-        (Declaration(budget=Budget(9)), Declaration(budget=Budget(4)), Declaration(budget=Budget(4))),
+        (LimitDeclaration(Rate(50, 1.0)), LimitDeclaration(Rate(20, 1.0)), LimitDeclaration(Rate(20, 1.0, 0.05))),
+        (LimitDeclaration(Rate(50, 1.0)), LimitDeclaration(Rate(1000, 60.0)), LimitDeclaration(Rate(50, 60.0, 3.0))),
+        (LimitDeclaration(Rate(50, 1.0)), LimitDeclaration(), LimitDeclaration(Rate(50, 1.0, 0.05))),
+        (LimitDeclaration(concurrent=3), LimitDeclaration(concurrent=7), LimitDeclaration(concurrent=3)),
+        (LimitDeclaration(concurrent=3), LimitDeclaration(), LimitDeclaration(concurrent=3)),
+        (LimitDeclaration(budget=Budget(9)), LimitDeclaration(budget=Budget(4)), LimitDeclaration(budget=Budget(4))),
         (
-            Declaration(budget=Budget(9, "hour", crashed="spent")),
-            Declaration(budget=Budget(40, "month", "Asia/Shanghai")),
-            Declaration(budget=Budget(9, "month", "Asia/Shanghai", "spent")),
+            LimitDeclaration(budget=Budget(9, "hour", crashed="spent")),
+            LimitDeclaration(budget=Budget(40, "month", "Asia/Shanghai")),
+            LimitDeclaration(budget=Budget(9, "month", "Asia/Shanghai", "spent")),
         ),
         (
-            Declaration(breaker=Breaker(5, 1.0, 60.0)),
-            Declaration(breaker=Breaker(3, 5.0, 10.0)),
-            Declaration(breaker=Breaker(3, 5.0, 60.0)),
+            LimitDeclaration(breaker=Breaker(5, 1.0, 60.0)),
+            LimitDeclaration(breaker=Breaker(3, 5.0, 10.0)),
+            LimitDeclaration(breaker=Breaker(3, 5.0, 60.0)),
         ),
     ],
 )
-def test_what_is_stricter(one: Declaration, other: Declaration, holds: Declaration) -> None:
+def test_what_is_stricter(one: LimitDeclaration, other: LimitDeclaration, holds: LimitDeclaration) -> None:
     assert strictest([one, other]) == strictest([other, one]) == holds
 
 
 @pytest.mark.parametrize(
     "declared",
     [
-        Declaration(),
-        Declaration(Rate(5, 2.0, 0.7), 3, Budget(9, "month", "Asia/Shanghai", "spent"), Breaker(2, 1.0, 9.0)),
+        LimitDeclaration(),
+        LimitDeclaration(Rate(5, 2.0, 0.7), 3, Budget(9, "month", "Asia/Shanghai", "spent"), Breaker(2, 1.0, 9.0)),
     ],
 )
-def test_a_declaration_is_read_as_it_was_written(declared: Declaration) -> None:
-    assert Declaration.from_json(declared.to_json()) == declared
+def test_a_declaration_is_read_as_it_was_written(declared: LimitDeclaration) -> None:
+    assert LimitDeclaration.from_json(declared.to_json()) == declared

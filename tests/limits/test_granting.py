@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rowmill.model.limits import Breaker, Budget, Rate, Reason
+from rowmill.model.limits import Breaker, Budget, Rate, RefusalReason
 from rowmill.store.limits.asks import Outcome
 from tests.limits.granting import NOON, Asker, limiter_on, rules
 
@@ -35,7 +35,7 @@ async def test_a_burst_is_granted_at_once_and_room_comes_back_after_the_period(d
         first, _ = await eqc.take(NOON, 60)
         early, _ = await eqc.take(NOON + 1.0, 1)
         late, _ = await eqc.take(NOON + 1.07, 60)
-    assert (first.granted, first.reason, early.granted, late.granted) == (50, Reason.RATE, 0, 50)
+    assert (first.granted, first.reason, early.granted, late.granted) == (50, RefusalReason.RATE, 0, 50)
     assert NOON + 1.05 < first.line < NOON + 1.07
 
 
@@ -94,7 +94,7 @@ async def test_slots_are_taken_given_back_and_lost_with_their_lease(database_url
         await eqc.finish(NOON + 1, "ok", tickets[:1], held=1.0)
         second, _ = await eqc.take(NOON + 1, 5)
         crashed, _ = await eqc.take(NOON + 30, 5)
-    assert (first.granted, first.reason) == (3, Reason.SLOTS)
+    assert (first.granted, first.reason) == (3, RefusalReason.SLOTS)
     assert (second.granted, crashed.granted) == (1, 2)
 
 
@@ -108,9 +108,9 @@ async def test_a_budget_counts_what_is_reserved_and_what_is_spent(database_url: 
         await eqc.finish(NOON + 1, "ok", tickets[1:], span=first.span, cost=8)
         third, _ = await eqc.take(NOON + 1, 1, costs=[2])
         tomorrow, _ = await eqc.take(NOON + 86400, 1, costs=[10])
-    assert (first.granted, first.reason, first.span) == (2, Reason.RESERVED, "day 2027-01-15")
+    assert (first.granted, first.reason, first.span) == (2, RefusalReason.RESERVED, "day 2027-01-15")
     assert first.line < NOON + 1, "when a call that is under way ends, it may have cost less"
-    assert (third.granted, third.reason, third.line) == (0, Reason.BUDGET, NOON + 43200), "midnight"
+    assert (third.granted, third.reason, third.line) == (0, RefusalReason.BUDGET, NOON + 43200), "midnight"
     assert (second.granted, tomorrow.granted, tomorrow.span) == (2, 1, "day 2027-01-16")
 
 
@@ -165,8 +165,8 @@ async def test_a_parked_provider_is_parked_for_all(database_url: str) -> None:
         before, _ = await eqc.take(NOON + 29, 2)
         keyed, _ = await eqc.take(NOON + 29, 1, key="tenant")
         after, _ = await eqc.take(NOON + 30, 2)
-    assert (before.granted, before.reason, before.line) == (0, Reason.PARKED, NOON + 30)
-    assert keyed.reason is Reason.PARKED, "what is true of the whole limit is true of each key"
+    assert (before.granted, before.reason, before.line) == (0, RefusalReason.PARKED, NOON + 30)
+    assert keyed.reason is RefusalReason.PARKED, "what is true of the whole limit is true of each key"
     assert after.granted == 2
 
 
@@ -175,7 +175,7 @@ async def test_a_refused_provider_is_off_until_told_otherwise(database_url: str)
         eqc = Asker(limiter, rules(rate=Rate(5, per=1.0)))
         assert await eqc.finish(NOON, "refused") == "off"
         taken, _ = await eqc.take(NOON + 86400, 1)
-    assert (taken.granted, taken.reason) == (0, Reason.OFF)
+    assert (taken.granted, taken.reason) == (0, RefusalReason.OFF)
 
 
 async def test_the_breaker_opens_lets_one_call_through_and_closes(database_url: str) -> None:
@@ -186,7 +186,7 @@ async def test_the_breaker_opens_lets_one_call_through_and_closes(database_url: 
         shut, _ = await eqc.take(NOON + 4, 3)
         first, _ = await eqc.take(NOON + 5, 3)
         second, _ = await eqc.take(NOON + 6, 3)
-        assert (shut.granted, shut.reason, shut.line) == (0, Reason.OPEN, NOON + 5)
+        assert (shut.granted, shut.reason, shut.line) == (0, RefusalReason.OPEN, NOON + 5)
         assert (first.granted, first.probe, second.granted, second.probe) == (1, True, 0, False)
 
         assert await eqc.finish(NOON + 7, "down", probe=True) == "opened"

@@ -9,7 +9,7 @@ import pytest
 import rowmill as rm
 from rowmill.limits.answers import Grant
 from rowmill.limits.clock import SECONDS, DatabaseClock
-from rowmill.store.limits.asks import Limiter, Take, Taken
+from rowmill.store.limits.asks import Limiter, PermitsTaken, TakePermits
 from rowmill.store.port import Disconnected
 from tests.limits.granting import desk_of
 from tests.work.shop import shop_on, soon, until
@@ -22,7 +22,7 @@ class AnswersLost:
         self.limiter, self.times = limiter, times
         self.finish, self.renew = limiter.finish, limiter.renew
 
-    async def take(self, asks: Sequence[Take]) -> list[Taken]:
+    async def take(self, asks: Sequence[TakePermits]) -> list[PermitsTaken]:
         answer = await self.limiter.take(asks)
         if self.times:
             self.times -= 1

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 import rowmill as rm
 from rowmill.maintenance import cleanup
-from rowmill.model.limits import Reason
+from rowmill.model.limits import RefusalReason
 from rowmill.store.limits import sweeping, views
 from tests.limits.granting import NOON, Asker, limiter_on, rules
 from tests.support.provider import Provider, get, provider
@@ -142,7 +142,7 @@ async def test_a_call_that_was_to_see_whether_the_provider_is_back_and_did_not(d
         assert probe.probe
         assert await asker.finish(NOON + 7, "unknown", probe=True) is None
         again, _ = await asker.take(NOON + 8)
-        assert (again.granted, again.reason) == (0, Reason.OPEN)
+        assert (again.granted, again.reason) == (0, RefusalReason.OPEN)
         assert (await asker.take(NOON + 12.5))[0].probe
 
 

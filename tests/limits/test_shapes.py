@@ -8,7 +8,7 @@ from tests.work.shop import shop_on, soon, until
 
 
 async def test_rows_that_wait_for_a_limit_keep_their_order(database_url: str) -> None:
-    async with shop_on(database_url, in_order=rm.InOrder(per="title")) as shop:
+    async with shop_on(database_url, order_per_key=rm.OrderPerKey(per="title")) as shop:
         eqc = shop.mill.limit("eqc", rate=rm.Rate(3, per=0.5))
         ran: list[tuple[str, int]] = []
 
@@ -30,7 +30,7 @@ async def test_rows_that_wait_for_a_limit_keep_their_order(database_url: str) ->
 
 
 async def test_a_head_that_waits_for_a_limit_holds_back_its_own_key_alone(database_url: str) -> None:
-    async with shop_on(database_url, in_order=rm.InOrder(per="title")) as shop:
+    async with shop_on(database_url, order_per_key=rm.OrderPerKey(per="title")) as shop:
         eqc = shop.mill.limit("eqc", rate=rm.Rate(1, per=3600.0))
         ran: list[int] = []
 

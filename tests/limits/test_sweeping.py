@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 import rowmill as rm
 from rowmill.maintenance import cleanup
-from rowmill.model.limits import Budget, Declaration, Rate
+from rowmill.model.limits import Budget, LimitDeclaration, Rate
 from rowmill.store.limits import sweeping, views
 from rowmill.store.limits.asks import KEEP_DONE
 from rowmill.store.limits.declarations import declare
@@ -68,7 +68,7 @@ async def test_what_a_crashed_process_had_reserved_is_back_or_spent(database_url
     async with shop_on(database_url) as shop:
         budget, at = Budget(10, per="month", crashed=crashed), await now(shop)
         asker = Asker(shop.mill.store.limiter, rules(budget=budget), budget)
-        await shop.run(lambda connection: declare(connection, {"eqc": Declaration(budget=budget)}))
+        await shop.run(lambda connection: declare(connection, {"eqc": LimitDeclaration(budget=budget)}))
         taken, tickets = await asker.take(at - 1800, 2, key="once", costs=[3, 4])
         assert await sweep(shop) == 2
         assert await keys(shop, "ticket") == []

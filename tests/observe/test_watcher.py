@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from rowmill import Alerts, Dead, Mill, Queue, Retry
 from rowmill.maintenance.watcher import Watcher
-from rowmill.model.alerts import Alert, Severity
+from rowmill.model.alerts import Alert, AlertSeverity
 from rowmill.observe.events import Events
 from rowmill.store.clock import moment
 from rowmill.store.own.schema import own_tables
@@ -47,7 +47,7 @@ async def test_a_backlog_is_counted_no_further_than_needed(database_url: str) ->
         await member.put({}, {})
         assert await watcher.look() == []
         await member.put({}, {}, {})
-        assert await watcher.look() == [Alert("BACKLOG_HIGH", Severity.WARNING, "jobs", 3, 2)]
+        assert await watcher.look() == [Alert("BACKLOG_HIGH", AlertSeverity.WARNING, "jobs", 3, 2)]
 
 
 async def test_rows_that_wait_too_long(database_url: str) -> None:
@@ -56,7 +56,7 @@ async def test_rows_that_wait_too_long(database_url: str) -> None:
         assert await watcher.look() == []
         await member.bench.advance(300)
         [found] = await watcher.look()
-        assert (found.alert, found.severity, found.limit) == ("ROWS_WAIT_TOO_LONG", Severity.ERROR, 60.0)
+        assert (found.alert, found.severity, found.limit) == ("ROWS_WAIT_TOO_LONG", AlertSeverity.ERROR, 60.0)
         assert found.value is not None
         assert 299 <= found.value < 400
 
@@ -68,11 +68,11 @@ async def test_rows_that_died_by_their_handler_or_with_their_worker(database_url
         await member.settle((first, None))
         assert await watcher.look() == []
         await member.settle((second, Dead("bad")))
-        assert await watcher.look() == [Alert("ROWS_DIED", Severity.ERROR, "jobs", 1, 0)]
+        assert await watcher.look() == [Alert("ROWS_DIED", AlertSeverity.ERROR, "jobs", 1, 0)]
         del third
         await member.expire()
         await member.rescue()
-        assert await watcher.look() == [Alert("ROWS_DIED", Severity.ERROR, "jobs", 2, 0)]
+        assert await watcher.look() == [Alert("ROWS_DIED", AlertSeverity.ERROR, "jobs", 2, 0)]
 
 
 async def test_a_queue_at_which_nobody_works(database_url: str) -> None:
@@ -82,11 +82,11 @@ async def test_a_queue_at_which_nobody_works(database_url: str) -> None:
         ago = moment(member.store.dialect.name, -300.0)
         await member.mill.run(lambda c: c.execute(sa.update(table).values(seen_at=ago)).close())
         [found] = await watcher.look()
-        assert (found.alert, found.severity) == ("NOBODY_WORKS", Severity.CRITICAL)
+        assert (found.alert, found.severity) == ("NOBODY_WORKS", AlertSeverity.CRITICAL)
         assert found.value is not None
         assert 299 <= found.value < 400
         await member.mill.run(lambda c: c.execute(sa.update(table).values(queues="others")).close())
-        assert await watcher.look() == [Alert("NOBODY_WORKS", Severity.CRITICAL, "jobs", None, 60.0)]
+        assert await watcher.look() == [Alert("NOBODY_WORKS", AlertSeverity.CRITICAL, "jobs", None, 60.0)]
 
 
 async def test_what_is_not_asked_about_is_not_told(database_url: str) -> None:

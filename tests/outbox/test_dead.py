@@ -9,7 +9,7 @@ import pytest
 import rowmill as rm
 from rowmill.cli.logs import JsonLines
 from rowmill.maintenance import upkeep
-from rowmill.maintenance.upkeep import Keeper
+from rowmill.maintenance.upkeep import Upkeep
 from rowmill.operator.change import requeue
 from rowmill.operator.filters import Filter
 from tests.outbox.post import Post, post_on
@@ -66,7 +66,7 @@ async def test_at_five_attempts_an_event_is_dead_and_one_record_says_so(
 
 @pytest.mark.parametrize("policy", ["block", "skip"])
 async def test_what_a_dead_event_does_to_its_aggregate(database_url: str, policy: Literal["block", "skip"]) -> None:
-    async with post_on(database_url, retry=NOW, dead_head=policy) as post:
+    async with post_on(database_url, retry=NOW, on_dead=policy) as post:
         calls = failing(post)
         await write(post)
         await post.drain()
@@ -140,7 +140,7 @@ async def test_an_event_that_is_buried_by_a_rescue_is_told_of_once(
         async with post.mill.worker():
             await store.claim(queue, queue.step(), 1)
             await post.advance(60)
-            keeper = Keeper(
+            keeper = Upkeep(
                 store, store.worker, [queue], post.mill.events,
                 heartbeat=1.0, rescue_every=1.0, rescue_most=100, keep_history=60.0,
             )  # fmt: skip

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 import rowmill as rm
 from rowmill.mill.outboxes import RETRY
 from rowmill.model.judge import judge
-from rowmill.operator.why import Reason, why
+from rowmill.operator.why import Obstacle, why
 from tests.outbox.post import post_on
 
 
@@ -157,7 +157,7 @@ async def test_an_event_of_an_unknown_type_waits_without_an_attempt_and_holds_up
         assert (first.state, first.attempts, first.last_error.partition(":")[0]) == ("waiting", 0, "unknown_type")
         terms = post.mill.store.terms(post.outbox.queue)
         _, holds = await post.do(lambda connection: why(connection, terms, str(first.id)))
-        assert holds[0].reason is Reason.BACKOFF
+        assert holds[0].reason is Obstacle.BACKOFF
         assert "unknown_type" in holds[0].text
 
         claimed = (await post.drain()).claimed
@@ -206,7 +206,7 @@ async def test_an_event_that_is_tried_again_is_not_starved_by_new_ones(database_
         await post.add(("old", "a"))
         async with post.mill.worker():
             [lease] = await store.claim(queue, queue.step(), 1)
-            await store.settle([judge(lease, rm.Again(0, "busy"), 0.0)])
+            await store.settle([judge(lease, rm.RetryLater(0, "busy"), 0.0)])
             await post.advance(5)
             await post.add(*(("new", n) for n in range(10)))
             [lease] = await store.claim(queue, queue.step(), 1)

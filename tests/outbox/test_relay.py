@@ -9,7 +9,7 @@ import pytest
 import rowmill as rm
 from rowmill.outbox.connection import Connected
 from rowmill.outbox.message import body_of
-from rowmill.outbox.relay import Gate
+from rowmill.outbox.relay import BrokerPause
 from tests.outbox.post import post_on
 
 
@@ -99,7 +99,7 @@ def test_a_payload_that_is_text_already_stays_as_it_is(payload: Any, body: bytes
 
 def test_a_gate_is_closed_for_longer_each_time_and_no_longer_for_many_at_once() -> None:
     now = 100.0
-    gate = Gate(lambda: now, lambda: 0.0)
+    gate = BrokerPause(lambda: now, lambda: 0.0)
 
     def wait() -> float:
         with pytest.raises(rm.ProviderDown) as caught:
@@ -121,7 +121,7 @@ def test_a_gate_is_closed_for_longer_each_time_and_no_longer_for_many_at_once() 
 
 def test_events_that_wait_for_a_gate_do_not_come_all_at_once() -> None:
     chances = iter([0.0, 0.5, 1.0])
-    gate = Gate(lambda: 0.0, lambda: next(chances))
+    gate = BrokerPause(lambda: 0.0, lambda: next(chances))
     gate._closed_until = 0.0
     assert gate.away(rm.ProviderDown("away")).retry_after == 1.0
     assert [gate.away(rm.ProviderDown("away")).retry_after for _ in range(2)] == [1.5, 2.0]

@@ -82,5 +82,5 @@ async def test_a_delete_that_the_table_refuses_is_reported_and_not_counted_as_do
 
         pruned = await change.prune(shop.mill.store, shop.jobs, Filter(), timedelta(days=1))
 
-        assert pruned == change.Changed(rows=2, refused=1)
+        assert pruned == change.ChangeResult(rows=2, refused=1)
         assert list(await shop.rows()) == [2]

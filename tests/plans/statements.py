@@ -10,15 +10,15 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Connection, MetaData, Table, event
 from sqlalchemy.dialects.postgresql import JSONB
 
-from rowmill import InOrder, Mill, Order, Queue, Retry
-from rowmill.model.lifecycle import AGAIN, DIE, DONE, HOLD, RELEASE, Error, Move
+from rowmill import Mill, Order, OrderPerKey, Queue, Retry
+from rowmill.model.lifecycle import AGAIN, DIE, DONE, HOLD, RELEASE, ErrorChange, Move
 from rowmill.operator import change, counts
 from rowmill.operator.filters import Filter
 from rowmill.store import order_per_key
 from rowmill.store import rescue as rescuing
 from rowmill.store.postgres import claim as claim_sql
 from rowmill.store.postgres import sql
-from rowmill.store.postgres.sql import PostgresTerms
+from rowmill.store.postgres.sql import PostgresQueueSql
 from rowmill.store.postgres.store import PostgresStore
 from rowmill.store.watermark import Shape, Stretch
 
@@ -97,7 +97,7 @@ def queue_of(name: str, **options: Any) -> Queue[Any]:
 
 PLAIN = queue_of("plain")
 RANKED = queue_of("ranked", order=Order(priority="rank"))
-ORDERED = queue_of("ordered", in_order=InOrder(per="account"))
+ORDERED = queue_of("ordered", order_per_key=OrderPerKey(per="account"))
 QUEUES = (PLAIN, RANKED, ORDERED)
 
 
@@ -113,9 +113,9 @@ def ready(queue: Queue[Any]) -> str:
     return index(queue, f"{queue.steps[0].name}_ready")
 
 
-def terms_of(queue: Queue[Any]) -> PostgresTerms:
+def terms_of(queue: Queue[Any]) -> PostgresQueueSql:
     terms = queue.mill.store.terms(queue)
-    assert isinstance(terms, PostgresTerms)
+    assert isinstance(terms, PostgresQueueSql)
     return terms
 
 
@@ -231,7 +231,7 @@ def settle(name: str, move: Move, *values: list[Any], most: int = 35) -> Stateme
     if move.failed:
         why = ["why"] * BATCH
         arrays += [[1] * BATCH, why, why, why, [MARK] * BATCH, why, why]
-    elif move.error is Error.SET:
+    elif move.error is ErrorChange.SET:
         arrays += [["why"] * BATCH, ["why"] * BATCH]
     text = sql.settle(terms_of(PLAIN), PLAIN.steps[0], move, ("result",) if values else ())
     arguments = (7, 1, 0.5, BATCH, *arrays, RUNNING, *values)

@@ -11,9 +11,9 @@ from sqlalchemy import Column
 import rowmill as rm
 from rowmill.store.postgres.claim import claim_statement
 from rowmill.store.postgres.session import SESSION
-from rowmill.store.postgres.sql import PostgresTerms
+from rowmill.store.postgres.sql import PostgresQueueSql
 from rowmill.store.sqlite import sql
-from rowmill.store.sqlite.sql import SqliteTerms
+from rowmill.store.sqlite.sql import SqliteQueueSql
 from rowmill.store.watermark import Stretch
 from tests.conformance.fleet import jobs, worker
 from tests.plans.explaining import Explaining
@@ -38,7 +38,7 @@ def carried_out(statement: str, connection: sa.Connection) -> list[Any]:
     return list(connection.exec_driver_sql(statement, (1, 50, 60.0)).all())
 
 
-async def claimed(url: str, terms: PostgresTerms, mode: str) -> Plan:
+async def claimed(url: str, terms: PostgresQueueSql, mode: str) -> Plan:
     """A claim as a worker makes it, carried out and undone."""
     settings = SESSION | {"plan_cache_mode": mode}
     connection = await asyncpg.connect(url, server_settings=settings)
@@ -55,7 +55,7 @@ async def test_the_ready_index_serves_and_a_partial_one_of_the_users_spares_the_
 ) -> None:
     async with worker(pg_url, declare) as member:
         terms = member.store.terms(member.queue)
-        assert isinstance(terms, PostgresTerms)
+        assert isinstance(terms, PostgresQueueSql)
         await member.sql("ANALYZE jobs")
         await member.mill.run(lambda c: c.execute(sa.text(FILL), {"rows": ROWS}).close())
         if statistics == "fresh":
@@ -78,7 +78,7 @@ async def test_the_ready_index_serves_and_a_partial_one_of_the_users_spares_the_
 async def test_sqlite_takes_the_ready_index_too(sqlite_url: str) -> None:
     async with worker(sqlite_url, declare) as member:
         terms = member.store.terms(member.queue)
-        assert isinstance(terms, SqliteTerms)
+        assert isinstance(terms, SqliteQueueSql)
         step = terms.queue.step()
         for stretch in (Stretch.AT_ONCE, Stretch.TIMED):
             statement = sql.by_index(terms, step, sql.claim(terms, step, stretch))

@@ -11,7 +11,7 @@ import rowmill as rm
 from rowmill.model import lifecycle
 from rowmill.model.judge import Verdict
 from rowmill.store.flush import flushes
-from rowmill.store.postgres.connection import Line
+from rowmill.store.postgres.connection import DedicatedConnection
 from rowmill.store.postgres.session import SESSION
 from rowmill.store.postgres.store import PostgresStore
 from tests.plans.explaining import Explaining
@@ -45,9 +45,9 @@ async def test_round_trips_per_thousand_rows(pg_url: str, monkeypatch: pytest.Mo
     mill = rm.Mill(pg_url)
     queue = mill.queue(Job)
     trips: list[str] = []
-    fetch = Line.fetch
+    fetch = DedicatedConnection.fetch
 
-    async def counted(line: Line, statement: str, *arguments: Any) -> list[Any]:
+    async def counted(line: DedicatedConnection, statement: str, *arguments: Any) -> list[Any]:
         trips.append(line.purpose)
         return await fetch(line, statement, *arguments)
 
@@ -57,7 +57,7 @@ async def test_round_trips_per_thousand_rows(pg_url: str, monkeypatch: pytest.Mo
 
     async with mill.opened():
         await filled(mill)
-        monkeypatch.setattr(Line, "fetch", counted)
+        monkeypatch.setattr(DedicatedConnection, "fetch", counted)
         report = await mill.drain()
 
     assert report.done == ROWS
@@ -71,16 +71,16 @@ async def test_one_statement_takes_rows_and_buries_those_without_attempts(
     mill = rm.Mill(pg_url)
     queue = mill.queue(Job)
     sent: list[str] = []
-    fetch = Line.fetch
+    fetch = DedicatedConnection.fetch
 
-    async def counted(line: Line, statement: str, *arguments: Any) -> list[Any]:
+    async def counted(line: DedicatedConnection, statement: str, *arguments: Any) -> list[Any]:
         sent.append(statement)
         return await fetch(line, statement, *arguments)
 
     async with mill.opened():
         store = await filled(mill)
         await mill.run(lambda c: c.execute(sa.text(f"UPDATE jobs SET attempts = 3 WHERE id <= {used_up}")).close())
-        monkeypatch.setattr(Line, "fetch", counted)
+        monkeypatch.setattr(DedicatedConnection, "fetch", counted)
         leases = await store.claim(queue, queue.steps[0], 100)
         dead = await mill.run(lambda c: c.scalar(sa.text("SELECT count(*) FROM jobs WHERE state = 'dead'")))
 

@@ -113,7 +113,7 @@ async def test_in_order_it_costs_what_the_keys_have_left_behind(pg_url: str, mon
     """Four rows of each key were worked off: two entries for each of them are in the way of a look at its key."""
     monkeypatch.setattr(watermark, "OLDEST_EVERY", 0.0)
     mill = rm.Mill(pg_url)
-    queue = mill.queue(Event, in_order=rm.InOrder(per="account"))
+    queue = mill.queue(Event, order_per_key=rm.OrderPerKey(per="account"))
     first, onward, from_the_start = await pages(pg_url, mill, queue, FILL_EVENTS)
     behind = 2 * 4 + 1
     assert onward < first + BATCH * behind * 2, "a look for every row that it takes, not for every candidate"

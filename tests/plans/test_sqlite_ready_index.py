@@ -33,7 +33,7 @@ async def mill(request: pytest.FixtureRequest, sqlite_url: str) -> AsyncIterator
     if request.param == "priority":
         queue = mill.queue(jobs(), order=rm.Order(priority="prio"))
     elif request.param == "in order":
-        queue = mill.queue(jobs(), in_order=rm.InOrder(per="customer"))
+        queue = mill.queue(jobs(), order_per_key=rm.OrderPerKey(per="customer"))
     else:
         queue = mill.queue(jobs())
     async with mill.opened():

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 import rowmill as rm
 from rowmill.maintenance import cleanup
 from rowmill.schedules import ticks
-from rowmill.worker.settings import Ages
+from rowmill.worker.settings import OwnTableRetention
 from tests.schedules.plant import Plant, hourly, plant_on
 
 
@@ -58,9 +58,9 @@ async def test_each_table_has_its_own_time(database_url: str) -> None:
             queue="q", stage="s", minute=now - days(3), move="done", rows=1, seconds=1.0
         )
         await plant.mill.run(lambda c: c.execute(put).close())
-        ages = Ages(throughput=rm.days(5))
+        ages = OwnTableRetention(throughput=rm.days(5))
         assert await plant.mill.run(lambda c: cleanup.tidy(c, 0.0, ages=ages)) == 0
-        assert await plant.mill.run(lambda c: cleanup.tidy(c, rm.days(30), ages=Ages(rm.days(1)))) == 1
+        assert await plant.mill.run(lambda c: cleanup.tidy(c, rm.days(30), ages=OwnTableRetention(rm.days(1)))) == 1
 
 
 def test_ticks_are_made_for_longer_than_a_fleet_is_without_a_leader() -> None:

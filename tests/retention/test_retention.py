@@ -12,23 +12,23 @@ from sqlalchemy import Column, Connection, event
 import rowmill as rm
 from rowmill.doctor import audit
 from rowmill.maintenance import retention
-from rowmill.maintenance.retention import AGAIN_FROM_THE_START, Retention, sweep
-from rowmill.model.lifecycle import Kind
+from rowmill.maintenance.retention import AGAIN_FROM_THE_START, RetentionService, sweep
+from rowmill.model.lifecycle import StateKind
 from rowmill.observe.events import Events
 from rowmill.operator import change
-from rowmill.operator.change import Changed
+from rowmill.operator.change import ChangeResult
 from rowmill.operator.filters import Filter
 from rowmill.schedules import admin
 from tests.conformance.fleet import Member, jobs, worker
 from tests.schedules.plant import QUICK
 
-WEEK = rm.Keep(done=rm.days(7), dead=rm.days(30))
+WEEK = rm.Retention(done=rm.days(7), dead=rm.days(30))
 OLD_ROWS = 200_000
 
 
 @asynccontextmanager
-async def member_on(url: str, keep: rm.Keep = WEEK, *more: Any) -> AsyncIterator[Member]:
-    async with worker(url, lambda mill: mill.queue(jobs(*more), keep=keep)) as member:
+async def member_on(url: str, keep: rm.Retention = WEEK, *more: Any) -> AsyncIterator[Member]:
+    async with worker(url, lambda mill: mill.queue(jobs(*more), retention=keep)) as member:
         await member.mill.migrate()
         yield member
 
@@ -41,7 +41,7 @@ async def put(member: Member, key: int, state: str, days: float | None = None) -
     await member.mill.run(lambda connection: connection.execute(new).close())
 
 
-async def swept(member: Member, **options: Any) -> dict[Kind, Changed]:
+async def swept(member: Member, **options: Any) -> dict[StateKind, ChangeResult]:
     return await sweep(member.store, member.queue, Events(), **options)
 
 
@@ -56,12 +56,12 @@ async def test_rows_go_after_the_time_of_their_state(database_url: str) -> None:
         await put(member, 9, "ready", 100)
         await put(member, 10, "running", 100)
 
-        assert await swept(member) == {Kind.DONE: Changed(1), Kind.DEAD: Changed(1)}
+        assert await swept(member) == {StateKind.DONE: ChangeResult(1), StateKind.DEAD: ChangeResult(1)}
         assert await keys(member) == [1, 2, 4, 9, 10]
 
 
 async def test_without_a_time_nothing_goes(database_url: str) -> None:
-    async with member_on(database_url, rm.Keep()) as member:
+    async with member_on(database_url, rm.Retention()) as member:
         await put(member, 1, "done", 10_000)
         assert await swept(member) == {}
         assert await keys(member) == [1]
@@ -73,9 +73,9 @@ async def test_a_row_that_was_requeued_meanwhile_stays(database_url: str) -> Non
         await put(member, 1, "ready", 100)
         await put(member, 2, "done", 100)
         terms = member.store.terms(member.queue)
-        condition, delete = retention.old(terms, Kind.DONE, 60.0), sa.delete(member.queue.table)
+        condition, delete = retention.old(terms, StateKind.DONE, 60.0), sa.delete(member.queue.table)
         done = await member.mill.run(lambda c: change.change_rows(c, terms, delete, [(1,), (2,)], condition))
-        assert done == Changed(1)
+        assert done == ChangeResult(1)
         assert await keys(member) == [1]
 
 
@@ -150,7 +150,7 @@ async def test_claims_go_on_while_old_rows_are_deleted(database_url: str) -> Non
             [lease] = await member.claim()
             assert not (await member.settle((lease, None))).lost
             worked += 1
-        assert (await sweeping)[Kind.DONE] == Changed(OLD_ROWS)
+        assert (await sweeping)[StateKind.DONE] == ChangeResult(OLD_ROWS)
         # Some four hundred batches: if each of them kept a claim waiting until the end, there would be one.
         assert worked >= 50
         assert len(await keys(member)) == worked
@@ -174,13 +174,13 @@ async def test_the_index_serves_the_sweep(database_url: str) -> None:
 
         engine = getattr(member.store, "upkeep", member.store.engine).sync_engine
         event.listen(engine, "before_cursor_execute", explained)
-        first = await member.mill.run(lambda c: retention.delete_some(c, terms, Kind.DONE, 60.0, None))
-        second = await member.mill.run(lambda c: retention.delete_some(c, terms, Kind.DONE, 60.0, first.last))
+        first = await member.mill.run(lambda c: retention.delete_some(c, terms, StateKind.DONE, 60.0, None))
+        second = await member.mill.run(lambda c: retention.delete_some(c, terms, StateKind.DONE, 60.0, first.last))
         event.remove(engine, "before_cursor_execute", explained)
 
         looks, deletes = plans[0::2], plans[1::2]
         assert len(plans) == 4
-        assert first.changed == second.changed == Changed(retention.BATCH)
+        assert first.changed == second.changed == ChangeResult(retention.BATCH)
         for plan in looks:
             assert "rowmill_jobs_done_finished" in plan, plan
             assert "Sort" not in plan, plan
@@ -201,7 +201,7 @@ async def test_only_the_leader_sweeps(database_url: str) -> None:
     async with member_on(database_url) as member:
         await put(member, 1, "done", 100)
         leads = False
-        service = Retention(member.store, [member.queue], Events(), leading=lambda: leads)
+        service = RetentionService(member.store, [member.queue], Events(), leading=lambda: leads)
         await service.sweep(0.0)
         assert await keys(member) == [1]
         leads = True
@@ -225,13 +225,13 @@ async def test_a_worker_deletes_what_is_kept_no_longer(database_url: str) -> Non
 
 
 async def test_rows_may_go_by_a_schedule_instead(database_url: str) -> None:
-    keep = rm.Keep(done=rm.days(7), dead=rm.days(30), cron="0 3 * * *")
+    keep = rm.Retention(done=rm.days(7), dead=rm.days(30), cron="0 3 * * *")
     async with member_on(database_url, keep) as member:
         await put(member, 1, "done", 100)
         await put(member, 2, "dead", 8)
         schedule = member.mill.find_schedule("prune jobs")
         assert schedule.timing.text == "0 3 * * *"
-        service = Retention(member.store, [member.queue], Events(), leading=lambda: True)
+        service = RetentionService(member.store, [member.queue], Events(), leading=lambda: True)
         await service.sweep(0.0)
         assert await keys(member) == [1, 2]
 
@@ -246,12 +246,12 @@ async def test_rows_may_go_by_a_schedule_instead(database_url: str) -> None:
 @pytest.mark.parametrize(
     ("keep", "fix"),
     [
-        (rm.Keep(done=-1), r"Keep\(done=\.\.\.\) must be a time"),
-        (rm.Keep(dead=float("nan")), r"Keep\(dead=\.\.\.\)"),
-        (rm.Keep(cancelled=1), "no word for"),
-        (rm.Keep(done=1, cron="never"), "not a cron expression"),
+        (rm.Retention(done=-1), r"Retention\(done=\.\.\.\) must be a time"),
+        (rm.Retention(dead=float("nan")), r"Retention\(dead=\.\.\.\)"),
+        (rm.Retention(cancelled=1), "no word for"),
+        (rm.Retention(done=1, cron="never"), "not a cron expression"),
     ],
 )
-def test_a_wrong_time_is_refused(keep: rm.Keep, fix: str) -> None:
+def test_a_wrong_time_is_refused(keep: rm.Retention, fix: str) -> None:
     with pytest.raises(rm.DeclarationError, match=fix):
-        rm.Mill("sqlite:///nowhere.db").queue(jobs(), keep=keep)
+        rm.Mill("sqlite:///nowhere.db").queue(jobs(), retention=keep)

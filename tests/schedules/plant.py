@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 import rowmill as rm
 from rowmill.model.schedule import Schedule
 from rowmill.schedules import ticks
-from rowmill.schedules.ticks import Kept
+from rowmill.schedules.ticks import TicksMade
 from rowmill.store.own.schema import own_tables
 
 QUICK = rm.WorkerSettings(poll_base=0.01, poll_max=0.05, grace=10.0, heartbeat=0.2, rescue_every=0.1)
@@ -32,7 +32,7 @@ class Plant:
     def own(self) -> Any:
         return own_tables(self.mill.store.dialect.name)
 
-    async def keep(self, *schedules: Schedule, starting: bool = False, soon: float = 5.0) -> Kept:
+    async def keep(self, *schedules: Schedule, starting: bool = False, soon: float = 5.0) -> TicksMade:
         wanted = schedules or tuple(self.mill.schedules.values())
         return await self.mill.run(lambda c: ticks.keep(c, wanted, soon=soon, starting=starting))
 

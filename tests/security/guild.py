@@ -42,7 +42,7 @@ pieces = mill.queue(
 )
 orders = mill.queue(
     jobs(Column("customer", sa.Text), Column("topic", sa.Text), name="orders"),
-    in_order=rm.InOrder(per="customer"),
+    order_per_key=rm.OrderPerKey(per="customer"),
 )
 
 

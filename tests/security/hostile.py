@@ -5,7 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, MetaData, Table
 
-from rowmill import Columns, InOrder, Mill, Order, Queue, Retry, Stage, States, fixed
+from rowmill import Columns, Mill, Order, OrderPerKey, Queue, Retry, Stage, States, fixed
 from tests.conformance.fleet import MOMENT
 
 BAD = {
@@ -63,7 +63,7 @@ def bad_queue(mill: Mill, bad: str, *, in_order: bool = False, table: Table | No
         ],
         retry=Retry(attempts=2, backoff=fixed(600)),
         order=Order(by=(f"o{bad}",)) if in_order else Order(priority=f"r{bad}", by=(f"o{bad}",)),
-        in_order=InOrder(per=f"p{bad}", by=(f"o{bad}",)) if in_order else None,
+        order_per_key=OrderPerKey(per=f"p{bad}", by=(f"o{bad}",)) if in_order else None,
     )
 
 

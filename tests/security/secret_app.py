@@ -61,7 +61,7 @@ ANSWERS: dict[str, Any] = {
     "reserved": {"state": SECRET},
     "list": [SECRET],
     "outcome": rm.Dead("dead", SECRET),
-    "again": rm.Again(0, "again", SECRET),
+    "again": rm.RetryLater(0, "again", SECRET),
     "fine": {"note": {"secret": SECRET}},
 }
 ALLOWED = {"raised", "chained", "permanent", "settling", "sync", "outcome", "again", "exit", "column"}

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from rowmill import Mill
 from rowmill.cli.main import run
 from rowmill.store.own import privileges
-from rowmill.store.own.privileges import Right
+from rowmill.store.own.privileges import Privilege
 from tests.security.guild import APP, guild
 from tests.security.hostile import BAD, bad_queue
 
@@ -85,7 +85,7 @@ async def test_hostile_names_are_granted_and_looked_up_as_they_are(pg_url: str, 
     preparer = mill.store.dialect.identifier_preparer
     wanted, role = list(privileges.of_worker([mill.store.terms(queue)])), preparer.quote(f"r{bad}")
 
-    def lacking(connection: Connection) -> list[Right]:
+    def lacking(connection: Connection) -> list[Privilege]:
         connection.exec_driver_sql(f"SET LOCAL ROLE {role}").close()
         return privileges.lacking(connection, wanted)
 

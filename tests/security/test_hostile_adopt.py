@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Connection, MetaData, Table
 
 from rowmill import Mill
-from rowmill.adopt import Adoption, Wishes, carry_out, examine_table
-from rowmill.adopt.revision import Place, as_revision, as_sql
-from rowmill.model.lifecycle import Kind
+from rowmill.adopt import Adoption, AdoptOptions, carry_out, examine_table
+from rowmill.adopt.revision import RevisionPlace, as_revision, as_sql
+from rowmill.model.lifecycle import StateKind
 from tests.security.hostile import BAD
 
 each_bad = pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
@@ -35,10 +35,10 @@ def make(connection: Connection, bad: str, *, with_state: bool) -> None:
     connection.exec_driver_sql("CREATE TABLE bystander (id integer)").close()
 
 
-def wishes_of(bad: str, *, with_state: bool) -> Wishes:
-    kinds = (Kind.READY, Kind.RUNNING, Kind.DONE, Kind.DEAD)
+def wishes_of(bad: str, *, with_state: bool) -> AdoptOptions:
+    kinds = (StateKind.READY, StateKind.RUNNING, StateKind.DONE, StateKind.DEAD)
     words = {kind: (f"{kind}{bad}",) for kind in kinds}
-    return Wishes(state=f"{bad} status" if with_state else None, words=words)
+    return AdoptOptions(state=f"{bad} status" if with_state else None, words=words)
 
 
 async def looked_at(url: str, bad: str, *, with_state: bool) -> tuple[Mill, Callable[[Connection], Adoption]]:
@@ -98,7 +98,7 @@ async def test_a_revision_holds_nothing_but_its_steps(sqlite_url: str, bad: str)
     """A name out of the database must not become a line of Python that Alembic runs."""
     mill, look = await looked_at(sqlite_url, bad, with_state=False)
     found = await mill.run(look)
-    text = as_revision(found.plan, found.table, Place(Path("x.py"), "abc", None))
+    text = as_revision(found.plan, found.table, RevisionPlace(Path("x.py"), "abc", None))
 
     top = ast.parse(text).body
     kinds = [type(node).__name__ for node in top]

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column
 
-from rowmill import Crash, Dead, DeclarationError, Done, Lease, Mill, PermanentError, States, TransientError
+from rowmill import CrashCodes, Dead, DeclarationError, Done, Lease, Mill, PermanentError, States, TransientError
 from rowmill.operator import activity, browse, change, counts
 from rowmill.operator.filters import Filter
 from rowmill.operator.why import why
@@ -166,7 +166,7 @@ async def test_what_sqlalchemy_takes_for_a_parameter_is_refused(database_url: st
     with pytest.raises(DeclarationError, match="for a parameter of its own"):
         mill.queue(jobs(), states=States(done=taken))
     with pytest.raises(DeclarationError, match="for a parameter of its own"):
-        mill.queue(jobs(), crash=Crash(requeued=taken))
+        mill.queue(jobs(), crash_codes=CrashCodes(requeued=taken))
 
 
 async def test_a_schema_that_sqlalchemy_can_not_leave_out_is_refused(sqlite_url: str) -> None:

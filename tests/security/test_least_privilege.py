@@ -11,13 +11,13 @@ from psycopg.errors import InsufficientPrivilege
 from sqlalchemy import Connection, make_url
 from sqlalchemy.orm import Session
 
-from rowmill import Again, Budget, Dead, Done, Outcome
+from rowmill import Budget, Dead, Done, Outcome, RetryLater
 from rowmill.cli.exits import Exit
 from rowmill.maintenance import cleanup
 from rowmill.model import lifecycle
 from rowmill.model.errors import MissingRights
 from rowmill.model.judge import Verdict, judge
-from rowmill.model.limits import Declaration
+from rowmill.model.limits import LimitDeclaration
 from rowmill.operator import browse
 from rowmill.operator.filters import Filter
 from rowmill.store import rescue
@@ -202,7 +202,7 @@ def test_a_right_that_is_taken_away_from_a_worker_at_work_is_named(found: Guild)
         assert "lacks UPDATE (leased_until) on table" in told
 
 
-SPENT = Declaration(budget=Budget(10, crashed="spent"))
+SPENT = LimitDeclaration(budget=Budget(10, crashed="spent"))
 
 
 async def everything(connection_url: str) -> None:
@@ -230,7 +230,7 @@ async def everything(connection_url: str) -> None:
             assert len(leases) >= 5
             assert (await store.renew(leases)).lost == []
             await store.crashed(queue, leases)
-            answers: list[Outcome] = [Done({"topic": "x"}), Again(0), Again(0, spend=False), Dead()]
+            answers: list[Outcome] = [Done({"topic": "x"}), RetryLater(0), RetryLater(0, count_attempt=False), Dead()]
             verdicts = [judge(lease, answer, 0.0) for lease, answer in zip(leases, answers, strict=False)]
             verdicts += [Verdict(lease, lifecycle.RELEASE) for lease in leases[len(answers) :]]
             assert (await store.settle(verdicts)).kept == len(leases)

@@ -11,7 +11,7 @@ from sqlalchemy import make_url
 
 from rowmill.cli.exits import Exit
 from rowmill.store.limits import sweeping
-from rowmill.store.limits.asks import Finish, Take
+from rowmill.store.limits.asks import FinishCalls, TakePermits
 from rowmill.store.limits.declarations import declare
 from rowmill.store.own import privileges
 from tests.security import guild
@@ -73,13 +73,13 @@ async def everything(url: str) -> None:
     async with mill.opened() as store:
         terms, key = post.terms, secrets.token_hex(4)
         spans = [] if terms.budget is None else terms.budget.spans(1_000_000.0, terms.run)
-        ask = Take(terms.rules, key, 1, [secrets.randbits(62)], [1], spans, at=1_000_000.0)
+        ask = TakePermits(terms.rules, key, 1, [secrets.randbits(62)], [1], spans, at=1_000_000.0)
         [taken] = await store.limiter.take([ask])
         assert taken.granted == 1
         another = replace(ask, rules=replace(terms.rules, width=terms.rules.width / 2), tickets=[secrets.randbits(62)])
         await store.limiter.take([another])  # as after a change of the declaration
         await store.limiter.renew(ask.tickets, 30.0)
-        await store.limiter.finish(Finish(terms.rules, key, "ok", ask.tickets, [1], [1], [taken.span]))
+        await store.limiter.finish(FinishCalls(terms.rules, key, "ok", ask.tickets, [1], [1], [taken.span]))
         await store.run(lambda connection: declare(connection, {post.name: terms.declared}))
         await store.run(lambda connection: sweeping.sweep(connection, 10))
 

@@ -14,10 +14,10 @@ import pytest
 import sqlalchemy as sa
 
 from rowmill import Mill
-from rowmill.adopt import Wishes, carry_out, examine_table
+from rowmill.adopt import AdoptOptions, carry_out, examine_table
 from rowmill.adopt.apply import AdoptionFailed
-from rowmill.cli.adopt import Target
-from rowmill.cli.app import Given
+from rowmill.cli.adopt import AdoptTarget
+from rowmill.cli.app import GlobalOptions
 from rowmill.cli.main import run
 from rowmill.cli.process import SIGNALS
 from tests.security.secret_app import SECRET, letters, mill
@@ -130,7 +130,7 @@ def test_nor_one_of_a_url_that_can_not_be_read(said: Any, url: str) -> None:
 
 def test_nor_one_that_is_printed() -> None:
     url = f"postgresql://locked:{SECRET}@127.0.0.1/x?password={SECRET}"
-    for thing in (Mill(url), Given(database_url=url), Target("x", url)):
+    for thing in (Mill(url), GlobalOptions(database_url=url), AdoptTarget("x", url)):
         assert SECRET not in repr(thing) + str(thing)
     assert "locked:***@127.0.0.1/x" in repr(Mill(url))
 
@@ -164,7 +164,7 @@ async def test_an_adoption_that_fails_does_not_quote_the_rows(pg_url: str) -> No
     ):
         await other.run(lambda connection, text=statement: connection.exec_driver_sql(text).close())  # type: ignore[misc]
     async with other.opened() as store:
-        found = await store.run(lambda connection: examine_table(connection, "task", Wishes()))
+        found = await store.run(lambda connection: examine_table(connection, "task", AdoptOptions()))
         with pytest.raises(AdoptionFailed, match="the database says: RaiseError") as raised:
             await carry_out(store, found.plan)
     assert SECRET not in str(raised.value)

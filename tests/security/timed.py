@@ -4,7 +4,7 @@ import rowmill as rm
 from tests.conformance.fleet import jobs
 
 mill = rm.Mill("postgresql://nobody@localhost:1/nothing")
-parcels = mill.queue(jobs(name="parcels"), keep=rm.Keep(done=rm.hours(1)))
+parcels = mill.queue(jobs(name="parcels"), retention=rm.Retention(done=rm.hours(1)))
 
 
 @parcels.handler()

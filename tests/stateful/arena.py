@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, TypeVar
 import sqlalchemy as sa
 from sqlalchemy import Column, MetaData, Table
 
-from rowmill import InOrder, Mill, Order, Queue, Retry, Stage, States
+from rowmill import Mill, Order, OrderPerKey, Queue, Retry, Stage, States
 from rowmill.model.queue import Counts
 from rowmill.store import watermark
 from rowmill.store.open import open_store
@@ -36,11 +36,11 @@ class Shape:
     stages: tuple[Words, ...]
     ranked: bool = False
     in_order: bool = False
-    dead_head_blocks: bool = False
+    dead_blocks: bool = False
     counts: Counts = "attempts"
 
     def model(self) -> Model:
-        return Model(self.stages, self.in_order, self.dead_head_blocks, self.counts == "failures")
+        return Model(self.stages, self.in_order, self.dead_blocks, self.counts == "failures")
 
     def declare(self, mill: Mill) -> Queue[Any]:
         moment = sa.DateTime(timezone=True)
@@ -64,13 +64,13 @@ class Shape:
             Stage(name, words.ready, words.running, None if words.waiting == words.ready else words.waiting)
             for name, words in zip(names, self.stages, strict=True)
         ]
-        head: Literal["block", "skip"] = "block" if self.dead_head_blocks else "skip"
+        head: Literal["block", "skip"] = "block" if self.dead_blocks else "skip"
         return mill.queue(
             table,
             states=States(cancelled="cancelled"),
             stages=stages,
             order=Order(priority="rank" if self.ranked else None),
-            in_order=InOrder(per="per", dead_head=head) if self.in_order else None,
+            order_per_key=OrderPerKey(per="per", on_dead=head) if self.in_order else None,
             retry=Retry(attempts=ATTEMPTS),
             lease=LONG,
             counts=self.counts,
@@ -80,7 +80,7 @@ class Shape:
 SHAPES = (
     Shape("plain", PLAIN),
     Shape("staged, counts failures", STAGED, ranked=True, counts="failures"),
-    Shape("in order, dead head blocks", PLAIN, in_order=True, dead_head_blocks=True),
+    Shape("in order, dead head blocks", PLAIN, in_order=True, dead_blocks=True),
     Shape("staged, in order, dead head is skipped", STAGED, in_order=True),
 )
 

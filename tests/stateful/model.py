@@ -41,7 +41,7 @@ class Row:
 class Model:
     stages: Sequence[Words]
     in_order: bool = False
-    dead_head_blocks: bool = False
+    dead_blocks: bool = False
     counts_failures: bool = False
     rows: dict[int, Row] = field(default_factory=dict)
 
@@ -51,7 +51,7 @@ class Model:
 
     def is_free(self, row: Row) -> bool:
         """No earlier row of its key is unfinished, and no other one runs, where that matters."""
-        passing = ("done", "cancelled") if self.dead_head_blocks else FINAL
+        passing = ("done", "cancelled") if self.dead_blocks else FINAL
         running = [words.running for words in self.stages]
         return not self.in_order or not any(
             other.per == row.per

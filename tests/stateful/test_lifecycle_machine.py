@@ -348,7 +348,7 @@ class LifecycleMachine(RuleBasedStateMachine):
         expected = [row for row in self.chosen(keys) if self.model.cancel(row)]
         store = self.arena.stores[worker]
         done = self.arena.run(operate.cancel(store, self.queue, self.filter(keys), batch=batch))
-        assert done == operate.Changed(len(expected))
+        assert done == operate.ChangeResult(len(expected))
 
     @rule(worker=workers, keys=some_keys, batch=few, most=st.sampled_from([None, 1, 2]))
     def requeue(self, worker: int, keys: set[int], batch: int, most: int | None) -> None:
@@ -358,7 +358,7 @@ class LifecycleMachine(RuleBasedStateMachine):
                 expected += self.model.requeue(row)
         store = self.arena.stores[worker]
         done = self.arena.run(operate.requeue(store, self.queue, self.filter(keys), most=most, batch=batch))
-        assert done == operate.Changed(expected)
+        assert done == operate.ChangeResult(expected)
 
     @rule(worker=workers, keys=some_keys, batch=few)
     def prune(self, worker: int, keys: set[int], batch: int) -> None:
@@ -369,7 +369,7 @@ class LifecycleMachine(RuleBasedStateMachine):
             del self.model.rows[key]
         age = timedelta(seconds=LONG)
         done = self.arena.run(operate.prune(self.arena.stores[worker], self.queue, Filter(), age, batch=batch))
-        assert done == operate.Changed(len(old))
+        assert done == operate.ChangeResult(len(old))
 
     def chosen(self, keys: set[int]) -> list[Row]:
         """The rows that there are of the drawn ones, which count from the newest."""

@@ -151,7 +151,7 @@ def files(mill: rm.Mill) -> rm.Queue[rm.Record]:
         order=rm.Order(by=("created_at",)),
         retry=rm.Retry(attempts=3, backoff=rm.exponential(30, cap=600)),
         lease=rm.minutes(15),
-        crash=rm.Crash("stale_processing_requeued", "stale_processing_max_attempts"),
+        crash_codes=rm.CrashCodes("stale_processing_requeued", "stale_processing_max_attempts"),
     )
 
 
@@ -191,7 +191,7 @@ def entities(mill: rm.Mill) -> rm.Queue[rm.Record]:
     )
 
 
-def outbox(mill: rm.Mill, keep: rm.Keep | None = None) -> rm.Queue[rm.Record]:
+def outbox(mill: rm.Mill, keep: rm.Retention | None = None) -> rm.Queue[rm.Record]:
     """K1: events of a business change, dispatched in order per aggregate."""
     metadata = MetaData()
     Table("documents", metadata, Column("id", SERIAL, primary_key=True), Column("title", sa.Text))
@@ -214,7 +214,7 @@ def outbox(mill: rm.Mill, keep: rm.Keep | None = None) -> rm.Queue[rm.Record]:
         table,
         columns=rm.Columns(error="last_error", finished_at="processed_at", created_at="created_at"),
         states=rm.States(ready=0, running=1, done=2, dead=3),
-        in_order=rm.InOrder(per="aggregate_id", dead_head="block"),
+        order_per_key=rm.OrderPerKey(per="aggregate_id", on_dead="block"),
         retry=rm.Retry(attempts=5, backoff=rm.exponential(10)),
-        keep=keep,
+        retention=keep,
     )

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 import rowmill as rm
 from rowmill.adopt import examine_queue
 from rowmill.cli.main import run
-from rowmill.doctor import Severity, audit
+from rowmill.doctor import FindingSeverity, audit
 from rowmill.testing import Bench
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -231,7 +231,9 @@ def test_a_hand_written_queue_goes_on_without_losing_or_repeating_a_row(
                 lambda connection: examine_queue(connection, store.terms(example.queue), example.queue)
             )
             assert not found.plan, "what was guessed is what after.py declares"
-            errors = [finding for finding in await audit(store, [example.queue]) if finding.severity is Severity.ERROR]
+            errors = [
+                finding for finding in await audit(store, [example.queue]) if finding.severity is FindingSeverity.ERROR
+            ]
             assert errors == []
             bench = Bench(example.mill)
 

@@ -144,7 +144,7 @@ async def test_articles_are_classified_in_batches_and_a_bad_one_fails_alone(data
             failed: dict[Any, Any] = {}
             for lease in leases:
                 if lease.row.content_id == keys["bad"]:
-                    failed[lease.key] = rm.Again(0, "model_failed")
+                    failed[lease.key] = rm.RetryLater(0, "model_failed")
                     continue
                 async with lease.settling() as session:
                     chosen = sa.update(contents).where(contents.c.id == lease.row.content_id)
@@ -417,7 +417,7 @@ async def test_events_are_dispatched_in_order_per_aggregate(database_url: str) -
         async def dispatch(lease: rm.Lease[rm.Record]) -> Any:
             number = lease.row.payload["number"]
             if lease.row.aggregate_id == "a" and number == 2 and lease.attempt == 1:
-                return rm.Again(30, "busy")
+                return rm.RetryLater(30, "busy")
             seen[lease.row.aggregate_id].append(number)
             return None
 
@@ -440,7 +440,7 @@ async def test_an_event_is_dead_at_five_attempts_and_holds_its_aggregate(databas
             [lease] = await member.claim(10)
             assert (lease.row.payload["number"], lease.attempt) == (1, attempt + 1)
             if attempt % 2:
-                await member.settle((lease, rm.Again(0, "x" * 5000)))
+                await member.settle((lease, rm.RetryLater(0, "x" * 5000)))
             else:
                 await member.expire()
                 await member.rescue()
@@ -455,7 +455,7 @@ async def test_an_event_is_dead_at_five_attempts_and_holds_its_aggregate(databas
 
 async def test_events_are_cleaned_up_daily_by_their_age(database_url: str) -> None:
     """K7: daily at 03:00 UTC, processed events older than 7 days and dead ones older than 30, counts logged."""
-    keep = rm.Keep(done=rm.days(7), dead=rm.days(30), cron="0 3 * * *", tz="UTC")
+    keep = rm.Retention(done=rm.days(7), dead=rm.days(30), cron="0 3 * * *", tz="UTC")
     async with worker(database_url, lambda mill: outbox(mill, keep)) as member:
         now, table = datetime.now(UTC), member.queue.table
         for state, days in ((2, 8), (2, 6), (3, 8), (3, 31), (0, 100)):

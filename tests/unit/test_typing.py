@@ -133,7 +133,7 @@ async def one_for_many(leases: list[rm.Lease[Article]]) -> None:
 mill.queue(Article, retries=3)  # E: No overload variant
 mill.queue(Article, lease="5 minutes")  # E: No overload variant
 mill.queue(Article, order=rm.Order(priority=1))  # E: Argument "priority" to "Order" has incompatible type
-mill.queue(Article, in_order=rm.InOrder("title", dead_head="jump"))  # E: Argument "dead_head" to "InOrder"
+mill.queue(Article, order_per_key=rm.OrderPerKey("title", on_dead="jump"))  # E: Argument "on_dead" to "OrderPerKey"
 
 things = mill.queue(sa.Table("things", sa.MetaData(), sa.Column("id", sa.Integer, primary_key=True)))
 assert_type(things, rm.Queue[rm.Record])

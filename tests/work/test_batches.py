@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rowmill import Again, Dead, Lease, ProviderDown, Retry, TransientError, fixed
+from rowmill import Dead, Lease, ProviderDown, Retry, RetryLater, TransientError, fixed
 from tests.work.shop import shop_on
 
 LATER = Retry(attempts=3, backoff=fixed(3600.0))
@@ -50,7 +50,7 @@ async def test_a_mapping_answers_by_key_and_a_missing_key_is_said(database_url: 
 
         @shop.jobs.batch_handler(size=5)
         async def handle(batch: Batch) -> dict[int, Any]:
-            return {1: {"result": "one"}, 2: Dead("no"), 3: Again(), 4: ValueError("four")}
+            return {1: {"result": "one"}, 2: Dead("no"), 3: RetryLater(), 4: ValueError("four")}
 
         await shop.put(5)
         await shop.drain()
@@ -140,7 +140,7 @@ async def test_each_row_of_a_batch_has_failures_of_its_own(database_url: str) ->
 
         @shop.jobs.batch_handler(size=5)
         async def handle(batch: Batch) -> dict[int, Any]:
-            return {1: None, 2: {"result": "two"}, 3: Again(), 4: Dead("no"), 5: Again(spend=False)}
+            return {1: None, 2: {"result": "two"}, 3: RetryLater(), 4: Dead("no"), 5: RetryLater(count_attempt=False)}
 
         await shop.put(5)
         await shop.drain()

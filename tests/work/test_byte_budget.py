@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rowmill import InOrder, Lease, Mill, Order
+from rowmill import Lease, Mill, Order, OrderPerKey
 from rowmill.model.judge import Verdict
 from rowmill.worker import byte_budget
 from rowmill.worker.byte_budget import ByteBudget, RowWeight
@@ -86,7 +86,7 @@ async def test_narrow_rows_are_not_limited(database_url: str) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"order": Order(priority="attempts")}, {"in_order": InOrder(per="result")}],
+    [{}, {"order": Order(priority="attempts")}, {"in_order": OrderPerKey(per="result")}],
     ids=["plain", "by priority", "in order per key"],
 )
 async def test_heavy_rows_behind_many_narrow_ones_do_not_break_the_budget(

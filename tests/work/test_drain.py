@@ -6,7 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, MetaData, Table
 
-from rowmill import Again, Dead, InOrder, Lease, Mill, Report, Retry, States, TransientError, fixed
+from rowmill import Dead, Lease, Mill, OrderPerKey, Report, Retry, RetryLater, States, TransientError, fixed
 from rowmill.store.own.schema import own_tables
 from tests.work.shop import MOMENT, QUICK, SECONDS, TWO_STAGES, WORDS, job_table, quick, shop_on
 
@@ -58,7 +58,7 @@ async def test_rows_that_wait_are_left(database_url: str) -> None:
 
         @shop.jobs.handler()
         async def handle(job: Lease[Any]) -> Any:
-            return {1: Again(after=3600.0), 2: Dead()}.get(job.key)
+            return {1: RetryLater(after=3600.0), 2: Dead()}.get(job.key)
 
         await shop.put(3)
         report = await shop.drain()
@@ -118,7 +118,7 @@ def ordered(mill: Mill, name: str = "letter") -> Any:
         Column("error", sa.Text),
         Column("finished_at", MOMENT),
     )
-    return mill.queue(table, states=States(), in_order=InOrder(per="who"))
+    return mill.queue(table, states=States(), order_per_key=OrderPerKey(per="who"))
 
 
 async def test_the_next_row_of_a_key_is_drained_too_and_without_waiting_for_a_poll(database_url: str) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from rowmill import (
-    Again,
     Cancel,
     Dead,
     DeclarationError,
@@ -20,10 +19,11 @@ from rowmill import (
     PermanentError,
     RateLimited,
     Retry,
+    RetryLater,
     TransientError,
     fixed,
 )
-from rowmill.worker.handler import Runner
+from rowmill.worker.handler import HandlerRunner
 from rowmill.worker.settings import WorkerSettings
 from tests.work.shop import shop_on, soon
 
@@ -70,7 +70,7 @@ ANSWERS: dict[int, Any] = {
     2: {"result": "r"},
     3: Dead("bad", "no"),
     4: Cancel("unwanted"),
-    5: Again(after=3600.0),
+    5: RetryLater(after=3600.0),
     6: 17,
     7: {"no_such_column": 1},
     8: {"state": "done"},
@@ -344,7 +344,7 @@ async def test_a_coroutine_that_is_thrown_away_ends_quietly(sqlite_url: str) -> 
             task = asyncio.create_task(
                 asyncio.sleep(0)
             )  # of somebody else: nobody runs the coroutine when it is closed
-            runner = Runner(station.handler, random.random, None, lambda threads: None)
+            runner = HandlerRunner(station.handler, random.random, None, lambda threads: None)
             running = runner.run([lease], task)
             running.send(None)
             running.close()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rowmill import Lease
-from rowmill.maintenance.upkeep import Keeper
+from rowmill.maintenance.upkeep import Upkeep
 from rowmill.observe.events import Events
 from rowmill.store import rescue as rescuing
 from rowmill.store.port import Disconnected, Heartbeat
@@ -31,7 +31,7 @@ class Flaky:
         return Heartbeat({("paused", "queue")}, leading=True)
 
 
-class Sweeps(Keeper):
+class Sweeps(Upkeep):
     """Counts its sweeps."""
 
     swept = 0

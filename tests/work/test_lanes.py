@@ -10,7 +10,7 @@ from rowmill.observe.events import Events
 from rowmill.store.port import Delay, Settled
 from rowmill.worker.byte_budget import ByteBudget
 from rowmill.worker.changed_rows import ChangedRows
-from rowmill.worker.in_flight import Hand
+from rowmill.worker.in_flight import InFlight
 from rowmill.worker.report import Report
 from rowmill.worker.settler import Settler
 from tests.unit.model.examples import lease
@@ -34,7 +34,7 @@ class Delaying:
 
 def settler_on(store: Any) -> Settler:
     events = Events()
-    return Settler(store, Hand(ByteBudget(1000)), Report(), events, lambda: 0.0, ChangedRows(events, strict=False))
+    return Settler(store, InFlight(ByteBudget(1000)), Report(), events, lambda: 0.0, ChangedRows(events, strict=False))
 
 
 async def test_what_is_tried_again_is_not_taken_for_written() -> None:

@@ -12,7 +12,7 @@ from rowmill import Lease
 from rowmill.observe.events import Events
 from rowmill.store.port import Disconnected
 from rowmill.worker.byte_budget import ByteBudget
-from rowmill.worker.in_flight import Hand
+from rowmill.worker.in_flight import InFlight
 from rowmill.worker.renewer import Renewer
 from tests.work.shop import SECONDS, shop_on, soon, until
 
@@ -118,7 +118,7 @@ async def test_a_row_that_is_settled_while_its_lease_is_renewed_is_not_cut(sqlit
     """The renewal finds no lease, and the answer of the settlement is on its way: only a second look tells."""
     async with shop_on(sqlite_url, lease=1.0) as shop:
         await shop.put(2)
-        store, hand = shop.mill.store, Hand(ByteBudget(1 << 20))
+        store, hand = shop.mill.store, InFlight(ByteBudget(1 << 20))
         cut: list[Lease[Any]] = []
         store.worker = 1
         settled, lost = await store.claim(shop.jobs, shop.jobs.step(), 2)

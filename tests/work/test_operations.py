@@ -19,7 +19,7 @@ async def worked(shop: Shop) -> None:
 
     @shop.jobs.handler
     async def handle(job: rm.Lease[Any]) -> Any:
-        return {2: rm.Dead("broken"), 3: rm.Again(600), 4: rm.Dead("hopeless")}.get(job.key)
+        return {2: rm.Dead("broken"), 3: rm.RetryLater(600), 4: rm.Dead("hopeless")}.get(job.key)
 
     await shop.put(4)
     await shop.drain()

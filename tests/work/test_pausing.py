@@ -7,14 +7,16 @@ import pytest
 
 from rowmill import Lease
 from rowmill.store.own.fleet import pause, resume
-from rowmill.worker.stage import Station
+from rowmill.worker.stage import StageWorker
 from tests.work.shop import shop_on, until
 
 
 async def test_rows_taken_ahead_go_back_when_their_queue_is_paused(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Station, "_return_stale", lambda station, now: None)  # or they would go back for being stale
+    monkeypatch.setattr(
+        StageWorker, "_return_stale", lambda station, now: None
+    )  # or they would go back for being stale
     async with shop_on(database_url) as shop:
         release, begun = asyncio.Event(), set()
 

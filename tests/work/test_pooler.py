@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from rowmill import DatabaseUnreachable, Lease, Mill
 from rowmill.store import dsn
 from rowmill.store.open import parse_url
-from rowmill.store.postgres.connection import Line
+from rowmill.store.postgres.connection import DedicatedConnection
 from tests.support.pooler import pooled
 from tests.work.shop import QUICK, shop_on
 
@@ -39,7 +39,7 @@ async def test_a_prepared_statement_that_is_gone_names_it(pg_url: str) -> None:
     """It was prepared on a connection of the server that another client has now. A worker must end with this error:
     taken for one of the row's, it would bury whatever is in hand."""
     async with pooled(pg_url) as through:
-        line = Line("settle", dsn.for_asyncpg(parse_url(through)))
+        line = DedicatedConnection("settle", dsn.for_asyncpg(parse_url(through)))
         await line.fetch("SELECT 1")
         async with busy(through):
             with pytest.raises(DatabaseUnreachable, match=ADVICE):
@@ -51,7 +51,7 @@ async def test_a_prepared_statement_that_is_there_already_names_it(pg_url: str) 
     """As with two processes that count their statements alike."""
     async with pooled(pg_url) as through:
         for name in ("one", "other"):
-            line = Line(name, dsn.for_asyncpg(parse_url(through)))
+            line = DedicatedConnection(name, dsn.for_asyncpg(parse_url(through)))
             if name == "other":
                 with pytest.raises(DatabaseUnreachable, match=ADVICE):
                     await line.fetch("PREPARE statement_1 AS SELECT 1")

@@ -7,13 +7,13 @@ import pytest
 
 from rowmill import Lease, WorkerSettings
 from rowmill.worker import settler, stage
-from rowmill.worker.prefetch import Pace
+from rowmill.worker.prefetch import Prefetch
 from tests.work.shop import shop_on, soon, until
 
 
 def test_a_batch_handler_gets_ahead_no_more_than_its_slots_work_off() -> None:
     """Rows of a batch share its time: 100 rows a second, whatever the size of the batch."""
-    pace = Pace(concurrency=1, batch=100)
+    pace = Prefetch(concurrency=1, batch=100)
     pace.ran(1.0 / 100)
     assert pace.prefetch == 10
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from rowmill import Again, Dead, Done, Lease, LeaseLost, Mill, Outcome, Retry, fixed
+from rowmill import Dead, Done, Lease, LeaseLost, Mill, Outcome, Retry, RetryLater, fixed
 from rowmill.model.errors import BadRequest
 from rowmill.worker import row_runner
 from tests.work.shop import TWO_STAGES, Shop, shop_on, until
@@ -175,7 +175,7 @@ async def test_a_lost_lease_rolls_back_the_users_writes_and_is_raised(database_u
     ("outcome", "state", "result"),
     [
         (Done({"result": "kept"}), "done", "kept"),
-        (Again(after=3600.0, values={"result": "half"}), "waiting", "half"),
+        (RetryLater(after=3600.0, values={"result": "half"}), "waiting", "half"),
         (Dead("wrong", "for good"), "dead", None),
     ],
 )

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from rowmill import Lease
-from rowmill.store.postgres.transactions import Lean, WriteResult
+from rowmill.store.postgres.transactions import DirectStatement, WriteResult
 from rowmill.store.row_sizes import ByteLimit
 from tests.work.shop import Shop, shop_on
 
@@ -472,7 +472,7 @@ async def test_closing_the_connection_of_a_block_costs_no_place_among_connection
 async def test_what_is_known_of_statements_goes_with_them(pg_url: str) -> None:
     def known() -> int:
         gc.collect()
-        return sum(isinstance(thing, Lean) for thing in gc.get_objects())
+        return sum(isinstance(thing, DirectStatement) for thing in gc.get_objects())
 
     async def block(tx: Any) -> None:
         for n in range(20):

@@ -2,16 +2,16 @@
 
 from rowmill.adopt.apply import AdoptionFailed, carry_out
 from rowmill.adopt.examine import Adoption, examine_queue, examine_table
-from rowmill.adopt.guess import Wishes
-from rowmill.adopt.steps import Change, Part, Plan
+from rowmill.adopt.guess import AdoptOptions
+from rowmill.adopt.steps import MigrationPlan, MigrationStep, StepKind
 
 __all__ = [
+    "AdoptOptions",
     "Adoption",
     "AdoptionFailed",
-    "Change",
-    "Part",
-    "Plan",
-    "Wishes",
+    "MigrationPlan",
+    "MigrationStep",
+    "StepKind",
     "carry_out",
     "examine_queue",
     "examine_table",

@@ -8,14 +8,14 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from rowmill.adopt import steps as fills
-from rowmill.adopt.steps import Change, Part, Plan
+from rowmill.adopt.steps import MigrationPlan, MigrationStep, StepKind
 from rowmill.model.errors import RowmillError
 from rowmill.store import expressions
 from rowmill.store.own import schema
 from rowmill.store.port import Store
 from rowmill.store.sqlite.writer import refused_values
 
-Tell = Callable[[Change, int], None]
+Tell = Callable[[MigrationStep, int], None]
 """Called with a step and the rows it has changed so far (0 when it begins)."""
 
 LOCK_SECONDS = 5
@@ -27,7 +27,7 @@ class AdoptionFailed(RowmillError):
     """A step could not be made. Those before it stand: run it again to go on from there."""
 
 
-async def carry_out(store: Store, plan: Plan, tell: Tell = lambda change, rows: None) -> None:
+async def carry_out(store: Store, plan: MigrationPlan, tell: Tell = lambda change, rows: None) -> None:
     """Make every step. Twice is fine: a step that was made is not in the next plan.
 
     SQLite: all in one transaction. PostgreSQL: each statement by itself, so that no lock is held for long; a
@@ -42,11 +42,11 @@ async def carry_out(store: Store, plan: Plan, tell: Tell = lambda change, rows: 
         await _on_postgres(store, await connection.execution_options(isolation_level="AUTOCOMMIT"), plan, tell)
 
 
-async def _on_postgres(store: Store, connection: AsyncConnection, plan: Plan, tell: Tell) -> None:
+async def _on_postgres(store: Store, connection: AsyncConnection, plan: MigrationPlan, tell: Tell) -> None:
     await connection.run_sync(expressions.run, "SET statement_timeout = 0")
     try:
         for change in plan.changes:
-            if change.part is Part.OWN:
+            if change.part is StepKind.OWN:
                 tell(change, 0)
                 await store.run(schema.migrate)
             else:
@@ -57,16 +57,16 @@ async def _on_postgres(store: Store, connection: AsyncConnection, plan: Plan, te
             await connection.run_sync(expressions.run, f"RESET {setting}")
 
 
-def _all(connection: Connection, plan: Plan, tell: Tell) -> None:
+def _all(connection: Connection, plan: MigrationPlan, tell: Tell) -> None:
     for change in plan.changes:
-        if change.part is Part.OWN:
+        if change.part is StepKind.OWN:
             tell(change, 0)
             schema.migrate(connection)
         else:
             _step(connection, change, tell)
 
 
-def _step(connection: Connection, change: Change, tell: Tell) -> None:
+def _step(connection: Connection, change: MigrationStep, tell: Tell) -> None:
     tell(change, 0)
     try:
         if change.fill is None:

@@ -9,26 +9,26 @@ from sqlalchemy import Column, MetaData, Table
 from sqlalchemy.engine import Dialect
 
 from rowmill.adopt import known_names
-from rowmill.adopt.guess import States, Wishes
-from rowmill.adopt.look import Look
+from rowmill.adopt.guess import AdoptOptions, StateGuess
+from rowmill.adopt.look import TableFacts
 from rowmill.adopt.roles import Roles
 from rowmill.model import declare
 from rowmill.model.errors import MESSAGE_LENGTH
-from rowmill.model.lifecycle import Kind
-from rowmill.model.queue import REQUIRED, Columns, Order, Queue
+from rowmill.model.lifecycle import StateKind
+from rowmill.model.queue import REQUIRED, Columns, Order, QueueSpec
 from rowmill.model.retry import Retry
 from rowmill.model.states import States as StateWords
 from rowmill.model.states import Word, vocabulary
-from rowmill.store.postgres.sql import PostgresTerms
-from rowmill.store.queue_sql import Terms
-from rowmill.store.sqlite.sql import SqliteTerms
+from rowmill.store.postgres.sql import PostgresQueueSql
+from rowmill.store.queue_sql import QueueSql
+from rowmill.store.sqlite.sql import SqliteQueueSql
 
 
-def terms_of(queue: Queue[Any], dialect: Dialect) -> Terms:
-    return PostgresTerms(queue, dialect) if dialect.name == "postgresql" else SqliteTerms(queue, dialect)
+def terms_of(queue: QueueSpec[Any], dialect: Dialect) -> QueueSql:
+    return PostgresQueueSql(queue, dialect) if dialect.name == "postgresql" else SqliteQueueSql(queue, dialect)
 
 
-def future_table(look: Look, states: States, roles: Roles) -> tuple[Table, Columns]:
+def future_table(look: TableFacts, states: StateGuess, roles: Roles) -> tuple[Table, Columns]:
     """The table as it will be, and which of its columns holds what."""
     table = look.table.to_metadata(MetaData())
     for name, kind in roles.types.items():
@@ -68,11 +68,11 @@ def _free_name(table: Table, role: str) -> str:
     raise ValueError(f"table {table.name} has no free name for {role}")
 
 
-def _new_column(role: str, name: str, states: States) -> "Column[Any]":
+def _new_column(role: str, name: str, states: StateGuess) -> "Column[Any]":
     moment = sa.DateTime(timezone=True)
     match role:
         case "state":
-            return Column(name, sa.Text, server_default=str(states.words[Kind.READY][0]))
+            return Column(name, sa.Text, server_default=str(states.words[StateKind.READY][0]))
         case "attempts":
             return Column(name, sa.Integer, nullable=False, server_default="0")
         case "lease":
@@ -83,16 +83,16 @@ def _new_column(role: str, name: str, states: States) -> "Column[Any]":
             return Column(name, moment)
 
 
-def state_words(words: Mapping[Kind, tuple[Word, ...]]) -> StateWords:
-    def of(kind: Kind) -> Any:
+def state_words(words: Mapping[StateKind, tuple[Word, ...]]) -> StateWords:
+    def of(kind: StateKind) -> Any:
         found = words.get(kind, ())
         return found[0] if len(found) == 1 else found or None
 
-    given = StateWords(of(Kind.READY), of(Kind.RUNNING), of(Kind.DONE), of(Kind.DEAD))
-    return replace(given, waiting=of(Kind.WAITING), cancelled=of(Kind.CANCELLED))
+    given = StateWords(of(StateKind.READY), of(StateKind.RUNNING), of(StateKind.DONE), of(StateKind.DEAD))
+    return replace(given, waiting=of(StateKind.WAITING), cancelled=of(StateKind.CANCELLED))
 
 
-def order_of(look: Look, roles: Roles, wishes: Wishes) -> Order:
+def order_of(look: TableFacts, roles: Roles, wishes: AdoptOptions) -> Order:
     """By priority if there is one; oldest first where the key does not say which row is older."""
     keys = list(look.table.primary_key.columns)
     by: tuple[str, ...] = ()
@@ -105,20 +105,20 @@ def order_of(look: Look, roles: Roles, wishes: Wishes) -> Order:
 
 
 def build_queue(
-    look: Look, states: States, roles: Roles, wishes: Wishes, dialect: Dialect
-) -> tuple[Queue[Any], Columns, Order]:
+    look: TableFacts, states: StateGuess, roles: Roles, wishes: AdoptOptions, dialect: Dialect
+) -> tuple[QueueSpec[Any], Columns, Order]:
     """The queue, checked as `Mill.queue` checks it. Raises DeclarationError with every problem."""
     table, columns = future_table(look, states, roles)
     order = order_of(look, roles, wishes)
     names = declare.columns_by_name(table, None)
-    checked = declare.Declaration(table.name, table, names)
+    checked = declare.DeclarationChecker(table.name, table, names)
     mapped = checked.columns(columns)
     words = vocabulary(state_words(states.words), (), Retry(), wishes.lease, None)
     checked.words(words, mapped.get("state"))
     priority, order_by = checked.order(order)
     checked.epoch(roles.epoch, mapped)
     checked.check()
-    queue: Queue[Any] = Queue(
+    queue: QueueSpec[Any] = QueueSpec(
         name=table.name, table=table, mapper=None, columns=mapped, names=names, vocabulary=words,
         priority=priority, lower_first=order.lower_first, order_by=order_by, epoch=roles.epoch,
         counts="failures" if known_names.counts_failures(columns.attempts) else "attempts",

@@ -8,17 +8,23 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill.adopt import known_names
-from rowmill.adopt.guess import States, Wishes
-from rowmill.adopt.look import Look
+from rowmill.adopt.guess import AdoptOptions, StateGuess
+from rowmill.adopt.look import TableFacts
 from rowmill.adopt.roles import Roles
-from rowmill.model.lifecycle import Kind
-from rowmill.model.queue import Columns, Order, Queue
+from rowmill.model.lifecycle import StateKind
+from rowmill.model.queue import Columns, Order, QueueSpec
 
 WIDTH = 100
 
 
 def declaration(
-    look: Look, queue: Queue[Any], columns: Columns, order: Order, states: States, roles: Roles, wishes: Wishes
+    look: TableFacts,
+    queue: QueueSpec[Any],
+    columns: Columns,
+    order: Order,
+    states: StateGuess,
+    roles: Roles,
+    wishes: AdoptOptions,
 ) -> str:
     """Ready to paste: on a reflected Table; with what to add to an ORM class, if there is one."""
     table = look.table
@@ -82,7 +88,7 @@ def _packed(parts: list[str], indent: str = "    ") -> list[str]:
     return lines
 
 
-def _columns(look: Look, queue: Queue[Any], roles: Roles) -> list[str]:
+def _columns(look: TableFacts, queue: QueueSpec[Any], roles: Roles) -> list[str]:
     """Columns that the migration adds or changes, and those whose type the database does not tell: with them, the
     declaration holds before the migration as well as after it."""
     found = []
@@ -137,9 +143,9 @@ def _set_fields(value: Any) -> dict[str, Any]:
     return {f.name: getattr(value, f.name) for f in fields(value) if getattr(value, f.name) != f.default}
 
 
-def _states(states: States) -> dict[str, Any]:
+def _states(states: StateGuess) -> dict[str, Any]:
     found = {}
-    for kind in Kind:
+    for kind in StateKind:
         words = states.words.get(kind, ())
         if words:
             found[str(kind)] = words[0] if len(words) == 1 else words

@@ -7,15 +7,15 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Connection
 
-from rowmill.adopt.look import SAMPLE, Look
+from rowmill.adopt.look import SAMPLE, TableFacts
 from rowmill.model.errors import one_line
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import StateKind
 from rowmill.model.queue import EpochUnit
 
 SHOWN = 3
 """Values of a column that a person is shown."""
 FIRST_COLUMN: Any = sa.literal_column("1")
-FIRST = (Kind.DONE, Kind.DEAD, Kind.CANCELLED, Kind.RUNNING, Kind.WAITING, Kind.READY)
+FIRST = (StateKind.DONE, StateKind.DEAD, StateKind.CANCELLED, StateKind.RUNNING, StateKind.WAITING, StateKind.READY)
 """Of two states that both hold for a row, the earlier one is meant: work is not done twice."""
 
 
@@ -49,14 +49,14 @@ class ValueFacts:
 class HeldByState:
     """What one column holds, state by state."""
 
-    by_kind: Mapping[Kind | None, ValueFacts] = field(default_factory=dict)
+    by_kind: Mapping[StateKind | None, ValueFacts] = field(default_factory=dict)
 
-    def of(self, *kinds: Kind) -> ValueFacts:
+    def of(self, *kinds: StateKind) -> ValueFacts:
         return sum((self.by_kind.get(kind, ValueFacts()) for kind in kinds), ValueFacts())
 
     @property
     def ready(self) -> ValueFacts:
-        return self.of(Kind.READY, Kind.WAITING)
+        return self.of(StateKind.READY, StateKind.WAITING)
 
     @property
     def every(self) -> ValueFacts:
@@ -66,27 +66,29 @@ class HeldByState:
 class RowEvidence:
     """Reads a bounded number of rows: all of a small table, both ends of a big one."""
 
-    def __init__(self, connection: Connection, look: Look, conditions: Mapping[Kind, StateCondition]) -> None:
+    def __init__(
+        self, connection: Connection, look: TableFacts, conditions: Mapping[StateKind, StateCondition]
+    ) -> None:
         self.connection = connection
         self.look = look
         self.conditions = {kind: conditions[kind] for kind in FIRST if kind in conditions}
         self.postgres = connection.dialect.name == "postgresql"
 
-    def counts(self) -> dict[Kind | None, int]:
+    def counts(self) -> dict[StateKind | None, int]:
         """Rows in each state; None for those that are in none."""
-        found: dict[Kind | None, int] = {}
+        found: dict[StateKind | None, int] = {}
         for rows in self._sources():
             kind = self._kind(rows)
             for row in self.connection.execute(
                 sa.select(kind, sa.func.count()).select_from(rows).group_by(FIRST_COLUMN)
             ):
-                name = None if row[0] is None else Kind(row[0])
+                name = None if row[0] is None else StateKind(row[0])
                 found[name] = found.get(name, 0) + row[1]
         return found
 
     def held(self, columns: "Sequence[Column[Any]]", units: "Mapping[str, EpochUnit | None]") -> dict[str, HeldByState]:
         """By column. `units` says of columns that hold times in which unit, if they are numbers."""
-        found: dict[str, dict[Kind | None, ValueFacts]] = {column.name: {} for column in columns}
+        found: dict[str, dict[StateKind | None, ValueFacts]] = {column.name: {} for column in columns}
         if not columns:
             return {}
         for rows in self._sources():
@@ -104,13 +106,13 @@ class RowEvidence:
             for row in self.connection.execute(
                 sa.select(kind, sa.func.count(), *parts).select_from(rows).group_by(FIRST_COLUMN)
             ):
-                name = None if row[0] is None else Kind(row[0])
+                name = None if row[0] is None else StateKind(row[0])
                 for n, column in enumerate(columns):
                     facts = ValueFacts(row[1], row[2 + 2 * n] or 0, row[3 + 2 * n] or 0)
                     found[column.name][name] = found[column.name].get(name, ValueFacts()) + facts
         return {name: HeldByState(by_kind) for name, by_kind in found.items()}
 
-    def how_many(self, wanted: "Callable[[Any], sa.ColumnElement[bool]]", *kinds: Kind) -> int:
+    def how_many(self, wanted: "Callable[[Any], sa.ColumnElement[bool]]", *kinds: StateKind) -> int:
         """Rows in these states for which something holds."""
         found = 0
         for rows in self._sources():
@@ -119,7 +121,7 @@ class RowEvidence:
             found += self.connection.scalar(number) or 0
         return found
 
-    def examples(self, column: "Column[Any]", shown_as: "sa.types.TypeEngine[Any]", *kinds: Kind) -> str:
+    def examples(self, column: "Column[Any]", shown_as: "sa.types.TypeEngine[Any]", *kinds: StateKind) -> str:
         """A few values, for a person to see what a column holds: times and numbers, never texts."""
         if not isinstance(shown_as, (sa.DateTime, sa.Date, sa.Integer, sa.Numeric, sa.Boolean)):
             return ""

@@ -12,16 +12,16 @@ from rowmill.adopt.build import build_queue, terms_of
 from rowmill.adopt.declaration import declaration
 from rowmill.adopt.evidence import FIRST, RowEvidence, StateCondition
 from rowmill.adopt.flags import Flags, read_flags
-from rowmill.adopt.guess import States, Wishes, guess_states
-from rowmill.adopt.look import Look, find_table, look_at, reflect, words_in
+from rowmill.adopt.guess import AdoptOptions, StateGuess, guess_states
+from rowmill.adopt.look import TableFacts, find_table, look_at, reflect, words_in
 from rowmill.adopt.plan import UNFILLED, make_plan, texts_of, word_text
 from rowmill.adopt.roles import Roles, guess_roles
-from rowmill.adopt.steps import Plan
+from rowmill.adopt.steps import MigrationPlan
 from rowmill.model.errors import BadRequest
-from rowmill.model.lifecycle import Kind
-from rowmill.model.queue import Columns, Order, Queue
+from rowmill.model.lifecycle import StateKind
+from rowmill.model.queue import Columns, Order, QueueSpec
 from rowmill.model.states import Step, Word
-from rowmill.store.queue_sql import Terms, bare
+from rowmill.store.queue_sql import QueueSql, bare
 
 STOP_FIRST = (
     "before you apply this, stop what works on these rows now: it knows no leases, and would take the same rows as "
@@ -40,32 +40,32 @@ class Adoption:
     """By role."""
     added: list[str]
     """Those of them that the table does not have yet."""
-    states: dict[Kind, tuple[Word, ...]]
+    states: dict[StateKind, tuple[Word, ...]]
     seen: dict[Any, int]
     """Words of the table, with how many rows; of a sample, if not `exact`."""
     unknown: dict[Any, int]
     doubts: list[str] = field(default_factory=list)
     """What a person must confirm before anything is changed."""
     notes: list[str] = field(default_factory=list)
-    plan: Plan = field(default_factory=Plan)
+    plan: MigrationPlan = field(default_factory=MigrationPlan)
     declaration: str | None = None
     """How to declare it, for a table that no code declares yet."""
 
 
 def examine_table(
-    connection: Connection, name: str, wishes: Wishes | None = None, *, elsewhere: bool = False
+    connection: Connection, name: str, wishes: AdoptOptions | None = None, *, elsewhere: bool = False
 ) -> Adoption:
     """A table that nobody has declared: what it means is guessed, as far as `wishes` does not say. With `elsewhere`,
     the plan fits other databases as well, whatever rows they have."""
-    wishes = wishes or Wishes()
+    wishes = wishes or AdoptOptions()
     look = look_at(connection, find_table(connection, name), elsewhere=elsewhere)
     _check(wishes, look)
     states = guess_states(connection, look, wishes)
     flags = read_flags(connection, look, wishes) if _unfilled(look, states.column) else None
-    if flags is not None and Kind.CANCELLED in flags.where:
-        states.words.setdefault(Kind.CANCELLED, ("cancelled",))
+    if flags is not None and StateKind.CANCELLED in flags.where:
+        states.words.setdefault(StateKind.CANCELLED, ("cancelled",))
     evidence = RowEvidence(connection, look, conditions_of(states) if flags is None else flags.conditions)
-    done = [known_names.plain(str(word)) for word in states.words[Kind.DONE]]
+    done = [known_names.plain(str(word)) for word in states.words[StateKind.DONE]]
     roles = guess_roles(connection, look, states.column, done, wishes, evidence)
     if not look.is_table or not look.table.primary_key.columns:
         return _unfit(connection, look, states, roles, wishes)
@@ -83,7 +83,7 @@ def examine_table(
     return found
 
 
-def conditions_of(states: States) -> dict[Kind, StateCondition]:
+def conditions_of(states: StateGuess) -> dict[StateKind, StateCondition]:
     return {
         kind: StateCondition(states.column, tuple(str(getattr(word, "value", word)) for word in words))
         for kind, words in states.words.items()
@@ -93,9 +93,9 @@ def conditions_of(states: States) -> dict[Kind, StateCondition]:
 
 def examine_queue(
     connection: Connection,
-    terms: Terms,
-    queue: Queue[Any],
-    where: Mapping[Kind, str] | None = None,
+    terms: QueueSql,
+    queue: QueueSpec[Any],
+    where: Mapping[StateKind, str] | None = None,
     *,
     elsewhere: bool = False,
 ) -> Adoption:
@@ -108,9 +108,9 @@ def examine_queue(
             "rowmill migrate --tables"
         )
     look = look_at(connection, reflect(connection, queue.table.name, schema_name), elsewhere=elsewhere)
-    words: dict[Kind, tuple[Word, ...]] = {kind: queue.vocabulary.of(kind) for kind in Kind}
-    words[Kind.WAITING] = tuple(word for step in queue.steps for word in step.waiting)
-    states = States(queue.columns["state"].name, words)
+    words: dict[StateKind, tuple[Word, ...]] = {kind: queue.vocabulary.of(kind) for kind in StateKind}
+    words[StateKind.WAITING] = tuple(word for step in queue.steps for word in step.waiting)
+    states = StateGuess(queue.columns["state"].name, words)
     column = look.table.columns.get(queue.columns["state"].name)
     if column is not None:
         seen = words_in(connection, look, column)
@@ -121,12 +121,12 @@ def examine_queue(
     if _unfilled(look, states.column):
         finished = queue.columns["finished_at"].name
         chosen = {"finished_at": finished} if finished in look.table.columns else {}
-        flags = read_flags(connection, look, Wishes(columns=chosen, where=where or {}))
+        flags = read_flags(connection, look, AdoptOptions(columns=chosen, where=where or {}))
     elif where:
         raise BadRequest(f"rows of {queue.name} have a state already: conditions are for a table without one")
     plan = make_plan(connection, terms, look, flags.where if flags else None, declared=True)
     found = _adoption(queue, look, states, plan)
-    spelled = {kind: StateCondition(states.column, _spelled(terms, words[kind])) for kind in Kind if words[kind]}
+    spelled = {kind: StateCondition(states.column, _spelled(terms, words[kind])) for kind in StateKind if words[kind]}
     evidence = RowEvidence(connection, look, spelled if flags is None else flags.conditions)
     if flags is not None:
         _tell_flags(found, flags, evidence)
@@ -134,16 +134,16 @@ def examine_queue(
     return found
 
 
-def _spelled(terms: Terms, words: Iterable[Word]) -> tuple[str, ...]:
+def _spelled(terms: QueueSql, words: Iterable[Word]) -> tuple[str, ...]:
     return tuple(word_text(terms, word) for word in words)
 
 
-def _unfilled(look: Look, state: str | None) -> bool:
+def _unfilled(look: TableFacts, state: str | None) -> bool:
     column = None if state is None else look.table.columns.get(state)
     return column is None or column.comment == UNFILLED
 
 
-def _adoption(queue: Queue[Any], look: Look, states: States, plan: Plan) -> Adoption:
+def _adoption(queue: QueueSpec[Any], look: TableFacts, states: StateGuess, plan: MigrationPlan) -> Adoption:
     columns = {role: column.name for role, column in queue.columns.items()}
     if queue.priority is not None:
         columns["priority"] = queue.priority.name
@@ -153,7 +153,7 @@ def _adoption(queue: Queue[Any], look: Look, states: States, plan: Plan) -> Adop
         exact=look.exact,
         columns=columns,
         added=[name for name in columns.values() if name not in look.table.columns],
-        states={kind: states.words[kind] for kind in Kind if states.words.get(kind)},
+        states={kind: states.words[kind] for kind in StateKind if states.words.get(kind)},
         seen=states.seen,
         unknown=states.unknown,
         doubts=states.doubts,
@@ -165,17 +165,19 @@ def _adoption(queue: Queue[Any], look: Look, states: States, plan: Plan) -> Adop
     return found
 
 
-def _unfit(connection: Connection, look: Look, states: States, roles: Roles, wishes: Wishes) -> Adoption:
+def _unfit(
+    connection: Connection, look: TableFacts, states: StateGuess, roles: Roles, wishes: AdoptOptions
+) -> Adoption:
     """A view, or a table without a key: the plan says what to do first."""
     table = look.table.to_metadata(sa.MetaData())
     if not table.primary_key.columns:
         table.append_constraint(sa.PrimaryKeyConstraint(next(iter(table.columns))))
-    stand_in = Look(table, look.rows, look.exact, is_table=look.is_table)
+    stand_in = TableFacts(table, look.rows, look.exact, is_table=look.is_table)
     queue, _, _ = build_queue(stand_in, states, roles, wishes, connection.dialect)
     return _adoption(queue, look, states, make_plan(connection, terms_of(queue, connection.dialect), look))
 
 
-def _check(wishes: Wishes, look: Look) -> None:
+def _check(wishes: AdoptOptions, look: TableFacts) -> None:
     wrong = [name for name in (wishes.state, *wishes.columns.values()) if name and name not in look.table.columns]
     if wrong:
         have = ", ".join(column.name for column in look.table.columns)
@@ -186,13 +188,13 @@ def _check(wishes: Wishes, look: Look) -> None:
         raise BadRequest(f"there is no part {', '.join(strangers)} for a column. There are: {parts}")
 
 
-def _order_notes(order: Order, wishes: Wishes) -> list[str]:
+def _order_notes(order: Order, wishes: AdoptOptions) -> list[str]:
     if order.priority is None or wishes.lower_first:
         return []
     return [f"a higher {order.priority} goes first; if a lower one should, say --lower-first"]
 
 
-def _count_notes(queue: Queue[Any]) -> list[str]:
+def _count_notes(queue: QueueSpec[Any]) -> list[str]:
     if queue.counting == "attempts":
         return []
     name = queue.columns["attempts"].name
@@ -206,8 +208,8 @@ def _tell_flags(found: Adoption, flags: Flags, evidence: RowEvidence) -> None:
         return
     counts = evidence.counts()
     parts = [f"{kind} where {flags.where[kind]}: {counts.get(kind, 0):,} rows" for kind in FIRST if kind in flags.where]
-    if Kind.READY not in flags.where:
-        parts.append(f"ready otherwise: {counts.get(Kind.READY, 0):,} rows")
+    if StateKind.READY not in flags.where:
+        parts.append(f"ready otherwise: {counts.get(StateKind.READY, 0):,} rows")
     elif counts.get(None):
         parts.append(f"none of these: {counts[None]:,} rows, which get no state and are left alone")
     first = "" if evidence.look.exact else " (of the rows that were looked at)"
@@ -219,13 +221,13 @@ def _tell_flags(found: Adoption, flags: Flags, evidence: RowEvidence) -> None:
         )
 
 
-def _tell_rows(found: Adoption, terms: Terms, look: Look, evidence: RowEvidence) -> None:
+def _tell_rows(found: Adoption, terms: QueueSql, look: TableFacts, evidence: RowEvidence) -> None:
     """What happens to rows that are not as a queue leaves them: told, with counts, and the same on both databases."""
     columns = {role: look.table.columns.get(column.name) for role, column in terms.queue.columns.items()}
     attempts, error = columns["attempts"], columns["error"]
     if attempts is not None:
         for step in terms.queue.steps:
-            used_up = evidence.how_many(_used_up(terms, look, step, attempts), Kind.READY, Kind.WAITING)
+            used_up = evidence.how_many(_used_up(terms, look, step, attempts), StateKind.READY, StateKind.WAITING)
             if used_up:
                 where = f"{terms.is_in(step.claimable)} AND {terms.used_up(step)}"
                 found.notes.append(
@@ -244,7 +246,7 @@ def _tell_rows(found: Adoption, terms: Terms, look: Look, evidence: RowEvidence)
 
 
 def _used_up(
-    terms: Terms, look: Look, step: Step, attempts: "sa.Column[Any]"
+    terms: QueueSql, look: TableFacts, step: Step, attempts: "sa.Column[Any]"
 ) -> "Callable[[Any], sa.ColumnElement[bool]]":
     state = terms.queue.columns["state"].name
 
@@ -257,7 +259,7 @@ def _used_up(
     return holds
 
 
-def _tell_local_times(found: Adoption, terms: Terms, look: Look, evidence: RowEvidence) -> None:
+def _tell_local_times(found: Adoption, terms: QueueSql, look: TableFacts, evidence: RowEvidence) -> None:
     """Times without a zone that were written in local time: what happened seems to lie ahead."""
     naive = {
         role: column
@@ -299,7 +301,7 @@ def _tell_local_times(found: Adoption, terms: Terms, look: Look, evidence: RowEv
         found.notes.append(f"{text}Write UTC from now on")
 
 
-def _zone_notes(terms: Terms, look: Look) -> list[str]:
+def _zone_notes(terms: QueueSql, look: TableFacts) -> list[str]:
     """A timestamp without a zone is UTC to us; a DEFAULT now() writes the zone of the session into it."""
     naive = [
         column.name

@@ -10,11 +10,11 @@ from sqlalchemy.exc import DBAPIError
 from rowmill.adopt import known_names
 from rowmill.adopt.apply import database_said
 from rowmill.adopt.evidence import FIRST, StateCondition
-from rowmill.adopt.guess import Wishes
-from rowmill.adopt.look import Look
+from rowmill.adopt.guess import AdoptOptions
+from rowmill.adopt.look import TableFacts
 from rowmill.adopt.times import kind_of_time, values_of
 from rowmill.model.errors import BadRequest
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import StateKind
 from rowmill.store import expressions
 
 
@@ -23,25 +23,25 @@ class Flags:
     """Conditions in SQL, by the state that they stand for. A row for which none holds is ready, unless there is a
     condition for ready too."""
 
-    where: dict[Kind, str] = field(default_factory=dict)
+    where: dict[StateKind, str] = field(default_factory=dict)
     columns: list[str] = field(default_factory=list)
     """Booleans that the conditions name, which nobody will write any longer."""
     doubts: list[str] = field(default_factory=list)
 
     @property
-    def conditions(self) -> dict[Kind, StateCondition]:
+    def conditions(self) -> dict[StateKind, StateCondition]:
         found = {kind: StateCondition(sql=self.where[kind]) for kind in FIRST if kind in self.where}
-        return found if Kind.READY in found else {**found, Kind.READY: StateCondition(sql="1 = 1")}
+        return found if StateKind.READY in found else {**found, StateKind.READY: StateCondition(sql="1 = 1")}
 
 
-def read_flags(connection: Connection, look: Look, wishes: Wishes) -> Flags:
+def read_flags(connection: Connection, look: TableFacts, wishes: AdoptOptions) -> Flags:
     """What the caller says decides alone. Otherwise a row is what its flags and times say."""
     if wishes.where:
         _check(connection, look, wishes)
         return Flags(dict(wishes.where))
     flags = Flags()
     format_column = connection.dialect.identifier_preparer.format_column
-    found: dict[Kind, list[str]] = {}
+    found: dict[StateKind, list[str]] = {}
     weak: list[str] = []
     for column in look.table.columns:
         name, quoted = known_names.plain(column.name), format_column(column)
@@ -57,7 +57,7 @@ def read_flags(connection: Connection, look: Look, wishes: Wishes) -> Flags:
         elif name in known_names.WEAK_NAMES["finished_at"] and kind_of_time(connection, look, column) is not None:
             weak.append(quoted)
     flags.where = {kind: " OR ".join(found[kind]) for kind in FIRST if kind in found}
-    if Kind.DONE not in flags.where and not look.empty:
+    if StateKind.DONE not in flags.where and not look.empty:
         way = f'--done-where "{weak[0]} IS NOT NULL", if that is what it means' if weak else "--done-where SQL"
         flags.doubts.append(
             f"nothing says for certain which rows are done already: every row would be worked on. Say it with {way}. "
@@ -66,17 +66,17 @@ def read_flags(connection: Connection, look: Look, wishes: Wishes) -> Flags:
     return flags
 
 
-def _time_kind(name: str, column: "Column[Any]", wishes: Wishes) -> Kind | None:
+def _time_kind(name: str, column: "Column[Any]", wishes: AdoptOptions) -> StateKind | None:
     """The state of a row in which this time is set. Which one says that it is done, the caller may know better."""
     chosen = wishes.columns.get("finished_at")
     if column.name == chosen:
-        return Kind.DONE
+        return StateKind.DONE
     if name in known_names.NAMES["finished_at"]:
-        return Kind.DONE if chosen is None and "finished_at" not in wishes.new else None
+        return StateKind.DONE if chosen is None and "finished_at" not in wishes.new else None
     return next((kind for kind, names in known_names.STATE_TIMES.items() if name in names), None)
 
 
-def _is_flag(connection: Connection, look: Look, column: "Column[Any]") -> bool:
+def _is_flag(connection: Connection, look: TableFacts, column: "Column[Any]") -> bool:
     """A boolean, or a number that is never anything but 0 or 1."""
     if isinstance(column.type, sa.Boolean):
         return True
@@ -86,7 +86,7 @@ def _is_flag(connection: Connection, look: Look, column: "Column[Any]") -> bool:
     return bool(values) and all(value in (0, 1) for value in values)
 
 
-def _check(connection: Connection, look: Look, wishes: Wishes) -> None:
+def _check(connection: Connection, look: TableFacts, wishes: AdoptOptions) -> None:
     """Each condition is asked once, so that a mistake in it is found before anything is changed."""
     table = connection.dialect.identifier_preparer.format_table(look.table)
     for kind, condition in wishes.where.items():

@@ -9,13 +9,13 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Connection
 
 from rowmill.adopt import known_names
-from rowmill.adopt.look import MANY_WORDS, Look, Words, words_in
+from rowmill.adopt.look import MANY_WORDS, ColumnValues, TableFacts, words_in
 from rowmill.model.errors import one_line
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import StateKind
 from rowmill.model.queue import EpochUnit
 from rowmill.model.states import Word
 
-NEEDED = (Kind.READY, Kind.RUNNING, Kind.DONE, Kind.DEAD)
+NEEDED = (StateKind.READY, StateKind.RUNNING, StateKind.DONE, StateKind.DEAD)
 DEFAULT_LEASE = 900.0
 STRONG = 3
 """Score of a column whose name says that it holds a state; each kind of state among its words adds 2."""
@@ -24,16 +24,16 @@ CLEARLY_BETTER = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class AdoptOptions:
     """What the caller knows better than a guess."""
 
     state: str | None = None
-    words: Mapping[Kind, tuple[str, ...]] = field(default_factory=dict)
+    words: Mapping[StateKind, tuple[str, ...]] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
     """By role; `priority` among them."""
     new: frozenset[str] = frozenset()
     """Roles for which no column of the table is taken."""
-    where: Mapping[Kind, str] = field(default_factory=dict)
+    where: Mapping[StateKind, str] = field(default_factory=dict)
     """Conditions in SQL that say which rows of a table without a state are in which."""
     lower_first: bool = False
     epoch: EpochUnit | None = None
@@ -41,12 +41,12 @@ class Wishes:
 
 
 @dataclass(slots=True)
-class States:
+class StateGuess:
     """The words of a table, by meaning."""
 
     column: str | None
     """None: no column holds a state, so one must be added."""
-    words: dict[Kind, tuple[Word, ...]] = field(default_factory=dict)
+    words: dict[StateKind, tuple[Word, ...]] = field(default_factory=dict)
     unknown: dict[Any, int] = field(default_factory=dict)
     """Words that mean nothing to us, with the rows seen; None is a NULL."""
     seen: dict[Any, int] = field(default_factory=dict)
@@ -58,19 +58,19 @@ class States:
     """Did the caller name the words for done?"""
 
 
-def guess_states(connection: Connection, look: Look, wishes: Wishes) -> States:
+def guess_states(connection: Connection, look: TableFacts, wishes: AdoptOptions) -> StateGuess:
     """Find the column and read its words: those of the caller first, then what they are called."""
     doubts: list[str] = []
     column, seen = find_state_column(connection, look, wishes, doubts)
     if column is None or seen is None:
-        states = States(None, dict(_chosen(wishes, None)), doubts=doubts)
+        states = StateGuess(None, dict(_chosen(wishes, None)), doubts=doubts)
         states.notes.append("no column holds a state: one is added")
     else:
-        states = States(column.name, seen=seen.counts, seen_all=seen.complete, doubts=doubts)
+        states = StateGuess(column.name, seen=seen.counts, seen_all=seen.complete, doubts=doubts)
         allowed = allowed_words(look, column)
         vocabulary = list(dict.fromkeys([*seen.known, *allowed, *_default_of(column)]))
         states.words = dict(_chosen(wishes, column))
-        states.chosen_done = Kind.DONE in states.words
+        states.chosen_done = StateKind.DONE in states.words
         left = [word for word in vocabulary if not any(word in words for words in states.words.values())]
         if isinstance(column.type, sa.Integer):
             _read_codes(states, left, column)
@@ -89,15 +89,15 @@ class StateCandidate:
     """A column that may hold the state."""
 
     column: "Column[Any]"
-    words: Words
+    words: ColumnValues
     score: int
     certain: bool
     """Would it be the state, if it were the only one?"""
 
 
 def find_state_column(
-    connection: Connection, look: Look, wishes: Wishes, doubts: list[str]
-) -> "tuple[Column[Any] | None, Words | None]":
+    connection: Connection, look: TableFacts, wishes: AdoptOptions, doubts: list[str]
+) -> "tuple[Column[Any] | None, ColumnValues | None]":
     """The column whose name says state and whose few words are known ones. Two of them, or one that may be something
     else, are a doubt."""
     if wishes.state is not None:
@@ -123,7 +123,7 @@ def find_state_column(
     return best.column, best.words
 
 
-def _candidate(connection: Connection, look: Look, column: "Column[Any]") -> StateCandidate | None:
+def _candidate(connection: Connection, look: TableFacts, column: "Column[Any]") -> StateCandidate | None:
     named = _name_score(column)
     if column.primary_key or column.foreign_keys or not _may_hold_states(column):
         return None
@@ -161,9 +161,9 @@ def _name_score(column: "Column[Any]") -> int:
     return STRONG if last in known_names.STATE_NAMES else 1 if last in known_names.WEAK_STATE_NAMES else 0
 
 
-def _doubt_phases(states: States, unknown: list[str]) -> None:
+def _doubt_phases(states: StateGuess, unknown: list[str]) -> None:
     """A row that passes several phases needs stages: to merge them would skip work, to leave them would lose it."""
-    done = states.words.get(Kind.DONE, ())
+    done = states.words.get(StateKind.DONE, ())
     others = [word for word in done if known_names.plain(str(word)) not in known_names.SAME_AS_DONE]
     phases = [word for word in unknown if known_names.phases([known_names.plain(word)])]
     if len(done) > 1 and others and not states.chosen_done:
@@ -180,14 +180,14 @@ def _may_hold_states(column: "Column[Any]") -> bool:
     return isinstance(column.type, (sa.String, sa.Integer))
 
 
-def _chosen(wishes: Wishes, column: "Column[Any] | None") -> Iterable[tuple[Kind, tuple[Word, ...]]]:
+def _chosen(wishes: AdoptOptions, column: "Column[Any] | None") -> Iterable[tuple[StateKind, tuple[Word, ...]]]:
     numbers = column is not None and isinstance(column.type, sa.Integer)
     for kind, words in wishes.words.items():
         if words:
             yield kind, tuple(int(word) if numbers and re.fullmatch(r"-?\d+", word) else word for word in words)
 
 
-def allowed_words(look: Look, column: "Column[Any]") -> list[Word]:
+def allowed_words(look: TableFacts, column: "Column[Any]") -> list[Word]:
     """The words that an enum type or a CHECK allows; none if anything goes."""
     if isinstance(column.type, sa.Enum):
         return list(column.type.enums)
@@ -227,11 +227,11 @@ def _default_of(column: "Column[Any]") -> list[Word]:
     return [int(literal[1])] if isinstance(column.type, sa.Integer) else [literal[1].replace("''", "'")]
 
 
-def _read_words(states: States, vocabulary: list[str], seen: Words) -> None:
+def _read_words(states: StateGuess, vocabulary: list[str], seen: ColumnValues) -> None:
     prefix = known_names.shared_prefix([known_names.plain(word) for word in vocabulary])
     plain = {word: known_names.plain(word).removeprefix(prefix) for word in vocabulary}
     others = frozenset(plain.values())
-    by_kind: dict[Kind, list[str]] = {}
+    by_kind: dict[StateKind, list[str]] = {}
     for word in vocabulary:
         kind = known_names.meaning(plain[word], others)
         if kind is not None and kind not in states.words:
@@ -239,11 +239,13 @@ def _read_words(states: States, vocabulary: list[str], seen: Words) -> None:
     for kind, words in by_kind.items():
         rank = known_names.WORDS[kind].index
         # The word that most rows have is the one to write; of two that none has, the better known.
-        words.sort(key=lambda word: (-seen.counts.get(word, 0) if kind is not Kind.READY else 0, rank(plain[word])))
+        words.sort(
+            key=lambda word: (-seen.counts.get(word, 0) if kind is not StateKind.READY else 0, rank(plain[word]))
+        )
         together = words
-        if kind in (Kind.READY, Kind.WAITING):
+        if kind in (StateKind.READY, StateKind.WAITING):
             together = words[:1]
-        elif kind is Kind.RUNNING and len(words) > 1:
+        elif kind is StateKind.RUNNING and len(words) > 1:
             together = [word for word in words if plain[word] in known_names.SAME_AS_RUNNING] or words[:1]
         states.words[kind] = tuple(together)
         for word in words:
@@ -251,14 +253,14 @@ def _read_words(states: States, vocabulary: list[str], seen: Words) -> None:
                 states.notes.append(
                     f"{word!r} may mean {kind} too; its rows are left alone unless you say --{kind} {word}"
                 )
-    if len(by_kind.get(Kind.DEAD, [])) > 1:
+    if len(by_kind.get(StateKind.DEAD, [])) > 1:
         states.notes.append(
-            f"{_listed(states.words[Kind.DEAD])} are all taken for dead, which is safe: such rows are never tried "
+            f"{_listed(states.words[StateKind.DEAD])} are all taken for dead, which is safe: such rows are never tried "
             "again by themselves. If one of them is meant to be, say --waiting WORD"
         )
 
 
-def _read_codes(states: States, left: list[Any], column: "Column[Any]") -> None:
+def _read_codes(states: StateGuess, left: list[Any], column: "Column[Any]") -> None:
     """Numbers mean what the column's comment says, or what is usual; the latter must be confirmed."""
     commented = {
         int(code): known_names.meaning(known_names.plain(word), frozenset())
@@ -287,7 +289,7 @@ def _read_codes(states: States, left: list[Any], column: "Column[Any]") -> None:
     )
 
 
-def _complete(states: States, look: Look) -> None:
+def _complete(states: StateGuess, look: TableFacts) -> None:
     """Every state needs a word: where the table has none yet, one in its style."""
     known = [word for words in states.words.values() for word in words]
     numbers = [word for word in [*known, *states.seen] if isinstance(word, int)]
@@ -295,7 +297,7 @@ def _complete(states: States, look: Look) -> None:
         if states.words.get(kind):
             continue
         new: Word
-        if states.column is None or states.words.get(Kind.READY) == ("ready",):
+        if states.column is None or states.words.get(StateKind.READY) == ("ready",):
             new = str(kind)
         elif numbers or isinstance(look.table.columns[states.column].type, sa.Integer):
             new = max([*numbers, -1]) + 1
@@ -305,7 +307,7 @@ def _complete(states: States, look: Look) -> None:
         states.words[kind] = (new,)
         if states.column is not None:
             states.notes.append(f"there is no word for {kind} yet: {new!r} is used")
-            if kind is Kind.READY and states.seen:
+            if kind is StateKind.READY and states.seen:
                 states.doubts.append("no word of this table says which rows are ready: say it with --ready WORD")
 
 

@@ -2,31 +2,31 @@
 
 import re
 
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import StateKind
 
-WORDS: dict[Kind, tuple[str, ...]] = {
-    Kind.READY: (
+WORDS: dict[StateKind, tuple[str, ...]] = {
+    StateKind.READY: (
         "pending", "queued", "ready", "new", "todo", "to_do", "enqueued", "unprocessed", "not_started",
         "submitted", "received", "requested", "open", "created", "scheduled", "waiting", "available", "initial",
     ),
-    Kind.WAITING: (
+    StateKind.WAITING: (
         "retry", "retrying", "to_retry", "retry_scheduled", "waiting_retry", "waiting_for_retry", "retry_wait",
         "deferred", "delayed", "backoff", "postponed", "waiting", "scheduled",
     ),
-    Kind.RUNNING: (
+    StateKind.RUNNING: (
         "processing", "in_progress", "running", "inprogress", "in_process", "working", "started", "executing",
         "claimed", "leased", "locked", "taken", "picked", "active", "busy", "doing", "wip", "sending",
     ),
-    Kind.DONE: (
+    StateKind.DONE: (
         "done", "completed", "complete", "finished", "success", "succeeded", "successful", "processed", "ok",
         "sent", "delivered", "published", "resolved", "closed",
     ),
-    Kind.DEAD: (
+    StateKind.DEAD: (
         "dead", "failed", "error", "errored", "failure", "exhausted", "abandoned", "permanently_failed",
         "failed_permanently", "permanent_failure", "dead_letter", "gave_up", "given_up", "fatal", "poison",
         "rejected", "invalid",
     ),
-    Kind.CANCELLED: (
+    StateKind.CANCELLED: (
         "cancelled", "canceled", "skipped", "ignored", "aborted", "withdrawn", "obsolete", "dropped",
     ),
 }  # fmt: skip
@@ -37,11 +37,11 @@ SAME_AS_RUNNING = frozenset(
 """Of several words for "in progress", those that mean nothing else. Only these are taken together: a row under
 a word for running is given back when its lease ends, so a guess too many would repeat work."""
 
-CODES: tuple[dict[Kind, int], ...] = (
-    {Kind.READY: 0, Kind.RUNNING: 1, Kind.DONE: 2, Kind.DEAD: 3, Kind.CANCELLED: 4},
-    {Kind.READY: 0, Kind.RUNNING: 1, Kind.DONE: 2, Kind.DEAD: -1},
-    {Kind.READY: 1, Kind.RUNNING: 2, Kind.DONE: 3, Kind.DEAD: 4, Kind.CANCELLED: 5},
-    {Kind.READY: 0, Kind.RUNNING: 10, Kind.DONE: 20, Kind.DEAD: 30, Kind.CANCELLED: 40},
+CODES: tuple[dict[StateKind, int], ...] = (
+    {StateKind.READY: 0, StateKind.RUNNING: 1, StateKind.DONE: 2, StateKind.DEAD: 3, StateKind.CANCELLED: 4},
+    {StateKind.READY: 0, StateKind.RUNNING: 1, StateKind.DONE: 2, StateKind.DEAD: -1},
+    {StateKind.READY: 1, StateKind.RUNNING: 2, StateKind.DONE: 3, StateKind.DEAD: 4, StateKind.CANCELLED: 5},
+    {StateKind.READY: 0, StateKind.RUNNING: 10, StateKind.DONE: 20, StateKind.DEAD: 30, StateKind.CANCELLED: 40},
 )
 """Integer codes as teams number them; a guess, to be confirmed."""
 
@@ -146,30 +146,32 @@ FAILURES = (
 PREFIXES = ("queue_", "rowmill_")
 """For a column to be added whose name is taken."""
 
-FLAGS: dict[Kind, tuple[str, ...]] = {
-    Kind.DONE: (
+FLAGS: dict[StateKind, tuple[str, ...]] = {
+    StateKind.DONE: (
         "processed", "done", "completed", "complete", "finished", "delivered", "sent", "handled", "consumed",
         "dispatched", "executed", "acknowledged", "acked", "published",
     ),
-    Kind.DEAD: ("dead", "failed", "error", "errored", "gave_up", "given_up", "rejected"),
-    Kind.CANCELLED: ("cancelled", "canceled", "archived", "deleted", "skipped", "ignored", "discarded", "aborted"),
-    Kind.RUNNING: ("locked", "processing", "in_progress", "running", "claimed", "taken", "reserved", "busy", "picked"),
+    StateKind.DEAD: ("dead", "failed", "error", "errored", "gave_up", "given_up", "rejected"),
+    StateKind.CANCELLED: ("cancelled", "canceled", "archived", "deleted", "skipped", "ignored", "discarded", "aborted"),
+    StateKind.RUNNING: (
+        "locked", "processing", "in_progress", "running", "claimed", "taken", "reserved", "busy", "picked",
+    ),
 }  # fmt: skip
 """Booleans that stand in for a state where there is none; also with is_, has_ or was_. A row is what the first of them
 says that is set."""
 
-STATE_TIMES: dict[Kind, tuple[str, ...]] = {
-    Kind.DEAD: ("failed_at", "dead_at", "rejected_at", "gave_up_at"),
-    Kind.CANCELLED: ("cancelled_at", "canceled_at", "archived_at", "deleted_at", "discarded_at", "skipped_at"),
-    Kind.RUNNING: ("locked_at", "claimed_at", "reserved_at", "picked_at", "picked_up_at", "taken_at"),
+STATE_TIMES: dict[StateKind, tuple[str, ...]] = {
+    StateKind.DEAD: ("failed_at", "dead_at", "rejected_at", "gave_up_at"),
+    StateKind.CANCELLED: ("cancelled_at", "canceled_at", "archived_at", "deleted_at", "discarded_at", "skipped_at"),
+    StateKind.RUNNING: ("locked_at", "claimed_at", "reserved_at", "picked_at", "picked_up_at", "taken_at"),
 }
 """Times that stand in for a state where there is none: the row is in it once the time is set."""
 
-WRITTEN: dict[Kind, str] = {
-    Kind.READY: "pending",
-    Kind.RUNNING: "processing",
-    Kind.DONE: "done",
-    Kind.DEAD: "failed",
+WRITTEN: dict[StateKind, str] = {
+    StateKind.READY: "pending",
+    StateKind.RUNNING: "processing",
+    StateKind.DONE: "done",
+    StateKind.DEAD: "failed",
 }
 """What to call a state for which a table has no word yet."""
 
@@ -180,7 +182,7 @@ def plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", spaced.lower()).strip("_")
 
 
-def flag_kind(name: str) -> Kind | None:
+def flag_kind(name: str) -> StateKind | None:
     """The state that a boolean of this plain name stands for."""
     short = re.sub(r"^(is|has|was|has_been)_", "", name)
     return next((kind for kind, names in FLAGS.items() if short in names), None)
@@ -197,13 +199,13 @@ def counts_failures(column: str) -> bool:
     return any(name == one or name.endswith(f"_{one}") for one in FAILURES)
 
 
-def meaning(word: str, others: frozenset[str]) -> Kind | None:
+def meaning(word: str, others: frozenset[str]) -> StateKind | None:
     """What a word means beside the other words of its table (both plain). "waiting" waits for its next try where
     there is another word for ready."""
     found = [kind for kind, words in WORDS.items() if word in words]
-    if found == [Kind.READY, Kind.WAITING]:
-        ready = set(WORDS[Kind.READY]) - set(WORDS[Kind.WAITING])
-        return Kind.WAITING if ready & others else Kind.READY
+    if found == [StateKind.READY, StateKind.WAITING]:
+        ready = set(WORDS[StateKind.READY]) - set(WORDS[StateKind.WAITING])
+        return StateKind.WAITING if ready & others else StateKind.READY
     return found[0] if found else None
 
 

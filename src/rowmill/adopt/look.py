@@ -27,7 +27,7 @@ MANY_WORDS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class ColumnValues:
     """The values of one column, with how often they were seen."""
 
     counts: dict[Any, int]
@@ -40,7 +40,7 @@ class Words:
 
 
 @dataclass(slots=True)
-class Look:
+class TableFacts:
     """What was found."""
 
     table: Table
@@ -134,14 +134,14 @@ def _did_you_mean(connection: Connection, name: str) -> str:
     return f". It has: {', '.join(sorted(near)[:20])}" if near else ": it has no tables at all"
 
 
-def look_at(connection: Connection, table: Table, *, elsewhere: bool = False) -> Look:
+def look_at(connection: Connection, table: Table, *, elsewhere: bool = False) -> TableFacts:
     """`table` as reflected from this connection."""
     rows, exact = count(connection, table)
     inspector = sa.inspect(connection)
     with quiet():
         checks = inspector.get_check_constraints(table.name, schema=table.schema)
         indexes = inspector.get_indexes(table.name, schema=table.schema)
-    found = Look(table, rows, exact, elsewhere=elsewhere, indexes=[dict(index) for index in indexes])
+    found = TableFacts(table, rows, exact, elsewhere=elsewhere, indexes=[dict(index) for index in indexes])
     found.checks = [(check.get("name"), str(check["sqltext"])) for check in checks]
     found.own_version = schema.version_of(connection)
     if connection.dialect.name == "postgresql":
@@ -175,20 +175,20 @@ def count(connection: Connection, table: Table) -> tuple[int, bool]:
     return max(seen, estimate), False
 
 
-def words_in(connection: Connection, look: Look, column: "Column[Any]") -> Words:
+def words_in(connection: Connection, look: TableFacts, column: "Column[Any]") -> ColumnValues:
     """The values of a column. Of a big table: of its first and its last rows, where new work is found, of what the
     planner knows to be common, and, if an index begins with the column, every value there is."""
     if look.exact:
         counted = sa.func.count().label("rows")
         found = sa.select(column, counted).group_by(column).order_by(counted.desc()).limit(MANY_WORDS + 1)
         rows = connection.execute(found).all()
-        return Words({row[0]: row[1] for row in rows}, len(rows) <= MANY_WORDS)
+        return ColumnValues({row[0]: row[1] for row in rows}, len(rows) <= MANY_WORDS)
     seen: Counter[Any] = Counter()
     for sample in samples(look.table, [column]):
         seen.update(row[0] for row in connection.execute(sample))
     for word in [*_in_index(connection, look, column), *_common(connection, look, column)]:
         seen.setdefault(word, 0)
-    return Words(dict(seen.most_common(MANY_WORDS + 1)), False)
+    return ColumnValues(dict(seen.most_common(MANY_WORDS + 1)), False)
 
 
 def samples(
@@ -207,7 +207,7 @@ def samples(
     return found
 
 
-def _in_index(connection: Connection, look: Look, column: "Column[Any]") -> list[Any]:
+def _in_index(connection: Connection, look: TableFacts, column: "Column[Any]") -> list[Any]:
     """Every value, one descent each, where an index begins with this column; else none."""
     leads = any(
         index["column_names"][:1] == [column.name] and not (index.get("dialect_options") or {}).get("postgresql_where")
@@ -226,7 +226,7 @@ def _in_index(connection: Connection, look: Look, column: "Column[Any]") -> list
     return values
 
 
-def _common(connection: Connection, look: Look, column: "Column[Any]") -> list[Any]:
+def _common(connection: Connection, look: TableFacts, column: "Column[Any]") -> list[Any]:
     """The values that the planner's statistics name."""
     if connection.dialect.name != "postgresql":
         return []

@@ -9,35 +9,35 @@ from sqlalchemy import Column, Connection
 
 from rowmill.adopt.evidence import FIRST
 from rowmill.adopt.guess import allowed_words, words_of_check
-from rowmill.adopt.look import Look, samples
-from rowmill.adopt.steps import Change, Fill, Part, Plan
+from rowmill.adopt.look import TableFacts, samples
+from rowmill.adopt.steps import Fill, MigrationPlan, MigrationStep, StepKind
 from rowmill.adopt.times import sorts_wrongly
 from rowmill.model.declare import NULLABLE
 from rowmill.model.errors import MESSAGE_LENGTH
-from rowmill.model.lifecycle import UNFINISHED, Kind
+from rowmill.model.lifecycle import UNFINISHED, StateKind
 from rowmill.model.states import Word
 from rowmill.store import indexes
 from rowmill.store.expressions import in_words
 from rowmill.store.indexes import IndexState, bare_name, index_states, queue_indexes
 from rowmill.store.own import schema
-from rowmill.store.queue_sql import Terms, bare
+from rowmill.store.queue_sql import QueueSql, bare
 from rowmill.store.table_checks import key_problem
 
 # Words of a queue that an enum type or a CHECK does not take yet.
 
 
-def word_text(terms: Terms, word: Word) -> str:
+def word_text(terms: QueueSql, word: Word) -> str:
     """A word as the database has it, whatever it is in Python: its literal without the quotes."""
     literal = terms.word(word)
     return literal[1:-1].replace("''", "'") if literal.startswith("'") else literal
 
 
-def texts_of(terms: Terms) -> list[str]:
+def texts_of(terms: QueueSql) -> list[str]:
     """Every word of the queue, as the database has it."""
     return list(dict.fromkeys(word_text(terms, word) for word, _ in terms.queue.vocabulary.meanings()))
 
 
-def allow_words(plan: Plan, terms: Terms, look: Look, postgres: bool) -> Iterator[Change]:
+def allow_words(plan: MigrationPlan, terms: QueueSql, look: TableFacts, postgres: bool) -> Iterator[MigrationStep]:
     """Words of the queue that an enum type or a CHECK does not take yet."""
     state = look.table.columns.get(terms.queue.columns["state"].name)
     if state is None:
@@ -51,8 +51,8 @@ def allow_words(plan: Plan, terms: Terms, look: Look, postgres: bool) -> Iterato
     listed = ", ".join(lacking)
     if isinstance(state.type, sa.Enum) and postgres:
         kind = terms.preparer.format_type(state.type)  # type: ignore[attr-defined]
-        yield Change(
-            Part.WORD,
+        yield MigrationStep(
+            StepKind.WORD,
             f"type {kind} does not have {listed}",
             tuple(f"ALTER TYPE {kind} ADD VALUE IF NOT EXISTS {literal}" for literal in lacking),
             alone=True,
@@ -67,8 +67,8 @@ def allow_words(plan: Plan, terms: Terms, look: Look, postgres: bool) -> Iterato
         return
     quoted = terms.quote(name)
     everything = f"{terms.state} IN ({', '.join(map(quote, dict.fromkeys([*allowed, *words])))})"
-    yield Change(
-        Part.WORD,
+    yield MigrationStep(
+        StepKind.WORD,
         f"constraint {name} does not allow {listed}",
         (
             f"ALTER TABLE {terms.table} DROP CONSTRAINT {quoted}, "
@@ -84,10 +84,10 @@ def allow_words(plan: Plan, terms: Terms, look: Look, postgres: bool) -> Iterato
 
 def fills(
     connection: Connection,
-    terms: Terms,
-    look: Look,
+    terms: QueueSql,
+    look: TableFacts,
     missing: Mapping[str, "Column[Any]"],
-    where: Mapping[Kind, str],
+    where: Mapping[StateKind, str],
     *,
     unfilled: bool,
 ) -> Iterator[tuple[str, Fill]]:
@@ -96,7 +96,7 @@ def fills(
         yield from _states(terms, look, where, connection.dialect.name == "postgresql")
     if "state" in missing and look.empty:
         return
-    if not unfilled or Kind.RUNNING in where:
+    if not unfilled or StateKind.RUNNING in where:
         yield from _leases(connection, terms, look, missing, unfilled=unfilled)
     if "attempts" not in missing:
         yield from _attempts(connection, terms, look, unfilled=unfilled)
@@ -105,32 +105,34 @@ def fills(
             yield from _times(connection, terms, look, role, unfilled=unfilled)
 
 
-def _fill(look: Look, sets: str, where: str, *, walk: bool) -> Fill:
+def _fill(look: TableFacts, sets: str, where: str, *, walk: bool) -> Fill:
     return Fill(look.table.name, look.table.schema, sets, where, walk)
 
 
-def _states(terms: Terms, look: Look, where: Mapping[Kind, str], postgres: bool) -> Iterator[tuple[str, Fill]]:
+def _states(
+    terms: QueueSql, look: TableFacts, where: Mapping[StateKind, str], postgres: bool
+) -> Iterator[tuple[str, Fill]]:
     """The first condition that holds for a row says its state. A row for which none holds is ready; but where there is
     a condition for ready too, it gets no state, and is left alone."""
     words = {kind: terms.word(terms.queue.vocabulary.of(kind)[0]) for kind in where if terms.queue.vocabulary.of(kind)}
     ready = terms.word(terms.queue.steps[0].ready[0])
     whens = " ".join(f"WHEN ({where[kind]}) THEN {words[kind]}" for kind in FIRST if kind in words)
-    rest = "NULL" if Kind.READY in where else ready
+    rest = "NULL" if StateKind.READY in where else ready
     value = f"CASE {whens} ELSE {rest} END" if whens else rest
     if postgres:
         yield "rows have no state yet", _fill(look, f"{terms.state} = {value}", f"{terms.state} IS NULL", walk=True)
         return
     # The new column's default made every row ready, in this same transaction.
-    others = [f"({where[kind]})" for kind in FIRST if kind in words and kind is not Kind.READY]
-    if Kind.READY in where:
-        others.append(f"NOT coalesce(({where[Kind.READY]}), false)")
+    others = [f"({where[kind]})" for kind in FIRST if kind in words and kind is not StateKind.READY]
+    if StateKind.READY in where:
+        others.append(f"NOT coalesce(({where[StateKind.READY]}), false)")
     if others:
         changed = f"{terms.state} = {ready} AND ({' OR '.join(others)})"
         yield "rows that are not ready have no state yet", _fill(look, f"{terms.state} = {value}", changed, walk=False)
 
 
 def _leases(
-    connection: Connection, terms: Terms, look: Look, missing: Mapping[str, "Column[Any]"], *, unfilled: bool
+    connection: Connection, terms: QueueSql, look: TableFacts, missing: Mapping[str, "Column[Any]"], *, unfilled: bool
 ) -> Iterator[tuple[str, Fill]]:
     """Rows in progress belong to somebody: they are left alone for a lease, and rescued only after it."""
     for step in terms.queue.steps:
@@ -151,7 +153,7 @@ def _leases(
         yield what, _fill(look, f"{terms.leased_until} = {until}", where, walk=False)
 
 
-def _any_running_without(connection: Connection, terms: Terms, look: Look, where: str) -> bool:
+def _any_running_without(connection: Connection, terms: QueueSql, look: TableFacts, where: str) -> bool:
     """Looks only where that is quick; otherwise the answer is that there may be some."""
     if not look.exact:
         running = [index for index in queue_indexes(terms) if index.serves == "rescue"]
@@ -161,12 +163,14 @@ def _any_running_without(connection: Connection, terms: Terms, look: Look, where
     return connection.scalar(some) is not None
 
 
-def _count(connection: Connection, look: Look, where: str) -> int:
+def _count(connection: Connection, look: TableFacts, where: str) -> int:
     rows = sa.select(sa.func.count()).select_from(look.table).where(sa.literal_column(where))
     return connection.scalar(rows) or 0
 
 
-def _attempts(connection: Connection, terms: Terms, look: Look, *, unfilled: bool) -> Iterator[tuple[str, Fill]]:
+def _attempts(
+    connection: Connection, terms: QueueSql, look: TableFacts, *, unfilled: bool
+) -> Iterator[tuple[str, Fill]]:
     column = look.table.columns[terms.queue.columns["attempts"].name]
     if not column.nullable:
         return
@@ -191,13 +195,13 @@ def _is_one_of(column: Any, words: list[str]) -> "sa.ColumnElement[bool]":
 
 
 def _times(
-    connection: Connection, terms: Terms, look: Look, role: str, *, unfilled: bool
+    connection: Connection, terms: QueueSql, look: TableFacts, role: str, *, unfilled: bool
 ) -> Iterator[tuple[str, Fill]]:
     """SQLite compares times as text: those written in another way must become like ours."""
     column = terms.queue.columns[role]
     if not isinstance(bare(column, terms.dialect), sa.DateTime):
         return
-    kinds = {Kind.READY, Kind.WAITING} if role == "available_at" else {Kind.RUNNING}
+    kinds = {StateKind.READY, StateKind.WAITING} if role == "available_at" else {StateKind.RUNNING}
     waiting = in_words(terms, terms.queue.vocabulary.all_of(frozenset(kinds)))
     found = look.table.columns[column.name]
     raw = sa.type_coerce(found, sa.types.NullType())
@@ -220,7 +224,7 @@ UNFILLED = "rowmill: rows without a state are not filled yet"
 """Comment on a state column that was just added."""
 
 
-def missing_columns(plan: Plan, terms: Terms, look: Look) -> dict[str, "Column[Any]"]:
+def missing_columns(plan: MigrationPlan, terms: QueueSql, look: TableFacts) -> dict[str, "Column[Any]"]:
     """Columns of the queue that the database lacks, by role."""
     there = {column.name for column in look.table.columns}
     parts = dict(terms.queue.columns)
@@ -235,7 +239,9 @@ def missing_columns(plan: Plan, terms: Terms, look: Look) -> dict[str, "Column[A
     return missing
 
 
-def add_columns(terms: Terms, look: Look, missing: dict[str, "Column[Any]"], postgres: bool) -> Iterator[Change]:
+def add_columns(
+    terms: QueueSql, look: TableFacts, missing: dict[str, "Column[Any]"], postgres: bool
+) -> Iterator[MigrationStep]:
     if not missing:
         return
     definitions = {role: _definition(terms, role, column, look, postgres) for role, column in missing.items()}
@@ -252,11 +258,11 @@ def add_columns(terms: Terms, look: Look, missing: dict[str, "Column[Any]"], pos
         if "state" in missing and not look.empty:
             # Both or neither: without the mark, nobody would know that a fill was cut short.
             add = _block(f"BEGIN {add}; {_mark(terms, terms.text(UNFILLED))}; END")
-        yield Change(Part.COLUMN, what, (add,), (f"ALTER TABLE {terms.table} {drops}",))
+        yield MigrationStep(StepKind.COLUMN, what, (add,), (f"ALTER TABLE {terms.table} {drops}",))
     else:
         adds = tuple(f"ALTER TABLE {terms.table} ADD COLUMN {text}" for text in definitions.values())
         drop = tuple(f"ALTER TABLE {terms.table} DROP COLUMN {terms.name(column)}" for column in missing.values())
-        yield Change(Part.COLUMN, what, adds, drop)
+        yield MigrationStep(StepKind.COLUMN, what, adds, drop)
 
 
 def _block(body: str) -> str:
@@ -265,18 +271,18 @@ def _block(body: str) -> str:
     return f"DO {mark} {body} {mark}"
 
 
-def _mark(terms: Terms, comment: str) -> str:
+def _mark(terms: QueueSql, comment: str) -> str:
     return f"COMMENT ON COLUMN {terms.table}.{terms.state} IS {comment}"
 
 
-def filled(terms: Terms) -> Change:
+def filled(terms: QueueSql) -> MigrationStep:
     """Every row has its state: the mark goes."""
-    return Change(
-        Part.COLUMN, f"column {terms.queue.columns['state'].name} is marked as unfilled", (_mark(terms, "NULL"),)
+    return MigrationStep(
+        StepKind.COLUMN, f"column {terms.queue.columns['state'].name} is marked as unfilled", (_mark(terms, "NULL"),)
     )
 
 
-def _definition(terms: Terms, role: str, column: "Column[Any]", look: Look, postgres: bool) -> str:
+def _definition(terms: QueueSql, role: str, column: "Column[Any]", look: TableFacts, postgres: bool) -> str:
     """The column as ADD COLUMN takes it, without rewriting the table: NULL, or a constant default."""
     kind = column.type.compile(terms.dialect)
     text = f"{terms.name(column)} {kind}"
@@ -291,14 +297,14 @@ def _definition(terms: Terms, role: str, column: "Column[Any]", look: Look, post
     return f"{text} {'' if column.nullable else 'NOT NULL '}DEFAULT {default}"
 
 
-def _default(terms: Terms, column: "Column[Any]") -> str | None:
+def _default(terms: QueueSql, column: "Column[Any]") -> str | None:
     # Without the table: to compile that, SQLAlchemy wants every table that it refers to.
     compile_ddl: Any = terms.dialect.ddl_compiler
     found: str | None = compile_ddl(terms.dialect, None).get_column_default_string(column)
     return found
 
 
-def loosen_columns(plan: Plan, terms: Terms, look: Look, postgres: bool) -> Iterator[Change]:
+def loosen_columns(plan: MigrationPlan, terms: QueueSql, look: TableFacts, postgres: bool) -> Iterator[MigrationStep]:
     """Columns that are there, but too narrow for what the queue writes."""
     for role, column in terms.queue.columns.items():
         found = look.table.columns.get(column.name)
@@ -307,8 +313,8 @@ def loosen_columns(plan: Plan, terms: Terms, look: Look, postgres: bool) -> Iter
         name = terms.name(column)
         if role in NULLABLE and not found.nullable:
             if postgres:
-                yield Change(
-                    Part.COLUMN,
+                yield MigrationStep(
+                    StepKind.COLUMN,
                     f"column {column.name} ({role}) does not allow NULL, and is empty most of the time",
                     (f"ALTER TABLE {terms.table} ALTER COLUMN {name} DROP NOT NULL",),
                 )
@@ -323,19 +329,19 @@ def loosen_columns(plan: Plan, terms: Terms, look: Look, postgres: bool) -> Iter
         length = found.type.length if isinstance(found.type, sa.String) else None
         needed = MESSAGE_LENGTH if role == "error" else max(map(len, texts_of(terms))) if role == "state" else 0
         if postgres and length is not None and length < needed and not isinstance(found.type, sa.Enum):
-            yield Change(
-                Part.COLUMN,
+            yield MigrationStep(
+                StepKind.COLUMN,
                 f"column {column.name} ({role}) takes {length} characters; {needed} may be written",
                 (f"ALTER TABLE {terms.table} ALTER COLUMN {name} TYPE text",),
                 (f"ALTER TABLE {terms.table} ALTER COLUMN {name} TYPE varchar({length}) USING left({name}, {length})",),
             )
 
 
-def not_null(terms: Terms, column: str) -> Change:
+def not_null(terms: QueueSql, column: str) -> MigrationStep:
     """NOT NULL without a long lock: a validated CHECK proves it, so that SET NOT NULL need not look at the rows."""
     proof = terms.quote("rowmill_state_is_known")
-    return Change(
-        Part.COLUMN,
+    return MigrationStep(
+        StepKind.COLUMN,
         f"column {column} must not be NULL",
         (
             f"ALTER TABLE {terms.table} ADD CONSTRAINT {proof} CHECK ({column} IS NOT NULL) NOT VALID",
@@ -349,7 +355,9 @@ def not_null(terms: Terms, column: str) -> Change:
 # Indexes that a table lacks, or that are not what the queue needs.
 
 
-def make_indexes(connection: Connection, plan: Plan, terms: Terms, look: Look) -> Iterator[Change]:
+def make_indexes(
+    connection: Connection, plan: MigrationPlan, terms: QueueSql, look: TableFacts
+) -> Iterator[MigrationStep]:
     """One step for each index that isn't as it should be; without locking out writers where the table is big."""
     wanted = indexes.queue_indexes(terms)
     states = index_states(connection, terms, wanted)
@@ -369,22 +377,27 @@ def make_indexes(connection: Connection, plan: Plan, terms: Terms, look: Look) -
             case IndexState.BUILDING:
                 plan.obstacles.append(f"{name} is being made right now by somebody else: wait for it")
             case IndexState.MISSING:
-                yield Change(Part.INDEX, f"{name} is missing", (create,), (drop,), alone=concurrently)
+                yield MigrationStep(StepKind.INDEX, f"{name} is missing", (create,), (drop,), alone=concurrently)
             case IndexState.INVALID:
                 what = f"{name} is invalid: an attempt to make it failed"
-                yield Change(Part.INDEX, what, again, (drop,), alone=concurrently)
+                yield MigrationStep(StepKind.INDEX, what, again, (drop,), alone=concurrently)
             case IndexState.OTHER:
                 what = f"{name} was made for other words or columns"
-                yield Change(Part.INDEX, what, again, (drop,), alone=concurrently)
+                yield MigrationStep(StepKind.INDEX, what, again, (drop,), alone=concurrently)
 
 
 def make_plan(
-    connection: Connection, terms: Terms, look: Look, where: Mapping[Kind, str] | None = None, *, declared: bool = False
-) -> Plan:
+    connection: Connection,
+    terms: QueueSql,
+    look: TableFacts,
+    where: Mapping[StateKind, str] | None = None,
+    *,
+    declared: bool = False,
+) -> MigrationPlan:
     """Compare what the queue needs with what the database has. `where` says which rows are in which state, for a table
     that gets its state column only now. The key of a `declared` queue need not be the primary key of its
     table."""
-    plan = Plan()
+    plan = MigrationPlan()
     if not look.is_table:
         plan.obstacles.append(f"{look.table.name} is a view or a foreign table: adopt the table behind it")
         return plan
@@ -405,12 +418,12 @@ def make_plan(
     plan.changes += loosen_columns(plan, terms, look, postgres)
     if look.own_version != schema.VERSION:
         own = schema.statements(connection.dialect, look.own_version or 0)
-        plan.changes.append(Change(Part.OWN, _own(look.own_version), tuple(own)))
+        plan.changes.append(MigrationStep(StepKind.OWN, _own(look.own_version), tuple(own)))
     plan.changes += make_indexes(connection, plan, terms, look)
     if postgres and not indexes.has_wake_trigger(connection, terms):
         plan.changes.append(
-            Change(
-                Part.TRIGGER,
+            MigrationStep(
+                StepKind.TRIGGER,
                 "no trigger wakes a sleeping worker when rows come in",
                 tuple(indexes.wake_trigger(terms)),
                 (f"DROP TRIGGER IF EXISTS rowmill_wake ON {terms.table}",),
@@ -419,7 +432,7 @@ def make_plan(
     state = look.table.columns.get(terms.queue.columns["state"].name)
     unfilled = not look.empty and (state is None or state.comment == UNFILLED)
     for what, fill in fills(connection, terms, look, missing, where or {}, unfilled=unfilled):
-        plan.changes.append(Change(Part.ROWS, what, (fill.statement(terms.table),), fill=fill))
+        plan.changes.append(MigrationStep(StepKind.ROWS, what, (fill.statement(terms.table),), fill=fill))
     if unfilled and postgres:
         if not terms.queue.columns["state"].nullable:
             plan.changes.append(not_null(terms, terms.state))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rowmill.adopt.steps import Change, Part, Plan
+from rowmill.adopt.steps import MigrationPlan, MigrationStep, StepKind
 from rowmill.model.errors import BadRequest, one_line
 
 OWN_BRANCH = "rowmill"
@@ -15,7 +15,7 @@ OWN_BRANCH = "rowmill"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RevisionPlace:
     """Where a revision goes, and what it follows."""
 
     file: Path
@@ -23,14 +23,14 @@ class Place:
     after: str | None
 
 
-def as_sql(plan: Plan, postgres: bool) -> str:
+def as_sql(plan: MigrationPlan, postgres: bool) -> str:
     """The migration for psql or sqlite3, each step under what it is for."""
     lines: list[str] = []
     if not postgres:
         lines.append("BEGIN IMMEDIATE;")
     for change in plan.changes:
         lines.append(f"-- {one_line(change.what)}")
-        if change.part is Part.OWN and postgres:
+        if change.part is StepKind.OWN and postgres:
             lines += ["BEGIN;", *(f"{statement};" for statement in change.statements), "COMMIT;"]
             continue
         if change.fill is not None and postgres:
@@ -43,7 +43,7 @@ def as_sql(plan: Plan, postgres: bool) -> str:
     return "\n".join(lines)
 
 
-def as_revision(plan: Plan, table: str, place: Place) -> str:
+def as_revision(plan: MigrationPlan, table: str, place: RevisionPlace) -> str:
     """The text of a revision. It needs Rowmill installed, as the code that it migrates for does."""
     return "\n".join(
         [
@@ -80,13 +80,13 @@ def _in_docstring(name: str) -> str:
     return one_line(name).replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _body(plan: Plan) -> list[str]:
+def _body(plan: MigrationPlan) -> list[str]:
     # Other databases may lack Rowmill's own tables even if this one has them; the trigger needs them.
     own = ["    rowmill_alembic.upgrade(op)"] if plan.changes else []
-    return own + [line for change in plan.changes if change.part is not Part.OWN for line in _step(change)]
+    return own + [line for change in plan.changes if change.part is not StepKind.OWN for line in _step(change)]
 
 
-def _step(change: Change) -> Iterator[str]:
+def _step(change: MigrationStep) -> Iterator[str]:
     yield f"    # {one_line(change.what)}"
     if change.fill is not None:
         fill = change.fill
@@ -108,7 +108,7 @@ def _execute(statement: str) -> str:
     return f"op.execute(sa.text({plain.replace(':', chr(92) + ':')!r}))"
 
 
-def find_place(target: Path, table: str, head: str | None) -> Place:
+def find_place(target: Path, table: str, head: str | None) -> RevisionPlace:
     """Where to write for what the caller named: an Alembic folder, its versions folder, a project, or a file."""
     revision = uuid.uuid4().hex[-12:]
     name = f"{revision}_rowmill_adopt_{re.sub(r'[^a-z0-9]+', '_', table.lower()).strip('_')}.py"
@@ -120,9 +120,9 @@ def find_place(target: Path, table: str, head: str | None) -> Place:
                 f"{target} is no Alembic environment: it has neither env.py nor alembic.ini. "
                 "Make one with: alembic init, or name a file that ends in .py"
             )
-        return Place(target, revision, head)
+        return RevisionPlace(target, revision, head)
     file = target if target.suffix == ".py" else script / "versions" / name
-    return Place(file, revision, head or _head(script))
+    return RevisionPlace(file, revision, head or _head(script))
 
 
 def _script_folder(folder: Path) -> Path | None:

@@ -10,11 +10,11 @@ from sqlalchemy import Column, Connection
 
 from rowmill.adopt import known_names
 from rowmill.adopt.evidence import HeldByState, RowEvidence
-from rowmill.adopt.guess import Wishes
-from rowmill.adopt.look import Look
+from rowmill.adopt.guess import AdoptOptions
+from rowmill.adopt.look import TableFacts
 from rowmill.adopt.times import kind_of_time
 from rowmill.model.declare import NULLABLE
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import StateKind
 from rowmill.model.queue import Columns, EpochUnit
 
 TIME_ROLES = ("available_at", "leased_until", "finished_at", "started_at", "created_at", "updated_at")
@@ -55,29 +55,34 @@ class RoleCandidate:
     @property
     def borne_out(self) -> bool:
         """Empty on the rows that are ready, set on those that are done."""
-        done = self.held.of(Kind.DONE)
+        done = self.held.of(StateKind.DONE)
         ready = self.held.ready
         return ready.rows > 0 and ready.filled == 0 and done.filled > 0 and done.filled * 2 > done.rows
 
 
 def guess_roles(
-    connection: Connection, look: Look, state: str | None, done_words: list[str], wishes: Wishes, evidence: RowEvidence
+    connection: Connection,
+    look: TableFacts,
+    state: str | None,
+    done_words: list[str],
+    wishes: AdoptOptions,
+    evidence: RowEvidence,
 ) -> Roles:
     """Columns by name, type and what the rows hold. What the caller chose is taken as it is; a column plays one part
     only."""
-    return _Guess(connection, look, state, done_words, wishes, evidence).all()
+    return _RoleGuess(connection, look, state, done_words, wishes, evidence).all()
 
 
-class _Guess:
+class _RoleGuess:
     """One table, part by part."""
 
     def __init__(
         self,
         connection: Connection,
-        look: Look,
+        look: TableFacts,
         state: str | None,
         done_words: list[str],
-        wishes: Wishes,
+        wishes: AdoptOptions,
         evidence: RowEvidence,
     ) -> None:
         self.connection = connection
@@ -214,7 +219,7 @@ class _Guess:
             found = text.is_not(None) & (text != "")
             return found if counted is None else found & (sa.func.coalesce(rows.c[counted], 0) == 0)
 
-        return self.evidence.how_many(fresh, Kind.READY)
+        return self.evidence.how_many(fresh, StateKind.READY)
 
     def _optional(self, role: str, found: list[RoleCandidate]) -> RoleCandidate | None:
         """A part that a queue does without: what is not certain is left alone."""
@@ -262,7 +267,12 @@ class _Guess:
         rivals = [*(one for one in weak if one.held.ready.ahead > 0), *ahead]
         if len(sure) == 1 and not rivals:
             return sure[0]
-        if not sure and len(rivals) == 1 and rivals[0] in weak and not rivals[0].held.of(Kind.DONE, Kind.DEAD).ahead:
+        if (
+            not sure
+            and len(rivals) == 1
+            and rivals[0] in weak
+            and not rivals[0].held.of(StateKind.DONE, StateKind.DEAD).ahead
+        ):
             return rivals[0]
         candidates = [*sure, *(rivals or weak)] if not sure else [*sure, *rivals]
         if not candidates:
@@ -315,13 +325,15 @@ class _Guess:
         """What the rows hold, in a few words; values only of times and numbers."""
         parts = []
         for name, facts in (
-            ("ready", one.held.ready), ("running", one.held.of(Kind.RUNNING)), ("done", one.held.of(Kind.DONE)),
+            ("ready", one.held.ready),
+            ("running", one.held.of(StateKind.RUNNING)),
+            ("done", one.held.of(StateKind.DONE)),
         ):  # fmt: skip
             if facts.rows:
                 lies = f", {facts.ahead:,} of them ahead" if facts.ahead else ""
                 parts.append(f"set on {facts.filled:,} of {facts.rows:,} {name} rows{lies}")
         kind = one.kind if isinstance(one.kind, (sa.DateTime, sa.Date)) else one.column.type
-        examples = self.evidence.examples(one.column, kind, Kind.READY, Kind.WAITING)
+        examples = self.evidence.examples(one.column, kind, StateKind.READY, StateKind.WAITING)
         if examples:
             parts.append(f"such as {examples}")
         return "; ".join(parts) or "no rows to tell from"
@@ -336,7 +348,7 @@ def _is_short(kind: "sa.types.TypeEngine[Any]") -> bool:
 
 
 def _fits(
-    connection: Connection, look: Look, role: str, column: "Column[Any]"
+    connection: Connection, look: TableFacts, role: str, column: "Column[Any]"
 ) -> "tuple[sa.types.TypeEngine[Any], EpochUnit | None] | None":
     """The type as which this column can play the part, and the unit of an epoch; None if it can't."""
     if column.primary_key or (column.foreign_keys and role != "created_at"):

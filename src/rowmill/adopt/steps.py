@@ -83,7 +83,7 @@ def _bound(keys: "list[sa.Column[Any]]", values: Any) -> "list[sa.BindParameter[
     return [sa.bindparam(None, value, key.type) for key, value in zip(keys, values, strict=True)]
 
 
-class Part(StrEnum):
+class StepKind(StrEnum):
     WORD = "word"
     COLUMN = "column"
     OWN = "own tables"
@@ -93,10 +93,10 @@ class Part(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MigrationStep:
     """One step."""
 
-    part: Part
+    part: StepKind
     what: str
     """What is missing, in a line."""
     statements: tuple[str, ...] = ()
@@ -107,10 +107,10 @@ class Change:
 
 
 @dataclass(slots=True)
-class Plan:
+class MigrationPlan:
     """Steps, and what stands in their way."""
 
-    changes: list[Change] = field(default_factory=list)
+    changes: list[MigrationStep] = field(default_factory=list)
     obstacles: list[str] = field(default_factory=list)
     """What must be done by hand first, each with how."""
     notes: list[str] = field(default_factory=list)

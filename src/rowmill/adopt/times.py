@@ -5,7 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Connection
 
-from rowmill.adopt.look import Look, samples
+from rowmill.adopt.look import TableFacts, samples
 from rowmill.model.queue import EpochUnit
 
 LOOKED_AT = 500
@@ -13,7 +13,7 @@ EARLIEST, LATEST = 5e8, 1e10
 """Seconds since 1970 that may be meant as times of rows (1985 to 2286); a thousand times more as milliseconds."""
 
 
-def values_of(connection: Connection, look: Look, column: "Column[Any]") -> list[Any]:
+def values_of(connection: Connection, look: TableFacts, column: "Column[Any]") -> list[Any]:
     """Some of the values that are not NULL, as the driver gives them."""
     raw = sa.type_coerce(column, sa.types.NullType())
     found: list[Any] = []
@@ -25,7 +25,7 @@ def values_of(connection: Connection, look: Look, column: "Column[Any]") -> list
 
 
 def kind_of_time(
-    connection: Connection, look: Look, column: "Column[Any]"
+    connection: Connection, look: TableFacts, column: "Column[Any]"
 ) -> "tuple[sa.types.TypeEngine[Any], EpochUnit | None] | None":
     """The type as which a column can hold times, and the unit if it is a number; None if it can't."""
     declared = column.type

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal
 import typer
 from sqlalchemy import Connection
 
-from rowmill.adopt import Adoption, Wishes, carry_out, examine_queue, examine_table
+from rowmill.adopt import Adoption, AdoptOptions, carry_out, examine_queue, examine_table
 from rowmill.adopt.guess import DEFAULT_LEASE
 from rowmill.adopt.revision import as_revision, as_sql, find_place
 from rowmill.cli.adopt_report import report, rows, show, tell
-from rowmill.cli.app import GIVEN, Given, given_url, load_mill
+from rowmill.cli.app import GIVEN, GlobalOptions, given_url, load_mill
 from rowmill.cli.exits import Exit, UsageError
 from rowmill.cli.help import SET_UP
 from rowmill.cli.options import (
@@ -36,7 +36,7 @@ from rowmill.cli.options import (
 from rowmill.cli.output import emit, one_line, say
 from rowmill.mill import Mill, Queue
 from rowmill.model.errors import DatabaseUnreachable, DeclarationError
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import StateKind
 from rowmill.store.open import open_store, parse_url, url_from_environment
 from rowmill.store.port import Store
 
@@ -106,19 +106,19 @@ def adopt(
       rowmill adopt files --app shop:mill --alembic migrations
     """
     words = {
-        Kind.READY: ready, Kind.RUNNING: running, Kind.DONE: done,
-        Kind.DEAD: dead, Kind.WAITING: waiting, Kind.CANCELLED: cancelled,
+        StateKind.READY: ready, StateKind.RUNNING: running, StateKind.DONE: done,
+        StateKind.DEAD: dead, StateKind.WAITING: waiting, StateKind.CANCELLED: cancelled,
     }  # fmt: skip
     conditions = {
-        Kind.READY: ready_where, Kind.RUNNING: running_where, Kind.DONE: done_where,
-        Kind.DEAD: dead_where, Kind.CANCELLED: cancelled_where,
+        StateKind.READY: ready_where, StateKind.RUNNING: running_where, StateKind.DONE: done_where,
+        StateKind.DEAD: dead_where, StateKind.CANCELLED: cancelled_where,
     }  # fmt: skip
     where = {kind: text for kind, text in conditions.items() if text}
     if where and state_column is not None:
         raise UsageError(
             "--state-column names the state of rows, and conditions are for a table without one: say either"
         )
-    wishes = Wishes(
+    wishes = AdoptOptions(
         state=state_column,
         words={kind: tuple(given) for kind, given in words.items() if given},
         columns=dict(pair(text) for text in column or ()),
@@ -129,15 +129,15 @@ def adopt(
         lease=lease,
     )
     target = find_target(name, app, database_url)
-    if target.queue is not None and wishes != Wishes(where=where):
+    if target.queue is not None and wishes != AdoptOptions(where=where):
         raise UsageError(
             f"queue {target.queue.name} is declared: its words and columns are in your code, not in options"
         )
-    asyncio.run(adopting(target, wishes, Way(apply, yes, sure, sql, code, alembic, head, json)))
+    asyncio.run(adopting(target, wishes, AdoptMode(apply, yes, sure, sql, code, alembic, head, json)))
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class AdoptMode:
     """What to do with what is found."""
 
     apply: bool
@@ -156,7 +156,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class AdoptTarget:
     """What to look at, and where."""
 
     name: str
@@ -180,9 +180,9 @@ class Target:
             await store.close()
 
 
-def find_target(name: str, app: str | None, database_url: str | None) -> Target:
+def find_target(name: str, app: str | None, database_url: str | None) -> AdoptTarget:
     """A queue of the mill by its name or its table's; otherwise a table of the database."""
-    given = GIVEN.get(Given())
+    given = GIVEN.get(GlobalOptions())
     named, url = app or given.app, given_url(database_url)
     undeclared = ""
     try:
@@ -201,15 +201,15 @@ def find_target(name: str, app: str | None, database_url: str | None) -> Target:
     else:
         for queue in mill.queues.values():
             if name in (queue.name, queue.table.name, queue.table.fullname):
-                return Target(name, "", mill, queue)
-        return Target(name, url or mill.url.render_as_string(hide_password=False))
+                return AdoptTarget(name, "", mill, queue)
+        return AdoptTarget(name, url or mill.url.render_as_string(hide_password=False))
     found = url or url_from_environment()
     if not found:
         raise UsageError("which database? Say --database-url, or --app module:mill, or set DATABASE_URL")
     parsed = parse_url(found)
     if parsed.get_backend_name() == "sqlite" and not (parsed.database and Path(parsed.database).is_file()):
         raise DatabaseUnreachable(f"there is no SQLite file {parsed.database}")
-    return Target(name, found, undeclared=undeclared)
+    return AdoptTarget(name, found, undeclared=undeclared)
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -219,7 +219,7 @@ def pair(text: str) -> tuple[str, str]:
     return role, name
 
 
-async def adopting(target: Target, wishes: Wishes, way: Way) -> None:
+async def adopting(target: AdoptTarget, wishes: AdoptOptions, way: AdoptMode) -> None:
     """Look, then do what was asked for."""
     async with target.opened() as store:
         found = await store.run(looking(target, wishes, store, elsewhere=way.alembic is not None))
@@ -242,7 +242,7 @@ async def adopting(target: Target, wishes: Wishes, way: Way) -> None:
                 raise typer.Exit(Exit.FINDINGS)
 
 
-def alone(found: Adoption, way: Way, *, postgres: bool) -> str:
+def alone(found: Adoption, way: AdoptMode, *, postgres: bool) -> str:
     """The one part that is to be used as it is printed."""
     if way.sql and way.code:
         raise UsageError("--sql and --declaration each print one thing: say one of them")
@@ -258,7 +258,9 @@ def say_notes(found: Adoption) -> None:
         say(f"  Note: {note}")
 
 
-def looking(target: Target, wishes: Wishes, store: Store, *, elsewhere: bool) -> Callable[[Connection], Adoption]:
+def looking(
+    target: AdoptTarget, wishes: AdoptOptions, store: Store, *, elsewhere: bool
+) -> Callable[[Connection], Adoption]:
     def look(connection: Connection) -> Adoption:
         if target.queue is None:
             return examine_table(connection, target.name, wishes, elsewhere=elsewhere)
@@ -267,7 +269,7 @@ def looking(target: Target, wishes: Wishes, store: Store, *, elsewhere: bool) ->
     return look
 
 
-def check(found: Adoption, target: Target, way: Way) -> None:
+def check(found: Adoption, target: AdoptTarget, way: AdoptMode) -> None:
     """Nothing is changed on a guess, or past an obstacle."""
     if target.undeclared:
         raise UsageError(f"not on a guess, where code says it: {target.undeclared}")
@@ -289,7 +291,7 @@ def write(found: Adoption, target: Path, head: str | None) -> Path:
     return place.file
 
 
-async def applying(store: Store, found: Adoption, way: Way) -> None:
+async def applying(store: Store, found: Adoption, way: AdoptMode) -> None:
     if not found.plan:
         emit(report(found) | {"applied": False}, way.json, f"{found.table}: nothing to do")
         return

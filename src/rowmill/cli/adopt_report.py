@@ -3,13 +3,13 @@
 import sys
 from typing import Any
 
-from rowmill.adopt import Adoption, Change
+from rowmill.adopt import Adoption, MigrationStep
 from rowmill.adopt.look import ALL
 from rowmill.adopt.revision import as_sql
 from rowmill.cli.output import one_line, say
 
 
-def tell(change: Change, done: int) -> None:
+def tell(change: MigrationStep, done: int) -> None:
     """Progress on stderr: a line for each step; the rows of long ones only on a terminal."""
     if not done:
         say(change.what)

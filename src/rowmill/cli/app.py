@@ -17,7 +17,7 @@ VARIABLE = "ROWMILL_APP"
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GlobalOptions:
     """What stood before the command: `rowmill --app x stats`."""
 
     app: str | None = None
@@ -25,13 +25,13 @@ class Given:
     debug: bool = False
 
 
-GIVEN: ContextVar[Given] = ContextVar("GIVEN")
+GIVEN: ContextVar[GlobalOptions] = ContextVar("GIVEN")
 
 
 def load_mill(app: str | None, database_url: str | None, *, may_create: bool = False) -> Mill:
     """The mill that `--app`, ROWMILL_APP or pyproject.toml names, on its own database or that of `--database-url`.
     Only a command that `may_create` makes a SQLite file that is not there."""
-    given = GIVEN.get(Given())
+    given = GIVEN.get(GlobalOptions())
     name, folder = find_app(app or given.app)
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
@@ -45,7 +45,7 @@ def load_mill(app: str | None, database_url: str | None, *, may_create: bool = F
 
 def given_url(database_url: str | None) -> str | None:
     """The URL of --database-url, after the command or before it."""
-    url = GIVEN.get(Given()).database_url if database_url is None else database_url
+    url = GIVEN.get(GlobalOptions()).database_url if database_url is None else database_url
     if url is not None and not url.strip():
         raise UsageError("--database-url is empty. Is the variable set that you wrote there?")
     return url

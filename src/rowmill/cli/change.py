@@ -30,10 +30,10 @@ from rowmill.cli.options import (
 from rowmill.cli.output import emit, progress, say
 from rowmill.cli.rows import read
 from rowmill.mill import Mill
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import StateKind
 from rowmill.operator import change, filters
 from rowmill.operator.browse import find_rows
-from rowmill.operator.change import Changed, Progress
+from rowmill.operator.change import ChangeResult, Progress
 from rowmill.operator.filters import Condition, Filter, Preview, known_stage, parse_when
 
 LimitOption = Annotated[int | None, typer.Option("--limit", "-n", metavar="N", min=1, help="At most so many rows.")]
@@ -77,12 +77,12 @@ def requeue(
     mill = load_mill(app, database_url)
     wanted = chosen(state, stage, error_code, since, until, where, key)
     if not wanted.states and not wanted.keys:
-        wanted = replace(wanted, states=(Kind.DEAD.value,))
+        wanted = replace(wanted, states=(StateKind.DEAD.value,))
     if to_stage is not None:
         known_stage(mill[queue], to_stage)
     condition = filters.requeueable(mill.store.terms(mill[queue]), wanted)
 
-    async def act(tick: Progress) -> Changed:
+    async def act(tick: Progress) -> ChangeResult:
         return await change.requeue(mill.store, mill[queue], wanted, stage=to_stage, most=limit, progress=tick)
 
     carry_out(mill, queue, "requeue", wanted, condition, act, limit=limit, dry_run=dry_run, yes=yes, json=json)
@@ -117,7 +117,7 @@ def cancel(
         raise UsageError("which rows? Give a filter (--state, --where, --key, …), or --all for every row that waits")
     condition = filters.cancellable(mill.store.terms(mill[queue]), wanted)
 
-    async def act(tick: Progress) -> Changed:
+    async def act(tick: Progress) -> ChangeResult:
         return await change.cancel(mill.store, mill[queue], wanted, most=limit, progress=tick)
 
     carry_out(mill, queue, "cancel", wanted, condition, act, limit=limit, dry_run=dry_run, yes=yes, json=json)
@@ -151,10 +151,10 @@ def prune(
         raise UsageError("--older-than takes a length of time: 12h, 7d, 4w")
     wanted = chosen(state, None, error_code, None, None, where, key)
     if not wanted.states and not wanted.keys:
-        wanted = replace(wanted, states=(Kind.DONE.value, Kind.CANCELLED.value))
+        wanted = replace(wanted, states=(StateKind.DONE.value, StateKind.CANCELLED.value))
     condition = or_(*filters.prunable(mill.store.terms(mill[queue]), wanted, age))
 
-    async def act(tick: Progress) -> Changed:
+    async def act(tick: Progress) -> ChangeResult:
         return await change.prune(mill.store, mill[queue], wanted, age, most=limit, progress=tick)
 
     carry_out(mill, queue, "prune", wanted, condition, act, limit=limit, dry_run=dry_run, yes=yes, json=json)
@@ -166,7 +166,7 @@ def carry_out(
     verb: str,
     wanted: Filter,
     condition: Condition,
-    act: Callable[[Progress], Awaitable[Changed]],
+    act: Callable[[Progress], Awaitable[ChangeResult]],
     *,
     limit: int | None,
     dry_run: bool,
@@ -200,7 +200,9 @@ def carry_out(
         raise typer.Exit(Exit.FAILED)
 
 
-async def changing(mill: Mill, verb: str, rows: int, act: Callable[[Progress], Awaitable[Changed]]) -> Changed:
+async def changing(
+    mill: Mill, verb: str, rows: int, act: Callable[[Progress], Awaitable[ChangeResult]]
+) -> ChangeResult:
     async with mill.opened():
         with progress(verb, rows) as tick:
             return await act(tick)

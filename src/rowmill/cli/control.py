@@ -15,7 +15,7 @@ from rowmill.cli.help import CHANGE, SET_UP
 from rowmill.cli.options import AppOption, JsonOption, QueueArgument, UrlOption, YesOption
 from rowmill.cli.output import emit, progress
 from rowmill.mill import Mill, Queue
-from rowmill.model.dead_rows import mourn
+from rowmill.model.dead_rows import notify_dead
 from rowmill.operator import filters
 from rowmill.operator.filters import Preview, known_stage
 from rowmill.store import rescue as rescuing
@@ -152,7 +152,7 @@ async def sweep(mill: Mill, queues: list[Queue[Any]], rows: int) -> Rescued:
                     while found.returned or found.buried:
                         found = await store.run(partial(rescuing.rescue, terms=terms, step=step, most=SWEEP))
                         returned, buried = returned + found.returned, buried + found.buried
-                        mourn(queue, found.deaths)
+                        notify_dead(queue, found.deaths)
                         tick(returned + buried)
                 store.forget(queue)
                 await store.rouse([queue])

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rowmill.cli.app import GIVEN, Given
+from rowmill.cli.app import GIVEN, GlobalOptions
 from rowmill.cli.exits import Exit
 from rowmill.cli.help import MORE
 from rowmill.cli.output import emit
@@ -43,7 +43,7 @@ def demo(
     from rowmill.demo.view import summary, view_for
 
     console = Console(stderr=json)
-    url = database_url or GIVEN.get(Given()).database_url
+    url = database_url or GIVEN.get(GlobalOptions()).database_url
     options = Options(rows=rows, workers=workers, seed=seed, url=url, keep=keep)
 
     async def to_the_end() -> Result:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rowmill.adopt import Wishes
+from rowmill.adopt import AdoptOptions
 from rowmill.cli.adopt import find_target, pair
 from rowmill.cli.app import load_mill
 from rowmill.cli.exits import Exit, UsageError
@@ -27,9 +27,9 @@ from rowmill.cli.options import (
     WaitingOption,
 )
 from rowmill.cli.output import emit
-from rowmill.doctor import Finding, Guess, Severity, audit, audit_table
+from rowmill.doctor import DoctorFinding, FindingSeverity, TableGuess, audit, audit_table
 from rowmill.mill import Mill
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import StateKind
 
 
 def register(app: typer.Typer) -> None:
@@ -79,10 +79,10 @@ def doctor(
       rowmill doctor --table jobs --ready 0 --running 1 --done 2 --dead 9 --other 7 --unique external_id
     """
     words = {
-        Kind.READY: ready, Kind.RUNNING: running, Kind.DONE: done,
-        Kind.DEAD: dead, Kind.WAITING: waiting, Kind.CANCELLED: cancelled,
+        StateKind.READY: ready, StateKind.RUNNING: running, StateKind.DONE: done,
+        StateKind.DEAD: dead, StateKind.WAITING: waiting, StateKind.CANCELLED: cancelled,
     }  # fmt: skip
-    wishes = Wishes(
+    wishes = AdoptOptions(
         state=state_column,
         words={kind: tuple(given) for kind, given in words.items() if given},
         columns=dict(pair(text) for text in column or ()),
@@ -100,9 +100,9 @@ def doctor(
         if guess is not None:
             about = {"table": guess.table, "rows": guess.look.rows, "columns": guess.columns, "states": guess.words}
     counts = Counter(finding.severity for finding in found)
-    severities = {f"{severity}s": counts[severity] for severity in (Severity.ERROR, Severity.WARNING)}
+    severities = {f"{severity}s": counts[severity] for severity in (FindingSeverity.ERROR, FindingSeverity.WARNING)}
     emit({**about, "findings": found, **severities}, json, lambda: show(found, counts, about))
-    if counts[Severity.ERROR] or counts[Severity.WARNING]:
+    if counts[FindingSeverity.ERROR] or counts[FindingSeverity.WARNING]:
         raise typer.Exit(Exit.FINDINGS)
 
 
@@ -110,12 +110,12 @@ def doctor(
 class TableOptions:
     """What the caller says of a table that no application declares."""
 
-    wishes: Wishes = field(default_factory=Wishes)
+    wishes: AdoptOptions = field(default_factory=AdoptOptions)
     others: tuple[str, ...] = ()
     unique: tuple[tuple[str, ...], ...] = ()
 
 
-async def examined(mill: Mill, names: list[str] | None) -> list[Finding]:
+async def examined(mill: Mill, names: list[str] | None) -> list[DoctorFinding]:
     chosen = [mill[name] for name in names] if names else list(mill.queues.values())
     async with mill.opened() as store:
         return await audit(store, chosen)
@@ -123,7 +123,7 @@ async def examined(mill: Mill, names: list[str] | None) -> list[Finding]:
 
 async def examined_table(
     name: str, app: str | None, database_url: str | None, told: TableOptions
-) -> tuple[Guess | None, list[Finding]]:
+) -> tuple[TableGuess | None, list[DoctorFinding]]:
     """What the table was taken for, and what was found. Of a table that the application declares nothing is guessed."""
     target = find_target(name, app, database_url)
     if target.mill is not None and target.queue is not None:
@@ -134,7 +134,7 @@ async def examined_table(
         return await audit_table(store, name, told.wishes, told.others, told.unique)
 
 
-def show(found: list[Finding], counts: Counter[Severity], about: dict[str, Any]) -> None:
+def show(found: list[DoctorFinding], counts: Counter[FindingSeverity], about: dict[str, Any]) -> None:
     """For people: what, then how to mend it."""
     if about:
         columns = ", ".join(f"{role} {name}" for role, name in about["columns"].items())
@@ -148,7 +148,7 @@ def show(found: list[Finding], counts: Counter[Severity], about: dict[str, Any])
         print(f"         fix: {finding.fix}")
     if not found:
         print("Nothing found.")
-    elif not counts[Severity.ERROR] and not counts[Severity.WARNING]:
+    elif not counts[FindingSeverity.ERROR] and not counts[FindingSeverity.WARNING]:
         print("Nothing to worry about.")
     else:
-        print(f"{counts[Severity.ERROR]} errors, {counts[Severity.WARNING]} warnings")
+        print(f"{counts[FindingSeverity.ERROR]} errors, {counts[FindingSeverity.WARNING]} warnings")

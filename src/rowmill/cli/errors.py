@@ -5,7 +5,7 @@ import sqlite3
 
 from sqlalchemy.exc import DBAPIError
 
-from rowmill.cli.app import GIVEN, Given
+from rowmill.cli.app import GIVEN, GlobalOptions
 from rowmill.cli.exits import Exit
 from rowmill.cli.output import say
 from rowmill.model.errors import BadRequest, DatabaseUnreachable, RowmillError, SchemaMismatch, UnknownQueue
@@ -21,7 +21,7 @@ MISTAKES = r"syntax error|no such (column|function)|incomplete input|unrecognize
 
 def tell(error: BaseException) -> Exit:
     """Say what went wrong; answers the exit code."""
-    if GIVEN.get(Given()).debug:
+    if GIVEN.get(GlobalOptions()).debug:
         say(trail(error))
     code, text = explain(error)
     say(f"rowmill: {text}")

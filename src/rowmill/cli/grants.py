@@ -14,7 +14,7 @@ from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import emit, say
 from rowmill.mill import Mill, Queue
 from rowmill.store.own import privileges
-from rowmill.store.own.privileges import Part, Right
+from rowmill.store.own.privileges import Privilege, Purpose
 
 NO_ROLES = (
     "SQLite has no roles. Whoever may write to the file and its folder may do everything, so give them to the user "
@@ -61,7 +61,7 @@ def grants(
         raise UsageError(f"{role} is no role, but what PostgreSQL calls everybody or nobody. Name one")
     if operator and producer:
         raise UsageError("a role that only puts rows in is no operator. Say --operator or --producer")
-    part = Part.OPERATOR if operator else Part.PRODUCER if producer else Part.WORKER
+    part = Purpose.OPERATOR if operator else Purpose.PRODUCER if producer else Purpose.WORKER
     mill = load_mill(app, database_url)
     chosen = [mill[name] for name in queues or list(mill.queues)]
     if mill.store.dialect.name != "postgresql":
@@ -94,20 +94,20 @@ def of_results(mill: Mill, chosen: list[Queue[Any]], named: list[str]) -> dict[s
 
 
 def needed(
-    connection: Connection, mill: Mill, queues: list[Queue[Any]], part: Part, results: dict[str, list[str]] | None
-) -> Iterator[Right]:
+    connection: Connection, mill: Mill, queues: list[Queue[Any]], part: Purpose, results: dict[str, list[str]] | None
+) -> Iterator[Privilege]:
     """All that a role needs for this."""
-    yield Right("CONNECT", "database", str(connection.scalar(text("SELECT current_database()"))))
-    if part is Part.PRODUCER:
+    yield Privilege("CONNECT", "database", str(connection.scalar(text("SELECT current_database()"))))
+    if part is Purpose.PRODUCER:
         for queue in queues:
             yield from privileges.of_producer(connection, queue.table)
         return
     yield from privileges.of_worker([], limited=bool(mill.limits))
-    if part is Part.OPERATOR:
+    if part is Purpose.OPERATOR:
         yield from privileges.of_operator()
     for queue in queues:
         terms = mill.store.terms(queue)
         columns = privileges.writable(terms) if results is None else tuple(results[queue.name])
-        yield Right("USAGE", "schema", "", privileges.schema_of(connection, queue.table))
+        yield Privilege("USAGE", "schema", "", privileges.schema_of(connection, queue.table))
         yield from privileges.of_queue(queue.table, tuple(dict.fromkeys((*privileges.written(terms), *columns))))
         yield from privileges.of_policies(terms)

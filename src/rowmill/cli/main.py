@@ -24,7 +24,7 @@ from rowmill.cli import (
     watch,
     work,
 )
-from rowmill.cli.app import GIVEN, Given
+from rowmill.cli.app import GIVEN, GlobalOptions
 from rowmill.cli.errors import tell
 from rowmill.cli.exits import Exit
 from rowmill.cli.help import GroupedCommands, for_rich
@@ -65,12 +65,12 @@ def common(
 
     Exit codes: 0 ok, 1 failed, 2 usage, 3 database unreachable, 4 schema or rights, 5 findings, 130 interrupted.
     """
-    GIVEN.set(Given(app, database_url, debug))
+    GIVEN.set(GlobalOptions(app, database_url, debug))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; answers its exit code."""
-    before = GIVEN.set(Given())
+    before = GIVEN.set(GlobalOptions())
     try:
         command: Any = typer.main.get_command(app)
         if app.rich_markup_mode is not None:

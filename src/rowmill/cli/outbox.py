@@ -12,7 +12,7 @@ from rowmill.cli.options import AppOption, JsonOption, StateOption, UrlOption
 from rowmill.cli.output import clock, emit, table
 from rowmill.cli.rows import cut, read
 from rowmill.mill import Mill
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import StateKind
 from rowmill.operator.filters import Filter
 from rowmill.outbox.outbox import Outbox
 from rowmill.outbox.queries import EventView
@@ -76,7 +76,7 @@ def list_events(
     """
     mill = load_mill(app, database_url)
     chosen = the_outbox(mill, name)
-    wanted = Filter(states=(*(state or ()), *([Kind.DEAD.value] if dead else [])))
+    wanted = Filter(states=(*(state or ()), *([StateKind.DEAD.value] if dead else [])))
     rows = read(
         mill, lambda c: chosen.listed(c, wanted, limit + 1, event_type=event_type, aggregate_id=aggregate)
     )  # fmt: skip

@@ -95,14 +95,14 @@ def say(text: str) -> None:
     print(tame(text), file=sys.stderr)
 
 
-class Seen(Protocol):
+class ProgressCallback(Protocol):
     """Hears how many are done, and what the work is waiting for."""
 
     def __call__(self, done: int, note: str = "") -> None: ...
 
 
 @contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Seen]:
+def progress(what: str, total: int | None = None) -> Iterator[ProgressCallback]:
     """Progress of long work, on stderr: a bar on a terminal; otherwise only what it is waiting for, once each. Call it
     with the rows done so far."""
     if not sys.stderr.isatty():

@@ -37,7 +37,7 @@ LAST_SECONDS = 30.0
 """After the grace period, how long an orphan may take to leave by itself."""
 
 
-class Told:
+class StopSignals:
     """What signals tell this process: the first to finish, the second to leave at once. Under a supervisor, only
     the first counts: a service manager may tell us and the supervisor, which passes it on; its own second kills."""
 
@@ -123,7 +123,7 @@ def run_loop(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
-async def work(mill: Mill, queues: list[str] | None, settings: WorkerSettings, told: Told) -> None:
+async def work(mill: Mill, queues: list[str] | None, settings: WorkerSettings, told: StopSignals) -> None:
     """Work until told to stop."""
     async with mill.worker(queues, settings=settings) as worker:
         told.to(worker)

@@ -20,7 +20,7 @@ from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import clock, duration, emit, say, table, tame
 from rowmill.cli.schedule import outcome
 from rowmill.mill import Mill, Queue
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import StateKind
 from rowmill.model.settle_lag import MEANINGS
 from rowmill.operator import activity, counts
 from rowmill.operator.activity import DeadRows, SettleRate, WorkerView, dead_rows
@@ -152,7 +152,7 @@ def of_queue(mill: Mill, queue: Queue[Any], connection: Connection) -> dict[str,
             totals[move] = totals.get(move, 0) + rows
     rate = activity.settle_rate(minutes, activity.database_time(connection))
     failed = activity.failures(connection, queue)
-    none_died = all(state.rows == 0 and state.count is How.EXACT for state in states if state.kind == Kind.DEAD)
+    none_died = all(state.rows == 0 and state.count is How.EXACT for state in states if state.kind == StateKind.DEAD)
     return {
         "queue": queue.name,
         "table": str(queue.table.fullname),
@@ -175,7 +175,7 @@ def of_queue(mill: Mill, queue: Queue[Any], connection: Connection) -> dict[str,
         "failures": failed.codes,
         "failures_count": failed.count,
         "dead": DeadRows() if none_died else dead_rows(connection, terms),
-        "keep_seconds": queue.keep.ages(),
+        "keep_seconds": queue.retention.ages(),
     }
 
 

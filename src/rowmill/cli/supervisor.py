@@ -35,7 +35,7 @@ class Backoff:
 
 
 @dataclass
-class Place:
+class ProcessSlot:
     """What one process after another takes."""
 
     number: int
@@ -55,7 +55,7 @@ class Supervisor:
 
     def __init__(self, command: Sequence[str], processes: int) -> None:
         self._command = list(command)
-        self._places = [Place(number) for number in range(1, processes + 1)]
+        self._places = [ProcessSlot(number) for number in range(1, processes + 1)]
         self._told: signal.Signals | None = None
         """What the processes were told, by somebody's signal or because there is no use in them."""
         self._heard = False
@@ -73,7 +73,7 @@ class Supervisor:
             self._end_all()
         return self._code
 
-    def _look(self, place: Place) -> None:
+    def _look(self, place: ProcessSlot) -> None:
         if place.process is not None:
             code = place.process.poll()
             if code is not None:
@@ -83,7 +83,7 @@ class Supervisor:
         elif place.start_at is not None and time.monotonic() >= place.start_at:
             self._start(place)
 
-    def _start(self, place: Place) -> None:
+    def _start(self, place: ProcessSlot) -> None:
         # A session of its own: Ctrl-C is for us, who then tell the processes. Standard input is their lifeline.
         try:
             place.process = subprocess.Popen(self._command, stdin=subprocess.PIPE, start_new_session=True)
@@ -94,7 +94,7 @@ class Supervisor:
         if self._told is not None:  # told between the look and the start
             place.process.send_signal(self._told)
 
-    def _ended(self, place: Place, code: int) -> None:
+    def _ended(self, place: ProcessSlot, code: int) -> None:
         assert place.process is not None
         pid, lived = place.process.pid, time.monotonic() - place.born
         if place.process.stdin is not None:
@@ -114,7 +114,7 @@ class Supervisor:
         else:
             self._again(place, lived, f"process {place.number} (pid {pid}) {how(code)}")
 
-    def _again(self, place: Place, lived: float, why: str) -> None:
+    def _again(self, place: ProcessSlot, lived: float, why: str) -> None:
         wait = place.backoff.after(lived)
         if self._told is None:
             place.start_at = time.monotonic() + wait

@@ -12,7 +12,7 @@ from rowmill.cli.help import RUN
 from rowmill.cli.logs import LogFormat, start_log
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import emit, table
-from rowmill.cli.process import Told
+from rowmill.cli.process import StopSignals
 from rowmill.cli.work import FormatOption, LevelOption, MillArgument, QueueOption, one_of
 from rowmill.maintenance.watcher import Hook, Watcher
 from rowmill.mill import Mill
@@ -64,7 +64,7 @@ def watch(
         emit({"alerts": found}, json, lambda: show(found))
         raise typer.Exit(Exit.FINDINGS if found else Exit.OK)
     start_log(log_level, log_format)
-    told = Told()
+    told = StopSignals()
     told.listen()
     asyncio.run(told.unless_before(lambda: go_on(mill, queue, hooks, every, remind)))
     raise typer.Exit(told.code)

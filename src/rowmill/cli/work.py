@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from rowmill.cli import process
-from rowmill.cli.app import GIVEN, Given, load_mill
+from rowmill.cli.app import GIVEN, GlobalOptions, load_mill
 from rowmill.cli.exits import UsageError
 from rowmill.cli.help import RUN
 from rowmill.cli.logs import LogFormat, start_log
@@ -101,11 +101,13 @@ def work(
     )
     start_log(log_level, log_format)
     if processes > 1:
-        given = Before(name, queue, grace, poll_max, claimed_bytes, tracebacks, database_url, log_level, log_format)
+        given = WorkOptions(
+            name, queue, grace, poll_max, claimed_bytes, tracebacks, database_url, log_level, log_format
+        )
         raise typer.Exit(Supervisor(given.command(), processes).run())
     if lifeline:
         process.follow_lifeline(settings.grace)
-    told = process.Told(supervised=lifeline)
+    told = process.StopSignals(supervised=lifeline)
     told.listen()
     process.run_loop(told.unless_before(partial(process.work, mill, queue, settings, told)))
 
@@ -132,7 +134,7 @@ def drain(
     mill = load_mill(one_of(where, app), database_url)
     settings = settings_of(mill, queue, grace=grace, claimed_bytes=claimed_bytes, tracebacks=tracebacks)
     start_log(log_level, log_format, "warning")
-    told = process.Told()
+    told = process.StopSignals()
     told.listen()
 
     async def drained() -> None:
@@ -186,7 +188,7 @@ def in_words(report: Report) -> str:
     return f"{said or 'nothing was ready'} ({report.seconds:.1f} s)"
 
 
-class Before:
+class WorkOptions:
     """The options of this command, for the processes that it starts."""
 
     def __init__(
@@ -201,7 +203,7 @@ class Before:
         log_level: str | None,
         log_format: LogFormat,
     ) -> None:
-        given = GIVEN.get(Given())
+        given = GIVEN.get(GlobalOptions())
         pairs = [
             ("--app", name or given.app),
             ("--grace", grace),

@@ -15,11 +15,11 @@ LEASE = 2.0
 SETTINGS = rm.WorkerSettings(poll_base=0.05, poll_max=0.5, grace=5.0, heartbeat=0.4, rescue_every=0.4, rescue_most=2000)
 
 
-class Base(DeclarativeBase):
+class DemoBase(DeclarativeBase):
     pass
 
 
-class Company(rm.QueueMixin, Base):
+class Company(rm.QueueMixin, DemoBase):
     """A row to enrich. The result columns are written by the settle that makes it done."""
 
     __tablename__ = "rowmill_demo_company"
@@ -32,7 +32,7 @@ class Company(rm.QueueMixin, Base):
     enriched_by: Mapped[int | None]
 
 
-class Effect(Base):
+class Effect(DemoBase):
     """One line for each time that a result was written, by whom. No unique key: nothing here hides a second one."""
 
     __tablename__ = "rowmill_demo_effect"
@@ -71,19 +71,19 @@ INDUSTRY = ("retail", "transport", "manufacturing", "energy", "research", "softw
 
 def create_witness(connection: Connection) -> None:
     """The effect table, and a trigger that notes each write of a result. The engine knows nothing of it."""
-    Base.metadata.tables[Effect.__tablename__].create(connection)
+    DemoBase.metadata.tables[Effect.__tablename__].create(connection)
     for statement in WITNESS[connection.dialect.name]:
         connection.exec_driver_sql(statement)
 
 
 def drop_tables(connection: Connection) -> None:
-    Base.metadata.drop_all(connection)
+    DemoBase.metadata.drop_all(connection)
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql("DROP FUNCTION IF EXISTS rowmill_demo_note_result()")
 
 
 def there_already(connection: Connection) -> bool:
-    return any(sa.inspect(connection).has_table(name) for name in Base.metadata.tables)
+    return any(sa.inspect(connection).has_table(name) for name in DemoBase.metadata.tables)
 
 
 NOTE = f"INSERT INTO {Effect.__tablename__} (company_id, worker, via) VALUES (NEW.id, NEW.enriched_by, 'values')"  # noqa: S608

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 import rowmill as rm
 from rowmill.demo.companies import INDUSTRY, Company, Effect
-from rowmill.demo.fate import Fates, Kind
+from rowmill.demo.fate import FateKind, Fates
 from rowmill.demo.ledger import LedgerWriter
 
 CONCURRENCY = 16
@@ -25,10 +25,10 @@ def register_handler(queue: rm.Queue[Company], fates: Fates, ledger: LedgerWrite
         ledger.start(company.id, lease.attempt)
         try:
             fate = fates.of(company.id)
-            if fate.kind is Kind.POISON:
+            if fate.kind is FateKind.POISON:
                 os.kill(os.getpid(), signal.SIGKILL)
             await asyncio.sleep(fate.seconds)
-            if fate.kind is Kind.GONE:
+            if fate.kind is FateKind.GONE:
                 raise rm.PermanentError("the registry does not know it", code="no_such_company")
             if lease.attempt <= fate.failures:
                 raise rm.TransientError("the provider did not answer", code="provider_timeout")

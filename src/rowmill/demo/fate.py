@@ -12,7 +12,7 @@ FEWEST_SLOW = 40
 """In a small table too: a worker has to be met inside its handlers."""
 
 
-class Kind(StrEnum):
+class FateKind(StrEnum):
     QUICK = "quick"
     SLOW = "slow"
     """Tens of milliseconds to a second."""
@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    kind: Kind
+    kind: FateKind
     seconds: float
     """How long the provider takes to answer."""
     failures: int
@@ -36,7 +36,7 @@ class Fate:
 
     @property
     def ends_dead(self) -> bool:
-        return self.kind in (Kind.GONE, Kind.POISON)
+        return self.kind in (FateKind.GONE, FateKind.POISON)
 
 
 class Fates:
@@ -52,17 +52,17 @@ class Fates:
 
     def of(self, company: int) -> Fate:
         chance = random.Random(f"{self.seed}:{company}")
-        kind = Kind.POISON if company in self.poison else self._kind(chance.random())
-        seconds = 0.03 + 0.97 * chance.random() ** 2 if kind is Kind.SLOW else 0.005 + 0.015 * chance.random()
-        failures = chance.choice((1, 2)) if kind is Kind.FLAKY else 0
+        kind = FateKind.POISON if company in self.poison else self._kind(chance.random())
+        seconds = 0.03 + 0.97 * chance.random() ** 2 if kind is FateKind.SLOW else 0.005 + 0.015 * chance.random()
+        failures = chance.choice((1, 2)) if kind is FateKind.FLAKY else 0
         return Fate(kind, seconds, failures, chance.random() < OWN_TRANSACTION_SHARE)
 
-    def _kind(self, draw: float) -> Kind:
-        for kind, share in ((Kind.SLOW, self._slow), (Kind.FLAKY, FLAKY_SHARE), (Kind.GONE, GONE_SHARE)):
+    def _kind(self, draw: float) -> FateKind:
+        for kind, share in ((FateKind.SLOW, self._slow), (FateKind.FLAKY, FLAKY_SHARE), (FateKind.GONE, GONE_SHARE)):
             if draw < share:
                 return kind
             draw -= share
-        return Kind.QUICK
+        return FateKind.QUICK
 
     def expected_dead(self) -> frozenset[int]:
         return frozenset(company for company in range(1, self.rows + 1) if self.of(company).ends_dead)

@@ -11,7 +11,7 @@ import rowmill as rm
 from rowmill.demo import reads
 from rowmill.demo.companies import ATTEMPTS, Company
 from rowmill.demo.crew import Condition, Crew, Member
-from rowmill.demo.fate import Fates, Kind
+from rowmill.demo.fate import FateKind, Fates
 
 LONGEST = 20.0
 """Seconds that a worker is kept frozen at the most."""
@@ -31,7 +31,7 @@ class Scene:
         self.fates = fates
         self.say = say
 
-    async def catch(self, member: Member) -> "reads.Held | None":
+    async def catch(self, member: Member) -> "reads.HeldRows | None":
         """Halt a worker in the middle of its work; None (and it goes on) if the moment is not right.
 
         Not right is: no slow handler under way that will return values and may be tried again, or a lock held
@@ -42,13 +42,15 @@ class Scene:
         answers = {
             company: attempt
             for company, attempt in member.ledger.inside.items()
-            if attempt < ATTEMPTS and (fate := self.fates.of(company)).kind is Kind.SLOW and not fate.own_transaction
+            if attempt < ATTEMPTS
+            and (fate := self.fates.of(company)).kind is FateKind.SLOW
+            and not fate.own_transaction
         }
         if answers and reads.others_can_write(self.queue.mill):
             held = await reads.held_by(self.queue, member.ledger.worker)
             rows = {company: attempt for company, attempt in held.items() if answers.get(company) == attempt}
             if rows:
-                return reads.Held(rows, len(held))
+                return reads.HeldRows(rows, len(held))
         member.go_on()
         return None
 
@@ -82,7 +84,7 @@ class Freeze:
         self._scene = scene
         self._after = after
         self._member: Member | None = None
-        self._held = reads.Held({}, 0)
+        self._held = reads.HeldRows({}, 0)
         self._since = 0.0
         self._refused_before = 0
         self.over = False

@@ -10,9 +10,9 @@ from rowmill.demo.companies import ATTEMPTS
 from rowmill.demo.fate import Fates
 from rowmill.demo.ledger import LedgerReader
 from rowmill.demo.reads import FINAL, Facts
-from rowmill.model.queue import Crash
+from rowmill.model.queue import CrashCodes
 
-CRASHED = (Crash().requeued, Crash().buried)
+CRASHED = (CrashCodes().requeued, CrashCodes().buried)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class ProofTally:
     """The numbers of a run."""
 
     rows: int
@@ -64,7 +64,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    tally: Tally
+    tally: ProofTally
     checks: list[Check]
     trouble: Trouble
     store: str
@@ -82,7 +82,7 @@ class Result:
         return asdict(self.tally) | asdict(self.trouble) | about | ({"kept": str(self.kept)} if self.kept else {})
 
 
-def tally(facts: Facts, ledgers: Sequence[LedgerReader], fates: Fates) -> Tally:
+def tally(facts: Facts, ledgers: Sequence[LedgerReader], fates: Fates) -> ProofTally:
     states = {company: state for company, (state, _, _) in facts.rows.items()}
     done = {company for company, state in states.items() if state == "done"}
     dead = {company for company, state in states.items() if state == "dead"}
@@ -96,7 +96,7 @@ def tally(facts: Facts, ledgers: Sequence[LedgerReader], fates: Fates) -> Tally:
     ]
     failed = [(company, attempt) for company, attempt, code in facts.failures if code not in CRASHED]
     starts = [start for ledger in ledgers for start in ledger.starts]
-    return Tally(
+    return ProofTally(
         rows=len(states),
         done=len(done),
         dead=len(dead),
@@ -119,7 +119,7 @@ def tally(facts: Facts, ledgers: Sequence[LedgerReader], fates: Fates) -> Tally:
 
 def is_acquittal(attempt: int, code: str) -> bool:
     """A crash on the last attempt is written down as one that is tried again only if that attempt was given back."""
-    return attempt == ATTEMPTS and code == Crash().requeued
+    return attempt == ATTEMPTS and code == CrashCodes().requeued
 
 
 def unaccounted(
@@ -143,7 +143,7 @@ def unaccounted(
     return len(wrong)
 
 
-def checks(tally: Tally, trouble: Trouble, facts: Facts, fates: Fates) -> list[Check]:
+def checks(tally: ProofTally, trouble: Trouble, facts: Facts, fates: Fates) -> list[Check]:
     """The proof, as a list to read."""
     poison = [facts.rows.get(company, ("missing", 0, "")) for company in fates.poison]
     buried = sum(state == "dead" and attempts == ATTEMPTS for state, attempts, _ in poison)

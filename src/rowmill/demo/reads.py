@@ -19,7 +19,7 @@ LOCK_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldRows:
     """What a halted worker has in hand."""
 
     answers: Mapping[int, int]

@@ -9,8 +9,8 @@ from rowmill.demo import proof, reads
 from rowmill.demo.crew import Crew
 from rowmill.demo.fate import Fates
 from rowmill.demo.incidents import Freeze, Kill, Scene
-from rowmill.demo.stage import Stage, set_up
-from rowmill.demo.view import View, finished
+from rowmill.demo.stage import DemoPlace, set_up
+from rowmill.demo.view import DemoView, finished
 
 TICK = 0.02
 COUNT_EVERY = 0.15
@@ -33,7 +33,7 @@ class Options:
         return 120.0 + self.rows / 100
 
 
-async def run(options: Options, make_view: Callable[[], View]) -> proof.Result:
+async def run(options: Options, make_view: Callable[[], DemoView]) -> proof.Result:
     """Load the rows, work them off with everything that goes wrong, and see whether it adds up."""
     fates = Fates(options.rows, options.seed)
     began = time.monotonic()
@@ -45,7 +45,7 @@ async def run(options: Options, make_view: Callable[[], View]) -> proof.Result:
             view.close()
 
 
-async def _perform(options: Options, stage: Stage, fates: Fates, view: View, began: float) -> proof.Result:
+async def _perform(options: Options, stage: DemoPlace, fates: Fates, view: DemoView, began: float) -> proof.Result:
     store = stage.queue.mill.url.get_backend_name()
     view.say(f"{options.rows:,} companies to enrich on {store}, {options.workers} worker processes")
     crew = Crew(stage.url, fates, stage.folder, options.workers, view.say)

@@ -32,7 +32,7 @@ class AnotherDemo(rm.RowmillError):
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class DemoPlace:
     folder: Path
     """Ledgers and logs of the workers; the database too, if it is ours."""
     url: str
@@ -40,7 +40,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def set_up(url: str | None, fates: Fates, *, keep: bool) -> AsyncIterator[Stage]:
+async def set_up(url: str | None, fates: Fates, *, keep: bool) -> AsyncIterator[DemoPlace]:
     """Tables with rows in them, and afterwards no trace, or with `keep` everything."""
     with ExitStack() as cleaning:
         clear_leftovers()
@@ -62,7 +62,7 @@ async def set_up(url: str | None, fates: Fates, *, keep: bool) -> AsyncIterator[
             try:
                 await mill.run(companies.create_witness)
                 await queue.load(companies.made_up(fates.rows, fates.seed))
-                yield Stage(folder, chosen, queue)
+                yield DemoPlace(folder, chosen, queue)
             finally:
                 if not ours and not keep:
                     await mill.run(lambda connection: _clear(connection, queue.name))

@@ -26,11 +26,11 @@ EVENTS = 12
 LINE_EVERY = 2.0
 
 
-def view_for(console: Console, rows: int) -> "View":
+def view_for(console: Console, rows: int) -> "DemoView":
     return LiveView(console, rows) if console.is_terminal else PlainView(console)
 
 
-class View(Protocol):
+class DemoView(Protocol):
     def say(self, event: str) -> None:
         """Something happened."""
 
@@ -41,7 +41,7 @@ class View(Protocol):
         """No more."""
 
 
-class Clock:
+class DemoClock:
     """Time since the start, and the rate at which rows were finished lately."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class PlainView:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._clock = Clock()
+        self._clock = DemoClock()
         self._next = 0.0
 
     def say(self, event: str) -> None:
@@ -86,7 +86,7 @@ class LiveView:
 
     def __init__(self, console: Console, rows: int) -> None:
         self._rows = rows
-        self._clock = Clock()
+        self._clock = DemoClock()
         self._events: deque[tuple[float, str]] = deque(maxlen=EVENTS)
         self._live = Live(console=console, refresh_per_second=8, transient=False)
         self._live.start()

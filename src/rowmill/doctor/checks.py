@@ -9,16 +9,16 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from rowmill.adopt.guess import Wishes
-from rowmill.adopt.look import Look, look_at, reflect
+from rowmill.adopt.guess import AdoptOptions
+from rowmill.adopt.look import TableFacts, look_at, reflect
 from rowmill.doctor import columns, connections, indexes, rows, server, unadopted
-from rowmill.doctor.finding import Finding, Limits, Patient, Severity
-from rowmill.doctor.unadopted import Guess, Subject, guess_table
-from rowmill.model.queue import Queue
+from rowmill.doctor.finding import AuditedQueue, DoctorFinding, FindingSeverity, Thresholds
+from rowmill.doctor.unadopted import AuditedTable, TableGuess, guess_table
+from rowmill.model.queue import QueueSpec
 from rowmill.store.own import schema
 from rowmill.store.port import Store
 
-Check = Callable[[Connection], Iterable[Finding]]
+Check = Callable[[Connection], Iterable[DoctorFinding]]
 SECONDS = 10
 """For one check: an audit must not weigh on a database that is in trouble already."""
 
@@ -33,12 +33,14 @@ OF_A_TABLE = (
 )
 OF_ITS_ROWS = (rows.running, rows.words, rows.never_due, rows.used_up, rows.order)
 WITH_OUR_TABLES = (rows.waiting, rows.refused)
-RANK = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
+RANK = {FindingSeverity.ERROR: 0, FindingSeverity.WARNING: 1, FindingSeverity.INFO: 2}
 
 
-async def audit(store: Store, queues: Sequence[Queue[Any]], limits: Limits | None = None) -> list[Finding]:
+async def audit(
+    store: Store, queues: Sequence[QueueSpec[Any]], limits: Thresholds | None = None
+) -> list[DoctorFinding]:
     """Everything that is not as it should be, worst first. The store is open."""
-    limits = limits or Limits()
+    limits = limits or Thresholds()
     size = connections.pool_size(store.engine)
     found = list(connections.pool(queues, size))
     found += await _made(store, "own tables", server.version)
@@ -61,26 +63,26 @@ def this_machine() -> datetime:
 
 
 async def audit_table(
-    store: Store, name: str, wishes: Wishes, others: Sequence[str] = (), unique: Sequence[tuple[str, ...]] = (),
-    limits: Limits | None = None,
-) -> tuple[Guess, list[Finding]]:  # fmt: skip
+    store: Store, name: str, wishes: AdoptOptions, others: Sequence[str] = (), unique: Sequence[tuple[str, ...]] = (),
+    limits: Thresholds | None = None,
+) -> tuple[TableGuess, list[DoctorFinding]]:  # fmt: skip
     """What a table that nobody has declared is taken for, and what is wrong with it, worst first."""
-    chosen = limits or Limits()
+    chosen = limits or Thresholds()
     guess = await store.run(lambda connection: guess_table(connection, name, wishes, others, unique), write=False)
     found = await _made(store, "clocks", lambda connection: unadopted.clock(connection, chosen, this_machine))
     if store.dialect.name == "postgresql":
         found += await _made(store, "xmin horizon", lambda connection: server.horizon(connection, chosen))
         found += await _made(store, "autovacuum", server.vacuum)
 
-    def examined(check: Callable[[Subject], Iterable[Finding]]) -> Check:
-        return lambda connection: check(Subject(Patient(connection, guess.terms, guess.look, chosen), guess))
+    def examined(check: Callable[[AuditedTable], Iterable[DoctorFinding]]) -> Check:
+        return lambda connection: check(AuditedTable(AuditedQueue(connection, guess.terms, guess.look, chosen), guess))
 
     for check in unadopted.CHECKS:
         found += await _made(store, f"{check.__name__} of {guess.table}", examined(check), guess.terms.queue.name)
     return guess, sorted(found, key=lambda finding: RANK[finding.severity])
 
 
-async def _on_postgres(store: Store, limits: Limits, size: int | None, *, ours: bool) -> list[Finding]:
+async def _on_postgres(store: Store, limits: Thresholds, size: int | None, *, ours: bool) -> list[DoctorFinding]:
     found = await _made(store, "writable", server.writable)
     found += await _made(store, "search path", server.search_path)
     found += await _made(store, "xmin horizon", lambda connection: server.horizon(connection, limits))
@@ -93,21 +95,21 @@ async def _on_postgres(store: Store, limits: Limits, size: int | None, *, ours: 
             if store.pooled is not None:
                 found += await connections.pooled(store)
             found += await connections.pooler(store.engine.url)
-    except (OSError, TimeoutError, connections.Refused) as error:
+    except (OSError, TimeoutError, connections.ServerRefused) as error:
         found.append(_not_made("LISTEN", error))
     return found
 
 
-async def _queue(store: Store, queue: Queue[Any], limits: Limits, *, ours: bool) -> list[Finding]:
+async def _queue(store: Store, queue: QueueSpec[Any], limits: Thresholds, *, ours: bool) -> list[DoctorFinding]:
     terms = store.terms(queue)
     schema_name = queue.table.schema if store.dialect.name == "postgresql" else None
 
-    looks: list[Look] = []
+    looks: list[TableFacts] = []
 
-    def there(connection: Connection) -> Iterator[Finding]:
+    def there(connection: Connection) -> Iterator[DoctorFinding]:
         if not sa.inspect(connection).has_table(queue.table.name, schema=schema_name):
-            yield Finding(
-                Severity.ERROR,
+            yield DoctorFinding(
+                FindingSeverity.ERROR,
                 "table_missing",
                 f"this database has no table {schema.full_name(queue.table, store.dialect.name)}",
                 "create it with your own migrations, or with: rowmill migrate --tables",
@@ -120,8 +122,8 @@ async def _queue(store: Store, queue: Queue[Any], limits: Limits, *, ours: bool)
     if found:
         return found
 
-    def examined(check: Callable[[Patient], Iterable[Finding]]) -> Check:
-        return lambda connection: check(Patient(connection, terms, looks[0], limits))
+    def examined(check: Callable[[AuditedQueue], Iterable[DoctorFinding]]) -> Check:
+        return lambda connection: check(AuditedQueue(connection, terms, looks[0], limits))
 
     for check in OF_A_TABLE:
         found += await _made(store, f"{check.__name__} of {queue.name}", examined(check), queue.name)
@@ -132,10 +134,10 @@ async def _queue(store: Store, queue: Queue[Any], limits: Limits, *, ours: bool)
     return found
 
 
-async def _made(store: Store, name: str, check: Check, queue: str | None = None) -> list[Finding]:
+async def _made(store: Store, name: str, check: Check, queue: str | None = None) -> list[DoctorFinding]:
     """What a check finds, in a transaction of its own; that it could not be made is a finding too."""
 
-    def work(connection: Connection) -> list[Finding]:
+    def work(connection: Connection) -> list[DoctorFinding]:
         if connection.dialect.name == "postgresql" and check is not server.timeouts:
             connection.execute(sa.text(f"SET LOCAL statement_timeout = '{SECONDS}s'"))
         return list(check(connection))
@@ -146,10 +148,10 @@ async def _made(store: Store, name: str, check: Check, queue: str | None = None)
         return [_not_made(name, error.orig or error, queue)]
 
 
-def _not_made(name: str, error: BaseException, queue: str | None = None) -> Finding:
+def _not_made(name: str, error: BaseException, queue: str | None = None) -> DoctorFinding:
     state = getattr(error, "sqlstate", None) or getattr(error, "sqlite_errorname", None) or type(error).__name__
-    return Finding(
-        Severity.WARNING,
+    return DoctorFinding(
+        FindingSeverity.WARNING,
         "check_failed",
         f"{name}: could not be looked at ({state})",
         "try again; if it stays, the role may lack rights (pg_read_all_stats), or the table is too slow to look at",

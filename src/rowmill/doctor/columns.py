@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill.adopt.plan import texts_of
-from rowmill.doctor.finding import Finding, Patient, Severity, many
+from rowmill.doctor.finding import AuditedQueue, DoctorFinding, FindingSeverity, many
 from rowmill.model.errors import MESSAGE_LENGTH
 from rowmill.model.lifecycle import CLAIMABLE
 from rowmill.store.postgres.session import index_plans
@@ -15,13 +15,13 @@ from rowmill.store.queue_sql import bare
 from rowmill.store.table_checks import column_problems, key_problem
 
 
-def columns(patient: Patient) -> Iterator[Finding]:
+def columns(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     there = patient.look.table.columns
     for column in patient.terms.queue.table.columns:
         if column.name not in there:
             ours = column in patient.terms.queue.columns.values()
             yield patient.finding(
-                Severity.ERROR,
+                FindingSeverity.ERROR,
                 "column_missing",
                 f"table {patient.look.table.name} lacks column {column.name}, so no row can be claimed",
                 patient.adopt if ours else f"add column {column.name} with a migration of your own",
@@ -31,15 +31,15 @@ def columns(patient: Patient) -> Iterator[Finding]:
             yield from _column(patient, role, column, there[column.name])
 
 
-def _column(patient: Patient, role: str, declared: "Column[Any]", found: "Column[Any]") -> Iterator[Finding]:
+def _column(patient: AuditedQueue, role: str, declared: "Column[Any]", found: "Column[Any]") -> Iterator[DoctorFinding]:
     name, alter = found.name, f"ALTER TABLE {patient.terms.table} ALTER COLUMN {patient.terms.name(found)}"
     for problem in column_problems(patient.terms, role, found.type, nullable=bool(found.nullable)):
         fix = patient.adopt if problem.code == "column_not_null" and patient.postgres else problem.fix
-        yield patient.finding(Severity.ERROR, problem.code, problem.what, fix)
+        yield patient.finding(FindingSeverity.ERROR, problem.code, problem.what, fix)
     if role == "lease" and _default(found).upper() not in ("", "NULL"):
         drop = f"{alter} DROP DEFAULT"
         yield patient.finding(
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             "lease_default",
             f"column {name} (lease) has a default: new rows look as if somebody held them",
             drop if patient.postgres else "make the table anew without it",
@@ -49,7 +49,7 @@ def _column(patient: Patient, role: str, declared: "Column[Any]", found: "Column
     wanted, kind = bare(declared, patient.terms.dialect), bare(found, patient.terms.dialect)
     if isinstance(wanted, sa.DateTime) and isinstance(kind, sa.DateTime) and wanted.timezone != kind.timezone:
         yield patient.finding(
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             "column_type",
             f"column {name} ({role}) {'has' if kind.timezone else 'has no'} time zone in the database, and "
             f"{'has one' if wanted.timezone else 'none'} in your code: times are off by the session's zone",
@@ -59,18 +59,18 @@ def _column(patient: Patient, role: str, declared: "Column[Any]", found: "Column
     needed = {"error": MESSAGE_LENGTH, "state": max(map(len, texts_of(patient.terms)))}.get(role, 0)
     if length is not None and length < needed:
         yield patient.finding(
-            Severity.WARNING if role == "error" else Severity.ERROR,
+            FindingSeverity.WARNING if role == "error" else FindingSeverity.ERROR,
             "column_too_short",
             f"column {name} ({role}) takes {length} characters; {needed} may be written",
             f"{alter} TYPE text",
         )
 
 
-def key(patient: Patient) -> Iterator[Finding]:
+def key(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """Does the database keep the key unique, and is it there?"""
     problem = key_problem(patient.connection, patient.terms)
     if problem is not None:
-        yield patient.finding(Severity.ERROR, "key_not_unique", problem.what, problem.fix)
+        yield patient.finding(FindingSeverity.ERROR, "key_not_unique", problem.what, problem.fix)
     terms, most = patient.terms, patient.limits.most
     missing = [terms.name(one) for one in terms.queue.key if _may_be_null(patient, one)]
     if missing:
@@ -83,14 +83,14 @@ def key(patient: Patient) -> Iterator[Finding]:
             changes = ", ".join(f"ALTER COLUMN {name} SET NOT NULL" for name in missing)
             forbid = f"; then forbid it: ALTER TABLE {terms.table} {changes}"
             yield patient.finding(
-                Severity.ERROR,
+                FindingSeverity.ERROR,
                 "key_null",
                 f"{many(count, most)} ready without a key: no claim can take them, and they are in the way of others",
                 f"give them one: UPDATE {terms.table} SET ... WHERE {without}" + (forbid if patient.postgres else ""),
             )
 
 
-def _may_be_null(patient: Patient, column: "Column[Any]") -> bool:
+def _may_be_null(patient: AuditedQueue, column: "Column[Any]") -> bool:
     return bool(patient.look.table.columns[column.name].nullable)
 
 
@@ -99,7 +99,7 @@ def _default(column: "Column[Any]") -> str:
     return str(getattr(given, "text", given))
 
 
-def zones(patient: Patient) -> Iterator[Finding]:
+def zones(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """A timestamp without a zone is UTC to us; a DEFAULT now() writes the zone of the session into it."""
     naive = [
         column.name
@@ -108,7 +108,7 @@ def zones(patient: Patient) -> Iterator[Finding]:
     ]
     if patient.postgres and naive and patient.look.zone not in ("UTC", "Etc/UTC", "GMT"):
         yield patient.finding(
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             "naive_times",
             f"{', '.join(naive)} have no time zone and are taken as UTC, but this database writes now() in "
             f"{patient.look.zone}",

@@ -11,9 +11,9 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from rowmill.doctor.finding import Finding, Severity
+from rowmill.doctor.finding import DoctorFinding, FindingSeverity
 from rowmill.model.errors import DatabaseUnreachable
-from rowmill.model.queue import Queue
+from rowmill.model.queue import QueueSpec
 from rowmill.operator.activity import workers
 from rowmill.store.port import Store
 
@@ -22,7 +22,7 @@ LINES = 5
 HEARD_WITHIN = 2.0
 
 
-class Refused(Exception):
+class ServerRefused(Exception):
     """The server, or what stands before it, did not let us look."""
 
 
@@ -35,12 +35,12 @@ def pool_size(engine: AsyncEngine) -> int | None:
     return None if overflow < 0 else int(pool.size()) + overflow
 
 
-def pool(queues: Sequence[Queue[Any]], size: int | None) -> Iterator[Finding]:
+def pool(queues: Sequence[QueueSpec[Any]], size: int | None) -> Iterator[DoctorFinding]:
     """Every handler may be in `settling()` at once, each with a connection of the pool."""
     wanted = sum(handler.concurrency for queue in queues for handler in queue.handlers.values())
     if size is not None and wanted > size:
-        yield Finding(
-            Severity.WARNING,
+        yield DoctorFinding(
+            FindingSeverity.WARNING,
             "pool_small",
             f"{wanted} handlers may run at once in a worker that has all queues, and the pool has {size} connections: "
             "those that use settling() wait for each other",
@@ -59,7 +59,7 @@ SELECT current_setting('max_connections')::int - current_setting('superuser_rese
 """
 
 
-def server_limit(connection: Connection, size: int | None) -> Iterator[Finding]:
+def server_limit(connection: Connection, size: int | None) -> Iterator[DoctorFinding]:
     """Does the server allow what the fleet may need?"""
     found = connection.execute(sa.text(CONNECTIONS)).one()
     fleet = max(1, sum(worker.alive for worker in workers(connection)))
@@ -67,8 +67,8 @@ def server_limit(connection: Connection, size: int | None) -> Iterator[Finding]:
     limits = [found.most - max(found.used - found.ours, 0)]
     limits += [limit for limit in (found.role_limit, found.database_limit) if limit >= 0]
     if needed > min(limits):
-        yield Finding(
-            Severity.WARNING,
+        yield DoctorFinding(
+            FindingSeverity.WARNING,
             "connections",
             f"{fleet} worker{'' if fleet == 1 else 's'} may need {needed} connections ({LINES} each, and the pool), "
             f"and the server has {min(limits)} for them",
@@ -76,7 +76,7 @@ def server_limit(connection: Connection, size: int | None) -> Iterator[Finding]:
         )
 
 
-async def pooler(url: URL) -> list[Finding]:
+async def pooler(url: URL) -> list[DoctorFinding]:
     """Whether a NOTIFY comes through, and if not, whether a pooler is to blame: one that gives out a server
     connection per transaction shows the same one to two clients, or two to one."""
     import asyncpg
@@ -90,14 +90,14 @@ async def pooler(url: URL) -> list[Finding]:
         if await _hears(*opened):
             return []
     except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise Refused(type(error).__name__) from error
+        raise ServerRefused(type(error).__name__) from error
     finally:
         for connection in opened:
             connection.terminate()
     why = "a pooler gives out connections per transaction" if shared else "something between us and the server drops it"
     return [
-        Finding(
-            Severity.WARNING,
+        DoctorFinding(
+            FindingSeverity.WARNING,
             "listen_broken",
             f"LISTEN does not work on this URL: {why}. Sleeping workers are not woken, and their locks and settings "
             "may go to others",
@@ -110,7 +110,7 @@ async def pooler(url: URL) -> list[Finding]:
 SAME_DATABASE = sa.text("SELECT current_database(), pg_postmaster_start_time()")
 
 
-async def pooled(store: Store) -> list[Finding]:
+async def pooled(store: Store) -> list[DoctorFinding]:
     """Does `pooled_url` lead to the same database as the worker's own URL?"""
     where = await store.run(lambda connection: tuple(connection.execute(SAME_DATABASE).one()), write=False)
     try:
@@ -121,8 +121,8 @@ async def pooled(store: Store) -> list[Finding]:
     except (DBAPIError, OSError, DatabaseUnreachable) as error:
         problem = f"does not answer ({type(error).__name__}): transactions of handlers fail"
     return [
-        Finding(
-            Severity.ERROR,
+        DoctorFinding(
+            FindingSeverity.ERROR,
             "pooled_url",
             f"pooled_url {problem}",
             "let it lead to the same database through the pooler, or take it away: handlers then connect directly",

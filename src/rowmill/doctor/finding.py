@@ -6,11 +6,11 @@ from enum import StrEnum
 
 from sqlalchemy import Connection
 
-from rowmill.adopt.look import Look
-from rowmill.store.queue_sql import Terms
+from rowmill.adopt.look import TableFacts
+from rowmill.store.queue_sql import QueueSql
 
 
-class Severity(StrEnum):
+class FindingSeverity(StrEnum):
     INFO = "info"
     """Worth knowing."""
     WARNING = "warning"
@@ -20,10 +20,10 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One thing that is not as it should be. Names, counts and times; never what is in a row."""
 
-    severity: Severity
+    severity: FindingSeverity
     code: str
     """Stable, for scripts."""
     what: str
@@ -33,7 +33,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Thresholds:
     """From when on something is worth a finding. Times in seconds."""
 
     late: float = 60.0
@@ -57,13 +57,13 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class AuditedQueue:
     """A queue under examination, with what the database has of it."""
 
     connection: Connection
-    terms: Terms
-    look: Look
-    limits: Limits
+    terms: QueueSql
+    look: TableFacts
+    limits: Thresholds
 
     @property
     def name(self) -> str:
@@ -78,8 +78,8 @@ class Patient:
     def postgres(self) -> bool:
         return self.connection.dialect.name == "postgresql"
 
-    def finding(self, severity: Severity, code: str, what: str, fix: str) -> Finding:
-        return Finding(severity, code, what, fix, self.name)
+    def finding(self, severity: FindingSeverity, code: str, what: str, fix: str) -> DoctorFinding:
+        return DoctorFinding(severity, code, what, fix, self.name)
 
     @property
     def adopt(self) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy.exc import OperationalError
 
 from rowmill.adopt.plan import allow_words
-from rowmill.adopt.steps import Plan
-from rowmill.doctor.finding import Finding, Patient, Severity
+from rowmill.adopt.steps import MigrationPlan
+from rowmill.doctor.finding import AuditedQueue, DoctorFinding, FindingSeverity
 from rowmill.model.lifecycle import DONE
 from rowmill.model.states import Step
 from rowmill.store import expressions, order_per_key
@@ -17,28 +17,32 @@ from rowmill.store.indexes import IndexState, bare_name, has_wake_trigger, index
 from rowmill.store.postgres import claim as postgres_claim_sql
 from rowmill.store.postgres import sql as postgres_sql
 from rowmill.store.postgres.session import SESSION
-from rowmill.store.postgres.sql import PostgresTerms
+from rowmill.store.postgres.sql import PostgresQueueSql
 from rowmill.store.sqlite import sql as sqlite_sql
-from rowmill.store.sqlite.sql import SqliteTerms
+from rowmill.store.sqlite.sql import SqliteQueueSql
 from rowmill.store.watermark import STRETCHES, Shape, Stretch, Watermark
 
 SAID = {
-    IndexState.MISSING: (Severity.ERROR, "index_missing", "is missing: every {serves} reads the whole table"),
+    IndexState.MISSING: (FindingSeverity.ERROR, "index_missing", "is missing: every {serves} reads the whole table"),
     IndexState.INVALID: (
-        Severity.ERROR,
+        FindingSeverity.ERROR,
         "index_invalid",
         "is invalid, because making it failed: it costs every write and serves no {serves}",
     ),
     IndexState.OTHER: (
-        Severity.WARNING,
+        FindingSeverity.WARNING,
         "index_differs",
         "was made for other words or columns than the queue has: the {serves} may not find rows by it",
     ),
-    IndexState.BUILDING: (Severity.INFO, "index_building", "is being made now: every {serves} is slow until then"),
+    IndexState.BUILDING: (
+        FindingSeverity.INFO,
+        "index_building",
+        "is being made now: every {serves} is slow until then",
+    ),
 }
 
 
-def indexes(patient: Patient) -> Iterator[Finding]:
+def indexes(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     wanted = queue_indexes(patient.terms)
     states = index_states(patient.connection, patient.terms, wanted)
     for index in wanted:
@@ -49,25 +53,25 @@ def indexes(patient: Patient) -> Iterator[Finding]:
             yield patient.finding(severity, code, f"index {bare_name(index)} {text.format(serves=index.serves)}", fix)
 
 
-def words_allowed(patient: Patient) -> Iterator[Finding]:
+def words_allowed(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """Does an enum type or a CHECK refuse a word that the queue writes?"""
-    plan = Plan()
+    plan = MigrationPlan()
     changes = list(allow_words(plan, patient.terms, patient.look, patient.postgres))
     for what in [change.what for change in changes] + plan.obstacles:
-        yield patient.finding(Severity.ERROR, "word_refused", what, patient.adopt)
+        yield patient.finding(FindingSeverity.ERROR, "word_refused", what, patient.adopt)
 
 
-def trigger(patient: Patient) -> Iterator[Finding]:
+def trigger(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     if patient.postgres and not has_wake_trigger(patient.connection, patient.terms):
         yield patient.finding(
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             "trigger_missing",
             "no trigger wakes a sleeping worker when rows come in: they wait for its next look, up to some seconds",
             "rowmill migrate",
         )
 
 
-def plans(patient: Patient) -> Iterator[Finding]:
+def plans(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """Asks the planner, with the statements and settings of a worker. Only where the indexes are there."""
     states = index_states(patient.connection, patient.terms, queue_indexes(patient.terms))
     if not set(states.values()) <= {IndexState.GOOD, IndexState.OTHER}:
@@ -82,7 +86,7 @@ def plans(patient: Patient) -> Iterator[Finding]:
             reason = explain(patient, statement, served_by)
             if reason is not None:
                 yield patient.finding(
-                    Severity.ERROR,
+                    FindingSeverity.ERROR,
                     "index_unreachable",
                     f"the {what} of stage {step.name} is not served by {' or '.join(served_by) or 'the primary key'}: "
                     f"{reason}",
@@ -91,18 +95,18 @@ def plans(patient: Patient) -> Iterator[Finding]:
                 break
 
 
-def _statements(patient: Patient, step: Step) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _statements(patient: AuditedQueue, step: Step) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """(what, statement, indexes of which one must be in its plan; none for the primary key)."""
     terms = patient.terms
     ready = (bare_name(ready_index(terms, step)),)
-    if isinstance(terms, PostgresTerms):
+    if isinstance(terms, PostgresQueueSql):
         if terms.queue.per is not None:
             yield "claim", postgres_claim_sql.claim_in_order(terms, step, order_per_key.oldest_free), ready
         else:
             for shape in _shapes(patient):
                 yield "claim", postgres_claim_sql.claim_statement(terms, step, shape), ready
         yield "settling", postgres_sql.settle(terms, step, DONE, ()), ()
-    elif isinstance(terms, SqliteTerms):
+    elif isinstance(terms, SqliteQueueSql):
         if terms.queue.per is not None:
             claims = [sqlite_sql.claim_of(terms, step, order_per_key.oldest_free(terms, step, "?2"))]
         else:
@@ -112,14 +116,14 @@ def _statements(patient: Patient, step: Step) -> Iterator[tuple[str, str, tuple[
         yield "settling", sqlite_sql.settle(terms, step, DONE, ()), ()
 
 
-def _stretches(patient: Patient) -> list[Stretch]:
+def _stretches(patient: AuditedQueue) -> list[Stretch]:
     """Where the column is NOT NULL, SQLite knows that nothing is available at once. It runs past such a claim, but its
     plan shows a sort that is never made."""
     column = patient.look.table.columns[patient.terms.queue.columns["available_at"].name]
     return [stretch for stretch in STRETCHES if column.nullable or stretch is not Stretch.AT_ONCE]
 
 
-def _shapes(patient: Patient) -> list[Shape]:
+def _shapes(patient: AuditedQueue) -> list[Shape]:
     """A claim from the start, and one from a watermark."""
     queue = patient.terms.queue
     mark = Watermark(by_level=queue.priority is not None)
@@ -127,7 +131,7 @@ def _shapes(patient: Patient) -> list[Shape]:
     return [mark.shape, tuple((stretch, True) for stretch, _ in mark.shape)]
 
 
-def _explain_postgres(patient: Patient, statement: str, served_by: tuple[str, ...]) -> str | None:
+def _explain_postgres(patient: AuditedQueue, statement: str, served_by: tuple[str, ...]) -> str | None:
     """Why no index serves the statement, under a generic plan, as a worker's becomes; None if one does."""
     connection = patient.connection
     name_of_plan = f"rowmill_doctor_{secrets.token_hex(8)}"
@@ -166,7 +170,7 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _nodes(child)
 
 
-def _explain_sqlite(patient: Patient, statement: str, served_by: tuple[str, ...]) -> str | None:
+def _explain_sqlite(patient: AuditedQueue, statement: str, served_by: tuple[str, ...]) -> str | None:
     places = expressions.placeholders(statement)
     numbers = [int(place) for place in places if place.isdigit()]
     given: Any = (0,) * max(numbers) if numbers else dict.fromkeys(places, 0)
@@ -187,5 +191,5 @@ def _explain_sqlite(patient: Patient, statement: str, served_by: tuple[str, ...]
     return None
 
 
-def _is_table(patient: Patient, detail: str) -> bool:
+def _is_table(patient: AuditedQueue, detail: str) -> bool:
     return detail.removeprefix("SCAN ").startswith(patient.look.table.name)

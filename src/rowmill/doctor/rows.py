@@ -9,9 +9,9 @@ from sqlalchemy import Column
 from rowmill.adopt.look import words_in
 from rowmill.adopt.plan import texts_of, word_text
 from rowmill.adopt.times import sorts_wrongly
-from rowmill.doctor.finding import Finding, Patient, Severity, many
+from rowmill.doctor.finding import AuditedQueue, DoctorFinding, FindingSeverity, many
 from rowmill.model.dead_rows import ATTEMPTS_USED_UP
-from rowmill.model.lifecycle import CLAIMABLE, Kind
+from rowmill.model.lifecycle import CLAIMABLE, StateKind
 from rowmill.operator.activity import workers
 from rowmill.store.keys import scalar
 from rowmill.store.own.fleet import paused
@@ -25,15 +25,15 @@ HEAD = 100
 
 
 # served by: the partial index on running rows
-def running(patient: Patient) -> Iterator[Finding]:
+def running(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """Rows in progress that nobody works on."""
     terms, limits = patient.terms, patient.limits
-    words = terms.is_in(terms.queue.vocabulary.of(Kind.RUNNING))
+    words = terms.is_in(terms.queue.vocabulary.of(StateKind.RUNNING))
     late = terms.later("leased_until", repr(-limits.late))
     without = _count(patient, f"{words} AND {terms.leased_until} IS NULL")
     if without:
         yield patient.finding(
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             "lease_missing",
             f"{many(without, limits.most)} in progress without a lease: some other code writes the word for running",
             f"rowmill rescue {patient.typed} gives them one, and takes them back when it ends; stop the other code",
@@ -41,7 +41,7 @@ def running(patient: Patient) -> Iterator[Finding]:
     expired = _count(patient, f"{words} AND {terms.leased_until} < {late}")
     if expired:
         yield patient.finding(
-            Severity.ERROR,
+            FindingSeverity.ERROR,
             "lease_expired",
             f"{many(expired, limits.most)} in progress whose lease ran out more than {limits.late:g} s ago: "
             "no worker rescues them",
@@ -50,14 +50,14 @@ def running(patient: Patient) -> Iterator[Finding]:
 
 
 # served by: the ready index
-def waiting(patient: Patient) -> Iterator[Finding]:
+def waiting(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """Is somebody there to work?"""
     terms, queue = patient.terms, patient.terms.queue
     stopped = paused(patient.connection, queue)
     if stopped:
         stages = ", ".join(filter(None, stopped)) or "all of it"
         yield patient.finding(
-            Severity.INFO, "paused", f"the queue is paused ({stages})", f"rowmill resume {patient.typed}"
+            FindingSeverity.INFO, "paused", f"the queue is paused ({stages})", f"rowmill resume {patient.typed}"
         )
     if any(worker.alive and patient.name in worker.queues for worker in workers(patient.connection)):
         return
@@ -68,16 +68,18 @@ def waiting(patient: Patient) -> Iterator[Finding]:
     )
     if due:
         yield patient.finding(
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             "no_worker",
             f"{many(due, patient.limits.most)} ready, and no worker of this queue gives a sign of life",
             f"rowmill work --queue {patient.typed}",
         )
-    held = f"{terms.is_in(queue.vocabulary.of(Kind.RUNNING))} AND {terms.leased_until} >= {terms.now('leased_until')}"
+    held = (
+        f"{terms.is_in(queue.vocabulary.of(StateKind.RUNNING))} AND {terms.leased_until} >= {terms.now('leased_until')}"
+    )
     busy = _count(patient, held)
     if busy:
         yield patient.finding(
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             "running_without_worker",
             f"{many(busy, patient.limits.most)} in progress, and no worker of this queue gives a sign of life",
             f"rowmill work --queue {patient.typed}: it takes them back when their lease ends",
@@ -85,7 +87,7 @@ def waiting(patient: Patient) -> Iterator[Finding]:
 
 
 # served by: the ready index, and the history's on (queue, key, id)
-def refused(patient: Patient) -> Iterator[Finding]:
+def refused(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """Rows that the table does not let be claimed. They stay at the head while all others go on: it is enough to look
     there."""
     terms, queue = patient.terms, patient.terms.queue
@@ -99,7 +101,7 @@ def refused(patient: Patient) -> Iterator[Finding]:
         found += refused_keys(patient.connection, queue, keys)
     if found:
         yield patient.finding(
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             "claim_refused",
             f"{many(len(found), HEAD)} that the table did not let be claimed: {', '.join(found[:SHOWN])}",
             f"rowmill why {patient.name} {found[0]} says what forbids it. "
@@ -108,7 +110,7 @@ def refused(patient: Patient) -> Iterator[Finding]:
 
 
 # a bounded look: every row of a small table, a sample of a big one
-def words(patient: Patient) -> Iterator[Finding]:
+def words(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """Words that the lifecycle does not know, no word at all, and how many are dead."""
     column = patient.look.table.columns[patient.terms.queue.columns["state"].name]
     seen = words_in(patient.connection, patient.look, column)
@@ -119,7 +121,7 @@ def words(patient: Patient) -> Iterator[Finding]:
     if nothing:
         ready = patient.terms.word(patient.terms.queue.steps[0].ready[0])
         yield patient.finding(
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             "state_null",
             f"{nothing} rows without a state{about}: nobody will ever claim them",
             f"UPDATE {patient.terms.table} SET {patient.terms.state} = {ready} WHERE {patient.terms.state} IS NULL, "
@@ -129,7 +131,7 @@ def words(patient: Patient) -> Iterator[Finding]:
     if strangers:
         listed = ", ".join(f"{word[:40]!r} ({count})" for word, count in list(strangers.items())[:SHOWN])
         yield patient.finding(
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             "unknown_words",
             f"states that the queue does not know{about}: {listed}. Nobody will ever claim such rows",
             "name them in States(...) or in a Stage; in States(others=...), if they are to be left alone; or put the "
@@ -139,7 +141,7 @@ def words(patient: Patient) -> Iterator[Finding]:
     count = sum(number for word, number in seen.counts.items() if str(word) in dead)
     if count:
         yield patient.finding(
-            Severity.INFO,
+            FindingSeverity.INFO,
             "dead_rows",
             f"{many(count, 10**9)} dead{about}",
             f"rowmill list {patient.typed} --state dead; rowmill requeue {patient.typed}",
@@ -147,14 +149,14 @@ def words(patient: Patient) -> Iterator[Finding]:
 
 
 # served by: the ready index
-def never_due(patient: Patient) -> Iterator[Finding]:
+def never_due(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """Rows that are ready, but not in our time."""
     terms = patient.terms
     ready = terms.is_in(terms.queue.vocabulary.all_of(CLAIMABLE))
     far = _count(patient, f"{ready} AND {terms.available_at} > {terms.later('available_at', repr(patient.limits.far))}")
     if far:
         yield patient.finding(
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             "far_future",
             f"{many(far, patient.limits.most)} ready, but not available for more than a year, or ever",
             "see who writes such times: milliseconds where seconds are meant, or 'infinity'. "
@@ -168,7 +170,7 @@ def never_due(patient: Patient) -> Iterator[Finding]:
         wrong = sum(sorts_wrongly(value) for value in values)
         if wrong:
             yield patient.finding(
-                Severity.WARNING,
+                FindingSeverity.WARNING,
                 "time_text",
                 f"{wrong} rows whose {column.name} is written so that it sorts wrongly (with a T, or with a zone): "
                 "they become available too late, or too early",
@@ -177,7 +179,7 @@ def never_due(patient: Patient) -> Iterator[Finding]:
 
 
 # served by: the ready index
-def used_up(patient: Patient) -> Iterator[Finding]:
+def used_up(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """Rows that their next claim will bury: among the first that are to be claimed, which is where such rows are."""
     terms = patient.terms
     for step in terms.queue.steps:
@@ -196,7 +198,7 @@ def used_up(patient: Patient) -> Iterator[Finding]:
                 f"all their attempts used up ({own.name}, or else {most})"
             )  # fmt: skip
             yield patient.finding(
-                Severity.WARNING,
+                FindingSeverity.WARNING,
                 ATTEMPTS_USED_UP,
                 f"{many(found, patient.limits.most)} of stage {step.name} ready with {all_used}: "
                 "the next claim buries them",
@@ -205,7 +207,7 @@ def used_up(patient: Patient) -> Iterator[Finding]:
 
 
 # served by: the ready index
-def order(patient: Patient) -> Iterator[Finding]:
+def order(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """A NULL in a column of the order compares with nothing."""
     queue, ready = patient.terms.queue, patient.terms.is_in(patient.terms.queue.vocabulary.all_of(CLAIMABLE))
     for columns, effect in (
@@ -218,7 +220,7 @@ def order(patient: Patient) -> Iterator[Finding]:
             if missing:
                 forbid = f"ALTER TABLE {patient.terms.table} ALTER COLUMN {name} SET NOT NULL"
                 yield patient.finding(
-                    Severity.WARNING,
+                    FindingSeverity.WARNING,
                     "order_null",
                     f"{many(missing, patient.limits.most)} ready without a value in {column.name}, which is part of "
                     f"the order: {effect}",
@@ -226,11 +228,11 @@ def order(patient: Patient) -> Iterator[Finding]:
                 )
 
 
-def _nullable(patient: Patient, columns: "Sequence[Column[Any]]") -> "list[Column[Any]]":
+def _nullable(patient: AuditedQueue, columns: "Sequence[Column[Any]]") -> "list[Column[Any]]":
     return [column for column in columns if patient.look.table.columns[column.name].nullable]
 
 
-def _count(patient: Patient, condition: str) -> int:
+def _count(patient: AuditedQueue, condition: str) -> int:
     """How many rows, up to one more than is worth counting."""
     some = f"SELECT 1 FROM {patient.terms.table} WHERE {condition} LIMIT {patient.limits.most + 1}"
     with index_plans(patient.connection):

@@ -6,7 +6,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from rowmill.doctor.finding import Finding, Limits, Severity
+from rowmill.doctor.finding import DoctorFinding, FindingSeverity, Thresholds
 from rowmill.model.batch_size import MOST as BATCH
 from rowmill.model.limits import strictest
 from rowmill.operator.activity import workers
@@ -16,12 +16,12 @@ from rowmill.store.own import schema
 NETWORK = ("nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "fuse.sshfs")
 
 
-def limits_declared(connection: Connection) -> Iterator[Finding]:
+def limits_declared(connection: Connection) -> Iterator[DoctorFinding]:
     """Do living processes declare a limit in several ways?"""
     for name, ways in declarations.living(connection).items():
         if len(ways) > 1:
-            yield Finding(
-                Severity.WARNING,
+            yield DoctorFinding(
+                FindingSeverity.WARNING,
                 "limit_differs",
                 f"limit {name} is declared in {len(ways)} ways by living processes ({'; '.join(map(str, ways))}): the "
                 f"strictest holds, {strictest(ways)}",
@@ -29,46 +29,46 @@ def limits_declared(connection: Connection) -> Iterator[Finding]:
             )
 
 
-def version(connection: Connection) -> Iterator[Finding]:
+def version(connection: Connection) -> Iterator[DoctorFinding]:
     found = schema.version_of(connection)
     if found is None:
-        yield Finding(
-            Severity.ERROR,
+        yield DoctorFinding(
+            FindingSeverity.ERROR,
             "schema_missing",
             "this database has no tables of Rowmill's: no worker starts",
             "rowmill migrate",
         )
     elif found < schema.VERSION:
-        yield Finding(
-            Severity.ERROR,
+        yield DoctorFinding(
+            FindingSeverity.ERROR,
             "schema_old",
             f"Rowmill's tables are at version {found}, this code needs {schema.VERSION}: no worker starts",
             "rowmill migrate",
         )
     elif found > schema.VERSION:
-        yield Finding(
-            Severity.ERROR,
+        yield DoctorFinding(
+            FindingSeverity.ERROR,
             "schema_new",
             f"Rowmill's tables are at version {found}, this code knows only {schema.VERSION}: no worker starts",
             "install a newer rowmill",
         )
 
 
-def writable(connection: Connection) -> Iterator[Finding]:
+def writable(connection: Connection) -> Iterator[DoctorFinding]:
     if connection.scalar(sa.text("SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool")):
-        yield Finding(
-            Severity.ERROR,
+        yield DoctorFinding(
+            FindingSeverity.ERROR,
             "read_only",
             "this database is read-only: a standby, or set so",
             "use the URL of the primary",
         )
 
 
-def search_path(connection: Connection) -> Iterator[Finding]:
+def search_path(connection: Connection) -> Iterator[DoctorFinding]:
     """A role called rowmill has the schema of that name first in its path."""
     if connection.scalar(sa.text("SELECT current_schema()")) == schema.SCHEMA:
-        yield Finding(
-            Severity.WARNING,
+        yield DoctorFinding(
+            FindingSeverity.WARNING,
             "schema_first",
             "names without a schema mean Rowmill's own first: new tables of yours land among them, and a table of "
             "yours called worker or attempt is taken for ours",
@@ -98,28 +98,28 @@ PINNED = "nothing that was updated since can be cleaned away, and every queue ge
 MANY_TRANSACTIONS = 100_000
 
 
-def horizon(connection: Connection, limits: Limits) -> Iterator[Finding]:
+def horizon(connection: Connection, limits: Thresholds) -> Iterator[DoctorFinding]:
     """Who holds back the cleaning of dead rows."""
     for row in connection.execute(sa.text(HORIZON), {"limit": limits.old_transaction}):
         who = f"process {row.pid} ({row.application or 'unnamed'}, {row.state})"
-        yield Finding(
-            Severity.WARNING,
+        yield DoctorFinding(
+            FindingSeverity.WARNING,
             "old_transaction",
             f"{who} has a transaction open for {float(row.seconds):.0f} s: {PINNED}",
             f"end it: SELECT pg_terminate_backend({row.pid}); "
             "against the next: ALTER DATABASE … SET idle_in_transaction_session_timeout = '5min'",
         )
     for row in connection.execute(sa.text(PREPARED), {"limit": limits.old_transaction}):
-        yield Finding(
-            Severity.WARNING,
+        yield DoctorFinding(
+            FindingSeverity.WARNING,
             "prepared_transaction",
             f"a prepared transaction has been waiting for {float(row.seconds):.0f} s: {PINNED}",
             f"ROLLBACK PREPARED '{str(row.gid).replace(chr(39), chr(39) * 2)}', or commit it",
         )
     for row in connection.execute(sa.text(SLOTS)):
         if not row.active or row.transactions > MANY_TRANSACTIONS:
-            yield Finding(
-                Severity.WARNING,
+            yield DoctorFinding(
+                FindingSeverity.WARNING,
                 "replication_slot",
                 f"replication slot {row.slot_name} ({'active' if row.active else 'nobody reads it'}) is "
                 f"{row.transactions} transactions behind: {PINNED}",
@@ -127,10 +127,10 @@ def horizon(connection: Connection, limits: Limits) -> Iterator[Finding]:
             )
 
 
-def vacuum(connection: Connection) -> Iterator[Finding]:
+def vacuum(connection: Connection) -> Iterator[DoctorFinding]:
     if connection.scalar(sa.text("SELECT current_setting('autovacuum')")) == "off":
-        yield Finding(
-            Severity.WARNING,
+        yield DoctorFinding(
+            FindingSeverity.WARNING,
             "autovacuum_off",
             "autovacuum is off: dead rows of every queue pile up",
             "ALTER SYSTEM SET autovacuum = on; SELECT pg_reload_conf()",
@@ -144,7 +144,7 @@ WHERE name IN ('statement_timeout', 'transaction_timeout') AND setting::bigint >
 SHORT_TIMEOUT = 5.0
 
 
-def timeouts(connection: Connection) -> Iterator[Finding]:
+def timeouts(connection: Connection) -> Iterator[DoctorFinding]:
     """Time-outs of our sessions that a batch of many rows may not keep. How long settles take is known from what
     workers report; they make smaller statements where the database cuts them off."""
     for row in connection.execute(sa.text(TIMEOUTS)):
@@ -156,8 +156,8 @@ def timeouts(connection: Connection) -> Iterator[Finding]:
             if lag.cancelled or lag.seconds_per_row * BATCH > limit
         }
         for queue, lag in slow.items():
-            yield Finding(
-                Severity.WARNING,
+            yield DoctorFinding(
+                FindingSeverity.WARNING,
                 "timeout_short",
                 f"{row.name} is {limit:g} s, and settling takes about {lag.seconds_per_row * 1000:.0f} ms a row: a "
                 f"batch of {BATCH} does not fit. {lag.cancelled} statements were cancelled; batches are down to "
@@ -167,19 +167,19 @@ def timeouts(connection: Connection) -> Iterator[Finding]:
                 queue,
             )
         if not slow and limit < SHORT_TIMEOUT:
-            yield Finding(
-                Severity.INFO,
+            yield DoctorFinding(
+                FindingSeverity.INFO,
                 "timeout_short",
                 f"{row.name} is {limit:g} s for this role. No worker has reported that its statements take longer",
                 f"if triggers make settling slow: ALTER ROLE … SET {row.name} = '60s'",
             )
 
 
-def sqlite_file(connection: Connection, path: str) -> Iterator[Finding]:
+def sqlite_file(connection: Connection, path: str) -> Iterator[DoctorFinding]:
     mode = str(connection.exec_driver_sql("PRAGMA journal_mode").scalar())
     if mode not in ("wal", "memory"):
-        yield Finding(
-            Severity.WARNING,
+        yield DoctorFinding(
+            FindingSeverity.WARNING,
             "journal_mode",
             f"the journal is in mode {mode}, not WAL: readers and writers wait for each other",
             "PRAGMA journal_mode = WAL, on a local disk",
@@ -192,7 +192,7 @@ def _mounts() -> str:
     return file.read_text(errors="replace") if file.is_file() else ""
 
 
-def network_file(path: str, mounts: str) -> Iterator[Finding]:
+def network_file(path: str, mounts: str) -> Iterator[DoctorFinding]:
     """SQLite's locks are not reliable over a network."""
     place = Path(path).absolute()
     best, kind = "", ""
@@ -203,8 +203,8 @@ def network_file(path: str, mounts: str) -> Iterator[Finding]:
             if place.is_relative_to(point) and len(point) >= len(best):
                 best, kind = point, parts[2]
     if kind in NETWORK:
-        yield Finding(
-            Severity.ERROR,
+        yield DoctorFinding(
+            FindingSeverity.ERROR,
             "network_file",
             f"the SQLite file lies on a network file system ({kind} at {best}), where its locks do not hold",
             "move it to a local disk, or use PostgreSQL",

@@ -16,16 +16,16 @@ from rowmill.adopt import known_names
 from rowmill.adopt.build import build_queue, terms_of
 from rowmill.adopt.evidence import RowEvidence
 from rowmill.adopt.examine import conditions_of
-from rowmill.adopt.guess import States, Wishes, guess_states
-from rowmill.adopt.look import Look, find_table, look_at, samples
+from rowmill.adopt.guess import AdoptOptions, StateGuess, guess_states
+from rowmill.adopt.look import TableFacts, find_table, look_at, samples
 from rowmill.adopt.roles import guess_roles
-from rowmill.doctor.finding import Finding, Limits, Patient, Severity, many
+from rowmill.doctor.finding import AuditedQueue, DoctorFinding, FindingSeverity, Thresholds, many
 from rowmill.model.errors import BadRequest
-from rowmill.model.lifecycle import CLAIMABLE, Kind
+from rowmill.model.lifecycle import CLAIMABLE, StateKind
 from rowmill.model.queue import Columns
 from rowmill.store import expressions
 from rowmill.store.clock import as_moment, as_stored
-from rowmill.store.queue_sql import Terms
+from rowmill.store.queue_sql import QueueSql
 
 SINCE = ("started_at", "updated_at", "leased_until")
 """Roles of columns that say since when a row is in progress, best first."""
@@ -41,12 +41,12 @@ SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class TableGuess:
     """What a table was taken for."""
 
-    terms: Terms
-    look: Look
-    states: States
+    terms: QueueSql
+    look: TableFacts
+    states: StateGuess
     others: tuple[str, ...] = ()
     """Words that are left alone on purpose."""
     unique: tuple[tuple[str, ...], ...] = ()
@@ -75,14 +75,14 @@ class Guess:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class AuditedTable:
     """A table under examination."""
 
-    patient: Patient
-    guess: Guess
+    patient: AuditedQueue
+    guess: TableGuess
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> QueueSql:
         return self.patient.terms
 
     @property
@@ -103,10 +103,10 @@ class Subject:
 def guess_table(
     connection: Connection,
     name: str,
-    wishes: Wishes,
+    wishes: AdoptOptions,
     others: Sequence[str] = (),
     unique: Sequence[tuple[str, ...]] = (),
-) -> Guess:
+) -> TableGuess:
     """Take a table for a queue, as `rowmill adopt` does. Raises for a table that is not there."""
     look = look_at(connection, find_table(connection, name))
     have = [column.name for column in look.table.columns]
@@ -119,7 +119,7 @@ def guess_table(
     if unknown := [role for role in wishes.columns if role not in parts]:
         raise BadRequest(f"there is no part {', '.join(unknown)} for a column. There are: {', '.join(parts)}")
     states = guess_states(connection, look, wishes)
-    done = [known_names.plain(str(word)) for word in states.words[Kind.DONE]]
+    done = [known_names.plain(str(word)) for word in states.words[StateKind.DONE]]
     named = {role: column for role, column in wishes.columns.items() if role != "state"}
     evidence = RowEvidence(connection, look, conditions_of(states))
     roles = guess_roles(connection, look, states.column, done, replace(wishes, columns=named), evidence)
@@ -128,28 +128,31 @@ def guess_table(
     if not look.table.primary_key.columns:
         table = look.table.to_metadata(sa.MetaData())
         table.append_constraint(sa.PrimaryKeyConstraint(next(iter(table.columns))))
-        shape = Look(table, look.rows, look.exact, is_table=look.is_table)
+        shape = TableFacts(table, look.rows, look.exact, is_table=look.is_table)
     queue, _, _ = build_queue(shape, states, roles, wishes, connection.dialect)
-    return Guess(terms_of(queue, connection.dialect), look, states, tuple(others), tuple(unique))
+    return TableGuess(terms_of(queue, connection.dialect), look, states, tuple(others), tuple(unique))
 
 
-def shape(subject: Subject) -> Iterator[Finding]:
+def shape(subject: AuditedTable) -> Iterator[DoctorFinding]:
     """Can it become a queue, and is the guess sure?"""
     guess, patient = subject.guess, subject.patient
     if not guess.look.is_table:
         yield patient.finding(
-            Severity.ERROR, "not_a_table", f"{guess.table} is no table, but a view or the like", "name the table itself"
+            FindingSeverity.ERROR,
+            "not_a_table",
+            f"{guess.table} is no table, but a view or the like",
+            "name the table itself",
         )
     elif not guess.look.table.primary_key.columns:
         yield patient.finding(
-            Severity.ERROR,
+            FindingSeverity.ERROR,
             "key_missing",
             f"table {guess.table} has no primary key: a row can't be told from another, nor be locked alone",
             f"add one: ALTER TABLE {subject.terms.table} ADD COLUMN ... PRIMARY KEY",
         )
     for doubt in guess.states.doubts:
         yield patient.finding(
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             "guess_doubtful",
             doubt.partition(":")[0] + ": what is said below rests on a guess",
             "say what the words mean: --ready, --running, --done, --dead, --waiting, --cancelled WORD",
@@ -157,7 +160,7 @@ def shape(subject: Subject) -> Iterator[Finding]:
     missing = [role for role in ("lease", "leased_until") if not guess.there(role)]
     if missing:
         yield patient.finding(
-            Severity.INFO,
+            FindingSeverity.INFO,
             "no_lease_columns",
             f"nothing on a row says who works on it, and until when ({' and '.join(missing)} are missing): "
             "after a crash nobody can tell a row in progress from an abandoned one",
@@ -165,7 +168,7 @@ def shape(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def words(subject: Subject) -> Iterator[Finding]:
+def words(subject: AuditedTable) -> Iterator[DoctorFinding]:
     """Rows in a state that means nothing: nobody will ever take them."""
     guess, patient, terms = subject.guess, subject.patient, subject.terms
     if guess.states.column is None:
@@ -175,7 +178,7 @@ def words(subject: Subject) -> Iterator[Finding]:
     ready = terms.word(terms.queue.steps[0].ready[0])
     if nothing:
         yield patient.finding(
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             "state_null",
             f"{many(nothing, 10**9)} without a state{about}: no claim ever takes them",
             f"if they should be worked on: UPDATE {terms.table} SET {terms.state} = {ready} "
@@ -189,7 +192,7 @@ def words(subject: Subject) -> Iterator[Finding]:
     if strange:
         listed = ", ".join(f"{word[:40]!r} ({count})" for word, count in list(strange.items())[:SHOWN])
         yield patient.finding(
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             "unknown_words",
             f"words that mean nothing to a queue{about}: {listed}. No claim ever takes such rows",
             "say what they mean (--ready WORD, --waiting WORD ...), or that they are to be left alone (--other WORD; "
@@ -197,19 +200,19 @@ def words(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def stuck(subject: Subject) -> Iterator[Finding]:
+def stuck(subject: AuditedTable) -> Iterator[DoctorFinding]:
     """Rows in progress that nobody may be working on, and since when."""
     guess, patient, terms = subject.guess, subject.patient, subject.terms
     if guess.states.column is None:
         return
-    running = terms.is_in(terms.queue.vocabulary.of(Kind.RUNNING))
+    running = terms.is_in(terms.queue.vocabulary.of(StateKind.RUNNING))
     ready = terms.word(terms.queue.steps[0].ready[0])
     since = next((column for role in SINCE if (column := guess.column(role)) is not None), None)
     if since is None:
         rows = subject.count(running)
         if rows:
             yield patient.finding(
-                Severity.WARNING,
+                FindingSeverity.WARNING,
                 "stuck_rows",
                 f"{many(rows, subject.most)} in progress, and no column says since when: those of a worker that "
                 "crashed stay so for ever",
@@ -227,7 +230,7 @@ def stuck(subject: Subject) -> Iterator[Finding]:
         times = [at for value in found if (at := as_moment(value, terms.queue.epoch)) is not None]
         oldest = f", the oldest since {min(times):%Y-%m-%d %H:%M:%S} UTC" if times else ""
         yield patient.finding(
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             "stuck_rows",
             f"{many(len(found), subject.most)} in progress for more than {limit / 60:g} min by {since.name}{oldest}: "
             "most likely nobody works on them any more",
@@ -236,7 +239,7 @@ def stuck(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def attempts(subject: Subject) -> Iterator[Finding]:
+def attempts(subject: AuditedTable) -> Iterator[DoctorFinding]:
     """Ready rows that have been tried as often as they may be."""
     guess, patient, terms = subject.guess, subject.patient, subject.terms
     if guess.states.column is None or not guess.there("attempts"):
@@ -247,7 +250,7 @@ def attempts(subject: Subject) -> Iterator[Finding]:
     if rows:
         limit = f"{step.retry.attempts} attempts" if own is None else f"their {own.name}"
         yield patient.finding(
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             "attempts_used_up",
             f"{many(rows, subject.most)} ready that have had {limit} or more: as a queue, their next claim buries them",
             f"if they should run: UPDATE {terms.table} SET {terms.attempts} = 0 WHERE {used_up}; "
@@ -255,7 +258,7 @@ def attempts(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def times(subject: Subject) -> Iterator[Finding]:
+def times(subject: AuditedTable) -> Iterator[DoctorFinding]:
     """Times that have not been yet, and ready rows whose time never comes."""
     guess, patient, terms = subject.guess, subject.patient, subject.terms
     ahead = patient.limits.ahead
@@ -266,7 +269,7 @@ def times(subject: Subject) -> Iterator[Finding]:
         rows = subject.count(f"{terms.name(column)} > {terms.moment(column, repr(ahead))}")
         if rows:
             yield patient.finding(
-                Severity.WARNING,
+                FindingSeverity.WARNING,
                 "future_times",
                 f"{many(rows, subject.most)} whose {column.name} lies more than {ahead:g} s in the future: the clock "
                 "of the writer is wrong, or it writes local time where UTC is meant",
@@ -279,7 +282,7 @@ def times(subject: Subject) -> Iterator[Finding]:
         rows = subject.count(far)
         if rows:
             yield patient.finding(
-                Severity.WARNING,
+                FindingSeverity.WARNING,
                 "far_future",
                 f"{many(rows, subject.most)} ready, but not before more than a year from now by {available.name}: "
                 "nobody takes them in our time",
@@ -288,7 +291,7 @@ def times(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def duplicates(subject: Subject) -> Iterator[Finding]:
+def duplicates(subject: AuditedTable) -> Iterator[DoctorFinding]:
     """Rows to be worked on of which there should be one: by columns that the caller names, or whose name says so."""
     guess = subject.guess
     table, keys = guess.look.table, guess.look.table.primary_key.columns
@@ -301,10 +304,10 @@ def duplicates(subject: Subject) -> Iterator[Finding]:
         yield from _duplicates(subject, names)
 
 
-def _duplicates(subject: Subject, names: Sequence[str]) -> Iterator[Finding]:
+def _duplicates(subject: AuditedTable, names: Sequence[str]) -> Iterator[DoctorFinding]:
     guess, terms = subject.guess, subject.terms
     columns = [guess.look.table.columns[name] for name in names]
-    kinds = frozenset({*CLAIMABLE, Kind.RUNNING})
+    kinds = frozenset({*CLAIMABLE, StateKind.RUNNING})
     is_open = terms.is_in(terms.queue.vocabulary.all_of(kinds)) if guess.states.column is not None else "1 = 1"
     given = " AND ".join(f"{terms.name(column)} IS NOT NULL" for column in columns)
     listed = ", ".join(terms.name(column) for column in columns)
@@ -318,7 +321,7 @@ def _duplicates(subject: Subject, names: Sequence[str]) -> Iterator[Finding]:
     if found[0]:
         name = terms.quote(f"{guess.look.table.name}_one_open_{'_'.join(names)}"[:60])
         yield subject.patient.finding(
-            Severity.WARNING,
+            FindingSeverity.WARNING,
             "duplicates",
             f"{int(found[1])} unfinished rows share their {' and '.join(names)} with another{about} "
             f"({int(found[0])} different values): the same work may be done twice",
@@ -327,7 +330,7 @@ def _duplicates(subject: Subject, names: Sequence[str]) -> Iterator[Finding]:
         )
 
 
-def claim_index(subject: Subject) -> Iterator[Finding]:
+def claim_index(subject: AuditedTable) -> Iterator[DoctorFinding]:
     """Is there an index by which ready rows are found?"""
     guess, patient, state = subject.guess, subject.patient, subject.guess.states.column
     if state is None or guess.look.rows < patient.limits.scanned:
@@ -336,7 +339,7 @@ def claim_index(subject: Subject) -> Iterator[Finding]:
         if index["column_names"][:1] == [state] or re.search(rf"\b{re.escape(state)}\b", _condition(index)):
             return
     yield patient.finding(
-        Severity.WARNING,
+        FindingSeverity.WARNING,
         "claim_scans",
         f"no index leads to rows by {state}: every look for ready ones reads the whole table, "
         f"{'' if guess.look.exact else 'about '}{guess.look.rows:,} rows{_scans(subject)}",
@@ -350,7 +353,7 @@ def _condition(index: Mapping[str, Any]) -> str:
     return next((str(value) for name, value in options.items() if name.endswith("_where") and value is not None), "")
 
 
-def _scans(subject: Subject) -> str:
+def _scans(subject: AuditedTable) -> str:
     """How often the table was read from end to end, as PostgreSQL has counted it."""
     if not subject.patient.postgres:
         return ""
@@ -367,7 +370,7 @@ FROM pg_stat_all_tables WHERE relid = to_regclass(:name)
 """
 
 
-def dead_tuples(subject: Subject) -> Iterator[Finding]:
+def dead_tuples(subject: AuditedTable) -> Iterator[DoctorFinding]:
     """Versions of rows that were overwritten and not cleaned away. PostgreSQL only."""
     patient, terms = subject.patient, subject.terms
     if not patient.postgres:
@@ -377,7 +380,7 @@ def dead_tuples(subject: Subject) -> Iterator[Finding]:
         return
     last = "never" if row.vacuumed is None else f"last at {row.vacuumed:%Y-%m-%d %H:%M} UTC"
     yield patient.finding(
-        Severity.WARNING,
+        FindingSeverity.WARNING,
         "dead_tuples",
         f"{row.dead:,} dead versions of rows beside {row.live:,} living ones (vacuumed {last}): every look at the "
         "table and its indexes walks over them",
@@ -386,7 +389,7 @@ def dead_tuples(subject: Subject) -> Iterator[Finding]:
     )
 
 
-def clock(connection: Connection, limits: Limits, now: Callable[[], datetime]) -> Iterator[Finding]:
+def clock(connection: Connection, limits: Thresholds, now: Callable[[], datetime]) -> Iterator[DoctorFinding]:
     """Does the clock of the server agree with that of this machine? A file of SQLite has no other."""
     if connection.dialect.name != "postgresql":
         return
@@ -399,8 +402,8 @@ def clock(connection: Connection, limits: Limits, now: Callable[[], datetime]) -
     ahead = max((there - after).total_seconds(), (before - there).total_seconds())
     if ahead > limits.skew:
         way = "ahead of" if there > after else "behind"
-        yield Finding(
-            Severity.WARNING,
+        yield DoctorFinding(
+            FindingSeverity.WARNING,
             "clock_skew",
             f"the database's clock is {ahead:.0f} s {way} that of this machine: code that writes times of its own, or "
             "compares with them, takes rows too early or too late",
@@ -408,6 +411,6 @@ def clock(connection: Connection, limits: Limits, now: Callable[[], datetime]) -
         )
 
 
-CHECKS: tuple[Callable[[Subject], Iterable[Finding]], ...] = (
+CHECKS: tuple[Callable[[AuditedTable], Iterable[DoctorFinding]], ...] = (
     shape, words, stuck, attempts, times, duplicates, claim_index, dead_tuples,
 )  # fmt: skip

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from rowmill.model.errors import PermanentError, ProviderDown, ProviderRefused, RateLimited, wait_of
 from rowmill.model.judge import bounded
-from rowmill.model.limits import Budget, Declaration, Rate, Reason, exact
-from rowmill.store.limits.asks import Finish, Outcome, Rules, Taken
+from rowmill.model.limits import Budget, LimitDeclaration, Rate, RefusalReason, exact
+from rowmill.store.limits.asks import FinishCalls, Outcome, PermitRules, PermitsTaken
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LimitTerms:
     """A limit as it was declared, and as the database checks it."""
 
-    rules: Rules
-    declared: Declaration
+    rules: PermitRules
+    declared: LimitDeclaration
     run: str = ""
 
     @property
@@ -27,9 +27,9 @@ class Terms:
         return self.declared.budget
 
 
-def terms_of(name: str, declared: Declaration, lease: float, run: str) -> Terms:
+def terms_of(name: str, declared: LimitDeclaration, lease: float, run: str) -> LimitTerms:
     rate, budget = declared.rate, declared.budget
-    rules = Rules(
+    rules = PermitRules(
         name,
         calls=0 if rate is None else rate.calls,
         reach=0.0 if rate is None else rate.reach,
@@ -40,16 +40,16 @@ def terms_of(name: str, declared: Declaration, lease: float, run: str) -> Terms:
         lease=lease,
         breaker=declared.breaker,
     )
-    return Terms(rules, declared, run)
+    return LimitTerms(rules, declared, run)
 
 
 @dataclass(slots=True)
 class Grant:
     """Room for one call; where calls hold nothing, for each of several."""
 
-    terms: Terms
+    terms: LimitTerms
     key: str
-    taken: Taken
+    taken: PermitsTaken
     ticket: int
     amount: int
     fresh_until: float
@@ -63,20 +63,20 @@ class Grant:
 
 
 @dataclass(slots=True)
-class Refusal:
+class CallRefused:
     """No room for one call: it may ask again after `wait` seconds, where it is in line for a turn unless it `stays`."""
 
-    reason: Reason
+    reason: RefusalReason
     wait: float
     stays: bool
     soon: float
 
 
-Answer = Grant | Refusal
+Answer = Grant | CallRefused
 
 
 @dataclass(slots=True)
-class End:
+class CallsEnded:
     """Calls that have ended in the same way."""
 
     grants: Sequence[Grant]
@@ -112,9 +112,9 @@ def outcome_of(error: BaseException | None) -> tuple[Outcome, float]:
             return "unknown", 0.0
 
 
-def together(ends: Sequence[End], now: float) -> list[tuple[Finish, list[tuple[Grant, End]]]]:
+def together(ends: Sequence[CallsEnded], now: float) -> list[tuple[FinishCalls, list[tuple[Grant, CallsEnded]]]]:
     """What has to be told of these, in few pieces. Failures of a provider are counted one by one."""
-    groups: dict[tuple[object, ...], list[tuple[Grant, End]]] = {}
+    groups: dict[tuple[object, ...], list[tuple[Grant, CallsEnded]]] = {}
     for end in ends:
         for grant in end.grants:
             alone = id(grant) if end.outcome == "down" else 0
@@ -123,12 +123,12 @@ def together(ends: Sequence[End], now: float) -> list[tuple[Finish, list[tuple[G
     return [(_finish(group, now), group) for group in groups.values()]
 
 
-def _finish(group: list[tuple[Grant, End]], now: float) -> Finish:
+def _finish(group: list[tuple[Grant, CallsEnded]], now: float) -> FinishCalls:
     (first, end), rules = group[0], group[0][0].terms.rules
     unused = end.outcome == "unused"
     costs = [0 if unused else grant.amount if one.cost is None else one.cost for grant, one in group]
     ticketed = bool(first.ticket)
-    return Finish(
+    return FinishCalls(
         rules, first.key, end.outcome,
         [grant.ticket for grant, _ in group] if ticketed else (),
         costs if ticketed else (),

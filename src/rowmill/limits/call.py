@@ -7,10 +7,10 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from rowmill.limits.answers import Grant, Refusal, outcome_of
-from rowmill.limits.desk import Desk
+from rowmill.limits.answers import CallRefused, Grant, outcome_of
+from rowmill.limits.desk import LimitClient
 from rowmill.model.errors import Limited
-from rowmill.model.limits import Amount, Reason, exact
+from rowmill.model.limits import Amount, RefusalReason, exact
 from rowmill.store.limits.asks import Outcome
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ class Call:
         self._estimate, self._wait = exact(cost), wait
         self._actual: int | None = None
         self._grant: Grant | None = None
-        self._open: AbstractAsyncContextManager[Desk] | None = None
-        self._desk: Desk | None = None
+        self._open: AbstractAsyncContextManager[LimitClient] | None = None
+        self._desk: LimitClient | None = None
 
     def cost(self, actual: Amount) -> None:
         """What it cost in the end. Otherwise it counts as what was said before."""
@@ -63,7 +63,7 @@ class Call:
             raise
         return self
 
-    async def _granted(self, desk: Desk) -> Grant:
+    async def _granted(self, desk: LimitClient) -> Grant:
         self.limit.check(self._estimate)
         until = time.monotonic() + self._wait
         while True:
@@ -71,7 +71,7 @@ class Call:
             [answer] = await desk.take(
                 self.limit.terms, self.key, 1, [self._estimate], hold=int(left > 0), horizon=left
             )
-            if isinstance(answer, Refusal):
+            if isinstance(answer, CallRefused):
                 if not answer.stays:
                     raise Limited(self.limit.name, self.key, answer.reason, answer.wait)
                 await asyncio.sleep(answer.soon + TINY)
@@ -155,7 +155,7 @@ class Together:
             for call in sorted(stale, key=lambda call: -call.fresh_for):  # the shortest-lived last
                 await call.ask_again()
         if stale := [call for call in self._calls if not call.fresh]:
-            raise Limited(stale[0].limit.name, stale[0].key, Reason.RATE, TINY)
+            raise Limited(stale[0].limit.name, stale[0].key, RefusalReason.RATE, TINY)
 
     async def _give_back(self) -> None:
         for call in self._calls:

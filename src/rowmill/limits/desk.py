@@ -11,11 +11,11 @@ from typing import Any
 
 from sqlalchemy.exc import DBAPIError
 
-from rowmill.limits.answers import Answer, End, Grant, Refusal, Terms, must_tell, terms_of, together
+from rowmill.limits.answers import Answer, CallRefused, CallsEnded, Grant, LimitTerms, must_tell, terms_of, together
 from rowmill.limits.clock import DatabaseClock
-from rowmill.model.limits import Span, strictest
+from rowmill.model.limits import BudgetPeriod, strictest
 from rowmill.observe.events import Events
-from rowmill.store.limits.asks import Change, Finish, Limiter, Outcome, Take, Taken
+from rowmill.store.limits.asks import Change, FinishCalls, Limiter, Outcome, PermitsTaken, TakePermits
 from rowmill.store.limits.declarations import declare
 from rowmill.store.port import Disconnected, Store
 
@@ -31,7 +31,7 @@ AGREED_SECONDS = 15.0
 
 
 @dataclass(slots=True)
-class Question:
+class PermitRequest:
     """Some calls for one key."""
 
     key: str
@@ -45,47 +45,47 @@ class Question:
 
 
 @dataclass(slots=True)
-class Counter:
+class PermitBatcher:
     """Questions about one limit. While one is under way, the next ones gather."""
 
-    terms: Terms
-    questions: list[Question] = field(default_factory=list)
+    terms: LimitTerms
+    questions: list[PermitRequest] = field(default_factory=list)
     asking: "asyncio.Task[None] | None" = None
 
 
 @dataclass(slots=True)
-class Standing:
+class DeclarationStatus:
     """What holds for a limit of ours, as far as we know."""
 
-    ours: Terms
-    holds: Terms
+    ours: LimitTerms
+    holds: LimitTerms
     """Ours, or something stricter: see `strictest`."""
     known_at: float
     """When we last looked, on the system's monotonic clock."""
 
 
-class Desk:
+class LimitClient:
     """Of one process, one loop and one open database."""
 
     def __init__(self, store: Store, events: Events) -> None:
         self._store = store
         self._limiter: Limiter = store.limiter
         self._events = events
-        self._standings: dict[str, Standing] = {}
+        self._standings: dict[str, DeclarationStatus] = {}
         self._agreeing: dict[str, asyncio.Task[None]] = {}
         """Of each limit that we are asking about just now."""
         self._keeping: asyncio.Task[None] | None = None
         self._clock = DatabaseClock()
-        self._counters: dict[str, Counter] = {}
+        self._counters: dict[str, PermitBatcher] = {}
         self._held: dict[int, Grant] = {}
         self._renewing: dict[float, asyncio.Task[None]] = {}
         """By lease: a short one must not wait for the turn of a long one."""
-        self._ends: list[End] = []
+        self._ends: list[CallsEnded] = []
         self._ending: asyncio.Task[None] | None = None
 
     async def take(
         self,
-        terms: Terms,
+        terms: LimitTerms,
         key: str,
         calls: int,
         amounts: Sequence[int] = (),
@@ -103,8 +103,8 @@ class Desk:
         answered: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
         counter = self._counters.get(terms.rules.name)
         if counter is None or counter.terms is not terms:
-            counter = self._counters[terms.rules.name] = Counter(terms)
-        counter.questions.append(Question(key, calls, amounts, hold, horizon, late, answered))
+            counter = self._counters[terms.rules.name] = PermitBatcher(terms)
+        counter.questions.append(PermitRequest(key, calls, amounts, hold, horizon, late, answered))
         if counter.asking is None or counter.asking.done():
             counter.asking = asyncio.create_task(self._ask(counter), name=f"limit {terms.rules.name}")
         try:
@@ -114,7 +114,7 @@ class Desk:
                 self.give_back(answered.result())  # it came just now, and nobody will see it
             raise
 
-    async def _agree(self, terms: Terms) -> Standing:
+    async def _agree(self, terms: LimitTerms) -> DeclarationStatus:
         """Say how we declare a limit, and hear how others do, before we ask for room in it."""
         name = terms.rules.name
         there = self._agreeing.get(name)
@@ -136,7 +136,7 @@ class Desk:
             with suppress(Disconnected, DBAPIError):
                 await self._declare([standing.ours for standing in self._standings.values()])
 
-    async def _declare(self, limits: Sequence[Terms]) -> None:
+    async def _declare(self, limits: Sequence[LimitTerms]) -> None:
         """Say how we declare these limits, and take what holds."""
         ours = {terms.rules.name: terms for terms in limits}
         asked = time.monotonic()
@@ -151,7 +151,7 @@ class Desk:
             before = self._standings.get(name)
             if before is not None and before.ours is terms and before.holds == holds:
                 holds = before.holds  # the same object: questions gather by it
-            self._standings[name] = Standing(terms, holds, asked)
+            self._standings[name] = DeclarationStatus(terms, holds, asked)
             if others:
                 texts = "; ".join(map(str, others))
                 self._events.limit_differs(name, str(terms.declared), texts, str(holds.declared))
@@ -162,9 +162,9 @@ class Desk:
         """What was granted is not used."""
         self.end_soon([answer for answer in answers if isinstance(answer, Grant)], "unused")
 
-    async def _ask(self, counter: Counter) -> None:
+    async def _ask(self, counter: PermitBatcher) -> None:
         while counter.questions:
-            batch: list[Question] = []
+            batch: list[PermitRequest] = []
             calls = 0
             while counter.questions and (not batch or calls + counter.questions[0].calls <= MOST):
                 batch.append(counter.questions.pop(0))
@@ -182,9 +182,9 @@ class Desk:
                 if not isinstance(error, Exception):
                     raise
 
-    async def _put(self, terms: Terms, batch: list[Question]) -> None:
+    async def _put(self, terms: LimitTerms, batch: list[PermitRequest]) -> None:
         """One question to the database, for all keys. Those who would stay come first, since they are the next."""
-        by_key: dict[str, list[Question]] = {}
+        by_key: dict[str, list[PermitRequest]] = {}
         for question in sorted(batch, key=lambda one: not one.hold):
             by_key.setdefault(question.key, []).append(question)
         asked = time.monotonic()
@@ -198,19 +198,19 @@ class Desk:
         for ask, taken in zip(takes, answers, strict=True):
             self._tell(terms, ask, taken, by_key[ask.key])
 
-    def _take_of(self, terms: Terms, key: str, questions: list[Question]) -> Take:
+    def _take_of(self, terms: LimitTerms, key: str, questions: list[PermitRequest]) -> TakePermits:
         ticketed = terms.rules.ticketed
-        spans: Sequence[Span] = ()
+        spans: Sequence[BudgetPeriod] = ()
         if terms.budget is not None:
             spans = terms.budget.spans(self._clock.theirs(time.monotonic(), time.time()), terms.run)
-        return Take(
+        return TakePermits(
             terms.rules, key, sum(one.calls for one in questions), (),
             [amount for one in questions for amount in one.amounts] if ticketed else (),
             spans, sum(one.hold for one in questions), max(one.horizon for one in questions),
             min(one.late for one in questions),
         )  # fmt: skip
 
-    def _tell(self, terms: Terms, ask: Take, taken: Taken, questions: list[Question]) -> None:
+    def _tell(self, terms: LimitTerms, ask: TakePermits, taken: PermitsTaken, questions: list[PermitRequest]) -> None:
         now = time.monotonic()
         fresh = now + terms.rules.lease
         if terms.rate is not None:
@@ -230,7 +230,7 @@ class Desk:
             assert taken.reason is not None
             stays = place < taken.kept
             wait = taken.soon if stays else taken.wait(place - taken.kept)
-            answers.append(Refusal(taken.reason, wait, stays, taken.soon))
+            answers.append(CallRefused(taken.reason, wait, stays, taken.soon))
         start = 0
         for question in questions:
             part = answers[start : start + question.calls]
@@ -290,7 +290,7 @@ class Desk:
         if not told:
             return None
         ended = asyncio.get_running_loop().create_future()
-        self._ends.append(End(told, outcome, cost, seconds, ended, opened))
+        self._ends.append(CallsEnded(told, outcome, cost, seconds, ended, opened))
         if self._ending is None or self._ending.done():
             self._ending = asyncio.create_task(self._end_all(), name="limit ends")
         return ended
@@ -308,7 +308,7 @@ class Desk:
                 if not end.ended.done():
                     end.ended.set_result(None)
 
-    async def _end(self, finish: Finish, group: list[tuple[Grant, End]]) -> None:
+    async def _end(self, finish: FinishCalls, group: list[tuple[Grant, CallsEnded]]) -> None:
         try:
             change: Change | None = await self._surely(lambda: self._limiter.finish(finish))
             if change is not None:
@@ -332,7 +332,7 @@ class Desk:
         await quiet([task for task in tasks if task is not None])
 
 
-def numbered(takes: Sequence[Take]) -> Sequence[Take]:
+def numbered(takes: Sequence[TakePermits]) -> Sequence[TakePermits]:
     """With new numbers for the tickets, each time that they are asked for: where only the answer was lost, those of the
     last time are taken, and run out by themselves."""
     for ask in takes:

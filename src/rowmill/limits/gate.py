@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rowmill.limits.answers import Answer, Grant, Refusal, outcome_of
-from rowmill.limits.desk import Desk
-from rowmill.limits.limit import Declared, Limit
+from rowmill.limits.answers import Answer, CallRefused, Grant, outcome_of
+from rowmill.limits.desk import LimitClient
+from rowmill.limits.limit import HandlerLimit, Limit
 from rowmill.model.errors import Limited
 from rowmill.model.lease import Lease
 from rowmill.model.limits import PASSING
-from rowmill.model.permits import HORIZON, Held, Shut
+from rowmill.model.permits import HORIZON, GateClosed, NotPermitted
 
 REMEMBERED = 120.0
 """Seconds for which it is known here that a provider wanted no more calls."""
@@ -23,7 +23,7 @@ LONGEST_SHUT = 2.0
 class LimitGate:
     """Of one stage, in one process."""
 
-    def __init__(self, declared: Sequence[Declared | Limit], desk: Callable[[], Desk]) -> None:
+    def __init__(self, declared: Sequence[HandlerLimit | Limit], desk: Callable[[], LimitClient]) -> None:
         given = [one.by() if isinstance(one, Limit) else one for one in declared]
         # In one order for everybody, so that two who need the same ones do not take them from each other for ever.
         self.declared = sorted(given, key=lambda one: one.limit.name)
@@ -58,16 +58,16 @@ class LimitGate:
     def shared(self) -> Sequence[str]:
         return [one.limit.name for one in self.declared if one.key is None]
 
-    def shut(self) -> Shut | None:
+    def shut(self) -> GateClosed | None:
         now = time.monotonic()
         for name, (until, passing) in list(self._shut.items()):
             if until > now:
-                return Shut(until - now, passing)
+                return GateClosed(until - now, passing)
             del self._shut[name]
         return None
 
-    async def admit(self, leases: Sequence[Lease[Any]]) -> tuple[list[Held], float]:
-        held: list[Held] = []
+    async def admit(self, leases: Sequence[Lease[Any]]) -> tuple[list[NotPermitted], float]:
+        held: list[NotPermitted] = []
         rest = list(leases)
         if not self._leaves.keys().isdisjoint(rest):
             for lease in rest:
@@ -88,9 +88,9 @@ class LimitGate:
         self._full = full or (self._full and not rest)
         return held, fresh
 
-    async def _ask(self, one: Declared, leases: list[Lease[Any]]) -> tuple[list[Held], float]:
+    async def _ask(self, one: HandlerLimit, leases: list[Lease[Any]]) -> tuple[list[NotPermitted], float]:
         """Those that have no room in one of the limits, and until when the permits of the others are fresh."""
-        held: list[Held] = []
+        held: list[NotPermitted] = []
         if one.key is None and not callable(one.cost):
             asked = {"": leases}
             amounts = {"": [one.amount_of(None)] * len(leases)}
@@ -147,7 +147,7 @@ class LimitGate:
         return limit.rate.late
 
     def _by_key(
-        self, one: Declared, leases: list[Lease[Any]], held: list[Held]
+        self, one: HandlerLimit, leases: list[Lease[Any]], held: list[NotPermitted]
     ) -> tuple[dict[str, list[Lease[Any]]], dict[str, list[int]]]:
         """Rows and what they may cost, by the limit's key."""
         rows: dict[str, list[Lease[Any]]] = {}
@@ -157,20 +157,20 @@ class LimitGate:
                 key, cost = one.key_of(lease.row), one.amount_of(lease.row)
                 one.limit.check(cost)
             except Exception as error:  # of the user, or more than the whole budget
-                held.append(Held(lease, 0.0, "", "", raised=error))
+                held.append(NotPermitted(lease, 0.0, "", "", raised=error))
                 continue
             rows.setdefault(key, []).append(lease)
             amounts.setdefault(key, []).append(cost)
         return rows, amounts
 
-    def _held(self, lease: Lease[Any], one: Declared, key: str, refusal: Refusal) -> Held:
+    def _held(self, lease: Lease[Any], one: HandlerLimit, key: str, refusal: CallRefused) -> NotPermitted:
         self._bound_at = time.monotonic()
         stays = refusal.stays and refusal.wait <= HORIZON
         if one.key is None and not stays:
             until = time.monotonic() + min(refusal.soon, LONGEST_SHUT)
             self._shut[one.limit.name] = (until, refusal.reason in PASSING)
         told = Limited(one.limit.name, key, refusal.reason, refusal.wait)
-        return Held(lease, refusal.wait, told.code, str(told), stays)
+        return NotPermitted(lease, refusal.wait, told.code, str(told), stays)
 
     def ready(self, lease: Lease[Any]) -> bool:
         return time.monotonic() <= self.fresh_until(lease)

@@ -8,13 +8,13 @@ from sqlalchemy import Connection
 from rowmill.limits.registry import Limits
 from rowmill.limits.state import state_of
 from rowmill.model.limits import MEANINGS
-from rowmill.model.queue import Queue
+from rowmill.model.queue import QueueSpec
 from rowmill.operator.browse import RowView
-from rowmill.operator.why import Hold, Reason
+from rowmill.operator.why import Hold, Obstacle
 from rowmill.store.limits import declarations, views
 
 
-def shut(limits: Limits, queue: "Queue[Any]", connection: Connection, row: RowView) -> Iterator[Hold]:
+def shut(limits: Limits, queue: "QueueSpec[Any]", connection: Connection, row: RowView) -> Iterator[Hold]:
     """Of the limits that all rows of this one's stage share, those that have no room."""
     handler = queue.handlers.get(row.stage or "")
     for name in handler.gate.shared if handler is not None and handler.gate is not None else ():
@@ -23,4 +23,4 @@ def shut(limits: Limits, queue: "Queue[Any]", connection: Connection, row: RowVi
         refuses = state_of(holds, ours.run, views.view(connection, name, views.EVERY)).refuses
         if refuses is not None:
             text = f"limit {name} lets no row through: {MEANINGS[refuses]}. See: rowmill limits"
-            yield Hold(Reason.LIMIT, text, {"limit": name, "key": "", "why": refuses.value})
+            yield Hold(Obstacle.LIMIT, text, {"limit": name, "key": "", "why": refuses.value})

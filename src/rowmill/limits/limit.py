@@ -11,10 +11,10 @@ from sqlalchemy import Connection
 
 from rowmill.limits.answers import terms_of
 from rowmill.limits.call import Call
-from rowmill.limits.desk import Desk
+from rowmill.limits.desk import LimitClient
 from rowmill.limits.state import LimitState, state_of
 from rowmill.model.errors import PermanentError
-from rowmill.model.limits import Amount, Breaker, Budget, Declaration, Rate, exact
+from rowmill.model.limits import Amount, Breaker, Budget, LimitDeclaration, Rate, exact
 from rowmill.store.limits import declarations, views
 from rowmill.store.limits.views import EVERY
 
@@ -32,7 +32,7 @@ LONGEST_KEY = 500
 class Host(Protocol):
     """Where limits live: a mill."""
 
-    def desk(self) -> AbstractAsyncContextManager[Desk]:
+    def desk(self) -> AbstractAsyncContextManager[LimitClient]:
         """The desk of the loop that runs, with its database open for the time of the block."""
 
     def from_thread(self, work: "Callable[[], Coroutine[Any, Any, T]]") -> T:
@@ -58,7 +58,7 @@ class Limit:
     ) -> None:
         self.name, self.host = name, host
         self.rate, self.concurrent, self.budget = rate, concurrent, budget
-        declared = Declaration(rate, concurrent, budget, breaker)
+        declared = LimitDeclaration(rate, concurrent, budget, breaker)
         self.terms = terms_of(name, declared, lease, os.environ.get(RUN) or uuid.uuid4().hex)
 
     def call(self, key: object = "", *, cost: Amount = 1, wait: float = 0.0) -> Call:
@@ -72,11 +72,11 @@ class Limit:
 
     def by(
         self, key: str | Callable[[Any], object] | None = None, *, cost: Amount | Callable[[Any], Amount] = 1
-    ) -> "Declared":
+    ) -> "HandlerLimit":
         """This limit for `@queue.handler(limits=[…])`, per value of a column or by a function of the row."""
         if not callable(cost):
             self.check(exact(cost))
-        return Declared(self, key, cost)
+        return HandlerLimit(self, key, cost)
 
     def check(self, amount: int) -> None:
         """What costs more than the whole budget would wait for ever."""
@@ -136,7 +136,7 @@ def encodes(text: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Declared:
+class HandlerLimit:
     """A limit of a handler: for each of its rows, under which key, at what cost."""
 
     limit: Limit

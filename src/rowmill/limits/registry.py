@@ -9,9 +9,9 @@ from typing import Any, Protocol, TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 
-from rowmill.limits.desk import Desk
+from rowmill.limits.desk import LimitClient
 from rowmill.limits.gate import LimitGate
-from rowmill.limits.limit import Declared, Limit
+from rowmill.limits.limit import HandlerLimit, Limit
 from rowmill.model.errors import BadRequest, DeclarationError, RowmillError
 from rowmill.model.limits import Breaker, Budget, Rate
 from rowmill.observe.events import Events
@@ -22,7 +22,7 @@ T = TypeVar("T")
 LONGEST_NAME = 200
 
 
-class Mill(Protocol):
+class LimitsMill(Protocol):
     """What limits need of a mill."""
 
     url: URL
@@ -36,12 +36,12 @@ class Mill(Protocol):
 class Limits:
     """By name. One desk for the loop in which the mill is open, one more for threads of code without a loop."""
 
-    def __init__(self, mill: Mill) -> None:
+    def __init__(self, mill: LimitsMill) -> None:
         self._mill = mill
         self._known: dict[str, Limit] = {}
-        self._desk: Desk | None = None
+        self._desk: LimitClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._background: Background | None = None
+        self._background: BackgroundLoop | None = None
         self._lock = threading.Lock()
 
     def declare(
@@ -86,18 +86,18 @@ class Limits:
             known = ", ".join(self._known) or "none"
             raise BadRequest(f"this mill has no limit {name}. It has: {known}") from None
 
-    def gate(self, limits: Sequence[Declared | Limit]) -> LimitGate | None:
+    def gate(self, limits: Sequence[HandlerLimit | Limit]) -> LimitGate | None:
         """What stands before a handler with these limits."""
         return LimitGate(limits, self._own_desk) if limits else None
 
-    def _own_desk(self) -> Desk:
+    def _own_desk(self) -> LimitClient:
         if self._desk is None:
             raise RowmillError("the mill of this limit is not open")
         return self._desk
 
     def opened(self, store: Store) -> None:
         """The mill is open, in the loop that runs."""
-        self._desk, self._loop = Desk(store, self._mill.events), asyncio.get_running_loop()
+        self._desk, self._loop = LimitClient(store, self._mill.events), asyncio.get_running_loop()
 
     async def closed(self) -> None:
         """The mill is about to be closed."""
@@ -106,7 +106,7 @@ class Limits:
             await desk.close()
 
     @asynccontextmanager
-    async def desk(self) -> AsyncIterator[Desk]:
+    async def desk(self) -> AsyncIterator[LimitClient]:
         if self._background is not None and self._background.runs_here:
             yield self._background.desk
             return
@@ -133,12 +133,12 @@ class Limits:
                     self._background.stop()
                     self._background = None
                 if self._background is None:
-                    self._background = Background(self._mill.url, self._mill.events)
+                    self._background = BackgroundLoop(self._mill.url, self._mill.events)
             loop = self._background.loop
         return asyncio.run_coroutine_threadsafe(work(), loop).result()
 
 
-class Background:
+class BackgroundLoop:
     """A loop in a thread of its own, with a database of its own, for code that has no loop."""
 
     def __init__(self, url: URL, events: Events) -> None:
@@ -150,9 +150,9 @@ class Background:
         self.store.may_create = False
         self.desk = asyncio.run_coroutine_threadsafe(self._open(events), self.loop).result()
 
-    async def _open(self, events: Events) -> Desk:
+    async def _open(self, events: Events) -> LimitClient:
         await self.store.open()
-        return Desk(self.store, events)
+        return LimitClient(self.store, events)
 
     @property
     def runs_here(self) -> bool:

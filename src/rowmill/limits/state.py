@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from rowmill.model.limits import Amount, Declaration, Reason, exact, shown
+from rowmill.model.limits import Amount, LimitDeclaration, RefusalReason, exact, shown
 from rowmill.store.limits.asks import LimitView
 from rowmill.store.limits.meter import Meter
 
@@ -39,24 +39,24 @@ class LimitState:
         return self.refuses is None
 
     @property
-    def refuses(self) -> Reason | None:
+    def refuses(self) -> RefusalReason | None:
         """Why it would not."""
         left = None if self.budget is None else exact(self.budget) - exact(self.spent) - exact(1)
         reasons = {
-            Reason.OFF: self.off,
-            Reason.PARKED: self.parked_until is not None,
-            Reason.OPEN: self.breaker == "open",
-            Reason.BUDGET: left is not None and left < 0,
-            Reason.RESERVED: left is not None and left < exact(self.reserved),
-            Reason.SLOTS: self.slots_limit is not None and self.slots >= self.slots_limit,
-            Reason.RATE: self.calls_limit is not None and self.calls >= self.calls_limit,
+            RefusalReason.OFF: self.off,
+            RefusalReason.PARKED: self.parked_until is not None,
+            RefusalReason.OPEN: self.breaker == "open",
+            RefusalReason.BUDGET: left is not None and left < 0,
+            RefusalReason.RESERVED: left is not None and left < exact(self.reserved),
+            RefusalReason.SLOTS: self.slots_limit is not None and self.slots >= self.slots_limit,
+            RefusalReason.RATE: self.calls_limit is not None and self.calls >= self.calls_limit,
         }
         return next((reason for reason, holds in reasons.items() if holds), None)
 
 
-def state_of(declared: Declaration | None, run: str, view: LimitView) -> LimitState:
+def state_of(declared: LimitDeclaration | None, run: str, view: LimitView) -> LimitState:
     """A view of a limit as it is declared; None: this application does not know it."""
-    declared = declared or Declaration()
+    declared = declared or LimitDeclaration()
     rate, budget = declared.rate, declared.budget
     calls = 0
     if rate is not None and view.counts:

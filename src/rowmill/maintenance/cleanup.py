@@ -15,7 +15,7 @@ from rowmill.store.expressions import insert_of
 from rowmill.store.limits import sweeping
 from rowmill.store.own.schedule_tables import FINISHED
 from rowmill.store.own.schema import own_tables
-from rowmill.worker.settings import Ages
+from rowmill.worker.settings import OwnTableRetention
 
 KNOWN_SECONDS = 86400.0
 """For how long a silent worker is known at least, however short history is kept: it may be cut off, and alive."""
@@ -80,10 +80,10 @@ def _last_receipts(dialect: str) -> "sa.Select[Any]":
     return sa.select(ranked.c.worker, ranked.c.flush).where(ranked.c.place <= UNANSWERED)
 
 
-def tidy(connection: Connection, keep: float, most: int = TIDY_MOST, *, ages: Ages | None = None) -> int:
+def tidy(connection: Connection, keep: float, most: int = TIDY_MOST, *, ages: OwnTableRetention | None = None) -> int:
     """Delete a batch of failed attempts that are older than `keep` seconds, the rest by its own age, or the same, and
     messages whose time in the inbox is over; answers how much."""
-    ages = ages or Ages(keep, keep)
+    ages = ages or OwnTableRetention(keep, keep)
     own = own_tables(connection.dialect.name)
     before = moment(connection.dialect.name, -keep)
     old = (

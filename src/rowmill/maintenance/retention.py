@@ -15,16 +15,16 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from rowmill.model.lifecycle import Kind
-from rowmill.model.queue import Queue
+from rowmill.model.lifecycle import StateKind
+from rowmill.model.queue import QueueSpec
 from rowmill.observe.events import Events
-from rowmill.operator.change import Batch, Changed, change_rows, keys_of, one_batch
+from rowmill.operator.change import ChangedBatch, ChangeResult, change_rows, keys_of, one_batch
 from rowmill.operator.filters import Condition, instant
 from rowmill.store.expressions import in_words, raw_key
 from rowmill.store.keys import Key
 from rowmill.store.port import Disconnected, Store
 from rowmill.store.postgres.session import index_plans
-from rowmill.store.queue_sql import Terms
+from rowmill.store.queue_sql import QueueSql
 
 # Finished rows that are kept no longer are deleted, a batch at a time, by the same code as `rowmill prune`.
 
@@ -33,7 +33,7 @@ BATCH = 500
 """Rows that are deleted in one transaction: few enough that nobody has to wait for them."""
 
 
-def old(terms: Terms, kind: Kind, age: float) -> Condition:
+def old(terms: QueueSql, kind: StateKind, age: float) -> Condition:
     """Rows that reached this final state so many seconds ago."""
     finished = terms.queue.columns[terms.queue.aged_by(kind)]
     before: sa.ColumnElement[Any] = sa.literal_column(instant(terms, finished, timedelta(seconds=age)))
@@ -42,14 +42,14 @@ def old(terms: Terms, kind: Kind, age: float) -> Condition:
 
 # served by: the index on (finished_at, or what stands for it, and the key) of the rows in this final state
 def delete_some(
-    connection: Connection, terms: Terms, kind: Kind, age: float, after: Key | None, limit: int = BATCH
-) -> Batch:
+    connection: Connection, terms: QueueSql, kind: StateKind, age: float, after: Key | None, limit: int = BATCH
+) -> ChangedBatch:
     """Delete the next rows that are old enough, the oldest first, from a position on. The condition is in the DELETE: a
     row that was requeued since it was looked at stays. So does one that another table refers to and does not let go."""
     condition = old(terms, kind, age)
     order = [sa.literal_column(f"{terms.table}.{terms.role(terms.queue.aged_by(kind))}"), *raw_key(terms)]
 
-    def change(connection: Connection, rows: Sequence[Any]) -> Changed:
+    def change(connection: Connection, rows: Sequence[Any]) -> ChangeResult:
         # In a form from which the planner proves nothing: with old statistics it might walk the whole index of finished
         # rows for each batch, instead of looking these few up by their keys.
         guard = sa.func.coalesce(condition, sa.false())
@@ -68,15 +68,15 @@ AGAIN_FROM_THE_START = 3600.0
 """Seconds after which rows that a foreign key held back are tried again. Until then sweeps begin behind them."""
 
 
-class Retention:
+class RetentionService:
     """Sweeps over the queues that say how long their rows are kept, and do not say when to delete them."""
 
     def __init__(
-        self, store: Store, queues: Sequence[Queue[Any]], events: Events, *, leading: Callable[[], bool]
+        self, store: Store, queues: Sequence[QueueSpec[Any]], events: Events, *, leading: Callable[[], bool]
     ) -> None:
         self._store, self._events, self._leading = store, events, leading
-        self._queues = [queue for queue in queues if queue.keep.ages() and queue.keep.cron is None]
-        self._behind: dict[tuple[str, Kind], tuple[Key, float]] = {}
+        self._queues = [queue for queue in queues if queue.retention.ages() and queue.retention.cron is None]
+        self._behind: dict[tuple[str, StateKind], tuple[Key, float]] = {}
 
     async def run(self) -> None:
         while True:
@@ -99,18 +99,18 @@ class Retention:
 
 async def sweep(
     store: Store,
-    queue: Queue[Any],
+    queue: QueueSpec[Any],
     events: Events,
     *,
     go_on: Callable[[], bool] = lambda: True,
-    behind: dict[tuple[str, Kind], tuple[Key, float]] | None = None,
+    behind: dict[tuple[str, StateKind], tuple[Key, float]] | None = None,
     now: float = 0.0,
-) -> dict[Kind, Changed]:
+) -> dict[StateKind, ChangeResult]:
     """Delete all rows of a queue that are kept no longer, in small batches with rests between them; answers how many,
     by final state. Rows that can't be deleted are stepped over, and, with `behind`, not looked at again for a while."""
-    found: dict[Kind, Changed] = {}
+    found: dict[StateKind, ChangeResult] = {}
     behind = {} if behind is None else behind
-    for kind, age in queue.keep.ages().items():
+    for kind, age in queue.retention.ages().items():
         start, since = behind.pop((queue.name, kind), (None, now))
         if now - since >= AGAIN_FROM_THE_START:
             start, since = None, now
@@ -124,15 +124,19 @@ async def sweep(
 
 
 async def _sweep(
-    store: Store, queue: Queue[Any], delete: Callable[..., Batch], start: Key | None, go_on: Callable[[], bool]
-) -> tuple[Changed, Key | None]:
+    store: Store,
+    queue: QueueSpec[Any],
+    delete: Callable[..., ChangedBatch],
+    start: Key | None,
+    go_on: Callable[[], bool],
+) -> tuple[ChangeResult, Key | None]:
     """From a position to the end; answers what was done, and the position behind the last row that could not go."""
     clock, terms = asyncio.get_running_loop().time, store.terms(queue)
-    total, after, held = Changed(), start, start
+    total, after, held = ChangeResult(), start, start
     while go_on():
         began = clock()
         batch = await store.run(partial(delete, terms=terms, after=after))
-        total = Changed(total.rows + batch.changed.rows, total.refused + batch.changed.refused)
+        total = ChangeResult(total.rows + batch.changed.rows, total.refused + batch.changed.refused)
         if batch.changed.refused:
             held = batch.last
         if not batch.more:

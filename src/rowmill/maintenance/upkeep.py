@@ -18,15 +18,15 @@ from sqlalchemy.exc import DBAPIError
 
 from rowmill.maintenance import cleanup
 from rowmill.model.batch_size import BatchSize
-from rowmill.model.dead_rows import mourn
+from rowmill.model.dead_rows import notify_dead
 from rowmill.model.lease import worker_of
-from rowmill.model.queue import Queue
+from rowmill.model.queue import QueueSpec
 from rowmill.model.settle_lag import SettleLag, as_text
 from rowmill.observe.events import Events
 from rowmill.store import rescue as rescuing
 from rowmill.store.own import fleet
 from rowmill.store.port import Disconnected, Store
-from rowmill.worker.settings import Ages
+from rowmill.worker.settings import OwnTableRetention
 
 # How far back a sweep for expired leases looks.
 #
@@ -42,7 +42,7 @@ MARGIN = 10.0
 committed."""
 
 
-class Reach:
+class SweepReach:
     """Of one stage. Sweeps look at everything while that is cheap; where it is dear, now and then, and in between only
     at the leases that ran out since the last one."""
 
@@ -137,21 +137,21 @@ TICK_SECONDS = 60.0
 """After which a connection that does not answer is given up."""
 
 
-class Keeper:
+class Upkeep:
     """Signs of life, leadership, rescue, roll-up of throughput, retention of Rowmill's own history."""
 
     def __init__(
         self,
         store: Store,
         worker: int,
-        queues: Sequence[Queue[Any]],
+        queues: Sequence[QueueSpec[Any]],
         events: Events,
         *,
         heartbeat: float,
         rescue_every: float,
         rescue_most: int,
         keep_history: float,
-        ages: Ages | None = None,
+        ages: OwnTableRetention | None = None,
         paused: set[tuple[str, str]] | None = None,
     ) -> None:
         self._store = store
@@ -165,7 +165,7 @@ class Keeper:
         self._rescue_every = rescue_every
         self._rescue_most = rescue_most
         self._keep_history = keep_history
-        self._ages = ages or Ages()
+        self._ages = ages or OwnTableRetention()
         self.leading = False
         """Are we the one that does the upkeep for all?"""
         self._paused = paused or set()
@@ -175,7 +175,7 @@ class Keeper:
         """What this process has finished and could not write for a while."""
         self._second_look = SecondLook(heartbeat, time.monotonic)
         self._sizes: defaultdict[tuple[str, str], BatchSize] = defaultdict(lambda: BatchSize(rescue_most))
-        self._reaches: defaultdict[tuple[str, str], Reach] = defaultdict(Reach)
+        self._reaches: defaultdict[tuple[str, str], SweepReach] = defaultdict(SweepReach)
         self._rescue_at = 0.0
         self._tidy_at = 0.0
 
@@ -273,7 +273,7 @@ class Keeper:
                 await self._store.rouse([queue])
         return rescuing.Rescued(returned, buried)
 
-    async def _rescue(self, queue: Queue[Any]) -> rescuing.Rescued:
+    async def _rescue(self, queue: QueueSpec[Any]) -> rescuing.Rescued:
         returned = buried = 0
         terms, clock = self._store.terms(queue), asyncio.get_running_loop().time
         for step in queue.steps:
@@ -303,7 +303,7 @@ class Keeper:
             if found.returned or found.buried:
                 self._events.rescued(queue.name, step.name, found.returned, found.buried)
                 self._store.forget(queue)
-                mourn(queue, found.deaths)
+                notify_dead(queue, found.deaths)
             if found.refused:
                 self._events.unrescued(queue.name, step.name, found.refused)
             returned += found.returned

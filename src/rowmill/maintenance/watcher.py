@@ -10,16 +10,20 @@ from typing import Any
 
 from sqlalchemy.exc import DBAPIError
 
-from rowmill.model.alerts import UNREACHABLE, Alert, Alerts, Severity, alerts_of, alerts_of_run
+from rowmill.model.alerts import UNREACHABLE, Alert, Alerts, AlertSeverity, alerts_of, alerts_of_run
 from rowmill.model.errors import DatabaseUnreachable
-from rowmill.model.queue import Queue
+from rowmill.model.queue import QueueSpec
 from rowmill.observe.events import Events
 from rowmill.operator.activity import see
 from rowmill.reconcile import runs
 from rowmill.store.own.schema import check_version
 from rowmill.store.port import Disconnected, Store
 
-LEVELS = {Severity.WARNING: logging.WARNING, Severity.ERROR: logging.ERROR, Severity.CRITICAL: logging.CRITICAL}
+LEVELS = {
+    AlertSeverity.WARNING: logging.WARNING,
+    AlertSeverity.ERROR: logging.ERROR,
+    AlertSeverity.CRITICAL: logging.CRITICAL,
+}
 Hook = Callable[[Mapping[str, Any]], Awaitable[None]]
 """Is told of every alert: the fields of its log record."""
 
@@ -30,7 +34,7 @@ class Watcher:
     def __init__(
         self,
         store: Store,
-        queues: Sequence[tuple[Queue[Any], Alerts]],
+        queues: Sequence[tuple[QueueSpec[Any], Alerts]],
         events: Events,
         hooks: Sequence[Hook] = (),
         *,
@@ -58,12 +62,12 @@ class Watcher:
         except (Disconnected, DatabaseUnreachable, OSError):
             return [*(alert for alert, _ in self._open.values() if alert.place != UNREACHABLE.place), UNREACHABLE]
 
-    async def _look_at(self, queue: Queue[Any], limits: Alerts) -> list[Alert]:
+    async def _look_at(self, queue: QueueSpec[Any], limits: Alerts) -> list[Alert]:
         terms = self._store.terms(queue)
         try:
             seen = await self._store.run(partial(see, terms=terms, limits=limits), write=False)
         except DBAPIError:
-            unseen = Alert("QUEUE_NOT_SEEN", Severity.ERROR, queue.name)
+            unseen = Alert("QUEUE_NOT_SEEN", AlertSeverity.ERROR, queue.name)
             before = [alert for alert, _ in self._open.values() if alert.queue == queue.name]
             return [*(alert for alert in before if alert.place != unseen.place), unseen]
         return list(alerts_of(queue.name, limits, seen))

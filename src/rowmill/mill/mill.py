@@ -14,18 +14,18 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection, Table
 
 from rowmill.limits import Limit, Limits
-from rowmill.maintenance.retention import Retention
-from rowmill.maintenance.upkeep import Keeper, SecondLook
+from rowmill.maintenance.retention import RetentionService
+from rowmill.maintenance.upkeep import SecondLook, Upkeep
 from rowmill.mill.declaring import QueueOptions, declare_queue
-from rowmill.mill.options import Policies
+from rowmill.mill.options import ReconciliationOptions
 from rowmill.mill.outboxes import OutboxOptions, declare_outbox
 from rowmill.mill.queue import Queue
 from rowmill.mill.schedules import Schedules
-from rowmill.model.dead_rows import Death, mourn
+from rowmill.model.dead_rows import DeadRow, notify_dead
 from rowmill.model.errors import BadRequest, DeclarationError, RowmillError, UnknownQueue
 from rowmill.model.limits import USUAL_BREAKER, Breaker, Budget, Rate
 from rowmill.model.option_names import check_options
-from rowmill.model.queue import Queue as QueueModel
+from rowmill.model.queue import QueueSpec as QueueModel
 from rowmill.model.schedule import Schedule
 from rowmill.model.states import Step
 from rowmill.observe.events import Events, Observer
@@ -81,7 +81,7 @@ class Mill(Schedules):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._choosing_loop = threading.Lock()
         self._blocking_turn = threading.Lock()
-        self._keepers: list[Keeper] = []
+        self._keepers: list[Upkeep] = []
         self._workers: list[Worker] = []
         self.limits = Limits(self)
 
@@ -131,10 +131,17 @@ class Mill(Schedules):
         return Inbox(self, table, columns or InboxColumns(), keep)
 
     def reconciliation(
-        self, name: str, *, inventories: Mapping[str, Inventory], rules: Sequence[Rule], **policies: Unpack[Policies]
+        self,
+        name: str,
+        *,
+        inventories: Mapping[str, Inventory],
+        rules: Sequence[Rule],
+        **policies: Unpack[ReconciliationOptions],
     ) -> Reconciliation:
         """Declare how inventories of the same things have to agree, and what is done where they do not."""
-        check_options("Mill.reconciliation()", policies, ("inventories", "rules", *Policies.__annotations__))
+        check_options(
+            "Mill.reconciliation()", policies, ("inventories", "rules", *ReconciliationOptions.__annotations__)
+        )
         made = Reconciliation(self, declared(name, inventories, rules, **policies))
         if name in self.reconciliations:
             problem = "this mill has a reconciliation of that name already: give it another"
@@ -150,12 +157,12 @@ class Mill(Schedules):
         for queue in self.queues.values():
             self._fit(queue)
 
-    def _condemned(self, queue: QueueModel[Any], step: Step, death: Death) -> None:
+    def _condemned(self, queue: QueueModel[Any], step: Step, death: DeadRow) -> None:
         """A row died in its claim: it can't be read, or its attempts were used up."""
         self.events.condemned(queue.name, step.name, queue.key_text(death.key), death.attempt, death.code)
         for worker in self._workers[:1]:  # of several here, claims bear the number of the first
             worker.report.buried += 1
-        mourn(queue, [death])
+        notify_dead(queue, [death])
 
     def _fit(self, queue: Queue[Any]) -> None:
         """Make a queue known to the store, and put its indexes, as this database spells them, into the table's
@@ -257,12 +264,12 @@ class Mill(Schedules):
             with reachable(self.url):
                 await store.check_session()
                 number, paused = await store.run(sign_up)
-            keeper = Keeper(
+            keeper = Upkeep(
                 store, number, chosen, self.events,
                 heartbeat=settings.heartbeat, rescue_every=settings.rescue_every,
                 rescue_most=settings.rescue_most, keep_history=settings.keep_history, ages=settings.ages, paused=paused,
             )  # fmt: skip
-            retention = Retention(store, chosen, self.events, leading=lambda: keeper.leading)
+            retention = RetentionService(store, chosen, self.events, leading=lambda: keeper.leading)
             worker = Worker(
                 store,
                 chosen,
@@ -321,7 +328,7 @@ class Mill(Schedules):
             found = await self.store.run(sweep)
             report.rescued += found.returned
             report.buried += found.buried
-            mourn(queue, found.deaths)
+            notify_dead(queue, found.deaths)
             wait = look.wait()
             if wait is not None:
                 await asyncio.sleep(wait)

@@ -13,9 +13,9 @@ from sqlalchemy import Connection
 
 from rowmill.limits.holding import shut
 from rowmill.model.errors import BadRequest
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import StateKind
 from rowmill.model.option_names import check_options
-from rowmill.model.queue import Queue as QueueModel
+from rowmill.model.queue import QueueSpec as QueueModel
 from rowmill.operator import browse, change, counts
 from rowmill.operator import why as explaining
 from rowmill.operator.browse import RowView
@@ -103,7 +103,7 @@ class QueueOperations(QueueModel[R], Generic[R]):
         if wanted.empty:
             return 0
         if not wanted.states and not wanted.keys:
-            wanted = replace(wanted, states=(Kind.DEAD.value,))
+            wanted = replace(wanted, states=(StateKind.DEAD.value,))
         async with self.mill.opened() as store:
             with reachable(self.mill.url):
                 return (await change.requeue(store, self, wanted, stage=to_stage, most=limit)).rows

@@ -5,7 +5,7 @@ from typing import TypedDict
 from rowmill.reconcile.correct import Corrections
 
 
-class Policies(TypedDict, total=False):
+class ReconciliationOptions(TypedDict, total=False):
     """What `Mill.reconciliation` takes by name, beside inventories and rules."""
 
     correct: Corrections

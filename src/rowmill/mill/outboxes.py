@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from rowmill.model import declare
 from rowmill.model.errors import DeclarationError
-from rowmill.model.queue import Counts, EpochUnit, FinishedOn, InOrder, Order
+from rowmill.model.queue import Counts, EpochUnit, FinishedOn, Order, OrderPerKey
 from rowmill.model.retry import Retry, steps
 from rowmill.model.states import States
 from rowmill.outbox.outbox import Outbox
@@ -27,7 +27,7 @@ class OutboxOptions(TypedDict, total=False):
     states: States | None
     by: tuple[str, ...] | None
     """The order of events of one aggregate, where it is not that of the key."""
-    dead_head: Literal["block", "skip"]
+    on_dead: Literal["block", "skip"]
     """Does a dead event hold back the later ones of its aggregate, or let them pass?"""
     retry: Retry | None
     lease: float
@@ -53,7 +53,7 @@ def declare_outbox(
     columns: OutboxColumns | None = None,
     states: States | None = None,
     by: tuple[str, ...] | None = None,
-    dead_head: Literal["block", "skip"] = "block",
+    on_dead: Literal["block", "skip"] = "block",
     retry: Retry | None = None,
     lease: float = 60.0,
     timeout: float | None = None,
@@ -73,7 +73,7 @@ def declare_outbox(
         columns=chosen,
         states=states or getattr(table, "__rowmill_states__", None) or WORDS,
         order=Order(by=order),
-        in_order=InOrder(per=chosen.aggregate_id, by=order, dead_head=dead_head),
+        order_per_key=OrderPerKey(per=chosen.aggregate_id, by=order, on_dead=on_dead),
         retry=retry or RETRY,
         lease=lease,
         timeout=timeout,
@@ -92,7 +92,7 @@ def _checked(
 ) -> tuple[str, ...]:
     """What only an outbox asks of a table; answers the order of events of one aggregate."""
     table, mapper = declare.inspect_source(source)
-    found = declare.Declaration(name or table.name, table, declare.columns_by_name(table, mapper))
+    found = declare.DeclarationChecker(name or table.name, table, declare.columns_by_name(table, mapper))
     if not isinstance(columns, OutboxColumns):
         raise DeclarationError(found.name, ["columns=... of an outbox are OutboxColumns(...)"])
     for role in ("event_type", "aggregate_id", "payload"):
@@ -105,7 +105,7 @@ def _checked(
     return by
 
 
-def _order(found: declare.Declaration, columns: OutboxColumns) -> tuple[str, ...]:
+def _order(found: declare.DeclarationChecker, columns: OutboxColumns) -> tuple[str, ...]:
     """A number that grows is an order; a uuid is none, and the time of writing is the next best thing."""
     key = list(found.table.primary_key.columns)
     if len(key) == 1 and isinstance(declare.undecorated(key[0]), sa.Integer):

@@ -6,7 +6,7 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
 import sqlalchemy as sa
 
 from rowmill.limits import Limit
-from rowmill.limits.limit import Declared
+from rowmill.limits.limit import HandlerLimit
 from rowmill.mill.operations import QueueOperations
 from rowmill.model.alerts import Alerts
 from rowmill.model.errors import DeclarationError
@@ -55,7 +55,7 @@ class Queue(QueueOperations[R], Generic[R]):
         stage: str | None = None,
         concurrency: int = 10,
         timeout: float | None = None,
-        limits: Sequence[Limit | Declared] = (),
+        limits: Sequence[Limit | HandlerLimit] = (),
     ) -> Callable[[Callable[[Lease[R]], One]], Callable[[Lease[R]], One]]: ...
     def handler(
         self,
@@ -64,7 +64,7 @@ class Queue(QueueOperations[R], Generic[R]):
         stage: str | None = None,
         concurrency: int = 10,
         timeout: float | None = None,
-        limits: Sequence[Limit | Declared] = (),
+        limits: Sequence[Limit | HandlerLimit] = (),
         **unknown: Any,
     ) -> Any:
         """Register the handler of a stage (the only one by default): async on the loop, sync in threads. A row runs
@@ -95,7 +95,7 @@ class Queue(QueueOperations[R], Generic[R]):
         stage: str | None = None,
         concurrency: int = 1,
         timeout: float | None = None,
-        limits: Sequence[Limit | Declared] = (),
+        limits: Sequence[Limit | HandlerLimit] = (),
     ) -> RegisterBatch[R]: ...
     @overload
     def batch_handler(self, call: Callable[..., Any], /) -> NoReturn: ...
@@ -107,7 +107,7 @@ class Queue(QueueOperations[R], Generic[R]):
         stage: str | None = None,
         concurrency: int = 1,
         timeout: float | None = None,
-        limits: Sequence[Limit | Declared] = (),
+        limits: Sequence[Limit | HandlerLimit] = (),
         **unknown: Any,
     ) -> Any:
         """Register a handler that gets up to `size` rows and answers for each, in a list or a mapping by key. `limits`
@@ -134,14 +134,14 @@ class Queue(QueueOperations[R], Generic[R]):
         concurrency: int,
         batch: int | None,
         timeout: float | None,
-        limits: Sequence[Limit | Declared],
+        limits: Sequence[Limit | HandlerLimit],
     ) -> None:
         problems = []
         if concurrency < 1:
             problems.append(f"concurrency must be 1 or more, not {concurrency}")
         if batch is not None and batch < 1:
             problems.append(f"a batch must hold 1 row or more, not {batch}")
-        names = [(one.limit if isinstance(one, Declared) else one).name for one in limits]
+        names = [(one.limit if isinstance(one, HandlerLimit) else one).name for one in limits]
         problems += [f"limit {name} is named twice" for name in sorted({n for n in names if names.count(n) > 1})]
         problems += [f"limit {name} is one of another mill" for name in names if name not in self.mill.limits]
         if stage is None and len(self.steps) > 1:

@@ -10,7 +10,7 @@ from rowmill.maintenance.retention import sweep
 from rowmill.mill.queue import Queue
 from rowmill.model.errors import BadRequest, DeclarationError
 from rowmill.model.lease import Lease
-from rowmill.model.outcome import Again, Answer, Cancel, Dead
+from rowmill.model.outcome import Answer, Cancel, Dead, RetryLater
 from rowmill.model.queue import Handler, Only, name_of
 from rowmill.model.retry import Retry
 from rowmill.model.schedule import Cron, Every, Missed, Schedule, Tick, Timing
@@ -122,7 +122,7 @@ class Schedules:
             name=schedule_tables.QUEUE,
             columns=schedule_tables.COLUMNS,
             states=schedule_tables.STATES,
-            in_order=schedule_tables.IN_ORDER,
+            order_per_key=schedule_tables.IN_ORDER,
             retry=Retry(attempts=max(schedule.retry.attempts for schedule in every)),
             lease=min(schedule.lease for schedule in every),
         )
@@ -159,10 +159,10 @@ class Schedules:
         row = lease.row
         schedule, due_at = self.schedules.get(row.schedule), as_moment(row.due_at)
         if schedule is None or due_at is None:
-            return Again(STRANGER_SECONDS, "unknown_schedule", spend=False)
+            return RetryLater(STRANGER_SECONDS, "unknown_schedule", count_attempt=False)
         lease.retry = schedule.retry
         if lease.attempt > schedule.retry.attempts:
-            return Dead(lease.queue.crash.buried, "its worker died at its last attempt")
+            return Dead(lease.queue.crash_codes.buried, "its worker died at its last attempt")
         if lease.attempt == 1 and not row.manual:
             why = schedule.passed_over(due_at, lease.claimed_at)
             if why is not None:
@@ -174,13 +174,13 @@ class Schedules:
 
     def _prune_by_schedule(self, queue: Queue[Any]) -> None:
         """Delete what a queue keeps no longer when it says, not all the time."""
-        if queue.keep.cron is None:
+        if queue.retention.cron is None:
             return
 
         async def prune(tick: Tick) -> None:
             await sweep(self.store, queue, self.events, go_on=lambda: not tick.lost)
 
-        self.schedule(f"prune {queue.name}", cron=queue.keep.cron, tz=queue.keep.tz)(prune)
+        self.schedule(f"prune {queue.name}", cron=queue.retention.cron, tz=queue.retention.tz)(prune)
 
     def _scheduler(self, chosen: list[Queue[Any]], heartbeat: float) -> Scheduler | None:
         """What makes ticks beside a worker that runs them."""

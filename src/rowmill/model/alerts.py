@@ -7,7 +7,7 @@ from enum import StrEnum
 from rowmill.model.option_names import checks_options
 
 
-class Severity(StrEnum):
+class AlertSeverity(StrEnum):
     WARNING = "WARNING"
     ERROR = "ERROR"
     CRITICAL = "CRITICAL"
@@ -31,7 +31,7 @@ class Alerts:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class QueueObservation:
     """What was seen of a queue."""
 
     backlog: int = 0
@@ -49,7 +49,7 @@ class Alert:
     """A condition that holds."""
 
     alert: str
-    severity: Severity
+    severity: AlertSeverity
     queue: str = ""
     value: float | None = None
     limit: float | None = None
@@ -60,26 +60,28 @@ class Alert:
         return self.alert, self.queue, self.reconciliation
 
 
-UNREACHABLE = Alert("DATABASE_UNREACHABLE", Severity.CRITICAL)
+UNREACHABLE = Alert("DATABASE_UNREACHABLE", AlertSeverity.CRITICAL)
 
 
-def alerts_of(queue: str, limits: Alerts, seen: Seen) -> Iterator[Alert]:
+def alerts_of(queue: str, limits: Alerts, seen: QueueObservation) -> Iterator[Alert]:
     if limits.backlog is not None and seen.backlog > limits.backlog:
-        yield Alert("BACKLOG_HIGH", Severity.WARNING, queue, seen.backlog, limits.backlog)
+        yield Alert("BACKLOG_HIGH", AlertSeverity.WARNING, queue, seen.backlog, limits.backlog)
     if limits.oldest is not None and seen.oldest is not None and seen.oldest > limits.oldest:
-        yield Alert("ROWS_WAIT_TOO_LONG", Severity.ERROR, queue, round(seen.oldest, 1), limits.oldest)
+        yield Alert("ROWS_WAIT_TOO_LONG", AlertSeverity.ERROR, queue, round(seen.oldest, 1), limits.oldest)
     if limits.died is not None and seen.died > limits.died:
-        yield Alert("ROWS_DIED", Severity.ERROR, queue, seen.died, limits.died)
+        yield Alert("ROWS_DIED", AlertSeverity.ERROR, queue, seen.died, limits.died)
     if limits.unattended is not None and (seen.unattended is None or seen.unattended > limits.unattended):
         ago = None if seen.unattended is None else round(seen.unattended, 1)
-        yield Alert("NOBODY_WORKS", Severity.CRITICAL, queue, ago, limits.unattended)
+        yield Alert("NOBODY_WORKS", AlertSeverity.CRITICAL, queue, ago, limits.unattended)
     if limits.unwritten is not None and seen.unwritten is not None and seen.unwritten > limits.unwritten:
-        yield Alert("ROWS_NOT_WRITTEN", Severity.ERROR, queue, round(seen.unwritten, 1), limits.unwritten)
+        yield Alert("ROWS_NOT_WRITTEN", AlertSeverity.ERROR, queue, round(seen.unwritten, 1), limits.unwritten)
 
 
 def alerts_of_run(reconciliation: str, above: int, findings: int, outcome: str | None) -> Iterator[Alert]:
     """Of the last run that has ended. One that could not observe everything proves nothing by what it did not find."""
     if findings > above:
-        yield Alert("RECONCILIATION_DRIFT", Severity.ERROR, value=findings, limit=above, reconciliation=reconciliation)
+        yield Alert(
+            "RECONCILIATION_DRIFT", AlertSeverity.ERROR, value=findings, limit=above, reconciliation=reconciliation
+        )
     if outcome != "ok":
-        yield Alert("RECONCILIATION_INCOMPLETE", Severity.WARNING, reconciliation=reconciliation)
+        yield Alert("RECONCILIATION_INCOMPLETE", AlertSeverity.WARNING, reconciliation=reconciliation)

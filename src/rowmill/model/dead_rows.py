@@ -9,7 +9,7 @@ from sqlalchemy import Column
 from rowmill.model.errors import RowmillError, safe_text
 
 if TYPE_CHECKING:
-    from rowmill.model.queue import Queue
+    from rowmill.model.queue import QueueSpec
     from rowmill.model.retry import Retry
 
 
@@ -20,7 +20,7 @@ USED_UP = ("it was ready for one more attempt, with all of its ", " used up")
 
 
 @dataclass(frozen=True, slots=True)
-class Death:
+class DeadRow:
     """A row that is dead, as it was written: kept, and never tried again by itself."""
 
     key: Any
@@ -37,14 +37,14 @@ class Death:
 
 
 @dataclass(frozen=True, slots=True)
-class Mourner:
+class DeadRowListener:
     """Told once of each row that died, by the process that wrote it, after the commit."""
 
     columns: tuple["Column[Any]", ...]
-    told: Callable[[Death], None]
+    told: Callable[[DeadRow], None]
 
 
-def facts_of(queue: "Queue[Any]", read: Callable[[], Any]) -> dict[str, Any]:
+def facts_of(queue: "QueueSpec[Any]", read: Callable[[], Any]) -> dict[str, Any]:
     """What the queue's mourner wants to know of a row, which may be the very thing that can't be read."""
     if queue.mourner is None:
         return {}
@@ -59,12 +59,12 @@ def facts_of(queue: "Queue[Any]", read: Callable[[], Any]) -> dict[str, Any]:
     }
 
 
-def used_up(queue: "Queue[Any]", retry: "Retry", key: Any, attempts: int, read: Callable[[], Any]) -> Death:
+def used_up(queue: "QueueSpec[Any]", retry: "Retry", key: Any, attempts: int, read: Callable[[], Any]) -> DeadRow:
     """The death of a row that a claim found with all of its attempts used."""
-    return Death(key, attempts, ATTEMPTS_USED_UP, str(retry.attempts).join(USED_UP), facts_of(queue, read))
+    return DeadRow(key, attempts, ATTEMPTS_USED_UP, str(retry.attempts).join(USED_UP), facts_of(queue, read))
 
 
-def mourn(queue: "Queue[Any]", deaths: Iterable[Death]) -> None:
+def notify_dead(queue: "QueueSpec[Any]", deaths: Iterable[DeadRow]) -> None:
     if queue.mourner is not None:
         for death in deaths:
             queue.mourner.told(death)

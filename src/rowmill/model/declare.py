@@ -11,8 +11,8 @@ from sqlalchemy import Column, Table
 from sqlalchemy.orm import Mapper
 
 from rowmill.model.errors import DeclarationError
-from rowmill.model.lifecycle import Kind
-from rowmill.model.queue import READ_ONLY, REQUIRED, Columns, Counts, FinishedOn, InOrder, Keep, Order
+from rowmill.model.lifecycle import StateKind
+from rowmill.model.queue import READ_ONLY, REQUIRED, Columns, Counts, FinishedOn, Order, OrderPerKey, Retention
 from rowmill.model.states import Vocabulary, Word, as_value
 
 TYPES = {
@@ -79,7 +79,7 @@ def undecorated(column: "Column[Any]") -> "sa.types.TypeEngine[Any]":
     return kind
 
 
-class Declaration:
+class DeclarationChecker:
     """Collects the problems of one declaration."""
 
     def __init__(self, name: str, table: Table, names: dict[str, "Column[Any]"]) -> None:
@@ -170,19 +170,21 @@ class Declaration:
             self.problem(f"column {priority.name} (priority) must be a number, not {priority.type!r}")
         return priority, self.listed(order.by, "Order(by=...)")
 
-    def in_order(self, in_order: InOrder | None) -> tuple["Column[Any] | None", tuple["Column[Any]", ...]]:
-        if in_order is None:
+    def order_per_key(
+        self, order_per_key: OrderPerKey | None
+    ) -> tuple["Column[Any] | None", tuple["Column[Any]", ...]]:
+        if order_per_key is None:
             return None, ()
-        if in_order.dead_head not in ("block", "skip"):
-            self.problem(f'InOrder(dead_head=...) is "block" or "skip", not {in_order.dead_head!r}')
-        by = self.listed(in_order.by, "InOrder(by=...)")
+        if order_per_key.on_dead not in ("block", "skip"):
+            self.problem(f'OrderPerKey(on_dead=...) is "block" or "skip", not {order_per_key.on_dead!r}')
+        by = self.listed(order_per_key.by, "OrderPerKey(by=...)")
         for column in by:
             if column.nullable:
                 self.problem(
-                    f"column {column.name} (InOrder(by=...)) may be NULL, which is neither before nor after anything: "
+                    f"column {column.name} (OrderPerKey(by=...)) may be NULL, which has no place in an order: "
                     "make it NOT NULL, or leave it out, and the key decides"
                 )
-        return self.column(in_order.per, "InOrder(per=...)"), by
+        return self.column(order_per_key.per, "OrderPerKey(per=...)"), by
 
     def epoch(self, unit: str, mapped: dict[str, "Column[Any]"]) -> None:
         if unit not in ("s", "ms"):
@@ -194,7 +196,9 @@ class Declaration:
                 name = mapped[role].name
                 self.problem(f"column {name} ({role}) must be a BigInteger: milliseconds do not fit {kind!r}")
 
-    def meanings(self, counts: Counts, finished_on: FinishedOn, keep: Keep, mapped: dict[str, "Column[Any]"]) -> None:
+    def meanings(
+        self, counts: Counts, finished_on: FinishedOn, retention: Retention, mapped: dict[str, "Column[Any]"]
+    ) -> None:
         """What the attempts column and `finished_at` mean to their readers."""
         for option, given, known in (
             ("counts", counts, get_args(Counts)),
@@ -203,9 +207,9 @@ class Declaration:
             if given not in known:
                 self.problem(f"{option}=... is {' or '.join(map(repr, known))}, not {given!r}")
         if finished_on == "done" and not {"updated_at", "created_at"} & mapped.keys():
-            for kind in (kind for kind in keep.ages() if kind is not Kind.DONE):
+            for kind in (kind for kind in retention.ages() if kind is not StateKind.DONE):
                 self.problem(
-                    f'Keep({kind}=...) needs to know how old a {kind} row is, and finished_on="done" leaves its '
+                    f'Retention({kind}=...) needs to know how old a {kind} row is, and finished_on="done" leaves its '
                     "finished_at empty. Map a time that it has: Columns(updated_at=...) or Columns(created_at=...)"
                 )
 
@@ -272,12 +276,12 @@ class Declaration:
                     "every state needs a word of its own"
                 )
 
-    def keep(self, keep: Keep, vocabulary: Vocabulary) -> None:
-        for kind, age in keep.ages().items():
+    def retention(self, retention: Retention, vocabulary: Vocabulary) -> None:
+        for kind, age in retention.ages().items():
             if not 0 <= age < math.inf:
-                self.problem(f"Keep({kind}=...) must be a time of 0 seconds or more, not {age}. Write days(7)")
-            if kind is Kind.CANCELLED and not vocabulary.cancelled:
-                self.problem("Keep(cancelled=...) is for rows that this queue has no word for: leave it out")
+                self.problem(f"Retention({kind}=...) must be a time of 0 seconds or more, not {age}. Write days(7)")
+            if kind is StateKind.CANCELLED and not vocabulary.cancelled:
+                self.problem("Retention(cancelled=...) is for rows that this queue has no word for: leave it out")
 
     def policies(self, vocabulary: Vocabulary) -> None:
         for step in vocabulary.steps:

@@ -20,7 +20,7 @@ from rowmill.model.errors import (
 )
 from rowmill.model.lease import Lease, Outcomes
 from rowmill.model.lifecycle import Move
-from rowmill.model.outcome import Again, Answer, Cancel, Dead, Done, Outcome
+from rowmill.model.outcome import Answer, Cancel, Dead, Done, Outcome, RetryLater
 from rowmill.model.retry import Retry
 from rowmill.model.wait import seconds_to_wait
 
@@ -81,10 +81,10 @@ def judge(lease: Lease[Any], answer: Answer | BaseException, chance: float) -> V
             onward = lease.step.following is not None and not finish
             move = lifecycle.ADVANCE if onward else lifecycle.DONE
             verdict = Verdict(lease, move)
-        case Again(after, code, message, spend, values):
-            move = lifecycle.AGAIN if spend else lifecycle.PARK
+        case RetryLater(after, code, message, count_attempt, values):
+            move = lifecycle.AGAIN if count_attempt else lifecycle.PARK
             wait = _asked(after)
-            if spend and lease.last_attempt:
+            if count_attempt and lease.last_attempt:
                 move, wait = lifecycle.DIE, 0.0
             elif wait is None:
                 wait, remark = _backoff(lease, chance)
@@ -113,7 +113,7 @@ def spread(leases: Sequence[Lease[Any]], outcomes: Outcomes) -> Mapping[Any, Any
     match given:
         case None:
             return {}
-        case Done() | Again() | Dead() | Cancel():
+        case Done() | RetryLater() | Dead() | Cancel():
             return dict.fromkeys(keys, given)
         case Mapping():
             if strange := given.keys() - set(keys):
@@ -170,7 +170,7 @@ def outcome_of(answer: Any) -> Outcome:
     match answer:
         case None:
             return Done()
-        case Done() | Again() | Dead() | Cancel():
+        case Done() | RetryLater() | Dead() | Cancel():
             return answer
         case dict() | Mapping():
             return Done(answer)
@@ -178,23 +178,23 @@ def outcome_of(answer: Any) -> Outcome:
             kind = type(answer).__name__
             return Dead(
                 "bad_answer",
-                f"the handler returned {kind}; it may return None, column values, Done, Again, Dead or Cancel",
+                f"the handler returned {kind}; it may return None, column values, Done, RetryLater, Dead or Cancel",
             )
 
 
-def judge_error(lease: Lease[Any], error: BaseException) -> Again | Dead:
+def judge_error(lease: Lease[Any], error: BaseException) -> RetryLater | Dead:
     """An exception judged by its type, never by its text."""
     retry = lease.retry
     code, message = code_of(error), text_of(error)
     if isinstance(error, (RateLimited, ProviderDown, ProviderRefused)):
-        return Again(wait_of(error), code, message, spend=False)
+        return RetryLater(wait_of(error), code, message, count_attempt=False)
     permanent = isinstance(error, WorkError) and not error.retryable
     if permanent or (retry.permanent and isinstance(error, retry.permanent)):
         return Dead(code, message)
     known = isinstance(error, WorkError) or (retry.transient and isinstance(error, retry.transient))
     if retry.unknown_is_permanent and not known:
         return Dead(code, message)
-    return Again(None, code, message)
+    return RetryLater(None, code, message)
 
 
 def with_values(verdict: Verdict, values: Any) -> Verdict:

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from rowmill.model.errors import LeaseLost, TransactionMisused
 from rowmill.model.outcome import Answer, Outcome
-from rowmill.model.queue import Queue
+from rowmill.model.queue import QueueSpec
 from rowmill.model.states import Step
 from rowmill.model.transaction import AsyncBatchTransaction, BatchTransaction
 
@@ -73,7 +73,7 @@ Outcomes = Outcome | Mapping[Any, Answer | BaseException] | Sequence[Answer | Ba
 the batch."""
 
 
-class Desk(Protocol):
+class LeaseHost(Protocol):
     """Where a lease turns to for its transaction and for columns that were left out: the worker that holds it."""
 
     def settling(self, lease: "Lease[Any]", outcome: Outcome | None) -> SettlingBlock: ...
@@ -125,7 +125,7 @@ class Lease(Generic[R]):
 
     def __init__(
         self,
-        queue: Queue[R],
+        queue: QueueSpec[R],
         step: Step,
         key: Any,
         token: int,
@@ -133,7 +133,7 @@ class Lease(Generic[R]):
         claimed_at: datetime,
         record: Any,
         load: Callable[[Any], R],
-        desk: Desk | None = None,
+        desk: LeaseHost | None = None,
         weight: int = 0,
     ) -> None:
         self.queue = queue
@@ -195,7 +195,7 @@ class Lease(Generic[R]):
         return self.desk.fetch_sync(self, column)
 
     @property
-    def desk(self) -> Desk:
+    def desk(self) -> LeaseHost:
         if self._desk is None:
             raise RuntimeError("this lease does not belong to a running worker")
         return self._desk
@@ -250,7 +250,7 @@ class Lease(Generic[R]):
         """The row in messages."""
         return f"row {self.queue.key_text(self.key)} of {self.queue.name}"
 
-    def attach(self, desk: Desk) -> None:
+    def attach(self, desk: LeaseHost) -> None:
         self._desk = desk
 
     def __repr__(self) -> str:

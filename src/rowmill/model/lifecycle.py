@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class StateKind(StrEnum):
     """What a word on a row means."""
 
     READY = "ready"
@@ -25,12 +25,12 @@ class Kind(StrEnum):
     CANCELLED = "cancelled"
 
 
-CLAIMABLE = frozenset({Kind.READY, Kind.WAITING})
-UNFINISHED = frozenset({Kind.READY, Kind.WAITING, Kind.RUNNING})
-FINAL = frozenset({Kind.DONE, Kind.DEAD, Kind.CANCELLED})
+CLAIMABLE = frozenset({StateKind.READY, StateKind.WAITING})
+UNFINISHED = frozenset({StateKind.READY, StateKind.WAITING, StateKind.RUNNING})
+FINAL = frozenset({StateKind.DONE, StateKind.DEAD, StateKind.CANCELLED})
 
 
-class Attempts(StrEnum):
+class AttemptsChange(StrEnum):
     """What a move does to the attempts column."""
 
     KEEP = "keep"
@@ -39,7 +39,7 @@ class Attempts(StrEnum):
     RESET = "reset"
 
 
-class Error(StrEnum):
+class ErrorChange(StrEnum):
     """What a move does to the error on the row."""
 
     KEEP = "keep"
@@ -52,11 +52,11 @@ class Move:
     """One change of state: from where, to where, and what it does to the other columns."""
 
     name: str
-    source: frozenset[Kind]
-    target: Kind
-    attempts: Attempts = Attempts.KEEP
-    error: Error = Error.KEEP
-    failures: Attempts | None = None
+    source: frozenset[StateKind]
+    target: StateKind
+    attempts: AttemptsChange = AttemptsChange.KEEP
+    error: ErrorChange = ErrorChange.KEEP
+    failures: AttemptsChange | None = None
     """What it does to the attempts column of a queue that counts failures, where that differs."""
     delayed: bool = False
     """`available_at` is set to now plus a given wait (otherwise to now, for a target that can be claimed)."""
@@ -65,7 +65,7 @@ class Move:
 
     @property
     def takes_lease(self) -> bool:
-        return self.target is Kind.RUNNING
+        return self.target is StateKind.RUNNING
 
     @property
     def finishes(self) -> bool:
@@ -74,25 +74,25 @@ class Move:
     @property
     def failed(self) -> bool:
         """Does an attempt that ends so belong in the history of failures?"""
-        return self.error is Error.SET and self.recorded
+        return self.error is ErrorChange.SET and self.recorded
 
 
-_RUNNING = frozenset({Kind.RUNNING})
+_RUNNING = frozenset({StateKind.RUNNING})
 
-CLAIM = Move("claim", CLAIMABLE, Kind.RUNNING, Attempts.COUNT, Error.CLEAR)
-DONE = Move("done", _RUNNING, Kind.DONE, error=Error.CLEAR, failures=Attempts.GIVE_BACK)
-ADVANCE = Move("advance", _RUNNING, Kind.READY, Attempts.RESET, Error.CLEAR)
-AGAIN = Move("again", _RUNNING, Kind.WAITING, error=Error.SET, delayed=True)
-PARK = Move("park", _RUNNING, Kind.WAITING, Attempts.GIVE_BACK, Error.SET, delayed=True)
-DIE = Move("dead", _RUNNING, Kind.DEAD, error=Error.SET)
-ABANDON = Move("abandon", _RUNNING, Kind.CANCELLED, error=Error.SET, failures=Attempts.GIVE_BACK)
-RELEASE = Move("release", _RUNNING, Kind.READY, Attempts.GIVE_BACK, delayed=True)
-HOLD = Move("hold", _RUNNING, Kind.READY, Attempts.GIVE_BACK, Error.SET, delayed=True, recorded=False)
-RESCUE = Move("rescue", _RUNNING, Kind.READY, error=Error.SET)
-BURY = Move("bury", _RUNNING, Kind.DEAD, error=Error.SET)
-EXHAUST = Move("exhaust", CLAIMABLE, Kind.DEAD, error=Error.SET)
-CANCEL = Move("cancel", CLAIMABLE, Kind.CANCELLED)
-REQUEUE = Move("requeue", FINAL | {Kind.WAITING}, Kind.READY, Attempts.RESET, Error.CLEAR)
+CLAIM = Move("claim", CLAIMABLE, StateKind.RUNNING, AttemptsChange.COUNT, ErrorChange.CLEAR)
+DONE = Move("done", _RUNNING, StateKind.DONE, error=ErrorChange.CLEAR, failures=AttemptsChange.GIVE_BACK)
+ADVANCE = Move("advance", _RUNNING, StateKind.READY, AttemptsChange.RESET, ErrorChange.CLEAR)
+AGAIN = Move("again", _RUNNING, StateKind.WAITING, error=ErrorChange.SET, delayed=True)
+PARK = Move("park", _RUNNING, StateKind.WAITING, AttemptsChange.GIVE_BACK, ErrorChange.SET, delayed=True)
+DIE = Move("dead", _RUNNING, StateKind.DEAD, error=ErrorChange.SET)
+ABANDON = Move("abandon", _RUNNING, StateKind.CANCELLED, error=ErrorChange.SET, failures=AttemptsChange.GIVE_BACK)
+RELEASE = Move("release", _RUNNING, StateKind.READY, AttemptsChange.GIVE_BACK, delayed=True)
+HOLD = Move("hold", _RUNNING, StateKind.READY, AttemptsChange.GIVE_BACK, ErrorChange.SET, delayed=True, recorded=False)
+RESCUE = Move("rescue", _RUNNING, StateKind.READY, error=ErrorChange.SET)
+BURY = Move("bury", _RUNNING, StateKind.DEAD, error=ErrorChange.SET)
+EXHAUST = Move("exhaust", CLAIMABLE, StateKind.DEAD, error=ErrorChange.SET)
+CANCEL = Move("cancel", CLAIMABLE, StateKind.CANCELLED)
+REQUEUE = Move("requeue", FINAL | {StateKind.WAITING}, StateKind.READY, AttemptsChange.RESET, ErrorChange.CLEAR)
 
 MOVES = {
     move.name: move

@@ -24,7 +24,7 @@ Amount = int | Decimal
 Per = Literal["run", "hour", "day", "month"]
 
 
-class Reason(StrEnum):
+class RefusalReason(StrEnum):
     """What refused a call. The code on a row that waits for it is `limit_` and this."""
 
     RATE = "rate"
@@ -41,17 +41,17 @@ class Reason(StrEnum):
 
 
 CODE_PREFIX = "limit_"
-PASSING = frozenset({Reason.RATE, Reason.SLOTS, Reason.RESERVED})
+PASSING = frozenset({RefusalReason.RATE, RefusalReason.SLOTS, RefusalReason.RESERVED})
 """What is over by itself, soon: work that waits for it is only slow. The rest may last."""
 PASSING_CODES = frozenset(reason.code for reason in PASSING)
 MEANINGS = {
-    Reason.RATE: "its calls for the moment are made",
-    Reason.SLOTS: "all of its slots are in use",
-    Reason.RESERVED: "what is left of its budget is reserved for calls under way",
-    Reason.BUDGET: "its budget is spent",
-    Reason.PARKED: "the provider asked us to wait",
-    Reason.OPEN: "the provider is down, and is asked again now and then",
-    Reason.OFF: "it is switched off",
+    RefusalReason.RATE: "its calls for the moment are made",
+    RefusalReason.SLOTS: "all of its slots are in use",
+    RefusalReason.RESERVED: "what is left of its budget is reserved for calls under way",
+    RefusalReason.BUDGET: "its budget is spent",
+    RefusalReason.PARKED: "the provider asked us to wait",
+    RefusalReason.OPEN: "the provider is down, and is asked again now and then",
+    RefusalReason.OFF: "it is switched off",
 }
 
 
@@ -131,24 +131,24 @@ class Budget:
         except (KeyError, ValueError, OSError) as error:
             raise ValueError(f"there is no time zone {self.zone!r}") from error
 
-    def span(self, at: float, run: str) -> "Span":
+    def span(self, at: float, run: str) -> "BudgetPeriod":
         """The one that holds a moment, given in seconds since 1970."""
         if self.per == "run":
-            return Span(f"run {run}", -math.inf, math.inf)
+            return BudgetPeriod(f"run {run}", -math.inf, math.inf)
         here = datetime.fromtimestamp(at, UTC).astimezone(self.clock)
         if self.per == "hour":
             # By the seconds since 1970: an hour that a change of the clocks brings twice is two hours.
             offset = (here.utcoffset() or timedelta()).total_seconds()
             start = (at + offset) // 3600 * 3600 - offset
             begun = datetime.fromtimestamp(start, UTC).astimezone(self.clock)
-            return Span(f"hour {begun:%Y-%m-%d %H:%M%z}", start, start + 3600)
+            return BudgetPeriod(f"hour {begun:%Y-%m-%d %H:%M%z}", start, start + 3600)
         first = here.date() if self.per == "day" else here.date().replace(day=1)
         after = first + timedelta(days=1 if self.per == "day" else 32)
         after = after if self.per == "day" else after.replace(day=1)
         bounds = [datetime.combine(day, time(), self.clock).timestamp() for day in (first, after)]
-        return Span(f"{self.per} {first.isoformat()[: 10 if self.per == 'day' else 7]}", *bounds)
+        return BudgetPeriod(f"{self.per} {first.isoformat()[: 10 if self.per == 'day' else 7]}", *bounds)
 
-    def spans(self, at: float, run: str) -> "list[Span]":
+    def spans(self, at: float, run: str) -> "list[BudgetPeriod]":
         """That one between its neighbours: the database, whose clock decides, picks one."""
         now = self.span(at, run)
         if self.per == "run":
@@ -157,7 +157,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class BudgetPeriod:
     """One run, hour, day or month of a budget, by name and in seconds since 1970."""
 
     name: str
@@ -187,7 +187,7 @@ PERIODS: tuple[Per, ...] = ("run", "hour", "day", "month")
 
 
 @dataclass(frozen=True, slots=True)
-class Declaration:
+class LimitDeclaration:
     """What a process says of a limit. Two processes may differ: two versions of an application, during a deploy."""
 
     rate: Rate | None = None
@@ -218,12 +218,12 @@ class Declaration:
         })  # fmt: skip
 
     @staticmethod
-    def from_json(text: str) -> "Declaration | None":
+    def from_json(text: str) -> "LimitDeclaration | None":
         """None for what another version of Rowmill wrote and this one can't read."""
         try:
             found = json.loads(text)
             rate, budget, breaker = found["rate"], found["budget"], found["breaker"]
-            return Declaration(
+            return LimitDeclaration(
                 None if rate is None else Rate(*rate),
                 found["concurrent"],
                 None if budget is None else Budget(shown(budget[0]), *budget[1:]),
@@ -233,7 +233,7 @@ class Declaration:
             return None
 
 
-def strictest(declarations: Sequence[Declaration]) -> Declaration:
+def strictest(declarations: Sequence[LimitDeclaration]) -> LimitDeclaration:
     """What holds where processes declare a limit differently: no more than any of them allows.
 
     A rate: the fewest calls in the longest period, with the longest margin. At once: the fewest. A budget: the smallest
@@ -243,7 +243,7 @@ def strictest(declarations: Sequence[Declaration]) -> Declaration:
     rates = [one.rate for one in declarations if one.rate is not None]
     slots = [one.concurrent for one in declarations if one.concurrent is not None]
     breakers = [one.breaker for one in declarations if one.breaker is not None]
-    return Declaration(
+    return LimitDeclaration(
         Rate(min(r.calls for r in rates), max(r.per for r in rates), max(r.slack for r in rates)) if rates else None,
         min(slots, default=None),
         _strictest_budget([one.budget for one in declarations if one.budget is not None]),

@@ -19,8 +19,8 @@ class Done:
 
 
 @dataclass(slots=True)
-class Again:
-    """Try again `after` so many seconds (the queue's backoff if None). `spend=False` gives the attempt back.
+class RetryLater:
+    """Try again `after` so many seconds (the queue's backoff if None). `count_attempt=False` gives the attempt back.
 
     `after` may also be a timedelta, a datetime with a time zone, or the text of a Retry-After header. Anything else is
     refused here, with a TypeError or a ValueError.
@@ -29,7 +29,7 @@ class Again:
     after: Wait | None = None
     code: str = "again"
     message: str = ""
-    spend: bool = True
+    count_attempt: bool = True
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -53,6 +53,6 @@ class Cancel:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-Outcome = Done | Again | Dead | Cancel
+Outcome = Done | RetryLater | Dead | Cancel
 Answer = Outcome | Mapping[str, Any] | None
 """What a handler may return: an outcome, column values (short for `Done`), or None (`Done` without any)."""

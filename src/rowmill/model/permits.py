@@ -11,7 +11,7 @@ HORIZON = 0.1
 
 
 @dataclass(slots=True)
-class Held:
+class NotPermitted:
     """A row that has no leave now."""
 
     lease: Lease[Any]
@@ -26,7 +26,7 @@ class Held:
 
 
 @dataclass(slots=True)
-class Shut:
+class GateClosed:
     """No row at all would get leave for a while: it makes no sense to claim any."""
 
     seconds: float
@@ -34,7 +34,7 @@ class Shut:
     """It is only slow. Otherwise whoever waits for the queue to be empty need not wait for this."""
 
 
-class Gate(Protocol):
+class PermitGate(Protocol):
     """Leave for rows of one stage. For one process."""
 
     revoked: Callable[[], None]
@@ -52,10 +52,10 @@ class Gate(Protocol):
     def shared(self) -> Sequence[str]:
         """The limits that all rows share: while one of them has no room, no row is claimed."""
 
-    def shut(self) -> Shut | None:
+    def shut(self) -> GateClosed | None:
         """Is it?"""
 
-    async def admit(self, leases: Sequence[Lease[Any]]) -> tuple[list[Held], float]:
+    async def admit(self, leases: Sequence[Lease[Any]]) -> tuple[list[NotPermitted], float]:
         """Get leave for rows; answers those that have none, and until when the leave of all others is fresh."""
 
     def ready(self, lease: Lease[Any]) -> bool:

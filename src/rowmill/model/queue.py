@@ -11,13 +11,13 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Table
 from sqlalchemy.orm import Mapper
 
-from rowmill.model.dead_rows import Mourner
-from rowmill.model.lifecycle import CLAIM, FINAL, Attempts, Kind, Move
+from rowmill.model.dead_rows import DeadRowListener
+from rowmill.model.lifecycle import CLAIM, FINAL, AttemptsChange, Move, StateKind
 from rowmill.model.option_names import checks_options
 from rowmill.model.states import Step, Vocabulary, Word
 
 if TYPE_CHECKING:
-    from rowmill.model.permits import Gate
+    from rowmill.model.permits import PermitGate
 
 R = TypeVar("R")
 
@@ -69,21 +69,21 @@ class Order:
 
 @checks_options
 @dataclass(frozen=True, slots=True)
-class InOrder:
+class OrderPerKey:
     """Rows with the same `per` are worked on one at a time, in the order of `by` (then the key): none is claimed while
     another of them runs, or an earlier one is unfinished.
 
-    `dead_head` says what a dead row does to those behind it: hold them back, or let them pass.
+    `on_dead` says what a dead row does to those behind it: hold them back, or let them pass.
     """
 
     per: str
     by: tuple[str, ...] = ()
-    dead_head: Literal["block", "skip"] = "block"
+    on_dead: Literal["block", "skip"] = "block"
 
 
 @checks_options
 @dataclass(frozen=True, slots=True)
-class Crash:
+class CrashCodes:
     """What the error column says when a worker died while it held the row."""
 
     requeued: str = "lease_expired"
@@ -92,7 +92,7 @@ class Crash:
 
 @checks_options
 @dataclass(frozen=True, slots=True)
-class Keep:
+class Retention:
     """How long finished rows stay, in seconds after they finished; None: for ever. Older ones are deleted all the
     time, by one worker for all; or by a schedule, if `cron` says when. A row whose end sets no `finished_at`
     (`finished_on="done"`) ages by `updated_at`, or else by `created_at`."""
@@ -103,9 +103,9 @@ class Keep:
     cron: str | None = None
     tz: str = "UTC"
 
-    def ages(self) -> dict[Kind, float]:
+    def ages(self) -> dict[StateKind, float]:
         """Of each final state whose rows go."""
-        found = {Kind.DONE: self.done, Kind.DEAD: self.dead, Kind.CANCELLED: self.cancelled}
+        found = {StateKind.DONE: self.done, StateKind.DEAD: self.dead, StateKind.CANCELLED: self.cancelled}
         return {kind: age for kind, age in found.items() if age is not None}
 
 
@@ -124,7 +124,7 @@ class Only:
     values: tuple[str, ...]
 
 
-class Queue(Generic[R]):
+class QueueSpec(Generic[R]):
     """A declaration that has been checked. Made by `Mill.queue`."""
 
     def __init__(
@@ -141,14 +141,14 @@ class Queue(Generic[R]):
         order_by: tuple["Column[Any]", ...] = (),
         per: "Column[Any] | None" = None,
         per_by: tuple["Column[Any]", ...] = (),
-        dead_head_blocks: bool = True,
-        crash: Crash | None = None,
+        dead_blocks: bool = True,
+        crash_codes: CrashCodes | None = None,
         epoch: EpochUnit = "s",
         counts: Counts = "attempts",
         finished_on: FinishedOn = "final",
         only: "Only | None" = None,
         where: "sa.ColumnElement[bool] | None" = None,
-        keep: Keep | None = None,
+        retention: Retention | None = None,
         loaded: tuple["Column[Any]", ...] | None = None,
     ) -> None:
         self.name = name
@@ -162,30 +162,30 @@ class Queue(Generic[R]):
         self.order_by = order_by
         self.per = per
         self.per_by = per_by
-        self.dead_head_blocks = dead_head_blocks
-        self.crash = crash or Crash()
+        self.dead_blocks = dead_blocks
+        self.crash_codes = crash_codes or CrashCodes()
         self.epoch = epoch
         self.counting = counts
         self.finished_on = finished_on
         self.only = only
         self.where = where
         """The rows that this application may claim, as a condition over the table's columns; None: all of them."""
-        self.keep = keep or Keep()
+        self.retention = retention or Retention()
         self.loaded = loaded
         """The columns that come with a claim, if they were named."""
         self.key: tuple[Column[Any], ...] = tuple(table.primary_key.columns)
         self.by_name: dict[str, Column[Any]] = {column.name: column for column in table.columns}
         """Columns by the name that the database knows, which is not always that of `table.columns`."""
         self.handlers: dict[str, Handler] = {}
-        self.parts: tuple[Queue[R], ...] = ()
+        self.parts: tuple[QueueSpec[R], ...] = ()
         """Shares of the rows, each claimed by itself and run in slots of its own; none: they are taken together."""
-        self.mourner: Mourner | None = None
+        self.mourner: DeadRowListener | None = None
 
     @property
     def steps(self) -> tuple[Step, ...]:
         return self.vocabulary.steps
 
-    def part(self, values: tuple[str, ...], handlers: "dict[str, Handler]") -> "Queue[R]":
+    def part(self, values: tuple[str, ...], handlers: "dict[str, Handler]") -> "QueueSpec[R]":
         """The same queue for the rows with these values alone, out of those that `only` names."""
         if self.only is None:
             raise ValueError(f"queue {self.name} has all rows of its table: it has no parts")
@@ -211,24 +211,24 @@ class Queue(Generic[R]):
     def target(self, move: Move, step: Step) -> Word:
         """The word that a move writes at a stage."""
         match move.target:
-            case Kind.READY:
+            case StateKind.READY:
                 return step.following if move.name == "advance" and step.following is not None else step.ready[0]
-            case Kind.WAITING:
+            case StateKind.WAITING:
                 return (step.waiting or step.ready)[0]
-            case Kind.RUNNING:
+            case StateKind.RUNNING:
                 return step.running[0]
             case kind:
                 return self.vocabulary.of(kind)[0]
 
-    def counted(self, move: Move) -> Attempts:
+    def counted(self, move: Move) -> AttemptsChange:
         """What a move does to the attempts column."""
         return move.attempts if move.failures is None or self.counting == "attempts" else move.failures
 
-    def sets_finished_at(self, kind: Kind) -> bool:
+    def sets_finished_at(self, kind: StateKind) -> bool:
         """Does a row that reaches this state get a `finished_at`?"""
-        return kind is Kind.DONE or (kind in FINAL and self.finished_on == "final")
+        return kind is StateKind.DONE or (kind in FINAL and self.finished_on == "final")
 
-    def aged_by(self, kind: Kind) -> str:
+    def aged_by(self, kind: StateKind) -> str:
         """The column, by its role, that says since when a row is in this final state."""
         if self.sets_finished_at(kind):
             return "finished_at"
@@ -238,7 +238,7 @@ class Queue(Generic[R]):
         """The words that a move starts from, at a stage."""
         if move is CLAIM:
             return step.claimable
-        if move.source == {Kind.RUNNING}:
+        if move.source == {StateKind.RUNNING}:
             return step.running
         return self.vocabulary.all_of(move.source)
 
@@ -307,7 +307,7 @@ class Handler:
     threaded: bool
     timeout_of: Callable[[Any], float | None] | None = None
     """The time-out by what the handler is called with, where it differs from row to row; only of a threaded one."""
-    gate: "Gate | None" = None
+    gate: "PermitGate | None" = None
     """What a row needs leave of before it runs."""
 
     def limit(self, argument: Any) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import StateKind
 from rowmill.model.option_names import checks_options
 from rowmill.model.retry import Retry
 
@@ -89,28 +89,28 @@ class Vocabulary:
     others: tuple[Word, ...] = ()
     """Words that the queue never reads or writes, and that are right where they are."""
 
-    def of(self, kind: Kind) -> tuple[Word, ...]:
+    def of(self, kind: StateKind) -> tuple[Word, ...]:
         match kind:
-            case Kind.READY:
+            case StateKind.READY:
                 found = [word for step in self.steps for word in step.ready]
-            case Kind.WAITING:
+            case StateKind.WAITING:
                 found = [word for step in self.steps for word in step.waiting or step.ready]
-            case Kind.RUNNING:
+            case StateKind.RUNNING:
                 found = [word for step in self.steps for word in step.running]
-            case Kind.DONE:
+            case StateKind.DONE:
                 return self.done
-            case Kind.DEAD:
+            case StateKind.DEAD:
                 return self.dead
-            case Kind.CANCELLED:
+            case StateKind.CANCELLED:
                 return self.cancelled
         return tuple(dict.fromkeys(found))
 
-    def all_of(self, kinds: frozenset[Kind]) -> tuple[Word, ...]:
-        return tuple(dict.fromkeys(word for kind in Kind if kind in kinds for word in self.of(kind)))
+    def all_of(self, kinds: frozenset[StateKind]) -> tuple[Word, ...]:
+        return tuple(dict.fromkeys(word for kind in StateKind if kind in kinds for word in self.of(kind)))
 
-    def kind(self, word: Word) -> Kind | None:
+    def kind(self, word: Word) -> StateKind | None:
         """What a word means; READY for a word that is both ready and waiting; None for a stranger."""
-        return next((kind for kind in Kind if word in self.of(kind)), None)
+        return next((kind for kind in StateKind if word in self.of(kind)), None)
 
     def step_of(self, word: Word) -> Step | None:
         """The stage that a row in this state is at; None when it is final."""
@@ -123,7 +123,11 @@ class Vocabulary:
                 yield word, f"ready of stage {step.name}"
             for word in step.running:
                 yield word, f"running of stage {step.name}"
-        for kind, words in ((Kind.DONE, self.done), (Kind.DEAD, self.dead), (Kind.CANCELLED, self.cancelled)):
+        for kind, words in (
+            (StateKind.DONE, self.done),
+            (StateKind.DEAD, self.dead),
+            (StateKind.CANCELLED, self.cancelled),
+        ):
             for word in words:
                 yield word, str(kind)
 

@@ -55,7 +55,7 @@ from typing import Any
 
 from rowmill.model.errors import one_line
 from rowmill.model.judge import Verdict
-from rowmill.model.lifecycle import DIE, Kind
+from rowmill.model.lifecycle import DIE, StateKind
 from rowmill.observe.repeated_lines import RepeatedLines
 from rowmill.observe.trail import trail
 
@@ -124,7 +124,7 @@ class Events:
 
     def settled(self, verdict: Verdict) -> None:
         failed = verdict.move.failed
-        level = logging.WARNING if verdict.move.target is Kind.DEAD else logging.INFO if failed else logging.DEBUG
+        level = logging.WARNING if verdict.move.target is StateKind.DEAD else logging.INFO if failed else logging.DEBUG
         if self.observers or log.isEnabledFor(level):
             fields = self._of(verdict) | {
                 "code": verdict.code,

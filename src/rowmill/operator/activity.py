@@ -10,10 +10,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from rowmill.model.alerts import Alerts, Seen
+from rowmill.model.alerts import Alerts, QueueObservation
 from rowmill.model.errors import CODE_LENGTH
-from rowmill.model.lifecycle import DIE, Kind
-from rowmill.model.queue import Queue
+from rowmill.model.lifecycle import DIE, StateKind
+from rowmill.model.queue import QueueSpec
 from rowmill.model.settle_lag import SettleLag, from_text
 from rowmill.model.states import Step
 from rowmill.operator import counts
@@ -23,7 +23,7 @@ from rowmill.store.clock import as_moment, as_stored, moment
 from rowmill.store.own.fleet import ALIVE_SECONDS
 from rowmill.store.own.schema import own_tables
 from rowmill.store.postgres.session import index_plans
-from rowmill.store.queue_sql import Terms
+from rowmill.store.queue_sql import QueueSql
 
 MOST_LEVELS = 50
 """Priorities that are looked at for the oldest row."""
@@ -81,7 +81,7 @@ class WorkerView:
 
 
 # served by: the ready index, one descent per priority and stretch
-def oldest_ready(connection: Connection, terms: Terms) -> float | None:
+def oldest_ready(connection: Connection, terms: QueueSql) -> float | None:
     """For how many seconds the oldest row that could be worked on has been waiting. None when there is none, or when
     such rows do not say since when (no `available_at`, and no `created_at` mapped)."""
     with index_plans(connection):
@@ -89,7 +89,7 @@ def oldest_ready(connection: Connection, terms: Terms) -> float | None:
     return max(ages, default=None)
 
 
-def _heads(connection: Connection, terms: Terms, step: Step) -> Iterator[float]:
+def _heads(connection: Connection, terms: QueueSql, step: Step) -> Iterator[float]:
     queue = terms.queue
     levels: list[str] = [""]
     if terms.priority is not None:
@@ -111,14 +111,14 @@ def _heads(connection: Connection, terms: Terms, step: Step) -> Iterator[float]:
                 yield max(seconds_between(queue, head.since, head.now), 0.0)
 
 
-def seconds_between(queue: Queue[Any], earlier: Any, later: Any) -> float:
+def seconds_between(queue: QueueSpec[Any], earlier: Any, later: Any) -> float:
     """The time between two times of the same column."""
     first, second = as_moment(earlier, queue.epoch), as_moment(later, queue.epoch)
     return 0.0 if first is None or second is None else (second - first).total_seconds()
 
 
 # served by: the primary key of the throughput; receipts are few
-def throughput(connection: Connection, queue: Queue[Any], minutes: int = 60) -> list[Minute]:
+def throughput(connection: Connection, queue: QueueSpec[Any], minutes: int = 60) -> list[Minute]:
     """What was settled in each of the last minutes, oldest first: what is rolled up, and receipts that are not yet."""
     own, dialect = own_tables(connection.dialect.name), connection.dialect.name
     since = moment(dialect, -60.0 * minutes)
@@ -165,7 +165,7 @@ def database_time(connection: Connection) -> datetime:
 
 
 # served by: the history's index on ended_at
-def failures(connection: Connection, queue: Queue[Any], seconds: float = 3600.0) -> Failures:
+def failures(connection: Connection, queue: QueueSpec[Any], seconds: float = 3600.0) -> Failures:
     """Failed attempts of the last time by code. Of more than MOST_FAILURES, the newest are counted."""
     attempt = own_tables(connection.dialect.name).attempt
     recent = (
@@ -236,16 +236,16 @@ class DeadRows:
 
 
 # served by: a scan of a small table; on a big one, the index for the retention of dead rows, or a sample
-def dead_rows(connection: Connection, terms: Terms, *, cap: int = CAP) -> DeadRows:
+def dead_rows(connection: Connection, terms: QueueSql, *, cap: int = CAP) -> DeadRows:
     """Count the dead rows by code. On a big table, the newest `cap` where an index lists dead rows by age; otherwise
     the numbers are estimated from a sample, in which rare codes may be missing."""
-    dead = terms.is_in(terms.queue.vocabulary.of(Kind.DEAD)) + terms.part
+    dead = terms.is_in(terms.queue.vocabulary.of(StateKind.DEAD)) + terms.part
     code = _code(terms)
     whole = f"SELECT {code}, count(*) FROM {terms.table} WHERE {dead} GROUP BY 1"
     if counts.is_small(connection, terms):
         return _summed(terms, _rows(connection, whole), How.EXACT)
-    if Kind.DEAD in terms.queue.keep.ages():
-        aged = terms.role(terms.queue.aged_by(Kind.DEAD))
+    if StateKind.DEAD in terms.queue.retention.ages():
+        aged = terms.role(terms.queue.aged_by(StateKind.DEAD))
         newest = f"SELECT {code} AS code FROM {terms.table} WHERE {dead} ORDER BY {aged} DESC LIMIT {int(cap) + 1}"
         with index_plans(connection):
             found = _rows(connection, f"SELECT code, count(*) FROM ({newest}) AS newest GROUP BY 1")
@@ -256,7 +256,7 @@ def dead_rows(connection: Connection, terms: Terms, *, cap: int = CAP) -> DeadRo
     return _summed(terms, {code: rows for code, rows in sampled.items() if code is not None}, How.ESTIMATED)
 
 
-def _code(terms: Terms) -> str:
+def _code(terms: QueueSql) -> str:
     """The code of a row as SQL, empty where there is none. Long text and text with blanks is cut off here, or each
     row would be a group of its own."""
     column = terms.queue.columns.get("error_code")
@@ -272,7 +272,7 @@ def _rows(connection: Connection, statement: str) -> dict[str, int]:
     return {row[0]: row[1] for row in connection.exec_driver_sql(statement)}
 
 
-def _summed(terms: Terms, found: Mapping[Any, int], count: How) -> DeadRows:
+def _summed(terms: QueueSql, found: Mapping[Any, int], count: How) -> DeadRows:
     own_column = "error_code" in terms.queue.columns
     codes: dict[str, int] = {}
     without = 0
@@ -293,7 +293,7 @@ DAY = 86400.0
 
 
 # served by: the ready index, the throughput's primary key, the history's index on ended_at; workers are few
-def see(connection: Connection, terms: Terms, limits: Alerts) -> Seen:
+def see(connection: Connection, terms: QueueSql, limits: Alerts) -> QueueObservation:
     """Only what is asked about is looked at."""
     queue = terms.queue
     backlog, died = 0, 0
@@ -304,13 +304,13 @@ def see(connection: Connection, terms: Terms, limits: Alerts) -> Seen:
     if limits.died is not None:
         minutes = throughput(connection, queue, int(LATELY // 60))
         died = sum(minute.moves.get(DIE.name, 0) for minute in minutes)
-        died += failures(connection, queue, LATELY).codes.get(queue.crash.buried, 0)  # by a rescue
+        died += failures(connection, queue, LATELY).codes.get(queue.crash_codes.buried, 0)  # by a rescue
     if limits.unattended is not None:
         known = workers(connection, within=max(DAY, limits.unattended))
         unattended = min((worker.seen_seconds_ago for worker in known if queue.name in worker.queues), default=None)
     unwritten = _unwritten(connection, queue.name) if limits.unwritten is not None else None
     oldest = oldest_ready(connection, terms) if limits.oldest is not None else None
-    return Seen(backlog, oldest, died, unattended, unwritten)
+    return QueueObservation(backlog, oldest, died, unattended, unwritten)
 
 
 def _unwritten(connection: Connection, queue: str) -> float | None:

@@ -15,8 +15,8 @@ from rowmill.store.clock import as_moment, as_stored
 from rowmill.store.expressions import keys_in
 from rowmill.store.keys import parse_key, scalar
 from rowmill.store.own.schema import own_tables
-from rowmill.store.queue_sql import Terms
-from rowmill.store.state_words import Lexicon
+from rowmill.store.queue_sql import QueueSql
+from rowmill.store.state_words import StateWords
 
 MOST_HISTORY = 100
 MOST_KEYS = 5
@@ -67,7 +67,7 @@ class Sort:
 
 # served by: as the filter; in the order of the primary key, or of an index that begins with the column of `sort`
 def list_rows(
-    connection: Connection, terms: Terms, wanted: Filter, limit: int, sort: Sort | None = None
+    connection: Connection, terms: QueueSql, wanted: Filter, limit: int, sort: Sort | None = None
 ) -> list[RowView]:
     """Rows in the order of their keys, or as `sort` says, `limit` at the most."""
     chosen = _listing(connection, terms, progress(terms), wanted, limit, sort)
@@ -76,7 +76,12 @@ def list_rows(
 
 # served by: as `list_rows`
 def list_values(
-    connection: Connection, terms: Terms, wanted: Filter, limit: int, columns: Sequence[str], sort: Sort | None = None
+    connection: Connection,
+    terms: QueueSql,
+    wanted: Filter,
+    limit: int,
+    columns: Sequence[str],
+    sort: Sort | None = None,
 ) -> list[dict[str, Any]]:
     """What the same rows hold in some of their columns, in the same order."""
     chosen = [_column(terms, name) for name in columns]
@@ -85,7 +90,7 @@ def list_values(
 
 
 def _listing(
-    connection: Connection, terms: Terms, shown: Sequence[Any], wanted: Filter, limit: int, sort: Sort | None
+    connection: Connection, terms: QueueSql, shown: Sequence[Any], wanted: Filter, limit: int, sort: Sort | None
 ) -> "sa.Select[Any]":
     order: list[Any] = list(terms.queue.key)
     if sort is not None:
@@ -100,7 +105,7 @@ def _listing(
     return sa.select(*shown).where(sa.true(), *wanted.conditions(terms)).order_by(*order).limit(limit)
 
 
-def sortable(connection: Connection, terms: Terms) -> list[str]:
+def sortable(connection: Connection, terms: QueueSql) -> list[str]:
     """The columns by which the rows of the table can be read in order: those with which an index over all of its rows
     begins."""
     table, inspector = terms.queue.table, sa.inspect(connection)
@@ -113,7 +118,7 @@ def sortable(connection: Connection, terms: Terms) -> list[str]:
     return [column.name for column in table.columns if column.name in leading]
 
 
-def _column(terms: Terms, name: str) -> "sa.Column[Any]":
+def _column(terms: QueueSql, name: str) -> "sa.Column[Any]":
     """The column that somebody named."""
     for column in terms.queue.table.columns:
         if column.name == name:
@@ -123,7 +128,7 @@ def _column(terms: Terms, name: str) -> "sa.Column[Any]":
 
 
 # served by: the primary key
-def find_rows(connection: Connection, terms: Terms, keys: Sequence[str]) -> list[RowView]:
+def find_rows(connection: Connection, terms: QueueSql, keys: Sequence[str]) -> list[RowView]:
     """The progress of the rows that somebody named, in that order. Raises UnknownRow for keys that no row has."""
     if not keys:
         return []
@@ -135,7 +140,7 @@ def find_rows(connection: Connection, terms: Terms, keys: Sequence[str]) -> list
 
 
 # served by: the primary key
-def find_row(connection: Connection, terms: Terms, key: str) -> RowView:
+def find_row(connection: Connection, terms: QueueSql, key: str) -> RowView:
     """The progress of one row."""
     row = connection.execute(sa.select(*progress(terms)).where(keys_in(terms, [parse_key(terms.queue, key)]))).first()
     if row is None:
@@ -144,7 +149,7 @@ def find_row(connection: Connection, terms: Terms, key: str) -> RowView:
 
 
 # served by: the primary key
-def values(connection: Connection, terms: Terms, key: str) -> dict[str, Any]:
+def values(connection: Connection, terms: QueueSql, key: str) -> dict[str, Any]:
     """Everything that a row holds, by column."""
     columns = list(terms.queue.table.columns)
     this = keys_in(terms, [parse_key(terms.queue, key)])
@@ -156,14 +161,14 @@ def values(connection: Connection, terms: Terms, key: str) -> dict[str, Any]:
 
 def _read(
     connection: Connection,
-    terms: Terms,
+    terms: QueueSql,
     columns: Sequence["sa.Column[Any]"],
     statement: Callable[[Sequence[Any]], "sa.Select[Any]"],
 ) -> Sequence[Any]:
     """Rows of these columns, by a statement that selects them. A value that is not what its column says is shown as it
     stands."""
     state = terms.queue.columns["state"]
-    shown = [Lexicon(terms).raw_state.label(c.name) if c is state else c for c in columns]
+    shown = [StateWords(terms).raw_state.label(c.name) if c is state else c for c in columns]
     try:
         return connection.execute(statement(shown)).all()
     except (ValueError, TypeError):
@@ -172,7 +177,7 @@ def _read(
 
 
 # served by: the history's index on (queue, key, id)
-def history(connection: Connection, terms: Terms, key: str) -> list[AttemptView]:
+def history(connection: Connection, terms: QueueSql, key: str) -> list[AttemptView]:
     """The failed attempts of a row, oldest first; of many, the last ones."""
     queue, attempt = terms.queue, own_tables(connection.dialect.name).attempt
     text = queue.key_text(scalar(parse_key(queue, key)))
@@ -197,16 +202,16 @@ def history(connection: Connection, terms: Terms, key: str) -> list[AttemptView]
     ]
 
 
-def progress(terms: Terms) -> list["sa.ColumnElement[Any]"]:
+def progress(terms: QueueSql) -> list["sa.ColumnElement[Any]"]:
     queue = terms.queue
     roles = ("attempts", "lease", "error", *(["max_attempts"] if "max_attempts" in queue.columns else []), *TIMES)
     stored = {role: as_stored(queue.columns[role], terms.dialect.name) for role in TIMES}
     columns = ((stored.get(role, queue.columns[role])).label(f"r_{role}") for role in roles)
-    return [*queue.key, Lexicon(terms).raw_state.label("r_state"), *columns]
+    return [*queue.key, StateWords(terms).raw_state.label("r_state"), *columns]
 
 
-def row_view(terms: Terms, row: Any) -> RowView:
-    queue, lexicon = terms.queue, Lexicon(terms)
+def row_view(terms: QueueSql, row: Any) -> RowView:
+    queue, lexicon = terms.queue, StateWords(terms)
     word = lexicon.word(row.r_state)
     step = None if word is None else queue.vocabulary.step_of(word)
     own = getattr(row, "r_max_attempts", None)
@@ -225,7 +230,7 @@ def row_view(terms: Terms, row: Any) -> RowView:
     )
 
 
-def unknown_row(terms: Terms, *keys: str) -> UnknownRow:
+def unknown_row(terms: QueueSql, *keys: str) -> UnknownRow:
     if len(keys) == 1:
         return UnknownRow(f"queue {terms.queue.name} has no row with the key {keys[0]}")
     listed = ", ".join(keys[:MOST_KEYS]) + (f" and {len(keys) - MOST_KEYS:,} more" if len(keys) > MOST_KEYS else "")

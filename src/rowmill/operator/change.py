@@ -17,17 +17,17 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.types import NULLTYPE
 
-from rowmill.model.lifecycle import CANCEL, CLAIMABLE, REQUEUE, Kind
-from rowmill.model.queue import Queue
+from rowmill.model.lifecycle import CANCEL, CLAIMABLE, REQUEUE, StateKind
+from rowmill.model.queue import QueueSpec
 from rowmill.operator.filters import Condition, Filter, cancellable, known_stage, prunable, requeueable
 from rowmill.store.expressions import assigned, in_words, keys_in, raw_key, raw_key_in
 from rowmill.store.keys import Key
 from rowmill.store.own.history import last_failed_stages
 from rowmill.store.port import Store
-from rowmill.store.queue_sql import Terms
+from rowmill.store.queue_sql import QueueSql
 from rowmill.store.refused_rows import is_of_a_row
 from rowmill.store.rows import RowLoader
-from rowmill.store.state_words import Lexicon
+from rowmill.store.state_words import StateWords
 
 BATCH = 1000
 Progress = Callable[[int], None]
@@ -35,7 +35,7 @@ Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangeResult:
     """What became of the rows."""
 
     rows: int = 0
@@ -44,35 +44,35 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ChangedBatch:
     """What became of some rows, where the last of them stands in their order, and whether there may be more."""
 
-    changed: Changed
+    changed: ChangeResult
     last: Key | None
     more: bool
 
 
 async def requeue(
     store: Store,
-    queue: Queue[Any],
+    queue: QueueSpec[Any],
     wanted: Filter,
     *,
     stage: str | None = None,
     most: int | None = None,
     batch: int = BATCH,
     progress: Progress | None = None,
-) -> Changed:
+) -> ChangeResult:
     """Put rows back: ready now, attempts at zero, error cleared.
 
     Of several stages, a dead row resumes at the one that failed, as its history says, and a waiting row at its
     own; others begin at the first. `stage` overrides.
     """
     terms = store.terms(queue)
-    condition, lexicon = requeueable(terms, wanted), Lexicon(terms)
+    condition, lexicon = requeueable(terms, wanted), StateWords(terms)
     if stage is not None:
         known_stage(queue, stage)
 
-    def change(connection: Connection, rows: Sequence[Any]) -> Changed:
+    def change(connection: Connection, rows: Sequence[Any]) -> ChangeResult:
         return _requeue(connection, lexicon, rows, stage, condition)
 
     done = await _in_batches(store, terms, condition, change, most, batch, progress)
@@ -82,10 +82,10 @@ async def requeue(
 
 
 # served by: the primary key
-def requeue_within(connection: Connection, terms: Terms, keys: Sequence[Key], stage: str | None = None) -> set[Key]:
+def requeue_within(connection: Connection, terms: QueueSql, keys: Sequence[Key], stage: str | None = None) -> set[Key]:
     """Put the rows with these keys back, in a transaction of the caller's, who has to `tell` after it; answers the keys
     of those that are ready now. A running row stays, and one that somebody else has locked."""
-    condition, lexicon = requeueable(terms, Filter()), Lexicon(terms)
+    condition, lexicon = requeueable(terms, Filter()), StateWords(terms)
     named = keys_in(terms, keys)
     wanted = sa.select(*raw_key(terms), lexicon.raw_state.label("raw_state")).where(condition, named)
     rows = connection.execute(wanted.with_for_update(skip_locked=True)).all()
@@ -96,9 +96,9 @@ def requeue_within(connection: Connection, terms: Terms, keys: Sequence[Key], st
 
 
 def _requeue(
-    connection: Connection, lexicon: Lexicon, rows: Sequence[Any], stage: str | None, condition: Condition
-) -> Changed:
-    terms, total = lexicon.terms, Changed()
+    connection: Connection, lexicon: StateWords, rows: Sequence[Any], stage: str | None, condition: Condition
+) -> ChangeResult:
+    terms, total = lexicon.terms, ChangeResult()
     for name, keys in _by_stage(connection, lexicon, rows, stage).items():
         move = sa.update(terms.queue.table).values(assigned(terms, REQUEUE, terms.queue.step(name)))
         total = _plus(total, change_rows(connection, terms, move, keys, condition))
@@ -107,19 +107,19 @@ def _requeue(
 
 async def cancel(
     store: Store,
-    queue: Queue[Any],
+    queue: QueueSpec[Any],
     wanted: Filter,
     *,
     most: int | None = None,
     batch: int = BATCH,
     progress: Progress | None = None,
-) -> Changed:
+) -> ChangeResult:
     """Take rows out of the queue that nobody has taken yet. They stay in the table, as cancelled."""
     terms = store.terms(queue)
     condition = cancellable(terms, wanted)
     move = sa.update(queue.table).values(assigned(terms, CANCEL, queue.steps[0]))
 
-    def change(connection: Connection, rows: Sequence[Any]) -> Changed:
+    def change(connection: Connection, rows: Sequence[Any]) -> ChangeResult:
         return change_rows(connection, terms, move, keys_of(queue, rows), condition)
 
     done = await _in_batches(store, terms, condition, change, most, batch, progress)
@@ -130,19 +130,19 @@ async def cancel(
 
 async def prune(
     store: Store,
-    queue: Queue[Any],
+    queue: QueueSpec[Any],
     wanted: Filter,
     older_than: timedelta,
     *,
     most: int | None = None,
     batch: int = BATCH,
     progress: Progress | None = None,
-) -> Changed:
+) -> ChangeResult:
     """Delete finished rows that are older than that."""
-    terms, total = store.terms(queue), Changed()
+    terms, total = store.terms(queue), ChangeResult()
     for condition in prunable(terms, wanted, older_than):
 
-        def change(connection: Connection, rows: Sequence[Any], condition: Condition = condition) -> Changed:
+        def change(connection: Connection, rows: Sequence[Any], condition: Condition = condition) -> ChangeResult:
             return change_rows(connection, terms, sa.delete(queue.table), keys_of(queue, rows), condition)
 
         before = total.rows
@@ -154,15 +154,15 @@ async def prune(
 
 async def _in_batches(
     store: Store,
-    terms: Terms,
+    terms: QueueSql,
     condition: Condition,
-    change: Callable[[Connection, Sequence[Any]], Changed],
+    change: Callable[[Connection, Sequence[Any]], ChangeResult],
     most: int | None,
     batch: int,
     progress: Progress | None,
-) -> Changed:
+) -> ChangeResult:
     """Call `change` for batches of locked rows, each in a transaction of its own."""
-    total, after = Changed(), None
+    total, after = ChangeResult(), None
     while most is None or total.rows < most:
         limit = batch if most is None else min(batch, most - total.rows)
         batch_done = await store.run(partial(one_batch, terms, condition, change, raw_key(terms), after, limit))
@@ -177,23 +177,23 @@ async def _in_batches(
 
 # served by: the index in whose order the rows are gone through
 def one_batch(
-    terms: Terms,
+    terms: QueueSql,
     condition: Condition,
-    change: Callable[[Connection, Sequence[Any]], Changed],
+    change: Callable[[Connection, Sequence[Any]], ChangeResult],
     order: Sequence["sa.ColumnElement[Any]"],
     after: Key | None,
     limit: int,
     connection: Connection,
-) -> Batch:
+) -> ChangedBatch:
     """Call `change` for the next rows in this order (the key, then the raw state), locked; those that others have
     locked are passed over."""
-    state, key = Lexicon(terms).raw_state.label("raw_state"), raw_key(terms)
+    state, key = StateWords(terms).raw_state.label("raw_state"), raw_key(terms)
     wanted = sa.select(*key, state, *order).where(condition).order_by(*order).limit(limit)
     if after is not None:
         wanted = wanted.where(_beyond(order, after))
     rows = list(connection.execute(wanted.with_for_update(skip_locked=True)).all())
-    done = change(connection, rows) if rows else Changed()
-    return Batch(done, tuple(rows[-1][len(key) + 1 :]) if rows else after, len(rows) == limit)
+    done = change(connection, rows) if rows else ChangeResult()
+    return ChangedBatch(done, tuple(rows[-1][len(key) + 1 :]) if rows else after, len(rows) == limit)
 
 
 def _beyond(columns: Sequence["sa.ColumnElement[Any]"], after: Key) -> Condition:
@@ -205,22 +205,22 @@ def _beyond(columns: Sequence["sa.ColumnElement[Any]"], after: Key) -> Condition
 # served by: the primary key
 def change_rows(
     connection: Connection,
-    terms: Terms,
+    terms: QueueSql,
     statement: "sa.Update | sa.Delete",
     keys: Sequence[Key],
     condition: Condition,
-) -> Changed:
+) -> ChangeResult:
     """Change these rows where the condition still holds. A row that a constraint or a trigger refuses stays; the rest
     goes on."""
     guarded = statement.where(raw_key_in(terms, keys), condition).returning(*raw_key(terms))
     try:
         with connection.begin_nested():
-            return Changed(len(connection.execute(guarded).all()))
+            return ChangeResult(len(connection.execute(guarded).all()))
     except DBAPIError as error:
         if not _is_of_the_row(error):
             raise
         if len(keys) == 1:
-            return Changed(refused=1)
+            return ChangeResult(refused=1)
     half = len(keys) // 2
     return _plus(
         change_rows(connection, terms, statement, keys[:half], condition),
@@ -234,7 +234,7 @@ def _is_of_the_row(error: DBAPIError) -> bool:
 
 
 def _by_stage(
-    connection: Connection, lexicon: Lexicon, rows: Sequence[Any], override: str | None
+    connection: Connection, lexicon: StateWords, rows: Sequence[Any], override: str | None
 ) -> dict[str, list[Key]]:
     """The keys of these rows, by the stage at which each begins again."""
     queue = lexicon.terms.queue
@@ -243,7 +243,7 @@ def _by_stage(
         return {override or first: keys_of(queue, rows)}
     key_of = RowLoader(lexicon.terms).key_of
     texts = [queue.key_text(key_of(key)) for key in keys_of(queue, rows)]
-    dead = [text for text, row in zip(texts, rows, strict=True) if lexicon.kind(row.raw_state) is Kind.DEAD]
+    dead = [text for text, row in zip(texts, rows, strict=True) if lexicon.kind(row.raw_state) is StateKind.DEAD]
     # A stage that is not declared any more can't be resumed.
     failed = {
         text: stage
@@ -258,16 +258,16 @@ def _by_stage(
     return found
 
 
-def keys_of(queue: Queue[Any], rows: Sequence[Any]) -> list[Key]:
+def keys_of(queue: QueueSpec[Any], rows: Sequence[Any]) -> list[Key]:
     """The raw keys, which name the rows."""
     return [tuple(row[: len(queue.key)]) for row in rows]
 
 
-def _plus(one: Changed, other: Changed) -> Changed:
-    return Changed(one.rows + other.rows, one.refused + other.refused)
+def _plus(one: ChangeResult, other: ChangeResult) -> ChangeResult:
+    return ChangeResult(one.rows + other.rows, one.refused + other.refused)
 
 
-async def tell(store: Store, queue: Queue[Any]) -> None:
+async def tell(store: Store, queue: QueueSpec[Any]) -> None:
     """Rows became ready behind the watermark, while workers may sleep."""
     store.forget(queue)
     await store.rouse([queue])

@@ -9,11 +9,11 @@ from typing import Any
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
-from rowmill.model.lifecycle import CLAIMABLE, Kind
+from rowmill.model.lifecycle import CLAIMABLE, StateKind
 from rowmill.model.states import Step, Word
 from rowmill.store.postgres.session import index_plans
-from rowmill.store.queue_sql import LARGEST_INTEGER, Terms
-from rowmill.store.state_words import UNKNOWN, Lexicon
+from rowmill.store.queue_sql import LARGEST_INTEGER, QueueSql
+from rowmill.store.state_words import UNKNOWN, StateWords
 
 # The size of a big table and the share of each state in it, without reading all of it.
 
@@ -29,7 +29,7 @@ ENOUGH = 1000
 """Hits among the probes from which shares can be told."""
 
 
-def is_small(connection: Connection, terms: Terms) -> bool:
+def is_small(connection: Connection, terms: QueueSql) -> bool:
     """Can the table be counted from end to end?"""
     if connection.dialect.name == "postgresql":
         return _bytes(connection, terms) <= SMALL_BYTES
@@ -37,25 +37,25 @@ def is_small(connection: Connection, terms: Terms) -> bool:
     return span is None or span[1] <= SMALL_ROWS
 
 
-def by_state(connection: Connection, terms: Terms) -> dict[Any, int] | None:
+def by_state(connection: Connection, terms: QueueSql) -> dict[Any, int] | None:
     """About how many rows are in each state, by its raw value; None where it can't be told."""
     if connection.dialect.name == "postgresql":
         found = _by_statistics(connection, terms)
         if found is not None:
             return found
     states = sampled(connection, terms, terms.state)
-    plain = Lexicon(terms).plain
+    plain = StateWords(terms).plain
     return None if states is None else {plain(raw): rows for raw, rows in states.items()}
 
 
-def sampled(connection: Connection, terms: Terms, wanted: str) -> dict[Any, int] | None:
+def sampled(connection: Connection, terms: QueueSql, wanted: str) -> dict[Any, int] | None:
     """About how many rows have each value of an SQL expression, from a random sample; None where it can't be told."""
     if connection.dialect.name == "postgresql":
         return _by_sample(connection, terms, wanted)
     return _by_probes(connection, terms, wanted)
 
 
-def _bytes(connection: Connection, terms: Terms) -> int:
+def _bytes(connection: Connection, terms: QueueSql) -> int:
     # A partitioned table has no rows of its own: its leaves have.
     found = connection.exec_driver_sql(
         "SELECT coalesce((SELECT sum(pg_relation_size(relid)) FROM pg_partition_tree(t) WHERE isleaf), "
@@ -64,7 +64,7 @@ def _bytes(connection: Connection, terms: Terms) -> int:
     return int(found or 0)
 
 
-def _by_statistics(connection: Connection, terms: Terms) -> dict[Any, int] | None:
+def _by_statistics(connection: Connection, terms: QueueSql) -> dict[Any, int] | None:
     """From what ANALYZE found; None when it did not look, or most rows changed since."""
     queue = terms.queue
     row = connection.exec_driver_sql(
@@ -79,7 +79,7 @@ def _by_statistics(connection: Connection, terms: Terms) -> dict[Any, int] | Non
     if row is None or row.common is None:
         return None
     total = row.reltuples / row.relpages * (_bytes(connection, terms) / PAGE)
-    lexicon = Lexicon(terms)
+    lexicon = StateWords(terms)
     raw_of = {str(raw): raw for raw in map(lexicon.raw, lexicon.words)}
     common = map(lexicon.plain, row.common)
     found: dict[Any, int] = {
@@ -90,7 +90,7 @@ def _by_statistics(connection: Connection, terms: Terms) -> dict[Any, int] | Non
     return found
 
 
-def _by_sample(connection: Connection, terms: Terms, wanted: str) -> dict[Any, int]:
+def _by_sample(connection: Connection, terms: QueueSql, wanted: str) -> dict[Any, int]:
     """From the rows of some pages, chosen at random."""
     percent = min(100.0, 100.0 * SAMPLE_PAGES * PAGE / max(_bytes(connection, terms), 1))
     rows = connection.exec_driver_sql(
@@ -99,7 +99,7 @@ def _by_sample(connection: Connection, terms: Terms, wanted: str) -> dict[Any, i
     return {value: round(count * 100.0 / percent) for value, count in rows}
 
 
-def _by_probes(connection: Connection, terms: Terms, wanted: str) -> dict[Any, int] | None:
+def _by_probes(connection: Connection, terms: QueueSql, wanted: str) -> dict[Any, int] | None:
     """SQLite: from the rows at some row numbers, chosen at random. None where few of the numbers are taken."""
     span = _span(connection, terms)
     if span is None:
@@ -115,7 +115,7 @@ def _by_probes(connection: Connection, terms: Terms, wanted: str) -> dict[Any, i
     return {value: round(count * length / PROBES) for value, count in rows}
 
 
-def _span(connection: Connection, terms: Terms) -> tuple[int, int] | None:
+def _span(connection: Connection, terms: QueueSql) -> tuple[int, int] | None:
     """The first row number and how far they reach; None for a table without them."""
     try:
         # Each by itself: together they would read the whole table.
@@ -180,28 +180,28 @@ class RowCounts:
     @property
     def ready(self) -> int:
         """Rows to work on. With a table that has no word for waiting, those that wait for a retry too."""
-        return self._of(Kind.READY)
+        return self._of(StateKind.READY)
 
     @property
     def waiting(self) -> int:
         """Rows that wait for a retry, where the table has a word for it."""
-        return self._of(Kind.WAITING)
+        return self._of(StateKind.WAITING)
 
     @property
     def running(self) -> int:
-        return self._of(Kind.RUNNING)
+        return self._of(StateKind.RUNNING)
 
     @property
     def done(self) -> int:
-        return self._of(Kind.DONE)
+        return self._of(StateKind.DONE)
 
     @property
     def dead(self) -> int:
-        return self._of(Kind.DEAD)
+        return self._of(StateKind.DEAD)
 
     @property
     def cancelled(self) -> int:
-        return self._of(Kind.CANCELLED)
+        return self._of(StateKind.CANCELLED)
 
     @property
     def unknown(self) -> int:
@@ -228,7 +228,7 @@ class RowCounts:
 
 
 # served by: the ready index of each stage, read from its end
-def depth(connection: Connection, terms: Terms, at_least: int) -> Depth:
+def depth(connection: Connection, terms: QueueSql, at_least: int) -> Depth:
     """How many rows wait to be worked on here, due or not, counted up to `at_least`. Takes milliseconds at any size,
     unless a filter of the queue leaves most of them out."""
     found_by = [_last_ready(terms, step, "1", at_least + 1, terms.may_claim()) for step in terms.queue.steps]
@@ -239,7 +239,7 @@ def depth(connection: Connection, terms: Terms, at_least: int) -> Depth:
     return Depth(min(found, at_least), How.CAPPED if found > at_least else How.EXACT)
 
 
-def _last_ready(terms: Terms, step: Step, wanted: str, limit: int, further: str = "") -> str:
+def _last_ready(terms: QueueSql, step: Step, wanted: str, limit: int, further: str = "") -> str:
     """Rows of a stage from the end of its ready index: claims leave their dead entries at its beginning. `further` is
     a condition with its AND."""
     ready = terms.is_in(step.claimable) + further
@@ -252,7 +252,7 @@ def _last_ready(terms: Terms, step: Step, wanted: str, limit: int, further: str 
     return f"SELECT {wanted} FROM {terms.table} WHERE {ready} ORDER BY {', '.join(order)} LIMIT {int(limit)}"
 
 
-def counts(connection: Connection, terms: Terms, *, cap: int = CAP) -> list[StateCount]:
+def counts(connection: Connection, terms: QueueSql, *, cap: int = CAP) -> list[StateCount]:
     """Rows by state, in the order of the lifecycle. A big table is never counted from end to end: unfinished rows
     are counted by their indexes, the rest is estimated. A state that few of its rows have may be missed then.
 
@@ -261,8 +261,8 @@ def counts(connection: Connection, terms: Terms, *, cap: int = CAP) -> list[Stat
     return found if terms.queue.where is None else list(_parted(connection, terms, found, cap))
 
 
-def _counts(connection: Connection, terms: Terms, cap: int) -> list[StateCount]:
-    lexicon = Lexicon(terms)
+def _counts(connection: Connection, terms: QueueSql, cap: int) -> list[StateCount]:
+    lexicon = StateWords(terms)
     if is_small(connection, terms):
         return _listed(lexicon, _by_state(connection, terms, terms.table), {})
     exact: dict[Any, int] = {}
@@ -282,7 +282,7 @@ def _counts(connection: Connection, terms: Terms, cap: int) -> list[StateCount]:
 
 
 # served by: the ready index of each stage
-def _parted(connection: Connection, terms: Terms, found: Sequence[StateCount], cap: int) -> Iterator[StateCount]:
+def _parted(connection: Connection, terms: QueueSql, found: Sequence[StateCount], cap: int) -> Iterator[StateCount]:
     """Of the ready rows, those that this queue claims and those that it leaves out. Where there are more than `cap`,
     the last ones in their order stand for all."""
     shares: dict[str, Fraction] = {}
@@ -303,17 +303,17 @@ def _parted(connection: Connection, terms: Terms, found: Sequence[StateCount], c
     yield from left_out
 
 
-def _by_state(connection: Connection, terms: Terms, source: str) -> dict[Any, int]:
+def _by_state(connection: Connection, terms: QueueSql, source: str) -> dict[Any, int]:
     statement = f"SELECT {terms.state}, count(*) FROM {source} GROUP BY {terms.state}"
-    plain = Lexicon(terms).plain
+    plain = StateWords(terms).plain
     return {plain(raw): rows for raw, rows in connection.exec_driver_sql(statement)}
 
 
 # served by: the ready index of each stage, and the index on running rows
-def _unfinished(terms: Terms, cap: int) -> Iterator[tuple[Sequence[Word], str]]:
+def _unfinished(terms: QueueSql, cap: int) -> Iterator[tuple[Sequence[Word], str]]:
     for step in terms.queue.steps:
         yield step.claimable, _last_ready(terms, step, terms.state, cap + 1)
-    running = terms.queue.vocabulary.of(Kind.RUNNING)
+    running = terms.queue.vocabulary.of(StateKind.RUNNING)
     yield (
         running,
         f"SELECT {terms.state} FROM {terms.table} WHERE {terms.is_in(running)} "
@@ -321,7 +321,7 @@ def _unfinished(terms: Terms, cap: int) -> Iterator[tuple[Sequence[Word], str]]:
     )
 
 
-def _listed(lexicon: Lexicon, exact: dict[Any, int], guessed: dict[Any, int]) -> list[StateCount]:
+def _listed(lexicon: StateWords, exact: dict[Any, int], guessed: dict[Any, int]) -> list[StateCount]:
     """Every word of the queue, with or without rows, then strangers."""
     known = [lexicon.raw(word) for word in lexicon.words]
     rows = dict.fromkeys(known, 0) | exact | guessed

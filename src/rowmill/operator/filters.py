@@ -10,14 +10,14 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Connection
 
 from rowmill.model.errors import BadRequest
-from rowmill.model.lifecycle import CLAIMABLE, FINAL, Kind
-from rowmill.model.queue import Queue
+from rowmill.model.lifecycle import CLAIMABLE, FINAL, StateKind
+from rowmill.model.queue import QueueSpec
 from rowmill.model.states import Step
 from rowmill.store.expressions import in_words, keys_in
 from rowmill.store.keys import key_text_sql, parse_key, scalar
 from rowmill.store.own.schema import own_tables
-from rowmill.store.queue_sql import Terms, bare
-from rowmill.store.state_words import Lexicon
+from rowmill.store.queue_sql import QueueSql, bare
+from rowmill.store.state_words import StateWords
 
 When = timedelta | datetime
 """A time: so long ago, by the database's clock, or a moment."""
@@ -49,11 +49,11 @@ class Filter:
     def empty(self) -> bool:
         return self == Filter() and self.condition is None
 
-    def conditions(self, terms: Terms) -> list["sa.ColumnElement[bool]"]:
+    def conditions(self, terms: QueueSql) -> list["sa.ColumnElement[bool]"]:
         """What a row has to fulfil. Raises BadRequest for what the queue does not know."""
         found = []
         if self.states:
-            lexicon = Lexicon(terms)
+            lexicon = StateWords(terms)
             found.append(sa.or_(*(lexicon.condition(text) for text in self.states)))
         if self.stage is not None:
             found.append(at_stage(terms, self.stage))
@@ -73,7 +73,7 @@ class Filter:
 
 
 # served by: the stage's ready index and the running index; for dead rows, the history's index on (queue, key)
-def at_stage(terms: Terms, name: str) -> "sa.ColumnElement[bool]":
+def at_stage(terms: QueueSql, name: str) -> "sa.ColumnElement[bool]":
     """Rows at a stage. A dead row does not say where it was: the last entry of its history does."""
     queue, own = terms.queue, own_tables(terms.dialect.name)
     step = known_stage(queue, name)
@@ -85,10 +85,10 @@ def at_stage(terms: Terms, name: str) -> "sa.ColumnElement[bool]":
         .scalar_subquery()
     )
     here = in_words(terms, step.claimable + step.running)
-    return sa.or_(here, sa.and_(in_words(terms, queue.vocabulary.of(Kind.DEAD)), failed_at == step.name))
+    return sa.or_(here, sa.and_(in_words(terms, queue.vocabulary.of(StateKind.DEAD)), failed_at == step.name))
 
 
-def known_stage(queue: Queue[Any], name: str) -> Step:
+def known_stage(queue: QueueSpec[Any], name: str) -> Step:
     """The stage that somebody typed."""
     try:
         return queue.step(name)
@@ -96,7 +96,7 @@ def known_stage(queue: Queue[Any], name: str) -> Step:
         raise BadRequest(str(error.args[0])) from None
 
 
-def trusted(terms: Terms, where: str) -> "sa.ColumnElement[bool]":
+def trusted(terms: QueueSql, where: str) -> "sa.ColumnElement[bool]":
     """The operator's own SQL. A placeholder in it would take a value of ours, and choose rows that nobody meant."""
     outside_quotes = re.sub(r"'[^']*'|\"[^\"]*\"", "", where)
     if re.search(r"\$\d" if terms.dialect.name == "postgresql" else r"[?$@:]", outside_quotes):
@@ -105,7 +105,7 @@ def trusted(terms: Terms, where: str) -> "sa.ColumnElement[bool]":
     return sa.literal_column(f"({where}\n)")
 
 
-def failed_with(terms: Terms, code: str) -> "sa.ColumnElement[bool]":
+def failed_with(terms: QueueSql, code: str) -> "sa.ColumnElement[bool]":
     """Rows whose last failure has this code: in its own column, or in front of the error's text."""
     column = terms.queue.columns.get("error_code")
     if column is not None:
@@ -115,7 +115,7 @@ def failed_with(terms: Terms, code: str) -> "sa.ColumnElement[bool]":
     return sa.or_(error == code, sa.func.substr(error, 1, len(start)) == start)
 
 
-def changed(terms: Terms, when: When, *, after: bool, by: Sequence[str] = CHANGES) -> "sa.ColumnElement[bool]":
+def changed(terms: QueueSql, when: When, *, after: bool, by: Sequence[str] = CHANGES) -> "sa.ColumnElement[bool]":
     """Rows that last changed after, or before, a time. The first of the columns in `by` that is not NULL decides."""
     columns = [terms.queue.columns[role] for role in by if role in terms.queue.columns]
     parts = []
@@ -126,7 +126,7 @@ def changed(terms: Terms, when: When, *, after: bool, by: Sequence[str] = CHANGE
     return sa.or_(sa.false(), *parts)
 
 
-def instant(terms: Terms, column: "Column[Any]", when: When) -> str:
+def instant(terms: QueueSql, column: "Column[Any]", when: When) -> str:
     """A time in the type of a column, as SQL."""
     if isinstance(when, timedelta):
         return terms.moment(column, repr(-when.total_seconds()))
@@ -173,17 +173,17 @@ class Preview:
 
 
 # served by: the primary key, walked once
-def requeueable(terms: Terms, wanted: Filter) -> Condition:
+def requeueable(terms: QueueSql, wanted: Filter) -> Condition:
     """Finished rows, those that wait for their next try, and those that are ready but have no attempts left."""
     final = in_words(terms, terms.queue.vocabulary.all_of(FINAL))
     used_up = [
         sa.and_(in_words(terms, step.claimable), sa.literal_column(terms.used_up(step))) for step in terms.queue.steps
     ]
-    return sa.and_(sa.or_(final, Lexicon(terms).waiting(), *used_up), *wanted.conditions(terms))
+    return sa.and_(sa.or_(final, StateWords(terms).waiting(), *used_up), *wanted.conditions(terms))
 
 
 # served by: the ready indexes, or the primary key, walked once
-def cancellable(terms: Terms, wanted: Filter) -> Condition:
+def cancellable(terms: QueueSql, wanted: Filter) -> Condition:
     """Rows that nobody has taken yet."""
     if not terms.queue.can_cancel:
         raise BadRequest(
@@ -195,7 +195,7 @@ def cancellable(terms: Terms, wanted: Filter) -> Condition:
 
 
 # served by: an index on finished_at where there is one (`indexes.prune_index`), else the primary key, walked once
-def prunable(terms: Terms, wanted: Filter, older_than: timedelta) -> list[Condition]:
+def prunable(terms: QueueSql, wanted: Filter, older_than: timedelta) -> list[Condition]:
     """Rows that finished so long ago; those that do not say when they did, by their last change."""
     if older_than < timedelta(0):
         raise BadRequest("an age can't be negative")
@@ -208,15 +208,15 @@ def prunable(terms: Terms, wanted: Filter, older_than: timedelta) -> list[Condit
 
 
 # served by: the partial index on running rows, (leased_until)
-def expired(terms: Terms) -> Condition:
+def expired(terms: QueueSql) -> Condition:
     """Running rows whose lease has run out."""
     until = terms.queue.columns["leased_until"]
-    running = in_words(terms, terms.queue.vocabulary.of(Kind.RUNNING))
+    running = in_words(terms, terms.queue.vocabulary.of(StateKind.RUNNING))
     return sa.and_(running, until < sa.literal_column(terms.now("leased_until")))
 
 
 # served by: as the condition
-def preview(connection: Connection, terms: Terms, condition: Condition, *, cap: int = 1_000_000) -> Preview:
+def preview(connection: Connection, terms: QueueSql, condition: Condition, *, cap: int = 1_000_000) -> Preview:
     """How many rows a condition holds for, counted up to a cap, and the keys of a few."""
     queue = terms.queue
     some = connection.execute(sa.select(*queue.key).where(condition).limit(5)).all()

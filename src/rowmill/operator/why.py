@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from rowmill.model import limits
 from rowmill.model.dead_rows import ATTEMPTS_USED_UP
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import StateKind
 from rowmill.model.settle_lag import MEANINGS
 from rowmill.model.states import Step
 from rowmill.operator import activity
@@ -23,11 +23,11 @@ from rowmill.store.expressions import in_words, keys_in
 from rowmill.store.keys import parse_key, scalar
 from rowmill.store.own import fleet
 from rowmill.store.own.history import CLAIM_REFUSED
-from rowmill.store.queue_sql import Terms
-from rowmill.store.state_words import OTHER, Lexicon
+from rowmill.store.queue_sql import QueueSql
+from rowmill.store.state_words import OTHER, StateWords
 
 
-class Reason(StrEnum):
+class Obstacle(StrEnum):
     """What can hold a row."""
 
     LEASED = "leased"
@@ -59,7 +59,7 @@ class Reason(StrEnum):
 class Hold:
     """One thing that holds a row, in a sentence, and the facts behind it."""
 
-    reason: Reason
+    reason: Obstacle
     text: str
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -77,7 +77,7 @@ class Why:
     holds: tuple[Hold, ...]
 
     @property
-    def reason(self) -> Reason:
+    def reason(self) -> Obstacle:
         return self.holds[0].reason
 
     def __str__(self) -> str:
@@ -89,34 +89,34 @@ Shut = Callable[[Connection, RowView], Iterable[Hold]]
 """The limits that let no row of this one's stage through now, whether or not it has asked yet."""
 
 
-def why(connection: Connection, terms: Terms, key: str, shut: Shut = lambda *_: ()) -> tuple[RowView, list[Hold]]:
+def why(connection: Connection, terms: QueueSql, key: str, shut: Shut = lambda *_: ()) -> tuple[RowView, list[Hold]]:
     """A row, and all that holds it, the most telling first; never empty."""
     row = find_row(connection, terms, key)
     if row.state is None:
-        return row, [Hold(Reason.NO_STATE, "it has no state (NULL), so nobody claims it: set one")]
+        return row, [Hold(Obstacle.NO_STATE, "it has no state (NULL), so nobody claims it: set one")]
     match row.kind:
-        case Kind.RUNNING:
+        case StateKind.RUNNING:
             return row, [_lease(connection, terms, row, key), *_lock(connection, terms, key)]
-        case Kind.READY | Kind.WAITING:
+        case StateKind.READY | StateKind.WAITING:
             step = terms.queue.step(row.stage)
             holds = list(_claimable(connection, terms, row, step, key))
-            named = {hold.facts["limit"] for hold in holds if hold.reason is Reason.LIMIT}
+            named = {hold.facts["limit"] for hold in holds if hold.reason is Obstacle.LIMIT}
             holds += [hold for hold in shut(connection, row) if hold.facts["limit"] not in named]
-            return row, holds or [Hold(Reason.READY, "nothing holds it: a worker takes it when its turn comes")]
-        case Kind.DEAD:
+            return row, holds or [Hold(Obstacle.READY, "nothing holds it: a worker takes it when its turn comes")]
+        case StateKind.DEAD:
             return row, [_dead(connection, terms, key), *_kept(connection, terms, row, key)]
-        case Kind.DONE:
-            done = Hold(Reason.DONE, "it is done" + _at(row), {"finished_at": row.finished_at})
+        case StateKind.DONE:
+            done = Hold(Obstacle.DONE, "it is done" + _at(row), {"finished_at": row.finished_at})
             return row, [done, *_kept(connection, terms, row, key)]
-        case Kind.CANCELLED:
-            cancelled = Hold(Reason.CANCELLED, "it was cancelled" + _at(row), {"finished_at": row.finished_at})
+        case StateKind.CANCELLED:
+            cancelled = Hold(Obstacle.CANCELLED, "it was cancelled" + _at(row), {"finished_at": row.finished_at})
             return row, [cancelled, *_kept(connection, terms, row, key)]
     if row.kind == OTHER:
         text = f"its state {row.state} is one that the queue leaves alone, as it was told: States(others=...)"
-        return row, [Hold(Reason.OTHER_WORD, text, {"state": row.state})]
-    known = ", ".join(map(Lexicon(terms).text, Lexicon(terms).words))
+        return row, [Hold(Obstacle.OTHER_WORD, text, {"state": row.state})]
+    known = ", ".join(map(StateWords(terms).text, StateWords(terms).words))
     text = f"its state {row.state} is a word that the queue does not know, so nobody claims it. Known: {known}"
-    return row, [Hold(Reason.UNKNOWN_WORD, text, {"state": row.state})]
+    return row, [Hold(Obstacle.UNKNOWN_WORD, text, {"state": row.state})]
 
 
 def _at(row: RowView) -> str:
@@ -124,27 +124,27 @@ def _at(row: RowView) -> str:
 
 
 # served by: the primary key
-def _kept(connection: Connection, terms: Terms, row: RowView, key: str) -> Iterator[Hold]:
+def _kept(connection: Connection, terms: QueueSql, row: RowView, key: str) -> Iterator[Hold]:
     """Until when a finished row is kept."""
-    queue, kind = terms.queue, Kind(row.kind)
-    age = queue.keep.ages().get(kind)
+    queue, kind = terms.queue, StateKind(row.kind)
+    age = queue.retention.ages().get(kind)
     if age is None:
         return
     column = as_stored(queue.columns[queue.aged_by(kind)], connection.dialect.name)
     since = as_moment(connection.scalar(sa.select(column).where(keys_in(terms, [parse_key(queue, key)]))), queue.epoch)
     if since is not None:
         until = since + timedelta(seconds=min(age, (LAST - since).total_seconds()))
-        yield Hold(Reason.KEPT, f"it is kept until {until:%Y-%m-%d %H:%M:%S} UTC, and deleted then", {"until": until})
+        yield Hold(Obstacle.KEPT, f"it is kept until {until:%Y-%m-%d %H:%M:%S} UTC, and deleted then", {"until": until})
 
 
-def _lease(connection: Connection, terms: Terms, row: RowView, key: str) -> Hold:
+def _lease(connection: Connection, terms: QueueSql, row: RowView, key: str) -> Hold:
     if row.leased_until is None:
         text = "it is called running, but has no lease. The next rescue gives it one, and the row back when that ends"
-        return Hold(Reason.NO_LEASE, text)
+        return Hold(Obstacle.NO_LEASE, text)
     left = _seconds_left(connection, terms, "leased_until", key)
     if row.worker is None and left >= 0:
         text = f"other code than Rowmill's called it running. It is given back when its lease ends, in {left:.0f} s"
-        return Hold(Reason.NO_LEASE, text, {"leased_until": row.leased_until, "seconds_left": round(left, 3)})
+        return Hold(Obstacle.NO_LEASE, text, {"leased_until": row.leased_until, "seconds_left": round(left, 3)})
     holder = None if row.worker is None else activity.worker(connection, row.worker)
     facts: dict[str, Any] = {"worker": row.worker, "leased_until": row.leased_until, "seconds_left": round(left, 3)}
     who = "other code" if row.worker is None else f"worker {row.worker}"
@@ -153,14 +153,14 @@ def _lease(connection: Connection, terms: Terms, row: RowView, key: str) -> Hold
         who += f" ({holder.host}, process {holder.pid}, {'alive' if holder.alive else 'no sign of life'})"
     if left < 0:
         text = f"the lease of {who} ran out {-left:.0f} s ago. The next rescue gives the row back: rowmill rescue"
-        return Hold(Reason.LEASE_EXPIRED, text, facts)
+        return Hold(Obstacle.LEASE_EXPIRED, text, facts)
     lag = None if holder is None else holder.settle_lags.get(terms.queue.name)
     if holder is not None and holder.alive and lag is not None and key in lag.keys:
         late = {"reason": lag.reason, "rows": lag.rows, "unwritten_seconds": lag.seconds}
         meaning = MEANINGS.get(lag.reason, lag.reason)
         text = f"{who} has finished it, and could not write that for up to {lag.seconds:.0f} s: {meaning}"
-        return Hold(Reason.UNWRITTEN, text, facts | late)
-    return Hold(Reason.LEASED, f"{who} works on it; its lease ends in {left:.0f} s unless it is renewed", facts)
+        return Hold(Obstacle.UNWRITTEN, text, facts | late)
+    return Hold(Obstacle.LEASED, f"{who} works on it; its lease ends in {left:.0f} s unless it is renewed", facts)
 
 
 LOCKERS = """
@@ -172,7 +172,7 @@ WHERE l.locktype = 'transactionid' AND l.granted AND l.transactionid::text = :tr
 
 
 # served by: the primary key
-def _lock(connection: Connection, terms: Terms, key: str) -> Iterator[Hold]:
+def _lock(connection: Connection, terms: QueueSql, key: str) -> Iterator[Hold]:
     """Who has the row locked. SQLite locks no rows."""
     if connection.dialect.name != "postgresql":
         return
@@ -186,10 +186,10 @@ def _lock(connection: Connection, terms: Terms, key: str) -> Iterator[Hold]:
             f"process {one.pid} ({one.application or 'unnamed'}, {one.state or 'unknown'}) has it locked{since}. "
             f"Nothing is written to it until that transaction ends: SELECT pg_terminate_backend({one.pid})"
         )
-        yield Hold(Reason.LOCKED, text, {"pid": one.pid, "application": one.application, "seconds": seconds})
+        yield Hold(Obstacle.LOCKED, text, {"pid": one.pid, "application": one.application, "seconds": seconds})
 
 
-def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, key: str) -> Iterator[Hold]:
+def _claimable(connection: Connection, terms: QueueSql, row: RowView, step: Step, key: str) -> Iterator[Hold]:
     queue = terms.queue
     last = _last_failure(connection, terms, key)
     if queue.where is not None and not _may_be_claimed(connection, terms, key):
@@ -197,27 +197,27 @@ def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, k
             f"this application's filter leaves it out: queue {queue.name} is declared with where {terms.condition}. "
             "Workers of another application may take it"
         )
-        yield Hold(Reason.LEFT_OUT, text, {"where": terms.condition})
+        yield Hold(Obstacle.LEFT_OUT, text, {"where": terms.condition})
     if last is not None and last.code == CLAIM_REFUSED:
         text = (
             f"table {queue.table.name} refused to let it be claimed, at {last.ended_at:%Y-%m-%d %H:%M:%S} UTC: "
             f"{last.message}. Mend the row, or what forbids it; it is tried again every minute"
         )
-        yield Hold(Reason.REFUSED, text, {"reason": last.message, "at": last.ended_at, "stage": last.stage})
+        yield Hold(Obstacle.REFUSED, text, {"reason": last.message, "at": last.ended_at, "stage": last.stage})
     if row.max_attempts is not None and row.attempts >= row.max_attempts:
         text = (
             f"its {row.max_attempts} attempts are used up ({row.attempts} made): the next claim buries it, with the "
             f"code {ATTEMPTS_USED_UP}. If it should run: "
             + shlex.join(["rowmill", "requeue", queue.name, "--key", key])
         )
-        yield Hold(Reason.ATTEMPTS_USED_UP, text, {"attempts": row.attempts, "limit": row.max_attempts})
+        yield Hold(Obstacle.ATTEMPTS_USED_UP, text, {"attempts": row.attempts, "limit": row.max_attempts})
     pauses = fleet.paused(connection, queue)
     for stage in (fleet.WHOLE, step.name):
         if stage in pauses:
             what = f"stage {stage}" if stage else f"queue {queue.name}"
             command = shlex.join(["rowmill", "resume", queue.name, *(["--stage", stage] if stage else [])])
             since = {"stage": stage or None, "since": as_moment(pauses[stage])}
-            yield Hold(Reason.PAUSED, f"{what} is paused. Go on with: {command}", since)
+            yield Hold(Obstacle.PAUSED, f"{what} is paused. Go on with: {command}", since)
     if row.available_at is not None:
         left = _seconds_left(connection, terms, "available_at", key)
         if left > 0:
@@ -225,22 +225,22 @@ def _claimable(connection: Connection, terms: Terms, row: RowView, step: Step, k
             yield _limit(row, left, until) or _backoff(row, last, left, until)
     head = _held_by(connection, terms, key)
     if head is not None and queue.per is not None:
-        yield Hold(Reason.ORDER, f"row {head['key']} of the same {queue.per.name} {head.pop('why')}", head)
+        yield Hold(Obstacle.ORDER, f"row {head['key']} of the same {queue.per.name} {head.pop('why')}", head)
     if step.name not in queue.handlers:
-        yield Hold(Reason.NO_HANDLER, f"stage {step.name} has no handler in this application", {"stage": step.name})
+        yield Hold(Obstacle.NO_HANDLER, f"stage {step.name} has no handler in this application", {"stage": step.name})
     if not any(queue.name in one.queues for one in activity.workers(connection) if one.alive):
-        yield Hold(Reason.NO_WORKER, f"no living worker serves queue {queue.name}. Start one with: rowmill work")
+        yield Hold(Obstacle.NO_WORKER, f"no living worker serves queue {queue.name}. Start one with: rowmill work")
 
 
 # served by: the primary key
-def _may_be_claimed(connection: Connection, terms: Terms, key: str) -> bool:
+def _may_be_claimed(connection: Connection, terms: QueueSql, key: str) -> bool:
     """Does the queue's filter let this row be claimed?"""
     fits: sa.ColumnElement[Any] = sa.literal_column(f"({terms.condition})")
     mine = keys_in(terms, [parse_key(terms.queue, key)])
     return bool(connection.scalar(sa.select(fits).select_from(terms.queue.table).where(mine)))
 
 
-def _last_failure(connection: Connection, terms: Terms, key: str) -> AttemptView | None:
+def _last_failure(connection: Connection, terms: QueueSql, key: str) -> AttemptView | None:
     return next(iter(reversed(history(connection, terms, key))), None)
 
 
@@ -251,37 +251,39 @@ def _backoff(row: RowView, last: AttemptView | None, left: float, until: dict[st
         after += f" ({until['code']})"
     if row.available_at == LAST:
         text = "its time never comes: it is infinite, or after the year 9999. Put the row back with: rowmill requeue"
-        return Hold(Reason.BACKOFF, text, until)
-    return Hold(Reason.BACKOFF, f"it waits for its time{after}: {left:.0f} s more", until)
+        return Hold(Obstacle.BACKOFF, text, until)
+    return Hold(Obstacle.BACKOFF, f"it waits for its time{after}: {left:.0f} s more", until)
 
 
 def _limit(row: RowView, left: float, until: dict[str, Any]) -> Hold | None:
     """The note that a row carries which a limit has put back."""
     code, _, rest = (row.error or "").partition(": ")
-    reason = next((reason for reason in limits.Reason if reason.code == code), None)
+    reason = next((reason for reason in limits.RefusalReason if reason.code == code), None)
     if reason is None:
         return None
     name, _, key = rest.partition(" ")
     what = f"limit {name}" + (f" (key {key})" if key else "")
     text = f"it waits for {what} until {row.available_at:%Y-%m-%d %H:%M:%S} UTC, {left:.0f} s more: "
-    on = f". Go on with: {shlex.join(['rowmill', 'limits', 'on', name])}" if reason is limits.Reason.OFF else ""
+    on = f". Go on with: {shlex.join(['rowmill', 'limits', 'on', name])}" if reason is limits.RefusalReason.OFF else ""
     facts = {"limit": name, "key": key, "why": reason.value}
-    return Hold(Reason.LIMIT, text + limits.MEANINGS[reason] + on, facts | until)
+    return Hold(Obstacle.LIMIT, text + limits.MEANINGS[reason] + on, facts | until)
 
 
-def _dead(connection: Connection, terms: Terms, key: str) -> Hold:
+def _dead(connection: Connection, terms: QueueSql, key: str) -> Hold:
     queue, last = terms.queue, _last_failure(connection, terms, key)
     retry = f"Try again with: {shlex.join(['rowmill', 'requeue', queue.name, '--key', key])}"
     if last is None:
-        return Hold(Reason.DEAD, f"it is dead, and no failed attempt of it is known. {retry}")
+        return Hold(Obstacle.DEAD, f"it is dead, and no failed attempt of it is known. {retry}")
     facts = {"code": last.code, "stage": last.stage, "attempt": last.attempt, "ended_at": last.ended_at}
     return Hold(
-        Reason.DEAD, f"it is dead: attempt {last.attempt} of stage {last.stage} failed with {last.code}. {retry}", facts
+        Obstacle.DEAD,
+        f"it is dead: attempt {last.attempt} of stage {last.stage} failed with {last.code}. {retry}",
+        facts,
     )
 
 
 # served by: the primary key
-def _seconds_left(connection: Connection, terms: Terms, role: str, key: str) -> float:
+def _seconds_left(connection: Connection, terms: QueueSql, role: str, key: str) -> float:
     """By the database's clock."""
     column = terms.queue.columns[role]
     now = sa.literal_column(terms.now(role), column.type).label("now")
@@ -294,7 +296,7 @@ def _seconds_left(connection: Connection, terms: Terms, role: str, key: str) -> 
 
 
 # served by: the in-order index
-def _held_by(connection: Connection, terms: Terms, key: str) -> dict[str, Any] | None:
+def _held_by(connection: Connection, terms: QueueSql, key: str) -> dict[str, Any] | None:
     """The head of the same key, if it is another row: the one that runs, or the first unfinished one."""
     queue = terms.queue
     if queue.per is None:
@@ -304,9 +306,9 @@ def _held_by(connection: Connection, terms: Terms, key: str) -> dict[str, Any] |
     mine = [parse_key(queue, key)]
     this = connection.execute(sa.select(queue.per.label("per_key"), *sequence).where(keys_in(terms, mine))).one()
     values = [sa.literal(value, column.type) for value, column in zip(this[1:], sequence, strict=True)]
-    runs, earlier = in_words(terms, queue.vocabulary.of(Kind.RUNNING)), sa.tuple_(*sequence) < sa.tuple_(*values)
+    runs, earlier = in_words(terms, queue.vocabulary.of(StateKind.RUNNING)), sa.tuple_(*sequence) < sa.tuple_(*values)
     row = connection.execute(
-        sa.select(*queue.key, Lexicon(terms).raw_state.label("r_state"), earlier.label("is_earlier"))
+        sa.select(*queue.key, StateWords(terms).raw_state.label("r_state"), earlier.label("is_earlier"))
         .where(queue.per == this.per_key, in_words(terms, terms.holding))
         .where(sa.or_(runs, earlier))
         .order_by(sa.literal_column(terms.running_first), *sequence)

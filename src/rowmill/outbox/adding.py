@@ -8,9 +8,9 @@ from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Mapper, Session, configure_mappers, registry, scoped_session
 
-from rowmill.model.queue import Queue
+from rowmill.model.queue import QueueSpec
 from rowmill.store import enqueue
-from rowmill.store.queue_sql import Terms
+from rowmill.store.queue_sql import QueueSql
 
 AnySession = Session | AsyncSession | scoped_session[Any] | async_scoped_session[Any]
 
@@ -19,12 +19,12 @@ class Adding:
     """Puts events into one outbox. A session gets an object, which its flush inserts: there is nothing to await, and
     so nothing to forget."""
 
-    def __init__(self, queue: Queue[Any]) -> None:
+    def __init__(self, queue: QueueSpec[Any]) -> None:
         self._queue = queue
         self._mapper = queue.mapper or _mapped(queue.table)
 
     def add(
-        self, into: "AnySession | Connection | AsyncConnection", terms: Terms, values: Mapping[str, Any]
+        self, into: "AnySession | Connection | AsyncConnection", terms: QueueSql, values: Mapping[str, Any]
     ) -> Awaitable[None] | None:
         match into:
             case Session() | AsyncSession() | scoped_session() | async_scoped_session():
@@ -40,7 +40,7 @@ class Adding:
             "With another driver, INSERT it: docs/guides/outbox.md has the statement"
         )
 
-    def _instance(self, terms: Terms, values: Mapping[str, Any]) -> Any:
+    def _instance(self, terms: QueueSql, values: Mapping[str, Any]) -> Any:
         """Without the class's own __init__, which may ask for anything."""
         configure_mappers()  # by now every class is defined; an instance can't be made before
         instance = self._mapper.class_manager.new_instance()

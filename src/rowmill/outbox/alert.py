@@ -7,19 +7,19 @@ characters and to one line. Where errors may carry what no log should, `log_mess
 
 from typing import Any
 
-from rowmill.model.dead_rows import Death, Mourner
-from rowmill.model.queue import Queue
+from rowmill.model.dead_rows import DeadRow, DeadRowListener
+from rowmill.model.queue import QueueSpec
 from rowmill.observe.events import Events
 from rowmill.outbox.event import EventColumns
 
 LENGTH = 1000
 
 
-def mourner(queue: Queue[Any], columns: EventColumns, events: Events, *, log_messages: bool) -> Mourner:
+def mourner(queue: QueueSpec[Any], columns: EventColumns, events: Events, *, log_messages: bool) -> DeadRowListener:
     """Tells of events that are dead: by their last attempt, by a handler's word, or buried with their worker."""
     wanted = {"event_type": columns.event_type, "aggregate_id": columns.aggregate_id}
 
-    def told(death: Death) -> None:
+    def told(death: DeadRow) -> None:
         facts = {name: death.facts.get(column.name) for name, column in wanted.items()}
         events.dead_event(
             queue.name,
@@ -30,7 +30,7 @@ def mourner(queue: Queue[Any], columns: EventColumns, events: Events, *, log_mes
             last_error=one_line(death.error)[:LENGTH] if log_messages else death.code,
         )
 
-    return Mourner(tuple(wanted.values()), told)
+    return DeadRowListener(tuple(wanted.values()), told)
 
 
 def one_line(text: str) -> str:

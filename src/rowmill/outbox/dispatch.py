@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rowmill.model.lease import Lease
-from rowmill.model.outcome import Again
+from rowmill.model.outcome import RetryLater
 from rowmill.observe.events import Events
 from rowmill.outbox.event import Event, EventColumns
 from rowmill.outbox.routes import Routes
@@ -30,7 +30,7 @@ class Dispatch:
         route = self._routes.find(event.type)
         return self.park(event) if route is None else await route.call(event)
 
-    def park(self, event: Event) -> Again:
+    def park(self, event: Event) -> RetryLater:
         """Nobody here knows this type: perhaps a newer version of the application does. The event costs no attempt,
         and holds up its own aggregate alone. Young ones are looked at often, as a deploy takes minutes; old ones
         seldom, as each look is a claim and an entry in the history."""
@@ -39,7 +39,7 @@ class Dispatch:
         known = claimed is not None and event.created_at is not None
         age = (claimed - event.created_at).total_seconds() if known else LATEST  # type: ignore[operator]
         wait = min(max(age, SOONEST), LATEST) * (0.75 + self._chance() / 2)
-        return Again(wait, UNKNOWN, "no handler of this application knows its type", spend=False)
+        return RetryLater(wait, UNKNOWN, "no handler of this application knows its type", count_attempt=False)
 
 
 class ThreadedDispatch(Dispatch):

@@ -8,7 +8,7 @@ from sqlalchemy import Column
 
 from rowmill.model.lease import Lease, SettlingBlock
 from rowmill.model.outcome import Outcome
-from rowmill.model.queue import Queue
+from rowmill.model.queue import QueueSpec
 from rowmill.outbox.table import OutboxColumns
 from rowmill.store.clock import as_moment
 
@@ -38,7 +38,7 @@ class Event:
 class EventColumns:
     """The columns of an outbox that make an event."""
 
-    def __init__(self, queue: Queue[Any], columns: OutboxColumns) -> None:
+    def __init__(self, queue: QueueSpec[Any], columns: OutboxColumns) -> None:
         self._queue = queue
         self.event_type = queue.names[columns.event_type]
         self.aggregate_id = queue.names[columns.aggregate_id]

@@ -11,7 +11,7 @@ from rowmill.store.port import Store
 T = TypeVar("T")
 
 
-class Home(Protocol):
+class OutboxMill(Protocol):
     store: Store
     events: Events
 

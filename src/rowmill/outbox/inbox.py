@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session, scoped_session
 
 from rowmill.model.errors import DeclarationError
 from rowmill.model.option_names import checks_options
-from rowmill.outbox.home import Home
+from rowmill.outbox.home import OutboxMill
 from rowmill.store.clock import moment
 from rowmill.store.expressions import insert_of
 from rowmill.store.own.schema import own_tables
@@ -130,7 +130,7 @@ class OnceBlock(Protocol):
 class Inbox:
     """Which messages were handled. Made by `Mill.inbox`."""
 
-    def __init__(self, home: Home, table: Table | None, columns: InboxColumns, keep: float) -> None:
+    def __init__(self, home: OutboxMill, table: Table | None, columns: InboxColumns, keep: float) -> None:
         self._home = home
         self._given = None if table is None else inbox_table(table, columns)
         self._keep = keep

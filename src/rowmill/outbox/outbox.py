@@ -8,13 +8,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from rowmill.model.declare import undecorated
 from rowmill.model.outcome import Answer
-from rowmill.model.queue import Handler, Queue
+from rowmill.model.queue import Handler, QueueSpec
 from rowmill.operator.filters import Filter
 from rowmill.outbox import alert, queries
 from rowmill.outbox.adding import Adding, AnySession
 from rowmill.outbox.dispatch import UNKNOWN, Dispatch, ThreadedDispatch
 from rowmill.outbox.event import Event, EventColumns
-from rowmill.outbox.home import Home
+from rowmill.outbox.home import OutboxMill
 from rowmill.outbox.message import Publisher, Subject
 from rowmill.outbox.queries import EventView, OutboxStats
 from rowmill.outbox.relay import Relay
@@ -33,8 +33,8 @@ class Outbox:
 
     def __init__(
         self,
-        home: Home,
-        queue: Queue[Any],
+        home: OutboxMill,
+        queue: QueueSpec[Any],
         columns: OutboxColumns,
         *,
         concurrency: int = 10,

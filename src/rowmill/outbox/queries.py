@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Connection
 
-from rowmill.model.lifecycle import CLAIMABLE, Kind
+from rowmill.model.lifecycle import CLAIMABLE, StateKind
 from rowmill.operator import activity
 from rowmill.operator.activity import seconds_between
 from rowmill.operator.browse import RowView, progress, row_view
@@ -15,7 +15,7 @@ from rowmill.operator.filters import Filter, failed_with
 from rowmill.store.clock import as_moment, as_stored
 from rowmill.store.expressions import in_words
 from rowmill.store.postgres.session import index_plans
-from rowmill.store.queue_sql import Terms
+from rowmill.store.queue_sql import QueueSql
 
 RECENT = 100
 """Events over which the average is taken."""
@@ -53,7 +53,7 @@ class EventView:
 
 
 # served by: the ready index, the running index, and an index on (state, finished_at) where there is one
-def stats(connection: Connection, terms: Terms, parked: str) -> OutboxStats:
+def stats(connection: Connection, terms: QueueSql, parked: str) -> OutboxStats:
     """`parked` is the code on events that wait for somebody who knows their type."""
     queue = terms.queue
     with index_plans(connection):
@@ -66,7 +66,7 @@ def stats(connection: Connection, terms: Terms, parked: str) -> OutboxStats:
             .select_from(queue.table)
             .where(in_words(terms, queue.vocabulary.all_of(CLAIMABLE)))
         ).one()
-        running, dead = (_count(connection, terms, kind) for kind in (Kind.RUNNING, Kind.DEAD))
+        running, dead = (_count(connection, terms, kind) for kind in (StateKind.RUNNING, StateKind.DEAD))
         average = _average(connection, terms)
     return OutboxStats(
         pending_events=claimable + running,
@@ -79,20 +79,20 @@ def stats(connection: Connection, terms: Terms, parked: str) -> OutboxStats:
     )
 
 
-def _count(connection: Connection, terms: Terms, kind: Kind) -> int:
+def _count(connection: Connection, terms: QueueSql, kind: StateKind) -> int:
     queue = terms.queue
     wanted = sa.select(sa.func.count()).select_from(queue.table).where(in_words(terms, queue.vocabulary.of(kind)))
-    if kind is Kind.DEAD and queue.sets_finished_at(kind):  # as the condition of the index on finished events
+    if kind is StateKind.DEAD and queue.sets_finished_at(kind):  # as the condition of the index on finished events
         wanted = wanted.where(queue.columns["finished_at"].is_not(None))
     return connection.scalar(wanted) or 0
 
 
-def _processed(connection: Connection, terms: Terms, minutes: int) -> int:
+def _processed(connection: Connection, terms: QueueSql, minutes: int) -> int:
     """From what was settled per minute: exact, however much it was, and true of events that are deleted by now."""
     return sum(minute.moves.get("done", 0) for minute in activity.throughput(connection, terms.queue, minutes))
 
 
-def _average(connection: Connection, terms: Terms) -> float | None:
+def _average(connection: Connection, terms: QueueSql) -> float | None:
     queue = terms.queue
     created, finished = queue.columns.get("created_at"), queue.columns["finished_at"]
     if created is None:
@@ -115,7 +115,7 @@ def _average(connection: Connection, terms: Terms) -> float | None:
 # served by: as the filter; in the order of the primary key
 def list_events(
     connection: Connection,
-    terms: Terms,
+    terms: QueueSql,
     named: tuple["Column[Any]", "Column[Any]"],
     wanted: Filter,
     limit: int,

@@ -12,7 +12,7 @@ FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
 """Seconds for which a broker that is away is left alone."""
 
 
-class Gate:
+class BrokerPause:
     """Closed for a while after a broker was found away: otherwise every event that is due would wait for a time-out of
     its own, and keep a slot meanwhile from events that go elsewhere."""
 
@@ -46,10 +46,12 @@ class Gate:
 class Relay:
     """Publishes each event, and is done with it when the broker has confirmed."""
 
-    def __init__(self, publisher: Publisher, source: str, subject: Subject = None, gate: Gate | None = None) -> None:
+    def __init__(
+        self, publisher: Publisher, source: str, subject: Subject = None, gate: BrokerPause | None = None
+    ) -> None:
         self.publisher = publisher
         self._source, self._subject = source, subject
-        self._gate = gate or Gate()
+        self._gate = gate or BrokerPause()
 
     async def __call__(self, event: Event) -> None:
         message = message_of(event, self._source, self._subject)

@@ -4,7 +4,7 @@ from rowmill.reconcile.correct import Correction, requeue
 from rowmill.reconcile.files import files
 from rowmill.reconcile.inventory import Inventory, inventory
 from rowmill.reconcile.item import END
-from rowmill.reconcile.merge import Spoiled
+from rowmill.reconcile.merge import UnreadableInventory
 from rowmill.reconcile.reconciliation import Reconciliation
 from rowmill.reconcile.report import Finding, Reconciled
 from rowmill.reconcile.rows import rows
@@ -18,7 +18,7 @@ __all__ = [
     "Reconciled",
     "Reconciliation",
     "Rule",
-    "Spoiled",
+    "UnreadableInventory",
     "files",
     "inventory",
     "missing",

@@ -7,7 +7,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from rowmill.model.errors import code_of
-from rowmill.model.queue import Queue
+from rowmill.model.queue import QueueSpec
 from rowmill.observe.events import Events
 from rowmill.operator import change
 from rowmill.reconcile.report import Finding
@@ -27,11 +27,11 @@ class HasMill(Protocol):
     mill: Any
 
 
-class Requeue:
+class RequeueCorrection:
     """Puts the rows of findings back into their queue."""
 
     def __init__(
-        self, queue: Queue[Any], *, stage: str | None = None, key: Callable[[Finding], Any] | None = None
+        self, queue: QueueSpec[Any], *, stage: str | None = None, key: Callable[[Finding], Any] | None = None
     ) -> None:
         self.queue = queue
         self._stage = stage
@@ -54,12 +54,12 @@ class Requeue:
 
 
 def requeue(
-    queue: Queue[Any], *, stage: str | None = None, key: Callable[[Finding], Any] | None = None
-) -> Requeue:  # fmt: skip
+    queue: QueueSpec[Any], *, stage: str | None = None, key: Callable[[Finding], Any] | None = None
+) -> RequeueCorrection:  # fmt: skip
     """A correction: the row of each finding is ready again, attempts at zero, as after `rowmill requeue`. `key` answers
     the queue's key for a finding; it is the finding's own otherwise. A row that is running, or that is not there, stays
     due."""
-    return Requeue(queue, stage=stage, key=key)
+    return RequeueCorrection(queue, stage=stage, key=key)
 
 
 class Corrector:

@@ -8,14 +8,14 @@ from typing import Any
 from rowmill.model.errors import DeclarationError
 from rowmill.reconcile.correct import Corrections
 from rowmill.reconcile.inventory import Inventory
-from rowmill.reconcile.rules import Clock, Missing, Rule, Stale
+from rowmill.reconcile.rules import Missing, Rule, RunClock, Stale
 
 Progress = Callable[[int], None]
 """Called now and then with the keys seen so far."""
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class ReconciliationSpec:
     """Inventories, rules, and what is done about findings."""
 
     name: str
@@ -35,8 +35,8 @@ class Declared:
     lease: float = 60.0
     """Seconds after which a run whose process died may be followed by another."""
 
-    def clock(self, now: datetime) -> Clock:
-        return Clock(now, timedelta(seconds=self.grace), self.inventories)
+    def clock(self, now: datetime) -> RunClock:
+        return RunClock(now, timedelta(seconds=self.grace), self.inventories)
 
     def check(self) -> None:
         problems = [
@@ -92,8 +92,10 @@ class Declared:
                     yield f"rule {rule.kind} asks how old a thing is: name the time of {rule.present[0]} with at="
 
 
-def declared(name: str, inventories: Mapping[str, Inventory], rules: Sequence[Rule], **policies: object) -> Declared:
+def declared(
+    name: str, inventories: Mapping[str, Inventory], rules: Sequence[Rule], **policies: object
+) -> ReconciliationSpec:
     """A declaration that has been checked."""
-    made = Declared(name, dict(inventories), tuple(rules), **policies)  # type: ignore[arg-type]
+    made = ReconciliationSpec(name, dict(inventories), tuple(rules), **policies)  # type: ignore[arg-type]
     made.check()
     return made

@@ -10,7 +10,7 @@ from rowmill.model.errors import ReconciliationBusy
 from rowmill.reconcile import findings as book
 from rowmill.reconcile import runs
 from rowmill.reconcile.correct import Corrector
-from rowmill.reconcile.declaration import Declared
+from rowmill.reconcile.declaration import ReconciliationSpec
 from rowmill.reconcile.findings import Entry, Name, Noted
 from rowmill.reconcile.item import key_text
 from rowmill.reconcile.merge import Suspect
@@ -18,10 +18,10 @@ from rowmill.reconcile.report import Finding, Reconciled
 from rowmill.store.port import Store
 
 
-class Plan:
+class FindingsPlan:
     """Reads which findings are open already, writes nothing."""
 
-    def __init__(self, declared: Declared, store: Store, report: Reconciled, corrector: Corrector) -> None:
+    def __init__(self, declared: ReconciliationSpec, store: Store, report: Reconciled, corrector: Corrector) -> None:
         self._declared = declared
         self._store = store
         self._report = report
@@ -56,20 +56,20 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Tally:
+class PageResult:
     """What one transaction did; counted once it is committed."""
 
     corrected: int = 0
     failed: int = 0
 
 
-class Desk(Plan):
+class FindingsWriter(FindingsPlan):
     """Writes down, corrects, closes. A page is one transaction: findings, corrections, and that they were made."""
 
     run: int = 0
 
     async def take(self, found: Sequence[Finding], in_flight: Sequence[Suspect]) -> list[Finding]:
-        declared, report, tally = self._declared, self._report, Tally()
+        declared, report, tally = self._declared, self._report, PageResult()
         entries = {(one.kind, one.text): _entry(one) for one in found}
         flying = _by_kind((declared.rules[one.rule].kind, key_text(one.key)) for one in in_flight)
         async with self._store.engine.begin() as tx:

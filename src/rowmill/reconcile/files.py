@@ -10,7 +10,7 @@ from typing import Any
 
 from rowmill.reconcile.inventory import Expected, Inventory, Pages, sync_pages
 from rowmill.reconcile.item import Facts, Item
-from rowmill.reconcile.sorting import Runs
+from rowmill.reconcile.sorting import SortedRuns
 from rowmill.store.port import Store
 
 
@@ -40,7 +40,7 @@ class Files(Inventory):
 def files_below(folder: Path, suffix: str = "", prefix: str = "") -> Iterator[Item]:
     """Every file, by its path below the folder. A folder sorts as if its name ended with a slash, since every path
     below it goes on with one: "a.txt" comes before "a/b", and "a/b" before "a0"."""
-    runs = Runs()
+    runs = SortedRuns()
     try:
         with os.scandir(folder / prefix) as entries:
             for entry in entries:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from rowmill.model.errors import DeclarationError, RowmillError
 from rowmill.reconcile.item import END, Facts, Item, as_item, time_in
-from rowmill.reconcile.sorting import Runs
+from rowmill.reconcile.sorting import SortedRuns
 from rowmill.store.port import Store
 
 PAGE = 2000
@@ -82,7 +82,7 @@ class Inventory:
 
     async def _sorted(self, store: Store) -> Pages:
         """Nothing is given until all was seen: a source that breaks before has shown no stretch of keys completely."""
-        runs = Runs()
+        runs = SortedRuns()
         try:
             async with aclosing(self.pages(store)) as pages:
                 async for page in pages:

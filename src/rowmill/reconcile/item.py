@@ -19,14 +19,14 @@ KEY_LENGTH = 1000
 """Of the text of a key. An index takes no more than 2,700 bytes."""
 
 
-class End:
+class InventoryEnd:
     """The last item of an inventory that promises one."""
 
     def __repr__(self) -> str:
         return "END"
 
 
-END: Final = End()
+END: Final = InventoryEnd()
 
 
 def as_item(given: Any) -> Item:

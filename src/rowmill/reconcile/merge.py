@@ -12,12 +12,12 @@ from typing import Any
 from rowmill.model.errors import InventoryError, code_of, safe_text
 from rowmill.reconcile.inventory import Incomplete, Inventory, Page, Pages
 from rowmill.reconcile.item import NOTHING, Facts, key_text, kind_of
-from rowmill.reconcile.rules import Clock, Here, Rule, Verdict
+from rowmill.reconcile.rules import Here, Rule, RuleVerdict, RunClock
 from rowmill.store.port import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Spoiled:
+class UnreadableInventory:
     """An inventory that could not be observed to its end."""
 
     inventory: str
@@ -42,7 +42,7 @@ class Observed:
     """What a pass has seen."""
 
     counts: dict[str, int] = field(default_factory=dict)
-    spoiled: list[Spoiled] = field(default_factory=list)
+    spoiled: list[UnreadableInventory] = field(default_factory=list)
     unfounded: set[str] = field(default_factory=set)
     """Inventories of which even earlier silence means nothing: they gave too few things, and not only at the end."""
 
@@ -142,12 +142,12 @@ class Cursor:
             f"position {self.count}. Give its keys in the order of their bytes, or let it be sorted: sort=True"
         )
 
-    def spoiled(self) -> Spoiled:
+    def spoiled(self) -> UnreadableInventory:
         assert self.failed is not None
         unfounded = isinstance(self.failed, Incomplete) and self.failed.anywhere
         code = self.failed.code if isinstance(self.failed, Incomplete) else code_of(self.failed)
         upto = None if unfounded or self.last is None else key_text(self.last)
-        return Spoiled(self.name, code, upto, safe_text(str(self.failed)))
+        return UnreadableInventory(self.name, code, upto, safe_text(str(self.failed)))
 
     async def aclose(self) -> None:
         await self._pages.aclose()
@@ -160,7 +160,7 @@ class Pass:
     """The pass itself. `say` hears of every suspect, in the order of keys."""
 
     def __init__(
-        self, inventories: Mapping[str, Inventory], rules: Sequence[Rule], clock: Clock, say: Say,
+        self, inventories: Mapping[str, Inventory], rules: Sequence[Rule], clock: RunClock, say: Say,
         progress: Callable[[int], None] | None = None,
     ) -> None:  # fmt: skip
         self._inventories = inventories
@@ -204,8 +204,8 @@ class Pass:
     def _judge(self, key: Any, here: Here) -> None:
         for number, rule in self._rules:
             verdict = rule.judge(key, here, self._clock)
-            if verdict is not Verdict.FINE:
-                self._say(Suspect(number, key, dict(here), verdict is Verdict.IN_FLIGHT))
+            if verdict is not RuleVerdict.FINE:
+                self._say(Suspect(number, key, dict(here), verdict is RuleVerdict.IN_FLIGHT))
 
     async def _moved(self, cursor: Cursor) -> bool:
         if await cursor.advance():

@@ -7,13 +7,13 @@ from typing import Any
 from rowmill.model.errors import code_of, safe_text
 from rowmill.reconcile.inventory import Inventory
 from rowmill.reconcile.item import Facts
-from rowmill.reconcile.merge import Spoiled, Suspect
-from rowmill.reconcile.rules import Clock, Rule, Verdict
+from rowmill.reconcile.merge import Suspect, UnreadableInventory
+from rowmill.reconcile.rules import Rule, RuleVerdict, RunClock
 from rowmill.store.port import Store
 
 
 @dataclass(slots=True)
-class Looked:
+class Rechecked:
     """What became of a page of suspects."""
 
     standing: list[Suspect] = field(default_factory=list)
@@ -21,15 +21,15 @@ class Looked:
     cleared: int = 0
     unseen: int = 0
     """An inventory did not answer the second look: not findings."""
-    spoiled: list[Spoiled] = field(default_factory=list)
+    spoiled: list[UnreadableInventory] = field(default_factory=list)
 
 
 async def look_again(
-    store: Store, inventories: Mapping[str, Inventory], rules: Sequence[Rule], clock: Clock, suspects: list[Suspect]
-) -> Looked:
+    store: Store, inventories: Mapping[str, Inventory], rules: Sequence[Rule], clock: RunClock, suspects: list[Suspect]
+) -> Rechecked:
     """Ask every inventory that can be asked for single things, and judge again by what it says. The others are taken
     as the pass saw them."""
-    looked = Looked()
+    looked = Rechecked()
     seen = await _seen(store, inventories, rules, suspects, looked)
     silent = {one.inventory for one in looked.spoiled}
     for suspect in suspects:
@@ -45,11 +45,11 @@ async def look_again(
                     here[name] = seen[name][suspect.key]
         again = Suspect(suspect.rule, suspect.key, here)
         match rule.judge(suspect.key, here, clock):
-            case Verdict.FOUND:
+            case RuleVerdict.FOUND:
                 looked.standing.append(again)
-            case Verdict.IN_FLIGHT:
+            case RuleVerdict.IN_FLIGHT:
                 looked.in_flight.append(again)
-            case Verdict.FINE:
+            case RuleVerdict.FINE:
                 looked.cleared += 1
     return looked
 
@@ -59,7 +59,7 @@ async def _seen(
     inventories: Mapping[str, Inventory],
     rules: Sequence[Rule],
     suspects: list[Suspect],
-    looked: Looked,
+    looked: Rechecked,
 ) -> dict[str, dict[Any, Facts]]:
     seen: dict[str, dict[Any, Facts]] = {}
     for name, inventory in inventories.items():
@@ -69,5 +69,5 @@ async def _seen(
         try:
             seen[name] = await inventory.look(store, list(dict.fromkeys(keys)))
         except Exception as error:
-            looked.spoiled.append(Spoiled(name, code_of(error), None, safe_text(str(error))))
+            looked.spoiled.append(UnreadableInventory(name, code_of(error), None, safe_text(str(error))))
     return seen

@@ -9,7 +9,7 @@ from sqlalchemy.engine import URL
 
 from rowmill.observe.events import Events
 from rowmill.reconcile import runs
-from rowmill.reconcile.declaration import Declared, Progress
+from rowmill.reconcile.declaration import Progress, ReconciliationSpec
 from rowmill.reconcile.report import Reconciled
 from rowmill.reconcile.run import Run
 from rowmill.reconcile.runs import RunView
@@ -18,7 +18,7 @@ from rowmill.store.own import schema
 from rowmill.store.port import Store
 
 
-class Home(Protocol):
+class ReconciliationMill(Protocol):
     """The mill, as a reconciliation sees it."""
 
     url: URL
@@ -31,7 +31,7 @@ class Home(Protocol):
 class Reconciliation:
     """Inventories of the same things, and rules for how they have to agree."""
 
-    def __init__(self, home: Home, declared: Declared) -> None:
+    def __init__(self, home: ReconciliationMill, declared: ReconciliationSpec) -> None:
         self._home = home
         self.declared = declared
 

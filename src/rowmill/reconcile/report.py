@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from rowmill.reconcile.item import Facts, key_text
-from rowmill.reconcile.merge import Spoiled
+from rowmill.reconcile.merge import UnreadableInventory
 
 KEPT = 1000
 """Findings that a report holds. The counts are of all."""
@@ -59,7 +59,7 @@ class Reconciled:
     """Findings by kind."""
     findings: list[Finding] = field(default_factory=list)
     """The first thousand."""
-    spoiled: list[Spoiled] = field(default_factory=list)
+    spoiled: list[UnreadableInventory] = field(default_factory=list)
     """Inventories that could not be observed to their end: nothing was concluded from their silence."""
     new: int = 0
     in_flight: int = 0
@@ -93,7 +93,7 @@ class Reconciled:
         if len(self.findings) < KEPT:
             self.findings.append(finding)
 
-    def spoil(self, spoiled: Spoiled) -> None:
+    def spoil(self, spoiled: UnreadableInventory) -> None:
         """Each inventory once."""
         if all(one.inventory != spoiled.inventory for one in self.spoiled):
             self.spoiled.append(spoiled)

@@ -15,7 +15,7 @@ Here = Mapping[str, Facts]
 When = Callable[..., bool]
 
 
-class Verdict(StrEnum):
+class RuleVerdict(StrEnum):
     """What a rule says of a key."""
 
     FINE = "fine"
@@ -25,7 +25,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class RunClock:
     """The database's time when the run began. What came later is younger than anything."""
 
     now: datetime
@@ -60,16 +60,16 @@ class Missing:
     def involved(self) -> tuple[str, ...]:
         return self.present + self.absent
 
-    def judge(self, key: Any, here: Here, clock: Clock) -> Verdict:
+    def judge(self, key: Any, here: Here, clock: RunClock) -> RuleVerdict:
         for name in self.absent:
             if name in here:
-                return Verdict.FINE
+                return RuleVerdict.FINE
         for name in self.present:
             if name not in here:
-                return Verdict.FINE
+                return RuleVerdict.FINE
         if not _holds(self.kind, self.when, key, [here[name] for name in self.present]):
-            return Verdict.FINE
-        return Verdict.IN_FLIGHT if clock.young(here) else Verdict.FOUND
+            return RuleVerdict.FINE
+        return RuleVerdict.IN_FLIGHT if clock.young(here) else RuleVerdict.FOUND
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +86,15 @@ class Stale:
     def involved(self) -> tuple[str, ...]:
         return self.present
 
-    def judge(self, key: Any, here: Here, clock: Clock) -> Verdict:
+    def judge(self, key: Any, here: Here, clock: RunClock) -> RuleVerdict:
         (name,) = self.present
         facts = here.get(name)
         if facts is None or not _holds(self.kind, self.when, key, [facts]):
-            return Verdict.FINE
+            return RuleVerdict.FINE
         if self.older is None:
-            return Verdict.FOUND
+            return RuleVerdict.FOUND
         time = clock.time_of(name, facts)
-        return Verdict.FOUND if time is not None and time < clock.now - self.older else Verdict.FINE
+        return RuleVerdict.FOUND if time is not None and time < clock.now - self.older else RuleVerdict.FINE
 
 
 Rule = Missing | Stale

@@ -17,12 +17,12 @@ from rowmill.model.errors import ReconciliationBusy, code_of
 from rowmill.observe.events import Events
 from rowmill.reconcile import runs
 from rowmill.reconcile.correct import Corrector
-from rowmill.reconcile.declaration import Declared, Progress
-from rowmill.reconcile.desk import Desk, Plan
+from rowmill.reconcile.declaration import Progress, ReconciliationSpec
+from rowmill.reconcile.desk import FindingsPlan, FindingsWriter
 from rowmill.reconcile.merge import Pass, Suspect
 from rowmill.reconcile.recheck import look_again
 from rowmill.reconcile.report import Finding, Reconciled
-from rowmill.reconcile.rules import Clock
+from rowmill.reconcile.rules import RunClock
 from rowmill.reconcile.spool import Spool
 from rowmill.store.port import Disconnected, Store
 
@@ -35,7 +35,7 @@ SIGN_OFF_SECONDS = 5.0
 class Run:
     """One run of a reconciliation."""
 
-    def __init__(self, declared: Declared, store: Store, events: Events, progress: Progress | None) -> None:
+    def __init__(self, declared: ReconciliationSpec, store: Store, events: Events, progress: Progress | None) -> None:
         self._declared = declared
         self._store = store
         self._events = events
@@ -45,7 +45,7 @@ class Run:
         """Look, and say what would be done."""
         report = Reconciled(self._declared.name, False, await self._store.run(runs.now, write=False))
         corrector = Corrector(self._declared.correct, self._events, self._declared.name)
-        await self._look(report, Plan(self._declared, self._store, report, corrector))
+        await self._look(report, FindingsPlan(self._declared, self._store, report, corrector))
         report.ended_at = await self._store.run(runs.now, write=False)
         return report
 
@@ -54,7 +54,7 @@ class Run:
         number, started = await self._begin()
         report = Reconciled(self._declared.name, True, started, number)
         corrector = Corrector(self._declared.correct, self._events, self._declared.name)
-        desk = Desk(self._declared, self._store, report, corrector)
+        desk = FindingsWriter(self._declared, self._store, report, corrector)
         desk.run = number
         try:
             async with self._held(number):
@@ -101,7 +101,7 @@ class Run:
             with suppress(asyncio.CancelledError):
                 await task
 
-    async def _look(self, report: Reconciled, desk: Plan) -> None:
+    async def _look(self, report: Reconciled, desk: FindingsPlan) -> None:
         declared, clock = self._declared, self._declared.clock(report.started_at)
         with Spool() as spool:
             going = Pass(declared.inventories, declared.rules, clock, spool.add, self._progress)
@@ -116,7 +116,7 @@ class Run:
         for spoiled in report.spoiled:
             self._events.spoiled(declared.name, spoiled.inventory, spoiled.code, spoiled.upto)
 
-    async def _page(self, suspects: list[Suspect], clock: Clock, report: Reconciled, desk: Plan) -> None:
+    async def _page(self, suspects: list[Suspect], clock: RunClock, report: Reconciled, desk: FindingsPlan) -> None:
         declared = self._declared
         in_flight = [one for one in suspects if one.in_flight]
         standing = [one for one in suspects if not one.in_flight]
@@ -133,7 +133,7 @@ class Run:
                 self._events.finding(declared.name, finding.told())
             report.count(finding)
 
-    def _finding(self, suspect: Suspect, clock: Clock) -> Finding:
+    def _finding(self, suspect: Suspect, clock: RunClock) -> Finding:
         rule = self._declared.rules[suspect.rule]
         times = {name: clock.time_of(name, facts) for name, facts in suspect.here.items()}
         return Finding(rule.kind, suspect.key, rule.present, rule.absent, times, suspect.here)

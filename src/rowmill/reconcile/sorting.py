@@ -77,7 +77,7 @@ Entry = tuple[Any, ...]
 BY_KEY = itemgetter(0)
 
 
-class Runs:
+class SortedRuns:
     """Entries come in any order, and go out in that of their keys. Those of equal keys keep the order they came in."""
 
     def __init__(self, run: int = RUN, fan: int = FAN) -> None:

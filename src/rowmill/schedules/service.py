@@ -71,7 +71,7 @@ class Scheduler:
         for at in kept.due:
             self._set_alarm(at, (at - kept.now).total_seconds() + MARGIN)
 
-    def heard(self, kept: ticks.Kept) -> None:
+    def heard(self, kept: ticks.TicksMade) -> None:
         """Tell what became of our declarations."""
         for schedule in kept.changed:
             self._events.rescheduled(schedule.name, schedule.timing.text, schedule.timing.zone)

@@ -27,7 +27,7 @@ FORGOTTEN_SECONDS = 300.0
 
 
 @dataclass(slots=True)
-class Kept:
+class TicksMade:
     """What a look at the schedules found and did."""
 
     now: datetime
@@ -54,14 +54,14 @@ def keep(
     soon: float,
     ahead: float = AHEAD,
     starting: bool = False,
-) -> Kept:
+) -> TicksMade:
     """Make the ticks that come next, and say which become due within `soon` seconds.
 
     A worker that is `starting` puts its own declaration in the place of another. One that runs leaves another's in
     place for as long as somebody keeps it: two versions side by side do not take turns for ever.
     """
     own = own_tables(connection.dialect.name)
-    kept = Kept(database_now(connection))
+    kept = TicksMade(database_now(connection))
     by_name = {schedule.name: schedule for schedule in schedules}
     rows = {
         row.name: row for row in connection.execute(sa.select(own.schedule).where(own.schedule.c.name.in_(by_name)))

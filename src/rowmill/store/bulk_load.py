@@ -8,37 +8,37 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnDefault
 
-from rowmill.model.queue import Queue
+from rowmill.model.queue import QueueSpec
 from rowmill.model.states import as_value
-from rowmill.store.queue_sql import Terms
+from rowmill.store.queue_sql import QueueSql
 
 Run = tuple[list["Column[Any]"], Iterable[tuple[Any, ...]]]
 """Records that fill the same columns. They are made while the database takes those before them."""
 
 
-class Loading:
+class BulkLoader:
     """Turns rows of one queue into records. `now` is for rows that have to say from when they are available."""
 
-    def __init__(self, terms: Terms, now: Any = None) -> None:
+    def __init__(self, terms: QueueSql, now: Any = None) -> None:
         self._terms = terms
         self._now = now
-        self._shapes: dict[tuple[str, ...], Shape] = {}
+        self._shapes: dict[tuple[str, ...], RecordShape] = {}
 
     def runs(self, rows: Iterable[Mapping[str, Any]]) -> list[Run]:
         """Runs of rows that name the same columns, in the order they came. A column that a row leaves out is left to
         the table's default: it must not become NULL because another row fills it."""
         return [self._shape(names).run(list(part)) for names, part in groupby(rows, key=tuple)]
 
-    def _shape(self, names: tuple[str, ...]) -> "Shape":
+    def _shape(self, names: tuple[str, ...]) -> "RecordShape":
         if names not in self._shapes:
-            self._shapes[names] = Shape(self._terms, names, self._now)
+            self._shapes[names] = RecordShape(self._terms, names, self._now)
         return self._shapes[names]
 
 
-class Shape:
+class RecordShape:
     """What rows that name these columns become."""
 
-    def __init__(self, terms: Terms, names: Sequence[str], now: Any) -> None:
+    def __init__(self, terms: QueueSql, names: Sequence[str], now: Any) -> None:
         self._given = {column_of(terms.queue, name): (name, _taken(terms, name)) for name in names}
         fixed, self._made = _left_out(terms.queue, self._given.keys(), now)
         self._fixed = {column: _bound(terms.binder(column), value) for column, value in fixed.items()}
@@ -55,26 +55,26 @@ class Shape:
         return columns, zip(*values, strict=True)
 
 
-def column_of(queue: Queue[Any], name: str) -> "Column[Any]":
+def column_of(queue: QueueSpec[Any], name: str) -> "Column[Any]":
     column = queue.names.get(name)
     if column is None:
         raise KeyError(f"table {queue.table.name} has no column {name}")
     return column
 
 
-def must_be_timed(queue: Queue[Any]) -> bool:
+def must_be_timed(queue: QueueSpec[Any]) -> bool:
     """Has a row no time at which it is available unless we say one?"""
     column = queue.columns["available_at"]
     return not column.nullable and column.default is None and column.server_default is None
 
 
-def must_be_counted(queue: Queue[Any]) -> bool:
+def must_be_counted(queue: QueueSpec[Any]) -> bool:
     """Has a row no number of attempts unless we say one?"""
     column = queue.columns["attempts"]
     return not column.nullable and column.default is None and column.server_default is None
 
 
-def ready_value(queue: Queue[Any]) -> Any:
+def ready_value(queue: QueueSpec[Any]) -> Any:
     """The first stage's word for ready, as a value of the state column."""
     return as_value(queue.steps[0].ready[0], queue.columns["state"].type)
 
@@ -86,7 +86,7 @@ def utc(value: Any) -> Any:
 
 
 def _left_out(
-    queue: Queue[Any], given: Iterable["Column[Any]"], now: Any
+    queue: QueueSpec[Any], given: Iterable["Column[Any]"], now: Any
 ) -> "tuple[dict[Column[Any], Any], dict[Column[Any], Callable[[Any], Any]]]":
     """What columns that a row leaves out hold, where that is not left to the table: the queue's own, and those for
     which SQLAlchemy has a default in Python, fixed or made by a function."""
@@ -109,7 +109,7 @@ def _left_out(
     return fixed, {column: make for column, make in made.items() if column not in fixed and column not in given}
 
 
-def _taken(terms: Terms, name: str) -> Callable[[Any], Any] | None:
+def _taken(terms: QueueSql, name: str) -> Callable[[Any], Any] | None:
     """What makes of a row's value what the driver takes."""
     column = column_of(terms.queue, name)
     bind = terms.binder(column)

@@ -7,15 +7,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from rowmill.model.queue import Queue
-from rowmill.store.bulk_load import Loading, column_of, must_be_counted, must_be_timed, ready_value, utc
+from rowmill.model.queue import QueueSpec
+from rowmill.store.bulk_load import BulkLoader, column_of, must_be_counted, must_be_timed, ready_value, utc
 from rowmill.store.expressions import insert_of
 from rowmill.store.port import Store
-from rowmill.store.queue_sql import Terms
+from rowmill.store.queue_sql import QueueSql
 
 
 def insert(
-    terms: Terms, rows: Mapping[str, Any] | Sequence[Mapping[str, Any]], unique: Iterable[str] | None
+    terms: QueueSql, rows: Mapping[str, Any] | Sequence[Mapping[str, Any]], unique: Iterable[str] | None
 ) -> "sa.Insert":
     """An INSERT of rows in the first stage's ready state, unless they say otherwise."""
     given = [rows] if isinstance(rows, Mapping) else list(rows)
@@ -27,13 +27,13 @@ def insert(
     return statement.on_conflict_do_nothing(index_elements=columns, index_where=condition_of(terms, columns))
 
 
-def complete(terms: Terms, row: Mapping[str, Any]) -> dict[str, Any]:
+def complete(terms: QueueSql, row: Mapping[str, Any]) -> dict[str, Any]:
     """The row by column keys, ready to be worked on, with what the table has no default for."""
     now: Any = sa.literal_column(terms.now("available_at")) if must_be_timed(terms.queue) else None
     return in_utc(terms, with_state(terms.queue, row, now))
 
 
-def condition_of(terms: Terms, columns: Sequence["sa.Column[Any]"]) -> Any:
+def condition_of(terms: QueueSql, columns: Sequence["sa.Column[Any]"]) -> Any:
     """The condition of the partial unique index over these columns, such as one open row per name: without it the
     database would not know the index again."""
     for index in terms.queue.table.indexes:
@@ -42,7 +42,7 @@ def condition_of(terms: Terms, columns: Sequence["sa.Column[Any]"]) -> Any:
     return None
 
 
-def of_one_shape(queue: Queue[Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def of_one_shape(queue: QueueSpec[Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows that name the same columns. SQLAlchemy takes those of the first row and drops what others have besides.
     A column that a row leaves out is NULL, unless the table has a default for it, which one INSERT can't mix."""
     wanted = dict.fromkeys(name for row in rows for name in row)
@@ -58,7 +58,7 @@ def of_one_shape(queue: Queue[Any], rows: list[dict[str, Any]]) -> list[dict[str
     return rows
 
 
-def with_state(queue: Queue[Any], row: Mapping[str, Any], now: Any = None) -> dict[str, Any]:
+def with_state(queue: QueueSpec[Any], row: Mapping[str, Any], now: Any = None) -> dict[str, Any]:
     """The row by column names, ready if it does not say otherwise; available `now` if that has to be said."""
     named = {}
     for name, value in row.items():
@@ -71,7 +71,7 @@ def with_state(queue: Queue[Any], row: Mapping[str, Any], now: Any = None) -> di
     return named
 
 
-def in_utc(terms: Terms, row: dict[str, Any]) -> dict[str, Any]:
+def in_utc(terms: QueueSql, row: dict[str, Any]) -> dict[str, Any]:
     """The row with the queue's times as SQLite has to have them."""
     if terms.dialect.name == "sqlite":
         for column in terms.queue.columns.values():
@@ -80,18 +80,18 @@ def in_utc(terms: Terms, row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
-async def load(store: Store, queue: Queue[Any], rows: Iterable[Mapping[str, Any]], batch: int) -> int:
+async def load(store: Store, queue: QueueSpec[Any], rows: Iterable[Mapping[str, Any]], batch: int) -> int:
     """Insert many rows in batches that commit by themselves."""
     terms, source, total = store.terms(queue), iter(rows), 0
     now = await store.run(partial(now_of, terms), write=False) if must_be_timed(queue) else None
-    loading = Loading(terms, now)
+    loading = BulkLoader(terms, now)
     while part := list(islice(source, batch)):
         await store.load(queue, loading.runs(part))
         total += len(part)
     return total
 
 
-def now_of(terms: Terms, connection: sa.Connection) -> Any:
+def now_of(terms: QueueSql, connection: sa.Connection) -> Any:
     """The database's time, as a value for `available_at`."""
     column = terms.queue.columns["available_at"]
     return connection.scalar(sa.select(sa.type_coerce(sa.literal_column(terms.now("available_at")), column.type)))

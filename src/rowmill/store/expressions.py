@@ -11,7 +11,7 @@ from sqlalchemy.types import NULLTYPE
 
 from rowmill.model.lifecycle import Move
 from rowmill.model.states import Step, Word
-from rowmill.store.queue_sql import Terms
+from rowmill.store.queue_sql import QueueSql
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
@@ -60,12 +60,12 @@ def insert_of(dialect: str) -> "Callable[[Table], postgresql.Insert | sqlite.Ins
     return sqlite_insert
 
 
-def raw_key(terms: Terms) -> list["sa.ColumnElement[Any]"]:
+def raw_key(terms: QueueSql) -> list["sa.ColumnElement[Any]"]:
     """The columns of the key, as the driver gives them: see `RowLoader.raw_key`."""
     return [sa.literal_column(f"{terms.table}.{name}") for name in terms.keys]
 
 
-def raw_key_in(terms: Terms, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnElement[bool]":
+def raw_key_in(terms: QueueSql, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnElement[bool]":
     """Rows with these keys. The values go without a type, so that the server gives them that of their column."""
     columns = raw_key(terms)
     if len(columns) == 1:
@@ -78,7 +78,7 @@ def raw_key_in(terms: Terms, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnEleme
     return sa.tuple_(*columns).in_([sa.tuple_(*parts) for parts in values])
 
 
-def keys_in(terms: Terms, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnElement[bool]":
+def keys_in(terms: QueueSql, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnElement[bool]":
     """Rows with these keys. A parameter that SQLAlchemy names itself would be named after its column, and not every
     name of a column can be one."""
     columns = terms.queue.key
@@ -88,12 +88,12 @@ def keys_in(terms: Terms, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnElement[
     return sa.tuple_(*columns).in_([sa.tuple_(*parts) for parts in values])
 
 
-def in_words(terms: Terms, words: Sequence[Word]) -> "sa.ColumnElement[bool]":
+def in_words(terms: QueueSql, words: Sequence[Word]) -> "sa.ColumnElement[bool]":
     """`state IN (…)` with literal words, so that partial indexes serve it."""
     return sa.literal_column(terms.is_in(words, f"{terms.table}."))
 
 
-def assigned(terms: Terms, move: Move, step: Step, error: str = "") -> dict[Any, Any]:
+def assigned(terms: QueueSql, move: Move, step: Step, error: str = "") -> dict[Any, Any]:
     """What a move writes, for `update().values(…)`."""
     text = terms.text(error)
     by_name = {terms.name(column): column for column in terms.queue.table.columns}

@@ -6,16 +6,16 @@ from typing import Any
 
 from rowmill.model.judge import Verdict
 from rowmill.model.lifecycle import Move
-from rowmill.model.queue import Queue
+from rowmill.model.queue import QueueSpec
 from rowmill.model.states import Step
 
 
 @dataclass(slots=True)
-class Flush:
+class SettleBatch:
     """Verdicts of one queue, stage, move and set of result columns. The number names it in its receipt."""
 
     number: int
-    queue: Queue[Any]
+    queue: QueueSpec[Any]
     step: Step
     move: Move
     columns: tuple[str, ...]
@@ -25,18 +25,18 @@ class Flush:
     def seconds(self) -> float:
         return sum([verdict.ran for verdict in self.verdicts])
 
-    def halves(self, number: Callable[[], int]) -> Iterator["Flush"]:
+    def halves(self, number: Callable[[], int]) -> Iterator["SettleBatch"]:
         """Two smaller ones, to find the verdict that the database refuses."""
         middle = len(self.verdicts) // 2
         for verdicts in (self.verdicts[:middle], self.verdicts[middle:]):
             yield self.part(number(), verdicts)
 
-    def part(self, number: int, verdicts: list[Verdict]) -> "Flush":
+    def part(self, number: int, verdicts: list[Verdict]) -> "SettleBatch":
         """One of the same shape, with these verdicts."""
-        return Flush(number, self.queue, self.step, self.move, self.columns, verdicts)
+        return SettleBatch(number, self.queue, self.step, self.move, self.columns, verdicts)
 
 
-def flushes(verdicts: Sequence[Verdict], number: Callable[[], int]) -> list[Flush]:
+def flushes(verdicts: Sequence[Verdict], number: Callable[[], int]) -> list[SettleBatch]:
     """Verdicts grouped by shape."""
     groups: dict[tuple[Any, ...], list[Verdict]] = {}
     last: Any = (None, None, None)
@@ -51,5 +51,5 @@ def flushes(verdicts: Sequence[Verdict], number: Callable[[], int]) -> list[Flus
     found = []
     for (_, _, _, columns), group in groups.items():
         first = group[0]
-        found.append(Flush(number(), first.lease.queue, first.lease.step, first.move, columns, group))
+        found.append(SettleBatch(number(), first.lease.queue, first.lease.step, first.move, columns, group))
     return found

@@ -11,11 +11,11 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, ProgrammingError
 
-from rowmill.model.lifecycle import FINAL, Kind
+from rowmill.model.lifecycle import FINAL, StateKind
 from rowmill.model.states import Step
 from rowmill.store import expressions
 from rowmill.store.own import schema
-from rowmill.store.queue_sql import Terms
+from rowmill.store.queue_sql import QueueSql
 
 NAME_LENGTH = 63
 PREFIX = "rowmill_"
@@ -39,7 +39,7 @@ class QueueIndex:
             f"CREATE INDEX {how}IF NOT EXISTS {self.name} ON {table} ({', '.join(self.expressions)}) WHERE {self.where}"
         )
 
-    def attach(self, terms: Terms) -> None:
+    def attach(self, terms: QueueSql) -> None:
         """Make it part of the user's Table, for `metadata.create_all` and Alembic's autogenerate."""
         table = terms.queue.table
         name = unquoted(self.name)
@@ -55,7 +55,7 @@ def unquoted(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
-def queue_indexes(terms: Terms) -> list[QueueIndex]:
+def queue_indexes(terms: QueueSql) -> list[QueueIndex]:
     """Every index that a queue needs: one per stage for claims, one for rescues, one for order per key,
     one for each final state whose rows go after a time."""
     queue = terms.queue
@@ -73,30 +73,30 @@ def queue_indexes(terms: Terms) -> list[QueueIndex]:
         )
         for step in queue.steps
     ]
-    running = terms.is_in(queue.vocabulary.of(Kind.RUNNING))
+    running = terms.is_in(queue.vocabulary.of(StateKind.RUNNING))
     found.append(QueueIndex(index_name(terms, "running"), (terms.leased_until,), running, "rescue"))
     if queue.per is not None:
         parts = (terms.name(queue.per), terms.running_first, *terms.per_sequence)
         found.append(QueueIndex(index_name(terms, "in_order"), parts, terms.is_in(terms.holding), IN_ORDER))
-    for kind in queue.keep.ages():
+    for kind in queue.retention.ages():
         parts = (terms.role(queue.aged_by(kind)), *terms.keys)
         where = terms.is_in(queue.vocabulary.of(kind))
         found.append(QueueIndex(index_name(terms, f"{kind}_finished"), parts, where, RETENTION))
     return found
 
 
-def ready_index(terms: Terms, step: Step) -> QueueIndex:
+def ready_index(terms: QueueSql, step: Step) -> QueueIndex:
     """The index that serves the claims of a stage: they come first, in the order of the stages."""
     return queue_indexes(terms)[terms.queue.steps.index(step)]
 
 
-def prune_index(terms: Terms) -> QueueIndex:
+def prune_index(terms: QueueSql) -> QueueIndex:
     """Optional: for tables whose finished rows are pruned by age."""
     where = terms.is_in(terms.queue.vocabulary.all_of(FINAL))
     return QueueIndex(index_name(terms, "finished"), (terms.role("finished_at"),), where, "prune")
 
 
-def index_name(terms: Terms, purpose: str) -> str:
+def index_name(terms: QueueSql, purpose: str) -> str:
     """A name within PostgreSQL's 63 bytes; long ones end in a hash, so that two never meet."""
     name = f"{PREFIX}{terms.queue.table.name}_{purpose}"
     if len(name.encode()) > NAME_LENGTH:
@@ -105,12 +105,12 @@ def index_name(terms: Terms, purpose: str) -> str:
     return terms.quote(name)
 
 
-def wake_trigger(terms: Terms) -> list[str]:
+def wake_trigger(terms: QueueSql) -> list[str]:
     """Statements that make every INSERT wake a sleeping worker. PostgreSQL only."""
     return schema.wake_trigger(terms.queue.table, terms.table)
 
 
-def has_wake_trigger(connection: sa.Connection, terms: Terms) -> bool:
+def has_wake_trigger(connection: sa.Connection, terms: QueueSql) -> bool:
     """Is the trigger there, switched on, and calling sleepers by the number under which they listen?"""
     number = schema.wake_number(terms.queue.table)
     found: Any = connection.scalar(
@@ -137,7 +137,7 @@ class IndexState(StrEnum):
     """There under its name, but for other words, columns or another order."""
 
 
-def index_states(connection: Connection, terms: Terms, wanted: Sequence[QueueIndex]) -> dict[str, IndexState]:
+def index_states(connection: Connection, terms: QueueSql, wanted: Sequence[QueueIndex]) -> dict[str, IndexState]:
     """The state of each wanted index, by its name as it is quoted in SQL."""
     if connection.dialect.name == "postgresql":
         return _on_postgres(connection, terms, wanted)
@@ -149,7 +149,7 @@ def bare_name(index: QueueIndex) -> str:
     return unquoted(index.name)
 
 
-def _on_sqlite(connection: Connection, terms: Terms, wanted: Sequence[QueueIndex]) -> dict[str, IndexState]:
+def _on_sqlite(connection: Connection, terms: QueueSql, wanted: Sequence[QueueIndex]) -> dict[str, IndexState]:
     rows = connection.execute(
         sa.text("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL AND tbl_name = :table"),
         {"table": terms.queue.table.name},
@@ -182,7 +182,7 @@ WHERE i.indrelid = to_regclass(:table)
 PROBE = "pg_temp.rowmill_probe"
 
 
-def _on_postgres(connection: Connection, terms: Terms, wanted: Sequence[QueueIndex]) -> dict[str, IndexState]:
+def _on_postgres(connection: Connection, terms: QueueSql, wanted: Sequence[QueueIndex]) -> dict[str, IndexState]:
     found = {row.name: row for row in connection.execute(sa.text(CATALOGUE), {"table": terms.table})}
     there = [index for index in wanted if bare_name(index) in found]
     expected = _as_postgres_writes_them(connection, terms, there) if there else None
@@ -208,7 +208,7 @@ def _definition(row: Any) -> tuple[Any, ...]:
 
 
 def _as_postgres_writes_them(
-    connection: Connection, terms: Terms, wanted: Sequence[QueueIndex]
+    connection: Connection, terms: QueueSql, wanted: Sequence[QueueIndex]
 ) -> dict[str, tuple[Any, ...]] | None:
     """How the catalogue would spell these indexes: asked on an empty copy of the table, which is rolled back. Without
     those whose columns the table lacks. None where we may not make a copy (a standby, a role without TEMP)."""

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill.model.errors import BadRequest
-from rowmill.model.queue import Queue
-from rowmill.store.queue_sql import Terms
+from rowmill.model.queue import QueueSpec
+from rowmill.store.queue_sql import QueueSql
 
 Key = tuple[Any, ...]
 """The parts of a key, one or more."""
@@ -20,7 +20,7 @@ Key = tuple[Any, ...]
 LARGEST = 1 << 63
 
 
-def parse_key(queue: Queue[Any], text: str) -> Key:
+def parse_key(queue: QueueSpec[Any], text: str) -> Key:
     """The key that somebody typed: parts joined by |, or as a JSON list where a part itself holds one."""
     if len(queue.key) == 1:
         parts = [text]
@@ -59,7 +59,7 @@ def _part(column: "Column[Any]", text: str) -> Any:
     return text
 
 
-def _wrong(queue: Queue[Any], text: str) -> BadRequest:
+def _wrong(queue: QueueSpec[Any], text: str) -> BadRequest:
     parts = " and ".join(f"{column.name} ({column.type!r})" for column in queue.key)
     example = "" if len(queue.key) == 1 else f": write {'|'.join(column.name for column in queue.key)}"
     return BadRequest(f"{text!r} is not a key of queue {queue.name}, which is {parts}{example}")
@@ -70,7 +70,7 @@ def scalar(key: Key) -> Any:
     return key[0] if len(key) == 1 else key
 
 
-def key_text_sql(terms: Terms) -> "sa.ColumnElement[str]":
+def key_text_sql(terms: QueueSql) -> "sa.ColumnElement[str]":
     """The key of a row as `Queue.key_text` writes it, for a look into the history."""
     parts = [_text_sql(terms, column) for column in terms.queue.key]
     text = parts[0]
@@ -79,7 +79,7 @@ def key_text_sql(terms: Terms) -> "sa.ColumnElement[str]":
     return text
 
 
-def _text_sql(terms: Terms, column: "Column[Any]") -> "sa.ColumnElement[str]":
+def _text_sql(terms: QueueSql, column: "Column[Any]") -> "sa.ColumnElement[str]":
     if isinstance(column.type, sa.Uuid) and terms.dialect.name == "sqlite":
         # SQLite holds 32 digits; Python writes them in five groups.
         text = sa.cast(sa.type_coerce(column, sa.String()), sa.Text)

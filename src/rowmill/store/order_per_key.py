@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import StateKind
 from rowmill.model.states import Step
-from rowmill.store.queue_sql import Terms
+from rowmill.store.queue_sql import QueueSql
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Start:
 
 
 AT_THE_BEGINNING = Start()
-Finder = Callable[[Terms, Step, str, Start], str]
+Finder = Callable[[QueueSql, Step, str, Start], str]
 """A query for the keys of free rows, limited by the given parameter."""
 
 LEAST_DEPTH, DEPTH_PER_ROW = 200, 2
@@ -38,7 +38,7 @@ and so many for each row that is wanted."""
 
 
 # served by: the ready index, one descent per priority
-def priorities(terms: Terms, step: Step) -> str:
+def priorities(terms: QueueSql, step: Step) -> str:
     """The priorities that claimable rows have, first to last."""
     level, ready = terms.priority, terms.is_in(step.claimable)
     direction = terms.priority_direction
@@ -56,7 +56,7 @@ def priorities(terms: Terms, step: Step) -> str:
 
 
 # served by: the ready index for the candidates, the in-order index for the head of each one's key
-def oldest_free(terms: Terms, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
+def oldest_free(terms: QueueSql, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
     """Keys of rows, oldest first, that are the head of their key, or have none.
 
     Of the candidates of one key, only the first can be free: only it is held against the head. Each look at a head
@@ -83,7 +83,7 @@ def oldest_free(terms: Terms, step: Step, limit: str, start: Start = AT_THE_BEGI
     )
 
 
-def ready(terms: Terms, step: Step, wanted: str, portion: str, start: Start) -> list[str]:
+def ready(terms: QueueSql, step: Step, wanted: str, portion: str, start: Start) -> list[str]:
     """A portion of the ready rows, oldest first: of those that are available at once, of those whose time has come."""
     mine = terms.may_claim()
     return [
@@ -98,7 +98,7 @@ def _depth(limit: str) -> str:
 
 
 # served by: the in-order index, two descents per key
-def free_heads(terms: Terms, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
+def free_heads(terms: QueueSql, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
     """Keys of rows that are the head of their key: for when the oldest rows are all held back. Not if there are no
     others than those that `oldest_free` has looked at."""
     per = _per(terms)
@@ -118,20 +118,20 @@ def free_heads(terms: Terms, step: Step, limit: str, start: Start = AT_THE_BEGIN
     )
 
 
-def _more(terms: Terms, step: Step, limit: str, start: Start) -> str:
+def _more(terms: QueueSql, step: Step, limit: str, start: Start) -> str:
     """Are there more ready rows than `oldest_free` looks at?"""
     further = ready(terms, step, "1", f"LIMIT 1 OFFSET {_depth(limit)}", start)
     return f"({' OR '.join(f'EXISTS ({row})' for row in further)})"
 
 
-def _is_free(terms: Terms) -> str:
+def _is_free(terms: QueueSql) -> str:
     """Is rowmill_candidate the head of its key, or has it none?"""
     per, this = _per(terms), ", ".join(f"rowmill_candidate.{key}" for key in terms.keys)
     head = _head(terms, f"rowmill_candidate.{per}", ", ".join(terms.keys))
     return f"rowmill_candidate.{per} IS NULL OR ({this}) = {head}"
 
 
-def can_be_claimed(terms: Terms, step: Step) -> str:
+def can_be_claimed(terms: QueueSql, step: Step) -> str:
     """Would a claim take rowmill_candidate, a row that is looked up by its key? In a form from which a planner proves
     nothing: it might walk a whole partial index instead of the key's."""
     state = terms.is_in(step.claimable, "rowmill_candidate.")
@@ -140,7 +140,7 @@ def can_be_claimed(terms: Terms, step: Step) -> str:
     return claimable if terms.queue.per is None else f"{claimable} AND ({_is_free(terms)})"
 
 
-def _head(terms: Terms, of: str, wanted: str) -> str:
+def _head(terms: QueueSql, of: str, wanted: str) -> str:
     """A sub-query for the head of a key that has one. `>=`, not `=`: with equality the order is that
     of the rest alone, which other indexes have too, and the planner may walk one of those from end to end."""
     per = _per(terms)
@@ -150,15 +150,15 @@ def _head(terms: Terms, of: str, wanted: str) -> str:
     )
 
 
-def _heads_first(terms: Terms) -> str:
+def _heads_first(terms: QueueSql) -> str:
     """The order of the in-order index."""
     return ", ".join([_per(terms), terms.running_first, *terms.per_sequence])
 
 
 # served by: the in-order index, one descent per key
-def run_together(terms: Terms, given: str) -> str:
+def run_together(terms: QueueSql, given: str) -> str:
     """The places of those of the given keys, `g_per` at `g_place`, of which two rows or more run."""
-    per, running = _per(terms), terms.is_in(terms.queue.vocabulary.of(Kind.RUNNING))
+    per, running = _per(terms), terms.is_in(terms.queue.vocabulary.of(StateKind.RUNNING))
     first = (
         f"SELECT {per} AS g_key, {running} AS g_runs FROM {terms.table} WHERE {terms.is_in(terms.holding)} "
         f"AND {per} >= g_per ORDER BY {_heads_first(terms)} LIMIT 2"
@@ -170,7 +170,7 @@ def run_together(terms: Terms, given: str) -> str:
 
 
 # served by: the in-order index
-def without_key(terms: Terms, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
+def without_key(terms: QueueSql, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
     """Keys of rows that belong to nobody, and wait for nobody: for when the oldest rows are all held back. Not if there
     are no others than those that `oldest_free` has looked at."""
     per, claimable = _per(terms), terms.is_in(step.claimable) + terms.part + terms.may_claim()
@@ -182,13 +182,13 @@ def without_key(terms: Terms, step: Step, limit: str, start: Start = AT_THE_BEGI
     )
 
 
-def finders(terms: Terms) -> list[Finder]:
+def finders(terms: QueueSql) -> list[Finder]:
     """Ways to find free rows, to be gone through until there are enough."""
     per = terms.queue.per
     return [oldest_free, free_heads, *([without_key] if per is not None and per.nullable else [])]
 
 
-def _per(terms: Terms) -> str:
+def _per(terms: QueueSql) -> str:
     column = terms.queue.per
     if column is None:
         raise ValueError(f"queue {terms.queue.name} keeps no order per key")

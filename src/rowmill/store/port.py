@@ -9,19 +9,19 @@ from sqlalchemy import Column, Connection, Engine
 from sqlalchemy.engine import URL, Dialect
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from rowmill.model.dead_rows import Death
+from rowmill.model.dead_rows import DeadRow
 from rowmill.model.errors import RowmillError
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
-from rowmill.model.queue import Queue
+from rowmill.model.queue import QueueSpec
 from rowmill.model.states import Step
 from rowmill.store.bulk_load import Run
 from rowmill.store.limits.asks import Limiter
-from rowmill.store.queue_sql import Terms
+from rowmill.store.queue_sql import QueueSql
 from rowmill.store.row_sizes import ByteLimit
 
 if TYPE_CHECKING:
-    from rowmill.store.flush import Flush
+    from rowmill.store.flush import SettleBatch
     from rowmill.store.transactions import AsyncTransaction, SyncTransaction
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ CONNECTIONS = 15
 """For transactions of handlers, at once."""
 GONE = object()
 """In place of a value: the row is not under this lease any more."""
-Condemned = Callable[[Queue[Any], Step, Death], None]
+Condemned = Callable[[QueueSpec[Any], Step, DeadRow], None]
 """Called with the queue, the stage and the death."""
 
 Heard = Callable[[str, str, str, str], None]
@@ -76,7 +76,7 @@ class Settled:
     delayed: list[tuple[Verdict, Delay]] = field(default_factory=list)
     """They can't be written now, though nothing is wrong with them: try again."""
 
-    def add(self, flush: "Flush", places: Collection[int]) -> None:
+    def add(self, flush: "SettleBatch", places: Collection[int]) -> None:
         """A flush was carried out, and wrote the verdicts in these places, which are counted from 1."""
         self.kept += len(places)
         if len(places) < len(flush.verdicts):
@@ -143,7 +143,7 @@ class Store(Protocol):
         """Let go of every connection. Twice is fine."""
 
     async def claim(
-        self, queue: Queue[Any], step: Step, limit: int, within: ByteLimit | None = None
+        self, queue: QueueSpec[Any], step: Step, limit: int, within: ByteLimit | None = None
     ) -> list[Lease[Any]]:
         """Take up to `limit` rows, in the queue's order, under a lease of their own; and no more than are `within` a
         number of bytes, as far as these can be told before the rows are read. Rows whose attempts are used up are
@@ -152,10 +152,10 @@ class Store(Protocol):
     async def value(self, lease: Lease[Any], column: "Column[Any]") -> Any:
         """Read a column of a row, as the driver gives it; GONE if the lease no longer holds."""
 
-    def look_from_the_start(self, queue: Queue[Any]) -> None:
+    def look_from_the_start(self, queue: QueueSpec[Any]) -> None:
         """The next claims of this queue pass over nothing, whatever that costs."""
 
-    def forget(self, queue: Queue[Any]) -> None:
+    def forget(self, queue: QueueSpec[Any]) -> None:
         """Drop what is remembered of this queue's rows: the next claim looks at everything, refused rows too."""
 
     async def settle(self, verdicts: Sequence[Verdict], *, skip_locked: bool = False) -> Settled:
@@ -169,10 +169,10 @@ class Store(Protocol):
         """Push the end of these leases on, around rows that somebody else has locked. Raises StatementTimeout if these
         are too many for one statement."""
 
-    async def crashed(self, queue: Queue[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
+    async def crashed(self, queue: QueueSpec[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
         """The keys among these whose earlier attempt in this stage ended with the death of its worker."""
 
-    async def load(self, queue: Queue[Any], runs: Sequence[Run]) -> None:
+    async def load(self, queue: QueueSpec[Any], runs: Sequence[Run]) -> None:
         """Insert records as fast as this database can, in one transaction."""
 
     async def heartbeat(
@@ -182,13 +182,13 @@ class Store(Protocol):
         the leader for so many seconds, if it is free or ours. One statement where the database can do that, which
         never waits for a lock. None: nobody knows this worker."""
 
-    async def wait(self, queues: Sequence[Queue[Any]], seconds: float, who: object = None) -> None:
+    async def wait(self, queues: Sequence[QueueSpec[Any]], seconds: float, who: object = None) -> None:
         """Sleep until there may be new rows, `seconds` at the most. `who` tells sleepers apart: each is called."""
 
-    async def busy(self, queues: Sequence[Queue[Any]]) -> None:
+    async def busy(self, queues: Sequence[QueueSpec[Any]]) -> None:
         """These queues keep us busy: nobody needs to wake us for them."""
 
-    async def rouse(self, queues: Sequence[Queue[Any]]) -> None:
+    async def rouse(self, queues: Sequence[QueueSpec[Any]]) -> None:
         """Tell sleeping workers that these queues have rows."""
 
     async def run(self, work: Callable[[Connection], T], *, write: bool = True, whole: bool = True) -> T:
@@ -204,5 +204,5 @@ class Store(Protocol):
     def translate(self, schema: str | None) -> None:
         """A table of this schema is used: where there are no schemas, it goes by its bare name."""
 
-    def terms(self, queue: Queue[Any]) -> Terms:
+    def terms(self, queue: QueueSpec[Any]) -> QueueSql:
         """The queue in this database's words."""

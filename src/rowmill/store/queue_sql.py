@@ -16,8 +16,8 @@ from sqlalchemy.sql.util import ClauseAdapter
 
 from rowmill.model import lifecycle
 from rowmill.model.dead_rows import ATTEMPTS_USED_UP, USED_UP
-from rowmill.model.lifecycle import Attempts, Move
-from rowmill.model.queue import Queue
+from rowmill.model.lifecycle import AttemptsChange, Move
+from rowmill.model.queue import QueueSpec
 from rowmill.model.states import Step, Word, as_value
 from rowmill.store.watermark import Stretch
 
@@ -28,10 +28,10 @@ FIXED = (sa.Integer, sa.Numeric, sa.Float, sa.Boolean, sa.DateTime, sa.Date, sa.
 """Types whose values are small, whatever they hold."""
 
 
-class Terms(ABC):
+class QueueSql(ABC):
     """Base of both dialects."""
 
-    def __init__(self, queue: Queue[Any], dialect: Dialect) -> None:
+    def __init__(self, queue: QueueSpec[Any], dialect: Dialect) -> None:
         self.queue = queue
         self.dialect = dialect
         self.preparer = dialect.identifier_preparer
@@ -210,14 +210,14 @@ class Terms(ABC):
     @property
     def running_first(self) -> str:
         """Puts the rows of a key that run before those that wait, whatever the order of the key says."""
-        return f"({self.is_in(self.queue.vocabulary.of(lifecycle.Kind.RUNNING))}) DESC"
+        return f"({self.is_in(self.queue.vocabulary.of(lifecycle.StateKind.RUNNING))}) DESC"
 
     @property
     def holding(self) -> tuple[Word, ...]:
         """States in which an earlier row holds back the later ones of its key."""
         kinds = set(lifecycle.UNFINISHED)
-        if self.queue.dead_head_blocks:
-            kinds.add(lifecycle.Kind.DEAD)
+        if self.queue.dead_blocks:
+            kinds.add(lifecycle.StateKind.DEAD)
         return self.queue.vocabulary.all_of(frozenset(kinds))
 
     @cached_property
@@ -243,13 +243,13 @@ class Terms(ABC):
         queue = self.queue
         pairs = [(self.state, self.word(queue.target(move, step)))]
         match queue.counted(move):
-            case Attempts.COUNT:
+            case AttemptsChange.COUNT:
                 pairs.append((self.attempts, self.attempts_plus(1)))
-            case Attempts.GIVE_BACK:
+            case AttemptsChange.GIVE_BACK:
                 pairs.append((self.attempts, self.attempts_plus(-1)))
-            case Attempts.RESET:
+            case AttemptsChange.RESET:
                 pairs.append((self.attempts, "0"))
-            case Attempts.KEEP:
+            case AttemptsChange.KEEP:
                 pass
         pairs.append((self.lease, token))
         pairs.append((self.leased_until, self.later("leased_until", wait) if move.takes_lease else "NULL"))
@@ -257,11 +257,11 @@ class Terms(ABC):
             at = self.later("available_at", wait) if move.delayed else self.now("available_at")
             pairs.append((self.available_at, at))
         match move.error:
-            case lifecycle.Error.CLEAR:
+            case lifecycle.ErrorChange.CLEAR:
                 pairs += self.error_columns("NULL", "NULL")
-            case lifecycle.Error.SET:
+            case lifecycle.ErrorChange.SET:
                 pairs += self.error_columns(error, code)
-            case lifecycle.Error.KEEP:
+            case lifecycle.ErrorChange.KEEP:
                 pass
         if queue.sets_finished_at(move.target):
             pairs.append((self.role("finished_at"), self.now("finished_at")))

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy.exc import DBAPIError
 
-from rowmill.model.queue import Queue
+from rowmill.model.queue import QueueSpec
 from rowmill.model.states import Step
 from rowmill.store.keys import Key
 from rowmill.store.own.history import note_refused
@@ -29,15 +29,15 @@ OF_THE_TABLE = ("0A", "26", "28", "3D", "3F", "42")
 
 Pick = Callable[[int], Awaitable[list[Key]]]
 """The raw keys of up to so many rows that a claim would take now."""
-Take = Callable[[Sequence[Key]], Awaitable[list[Any]]]
+TakeRows = Callable[[Sequence[Key]], Awaitable[list[Any]]]
 """Claims those of these rows that can still be claimed. Raises Refusal."""
 
 
-class Refusal(Exception):
+class RowRefused(Exception):
     """The table does not let one of these rows be claimed. Its text is the reason, never a value."""
 
 
-class Refused:
+class RefusedRows:
     """The rows of one stage that are left out of its claims, by their raw keys."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Refused:
         news, self._news = self._news, []
         return news
 
-    async def try_again(self, limit: int, take: Take, now: float) -> list[Any]:
+    async def try_again(self, limit: int, take: TakeRows, now: float) -> list[Any]:
         """Claim those that are due and whose cause is mended."""
         records: list[Any] = []
         for key in [key for key, at in self._rows if now >= at]:
@@ -82,12 +82,12 @@ class Refused:
             try:
                 records += await take([key])
                 still = []  # taken, or gone, or somebody else's
-            except Refusal:
+            except RowRefused:
                 still = [(key, now + REST)]
             self._rows = [row for row in self._rows if row[0] != key] + still
         return records
 
-    async def step_over(self, limit: int, pick: Pick, take: Take, now: float, records: list[Any]) -> None:
+    async def step_over(self, limit: int, pick: Pick, take: TakeRows, now: float, records: list[Any]) -> None:
         """Claim up to `limit` rows into `records`, without those that are refused; as far as these are not too many."""
         while len(records) < limit and not self.full():
             before = len(records) + len(self)
@@ -95,12 +95,12 @@ class Refused:
             if len(records) + len(self) == before:  # others were faster, or a trigger keeps rows back without a word
                 break
 
-    async def _in_halves(self, keys: Sequence[Key], take: Take, now: float, records: list[Any]) -> None:
+    async def _in_halves(self, keys: Sequence[Key], take: TakeRows, now: float, records: list[Any]) -> None:
         if not keys or self.full():
             return
         try:
             records += await take(keys)
-        except Refusal as refusal:
+        except RowRefused as refusal:
             if len(keys) == 1:
                 self._rows.append((keys[0], now + REST))
                 self._news.append((keys[0], str(refusal)))
@@ -110,7 +110,7 @@ class Refused:
             await self._in_halves(keys[half:], take, now, records)
 
 
-async def tell(store: Store, queue: Queue[Any], step: Step, refused: Refused) -> None:
+async def tell(store: Store, queue: QueueSpec[Any], step: Step, refused: RefusedRows) -> None:
     """Whoever listens, and the history, for `why` and `doctor`."""
     key_of = RowLoader(store.terms(queue)).key_of
     news = [(queue.key_text(key_of(key)), reason) for key, reason in refused.news()]

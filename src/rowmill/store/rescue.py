@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
-from rowmill.model.dead_rows import Death
+from rowmill.model.dead_rows import DeadRow
 from rowmill.model.lease import Lease, worker_of
 from rowmill.model.lifecycle import BURY, PARK, RESCUE, Move
 from rowmill.model.states import Step
@@ -19,7 +19,7 @@ from rowmill.store.clock import moment
 from rowmill.store.expressions import assigned, in_words, raw_key, raw_key_in
 from rowmill.store.own.schema import own_tables
 from rowmill.store.postgres.session import index_plans
-from rowmill.store.queue_sql import Terms
+from rowmill.store.queue_sql import QueueSql
 from rowmill.store.refused_rows import PASSING
 from rowmill.store.rows import RowLoader
 
@@ -30,7 +30,7 @@ class Rescued:
     buried: int = 0
     refused: int = 0
     """The table does not let them go: they stay as they are."""
-    deaths: tuple[Death, ...] = field(default=(), compare=False)
+    deaths: tuple[DeadRow, ...] = field(default=(), compare=False)
     """The buried ones, of a queue that has a mourner."""
 
 
@@ -43,7 +43,7 @@ LOCK_TIMEOUT = "1s"
 # served by: the partial index on running rows, (leased_until)
 def rescue(
     connection: Connection,
-    terms: Terms,
+    terms: QueueSql,
     step: Step,
     most: int,
     *,
@@ -99,12 +99,12 @@ def _set_lock_timeout(connection: Connection) -> None:
         connection.exec_driver_sql(f"SELECT set_config('lock_timeout', '{LOCK_TIMEOUT}', true)")
 
 
-def running_here(terms: Terms, step: Step) -> "sa.ColumnElement[bool]":
+def running_here(terms: QueueSql, step: Step) -> "sa.ColumnElement[bool]":
     """Running rows of this queue: those that others know more of are theirs to judge."""
     return sa.literal_column(terms.is_in(step.running) + terms.part)
 
 
-def _give_missing_leases(connection: Connection, terms: Terms, step: Step, most: int) -> None:
+def _give_missing_leases(connection: Connection, terms: QueueSql, step: Step, most: int) -> None:
     queue = terms.queue
     until = queue.columns["leased_until"]
     keys = connection.execute(
@@ -119,7 +119,7 @@ def _give_missing_leases(connection: Connection, terms: Terms, step: Step, most:
             _give_leases(connection, terms, step, [key])
 
 
-def _give_leases(connection: Connection, terms: Terms, step: Step, keys: Sequence[Any]) -> bool:
+def _give_leases(connection: Connection, terms: QueueSql, step: Step, keys: Sequence[Any]) -> bool:
     """False if the table refuses to let one of these rows have a lease: nothing is changed then."""
     until = terms.queue.columns["leased_until"]
     try:
@@ -136,7 +136,7 @@ def _give_leases(connection: Connection, terms: Terms, step: Step, keys: Sequenc
     return True
 
 
-def _give_back(connection: Connection, terms: Terms, step: Step, rows: Sequence[Any], acquit: bool) -> Rescued:
+def _give_back(connection: Connection, terms: QueueSql, step: Step, rows: Sequence[Any], acquit: bool) -> Rescued:
     used_up: sa.ColumnElement[bool] = sa.literal_column(terms.used_up(step), sa.Boolean)
     acquitted: Sequence[Any] = ()
     if acquit:
@@ -148,11 +148,11 @@ def _give_back(connection: Connection, terms: Terms, step: Step, rows: Sequence[
     return Rescued(len(returned) + len(acquitted), len(buried), deaths=_deaths(connection, terms, buried))
 
 
-def _one_by_one(connection: Connection, terms: Terms, step: Step, rows: Sequence[Any], acquit: bool) -> Rescued:
+def _one_by_one(connection: Connection, terms: QueueSql, step: Step, rows: Sequence[Any], acquit: bool) -> Rescued:
     """The table refuses to have a row back, as a unique key over open rows may: that one is buried, and does not
     keep the others. One that can't even be buried stays as it is."""
     returned = buried = refused = 0
-    deaths: list[Death] = []
+    deaths: list[DeadRow] = []
     for row in rows:
         try:
             with connection.begin_nested():
@@ -178,7 +178,7 @@ def _one_by_one(connection: Connection, terms: Terms, step: Step, rows: Sequence
 def _rescue_as(
     move: Move,
     connection: Connection,
-    terms: Terms,
+    terms: QueueSql,
     step: Step,
     rows: Sequence[Any],
     guard: "sa.ColumnElement[bool]",
@@ -191,7 +191,7 @@ def _rescue_as(
         sa.update(queue.table)
         .where(raw_key_in(terms, list(about)), in_words(terms, step.running))
         .where(until < sa.literal_column(terms.now("leased_until")), guard)
-        .values(assigned(terms, move, step, queue.crash.buried if move is BURY else queue.crash.requeued))
+        .values(assigned(terms, move, step, queue.crash_codes.buried if move is BURY else queue.crash_codes.requeued))
         .returning(*raw_key(terms))
     ).all()
     found = [about[tuple(row)] for row in changed]
@@ -200,7 +200,7 @@ def _rescue_as(
 
 
 # served by: the primary key
-def _deaths(connection: Connection, terms: Terms, rows: Sequence[Any]) -> tuple[Death, ...]:
+def _deaths(connection: Connection, terms: QueueSql, rows: Sequence[Any]) -> tuple[DeadRow, ...]:
     queue, width = terms.queue, len(terms.queue.key)
     if queue.mourner is None or not rows:
         return ()
@@ -210,19 +210,19 @@ def _deaths(connection: Connection, terms: Terms, rows: Sequence[Any]) -> tuple[
     ).all()
     names, key_of = [column.name for column in queue.mourner.columns], RowLoader(terms).key_of
     return tuple(
-        Death(
-            key_of(row[:width]), made[tuple(row[:width])], queue.crash.buried,
+        DeadRow(
+            key_of(row[:width]), made[tuple(row[:width])], queue.crash_codes.buried,
             facts=dict(zip(names, row[width:], strict=True)),
         )
         for row in found
     )  # fmt: skip
 
 
-def _record_crashes(connection: Connection, terms: Terms, step: Step, move: Move, rows: Sequence[Any]) -> None:
+def _record_crashes(connection: Connection, terms: QueueSql, step: Step, move: Move, rows: Sequence[Any]) -> None:
     if not rows:
         return
     queue, own = terms.queue, own_tables(connection.dialect.name)
-    code = queue.crash.buried if move is BURY else queue.crash.requeued
+    code = queue.crash_codes.buried if move is BURY else queue.crash_codes.requeued
     key_of = RowLoader(terms).key_of
     connection.execute(
         sa.insert(own.attempt).values(ended_at=moment(connection.dialect.name)),
@@ -242,14 +242,14 @@ def _record_crashes(connection: Connection, terms: Terms, step: Step, move: Move
 
 
 # served by: the primary key
-def on_trial(connection: Connection, terms: Terms, lease: Lease[Any]) -> bool:
+def on_trial(connection: Connection, terms: QueueSql, lease: Lease[Any]) -> bool:
     """Note on a running row that it begins its last attempt, alone: False if its lease is gone. The note is the
     error of the crash that made it a suspect, which its claim has cleared."""
     queue = terms.queue
     noted = connection.execute(
         sa.update(queue.table)
         .where(raw_key_in(terms, [RowLoader(terms).raw_key(lease.record)]), queue.columns["lease"] == lease.token)
-        .values({queue.columns["error"]: sa.literal_column(terms.text(queue.crash.requeued))})
+        .values({queue.columns["error"]: sa.literal_column(terms.text(queue.crash_codes.requeued))})
     )
     return noted.rowcount == 1
 

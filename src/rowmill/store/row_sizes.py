@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from rowmill.store.queue_sql import ROW, Terms, bare
+from rowmill.store.queue_sql import ROW, QueueSql, bare
 
 
 @dataclass(slots=True)
@@ -48,10 +48,10 @@ LIGHT = 8192
 """Bytes of a row of which a claim may take as many as it likes."""
 
 
-class Weigher:
+class RowSizer:
     """Weighs records of one queue, in the order of the columns that come with a claim."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: QueueSql) -> None:
         places = {column: place for place, column in enumerate(terms.queue.claimed)}
         self._measures = [
             (itemgetter(places[column]), list_bytes if isinstance(bare(column, terms.dialect), sa.ARRAY) else getsizeof)

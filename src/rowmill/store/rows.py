@@ -15,7 +15,7 @@ from rowmill.model.lease import Lease
 from rowmill.model.retry import Retry
 from rowmill.model.states import Step
 from rowmill.store.port import GONE, Store
-from rowmill.store.queue_sql import Terms
+from rowmill.store.queue_sql import QueueSql
 
 # Columns that were left out of a claim, read when a handler asks for them.
 
@@ -100,15 +100,15 @@ def forget(state: "InstanceState[Any]", name: str) -> None:
     state.callables = {other: call for other, call in state.callables.items() if other != name}
 
 
-class Unreadable(bytes):
+class UnreadableText(bytes):
     """What stands in a column of text and is none."""
 
 
-def read_text(raw: bytes) -> str | Unreadable:
+def read_text(raw: bytes) -> str | UnreadableText:
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        return Unreadable(raw)
+        return UnreadableText(raw)
 
 
 Attributes = list[tuple[int, str, Callable[[Any], Any] | None]]
@@ -118,7 +118,7 @@ Attributes = list[tuple[int, str, Callable[[Any], Any] | None]]
 class RowLoader:
     """Builds rows of one queue from records in the order of the columns that come with a claim."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: QueueSql) -> None:
         self._terms = terms
         self.queue = queue = terms.queue
         self.mapper = queue.mapper
@@ -171,7 +171,7 @@ class RowLoader:
         return tuple(record[place] for place, _ in self.key_places)
 
     def __call__(self, record: Sequence[Any]) -> Any:
-        if Unreadable in map(type, record):
+        if UnreadableText in map(type, record):
             raise self._unreadable(record, UnicodeError())
         mapper = self._mapper_of(record)
         attributes = self._attributes.get(mapper)
@@ -208,7 +208,7 @@ class RowLoader:
         """Read one value as the driver gave it."""
         reader = self._terms.reader(column)
         try:
-            if isinstance(raw, Unreadable):
+            if isinstance(raw, UnreadableText):
                 raise UnicodeError
             return raw if reader is None else reader(raw)
         except Exception as error:
@@ -263,7 +263,7 @@ class RowLoader:
         """Names the column, never what is in it."""
         for column, reader, value in zip(self.columns, self.readers, record, strict=False):
             failed = object()
-            if isinstance(value, Unreadable) or (reader is not None and _read(reader, value, failed) is failed):
+            if isinstance(value, UnreadableText) or (reader is not None and _read(reader, value, failed) is failed):
                 return _unreadable(column, error)
         return PermanentError(f"the row can't be read: {type(error).__name__}", code="unreadable")
 

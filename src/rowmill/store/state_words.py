@@ -5,10 +5,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from rowmill.model.errors import BadRequest
-from rowmill.model.lifecycle import Kind
+from rowmill.model.lifecycle import StateKind
 from rowmill.model.states import Word, as_value
 from rowmill.store.expressions import in_words
-from rowmill.store.queue_sql import Terms, bare
+from rowmill.store.queue_sql import QueueSql, bare
 
 UNKNOWN = "unknown"
 """What a state is called that the lifecycle does not know."""
@@ -16,13 +16,13 @@ OTHER = "other"
 """What a state is called that the queue leaves alone, as it was told: `States(others=...)`."""
 
 
-class Lexicon:
+class StateWords:
     """Every word of a queue. A state is read raw, since a column's type may refuse a word that it does not know."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: QueueSql) -> None:
         self.terms = terms
         self.vocabulary = terms.queue.vocabulary
-        self.words = self.vocabulary.all_of(frozenset(Kind))
+        self.words = self.vocabulary.all_of(frozenset(StateKind))
         kind = bare(terms.queue.columns["state"], terms.dialect)
         self._padded = isinstance(kind, sa.CHAR) and terms.dialect.name == "postgresql"
         self._by_raw = {self.raw(word): word for word in self.words}
@@ -45,7 +45,7 @@ class Lexicon:
         """A word as people see it in the table."""
         return str(self.raw(word))
 
-    def kind(self, raw: Any) -> Kind | None:
+    def kind(self, raw: Any) -> StateKind | None:
         word = self.word(raw)
         return None if word is None else self.vocabulary.kind(word)
 
@@ -67,10 +67,10 @@ class Lexicon:
         exact = [word for word in every if text in (self.text(word), getattr(word, "name", None))]
         if exact:
             return in_words(self.terms, exact)
-        if text == Kind.WAITING:
+        if text == StateKind.WAITING:
             return self.waiting()
-        if text in set(Kind):
-            words = self.vocabulary.of(Kind(text))
+        if text in set(StateKind):
+            words = self.vocabulary.of(StateKind(text))
             return in_words(self.terms, words) if words else sa.false()
         if text == UNKNOWN:
             state = self.terms.queue.columns["state"]
@@ -79,7 +79,7 @@ class Lexicon:
             return in_words(self.terms, self.vocabulary.others) if self.vocabulary.others else sa.false()
         raise BadRequest(
             f"queue {self.terms.queue.name} has no state {text}. Its words: {', '.join(map(self.text, every))}; "
-            f"or a kind: {', '.join([*Kind, OTHER, UNKNOWN])}"
+            f"or a kind: {', '.join([*StateKind, OTHER, UNKNOWN])}"
         )
 
     def waiting(self) -> "sa.ColumnElement[bool]":

@@ -15,7 +15,7 @@ from sqlalchemy.types import NullType, TypeEngine
 from rowmill.model.declare import NULLABLE, NUMBERS, TIMES
 from rowmill.model.errors import DeclarationError
 from rowmill.model.states import Step
-from rowmill.store.queue_sql import Terms, bare
+from rowmill.store.queue_sql import QueueSql, bare
 
 # Can the columns of a queue, as a database has them, hold what the engine writes?
 
@@ -30,7 +30,7 @@ class ColumnProblem:
     fix: str
 
 
-def column_problems(terms: Terms, role: str, found: "TypeEngine[Any]", *, nullable: bool) -> Iterator[ColumnProblem]:
+def column_problems(terms: QueueSql, role: str, found: "TypeEngine[Any]", *, nullable: bool) -> Iterator[ColumnProblem]:
     """What is wrong with the column of a role, whose type and nullability the database tells."""
     declared = terms.queue.columns[role]
     name = f"column {declared.name} ({role})"
@@ -53,7 +53,7 @@ def column_problems(terms: Terms, role: str, found: "TypeEngine[Any]", *, nullab
         )
 
 
-def _types_on_postgres(terms: Terms, role: str, kind: "TypeEngine[Any]", name: str) -> Iterator[ColumnProblem]:
+def _types_on_postgres(terms: QueueSql, role: str, kind: "TypeEngine[Any]", name: str) -> Iterator[ColumnProblem]:
     declared = terms.queue.columns[role]
     wanted, alter = bare(declared, terms.dialect), _alter(terms, declared)
     if role in TIMES:
@@ -75,7 +75,7 @@ def _types_on_postgres(terms: Terms, role: str, kind: "TypeEngine[Any]", name: s
         yield ColumnProblem("column_type", f"{name} is {kind}", cast)
 
 
-def _alter(terms: Terms, column: "Column[Any]") -> str:
+def _alter(terms: QueueSql, column: "Column[Any]") -> str:
     return f"ALTER TABLE {terms.table} ALTER COLUMN {terms.name(column)}"
 
 
@@ -118,7 +118,7 @@ class Relation:
     unique: Sequence[Unique]
 
 
-def key_problem(connection: Connection, terms: Terms) -> KeyProblem | None:
+def key_problem(connection: Connection, terms: QueueSql) -> KeyProblem | None:
     """None if no two rows can have the same key, or if there is no such table at all."""
     found = (
         _unique_on_postgres(connection, terms)
@@ -140,7 +140,7 @@ def key_problem(connection: Connection, terms: Terms) -> KeyProblem | None:
     return KeyProblem(_what(terms, found, key), _fix(terms, found, key, connection.dialect.name == "postgresql"))
 
 
-def _what(terms: Terms, found: Relation, key: set[str]) -> str:
+def _what(terms: QueueSql, found: Relation, key: set[str]) -> str:
     names = ", ".join(column.name for column in terms.queue.key)
     text = (
         f"nothing in the database keeps {names} unique in table {terms.queue.table.name}, though it is declared as the "
@@ -150,7 +150,7 @@ def _what(terms: Terms, found: Relation, key: set[str]) -> str:
     return f"{text}. {'; '.join(flawed)}" if flawed else text
 
 
-def _fix(terms: Terms, found: Relation, key: set[str], postgres: bool) -> str:
+def _fix(terms: QueueSql, found: Relation, key: set[str], postgres: bool) -> str:
     keys = ", ".join(terms.keys)
     steps = [
         f"see whether rows share it: SELECT {keys}, count(*) FROM {terms.table} GROUP BY {keys} HAVING count(*) > 1"
@@ -183,7 +183,7 @@ ORDER BY name
 """
 
 
-def _unique_on_postgres(connection: Connection, terms: Terms) -> Relation | None:
+def _unique_on_postgres(connection: Connection, terms: QueueSql) -> Relation | None:
     rows = connection.execute(sa.text(CATALOGUE), {"table": terms.table}).all()
     if not rows:
         return None
@@ -204,7 +204,7 @@ def _unique_on_postgres(connection: Connection, terms: Terms) -> Relation | None
     return Relation(rows[0].is_table, rows[0].partitioned, unique)
 
 
-def _on_sqlite(connection: Connection, terms: Terms) -> Relation | None:
+def _on_sqlite(connection: Connection, terms: QueueSql) -> Relation | None:
     name = terms.queue.table.name
     kind = connection.scalar(
         sa.text("SELECT type FROM sqlite_master WHERE type IN ('table', 'view') AND lower(name) = lower(:name)"),
@@ -229,7 +229,7 @@ def _unique_on_sqlite(connection: Connection, name: str, declared: dict[str, str
         yield Unique(index.name, columns, "holds only some of the rows" if index.partial else flaw)
 
 
-def check_table(connection: Connection, terms: Terms) -> None:
+def check_table(connection: Connection, terms: QueueSql) -> None:
     """Refuse a table that is not there, lacks columns, or can't keep the promises of a queue: rows that no claim would
     find, a key that is not unique, a lease that does not fit. Names every problem."""
     queue, table = terms.queue, terms.queue.table
@@ -270,7 +270,7 @@ def _may_be_null(column: ReflectedColumn | None) -> bool:
     return column is not None and column["nullable"]
 
 
-def claim_refused(terms: Terms, step: Step, reason: str) -> DeclarationError:
+def claim_refused(terms: QueueSql, step: Step, reason: str) -> DeclarationError:
     """The table does not let a row be claimed. Nobody can work on it until that is put right."""
     queue = terms.queue
     return DeclarationError(
@@ -282,7 +282,7 @@ def claim_refused(terms: Terms, step: Step, reason: str) -> DeclarationError:
     )
 
 
-def lease_changed(terms: Terms) -> DeclarationError:
+def lease_changed(terms: QueueSql) -> DeclarationError:
     """A claimed row came back with another lease than was written: nothing would keep two workers apart."""
     queue = terms.queue
     return DeclarationError(

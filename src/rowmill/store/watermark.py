@@ -54,7 +54,7 @@ Position = tuple[Any, Any, tuple[Any, ...]]
 
 
 @dataclass(slots=True)
-class Lane:
+class WatermarkLane:
     level: Any
     stretch: Stretch
     position: tuple[Any, ...] | None = None
@@ -65,7 +65,7 @@ class Watermark:
 
     def __init__(self, *, by_level: bool) -> None:
         self.by_level = by_level
-        self.lanes: list[Lane] = []
+        self.lanes: list[WatermarkLane] = []
         self.since = float("-inf")
         self._lifetime = LIFETIME
         self._costs: deque[float] = deque([0.0] * 5, maxlen=5)
@@ -92,9 +92,9 @@ class Watermark:
         self.drop()
         self.since = now
         if len(levels) > MAX_LEVELS:
-            self.lanes = [Lane(None, Stretch.WHOLE)]
+            self.lanes = [WatermarkLane(None, Stretch.WHOLE)]
         else:
-            self.lanes = [Lane(level, stretch) for level in levels for stretch in STRETCHES]
+            self.lanes = [WatermarkLane(level, stretch) for level in levels for stretch in STRETCHES]
 
     def drop(self) -> None:
         """The next claim begins from the start."""

@@ -8,21 +8,21 @@ from collections.abc import Callable
 from typing import Any
 
 from rowmill.model.lease import Lease
-from rowmill.model.permits import Gate, Held
+from rowmill.model.permits import NotPermitted, PermitGate
 from rowmill.store.port import Disconnected
-from rowmill.worker.in_flight import Hand
-from rowmill.worker.prefetch import Pace
-from rowmill.worker.row_runner import Turns
+from rowmill.worker.in_flight import InFlight
+from rowmill.worker.prefetch import Prefetch
+from rowmill.worker.row_runner import RowRunner
 
 AWAY = 0.5
 """Seconds over which rows go back when nobody can say whether they have leave."""
 
 
-class Door:
+class Admission:
     """Between the claimer of a stage and its slots."""
 
     def __init__(
-        self, gate: Gate, pace: Pace, hand: Hand, turns: Turns,
+        self, gate: PermitGate, pace: Prefetch, hand: InFlight, turns: RowRunner,
         waiting: deque[Lease[Any]], fed: asyncio.Event, needed: asyncio.Event, running: Callable[[], int],
     ) -> None:  # fmt: skip
         self.gate = gate
@@ -118,7 +118,7 @@ class Door:
             self._needed.set()
         return min((one.wait for one in stay), default=0.0)
 
-    def _sent_back(self, one: Held) -> bool:
+    def _sent_back(self, one: NotPermitted) -> bool:
         """Rows that are near their turn stay in hand; the others go back until then."""
         if one.stays and not self._turns.stopping and not self._hand.closed and not one.lease.lost:
             return False

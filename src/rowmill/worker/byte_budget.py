@@ -57,7 +57,7 @@ class ByteBudget:
         """The stage whose turn it is waits for room."""
         self.of_queue: Counter[str] = Counter()
         """Bytes that are held by each queue, or reserved for it."""
-        self.line: list[Turn] = []
+        self.line: list[ClaimTurn] = []
 
     def add(self, queue: str, weight: int) -> None:
         self.held += weight
@@ -69,16 +69,16 @@ class ByteBudget:
         self.of_queue[queue] -= weight
         self.call_first()
 
-    def turn(self, queue: str, wake: Callable[[], None]) -> "Turn":
+    def turn(self, queue: str, wake: Callable[[], None]) -> "ClaimTurn":
         """Stand in line for a claim. `wake` is called when there may be room."""
-        return Turn(self, queue, wake)
+        return ClaimTurn(self, queue, wake)
 
     def call_first(self) -> None:
         if self.line:
             self.line[0].wake()
 
 
-class Turn:
+class ClaimTurn:
     """A stage's turn at a claim, from standing in line to the end of the claim."""
 
     def __init__(self, budget: ByteBudget, queue: str, wake: Callable[[], None]) -> None:
@@ -87,7 +87,7 @@ class Turn:
         self._reserved = 0
         self._waits_since: float | None = None
 
-    def __enter__(self) -> "Turn":
+    def __enter__(self) -> "ClaimTurn":
         self._budget.line.append(self)
         return self
 

@@ -22,7 +22,7 @@ from rowmill.observe.trail import kept_trail
 # Threads that run sync handlers, and hand back what they answered many at a time.
 
 
-class Call:
+class ThreadCall:
     """One call of a handler in a thread."""
 
     __slots__ = ("answer", "answered", "argument", "context", "ended")
@@ -45,25 +45,25 @@ class HandlerThreads:
 
     def __init__(self, handler: Callable[[Any], Any], most: int) -> None:
         self._handler, self._most = handler, most
-        self._waiting: SimpleQueue[Call | None] = SimpleQueue()
-        self._answered: deque[Call] = deque()
+        self._waiting: SimpleQueue[ThreadCall | None] = SimpleQueue()
+        self._answered: deque[ThreadCall] = deque()
         self._called = False
         """The loop was asked to look at the answers, and has not yet."""
         self._threads = 0
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._at_work: set[Call] = set()
+        self._at_work: set[ThreadCall] = set()
 
     @property
     def at_work(self) -> int:
         """Calls that have not come to their end."""
         return len(self._at_work)
 
-    def call(self, argument: Any, limit: float | None) -> Call:
+    def call(self, argument: Any, limit: float | None) -> ThreadCall:
         """Call the handler in a thread, in a copy of this context. To be called on the loop."""
         loop = self._loop
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
-        call = Call(argument, copy_context(), loop.create_future())
+        call = ThreadCall(argument, copy_context(), loop.create_future())
         self._at_work.add(call)
         if self._threads < self._most and self._threads < len(self._at_work):
             self._threads += 1
@@ -74,7 +74,7 @@ class HandlerThreads:
             call.answered.add_done_callback(lambda _: timer.cancel())
         return call
 
-    def _expire(self, call: Call) -> None:
+    def _expire(self, call: ThreadCall) -> None:
         if not call.answered.done():
             assert self._loop is not None
             call.ended = self._loop.create_future()
@@ -130,7 +130,7 @@ class PermitExpired(Exception):
     """The handler was not called: the permit of a row is too old to be used."""
 
 
-class Runner:
+class HandlerRunner:
     """Calls one handler. Whatever it does, every lease gets its verdict; none touches another."""
 
     def __init__(

@@ -12,7 +12,7 @@ PATIENCE = 10.0
 """How long a suspect waits for the process to be empty before it runs beside others after all."""
 
 
-class Hand:
+class InFlight:
     """Everything in hand. Claims are only made while the hand is open."""
 
     def __init__(self, budget: ByteBudget) -> None:

@@ -8,7 +8,7 @@ SMOOTHING = 0.02
 must not make the process hoard."""
 
 
-class Pace:
+class Prefetch:
     """Learns how long a row takes; allows as much prefetch as is worked off within the horizon."""
 
     def __init__(self, concurrency: int, batch: int | None, *, gated: bool = False) -> None:

@@ -10,7 +10,7 @@ from rowmill.model.batch_size import BatchSize
 from rowmill.model.lease import Lease
 from rowmill.observe.events import Events
 from rowmill.store.port import Disconnected, StatementTimeout, Store
-from rowmill.worker.in_flight import Hand
+from rowmill.worker.in_flight import InFlight
 
 SHARE = 3
 """A lease is renewed when this part of it has gone by."""
@@ -19,7 +19,7 @@ SHARE = 3
 class Renewer:
     """Renews what is in hand, each queue by itself; tells the slots of leases that are gone."""
 
-    def __init__(self, store: Store, hand: Hand, events: Events, cut: Callable[[Lease[Any]], None]) -> None:
+    def __init__(self, store: Store, hand: InFlight, events: Events, cut: Callable[[Lease[Any]], None]) -> None:
         self._store = store
         self._hand = hand
         self._events = events

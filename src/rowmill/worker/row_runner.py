@@ -10,25 +10,32 @@ from typing import Any
 from rowmill.model import lifecycle
 from rowmill.model.judge import Verdict, hold
 from rowmill.model.lease import Lease, Phase
-from rowmill.model.permits import Gate, Held
+from rowmill.model.permits import NotPermitted, PermitGate
 from rowmill.model.queue import Handler
 from rowmill.observe.events import Events
 from rowmill.store.port import Disconnected
-from rowmill.worker.handler import COMMIT_LOOK, PermitExpired, Runner
-from rowmill.worker.in_flight import Hand
-from rowmill.worker.prefetch import Pace
+from rowmill.worker.handler import COMMIT_LOOK, HandlerRunner, PermitExpired
+from rowmill.worker.in_flight import InFlight
+from rowmill.worker.prefetch import Prefetch
 from rowmill.worker.report import Report
-from rowmill.worker.settler import Lane
+from rowmill.worker.settler import SettleLane
 
 TRIES = 5
 """To get leave that is still fresh when it comes."""
 
 
-class Turns:
+class RowRunner:
     """The handler's turns at rows of one stage, each in the task of a slot."""
 
     def __init__(
-        self, handler: Handler, runner: Runner, pace: Pace, hand: Hand, lane: Lane, report: Report, events: Events
+        self,
+        handler: Handler,
+        runner: HandlerRunner,
+        pace: Prefetch,
+        hand: InFlight,
+        lane: SettleLane,
+        report: Report,
+        events: Events,
     ) -> None:
         self._handler, self._runner, self._pace = handler, runner, pace
         self._gate = handler.gate
@@ -77,7 +84,7 @@ class Turns:
             assert self._gate is not None
             batch = await self._let_in(self._gate, batch)
 
-    def _leave(self, gate: Gate, batch: list[Lease[Any]], verdicts: list[Verdict]) -> None:
+    def _leave(self, gate: PermitGate, batch: list[Lease[Any]], verdicts: list[Verdict]) -> None:
         for verdict in verdicts:
             gate.leave(verdict.lease, verdict.raised)
         if len(verdicts) < len(batch):  # settled by the handler itself, lost, or cut off
@@ -102,7 +109,7 @@ class Turns:
         """Has it leave, or need none? If not, it is on its way back."""
         return self._gate is None or bool(await self._let_in(self._gate, [lease]))
 
-    async def _let_in(self, gate: Gate, batch: list[Lease[Any]]) -> list[Lease[Any]]:
+    async def _let_in(self, gate: PermitGate, batch: list[Lease[Any]]) -> list[Lease[Any]]:
         """Those that may run now. Mostly they have their leave already; it may have grown old on the way."""
         for _ in range(TRIES):
             late = [lease for lease in batch if not gate.ready(lease)]
@@ -124,7 +131,7 @@ class Turns:
             self.give_back(lease)
         return []
 
-    async def _once_more(self, gate: Gate, lease: Lease[Any]) -> Verdict | None:
+    async def _once_more(self, gate: PermitGate, lease: Lease[Any]) -> Verdict | None:
         """A row that runs again is one more call, and needs leave of its own."""
         gate.leave(lease, RuntimeError())  # whatever the provider made of the first
         try:
@@ -133,14 +140,14 @@ class Turns:
             return Verdict(lease, lifecycle.RELEASE)
         return self._verdict(refused[0]) if refused else None
 
-    def hold_back(self, one: Held) -> None:
+    def hold_back(self, one: NotPermitted) -> None:
         """A row has no leave: it goes back until its turn. If it can't be told whether it has, that is a failure."""
         if one.lease.lost:
             self.lose(one.lease)
         else:
             self._lane.put(self._verdict(one))
 
-    def _verdict(self, one: Held) -> Verdict:
+    def _verdict(self, one: NotPermitted) -> Verdict:
         if one.raised is not None:
             return self._runner.judge(one.lease, one.raised)
         return hold(one.lease, one.wait, one.code, one.message)

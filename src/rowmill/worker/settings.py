@@ -13,7 +13,7 @@ PREFIX = "ROWMILL_"
 
 
 @dataclass(frozen=True, slots=True)
-class Ages:
+class OwnTableRetention:
     """How long what is in Rowmill's own tables is kept, in seconds, beside the failed attempts."""
 
     throughput: float = 30 * 86400.0
@@ -56,8 +56,8 @@ class WorkerSettings:
     """Keep with each failed attempt where it was raised: files and lines, no values. Log level debug does so, too."""
 
     @property
-    def ages(self) -> Ages:
-        return Ages(self.keep_throughput, self.keep_workers, self.keep_ticks)
+    def ages(self) -> OwnTableRetention:
+        return OwnTableRetention(self.keep_throughput, self.keep_workers, self.keep_ticks)
 
     def __post_init__(self) -> None:
         """What is wrong is said at once, all of it, in the words that the environment gets."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from rowmill.model import judge
 from rowmill.model.batch_size import BatchSize
-from rowmill.model.dead_rows import Death, facts_of, mourn
+from rowmill.model.dead_rows import DeadRow, facts_of, notify_dead
 from rowmill.model.errors import PermanentError
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import BatchBlock, Lease, Outcomes, SettlingBlock
@@ -22,7 +22,7 @@ from rowmill.observe.events import Events
 from rowmill.store.port import Delay, Store
 from rowmill.store.rows import fetch
 from rowmill.worker.changed_rows import ChangedRows
-from rowmill.worker.in_flight import Hand
+from rowmill.worker.in_flight import InFlight
 from rowmill.worker.report import Report
 from rowmill.worker.settling import BatchSettling, Settling
 
@@ -45,7 +45,7 @@ class Settler:
     def __init__(
         self,
         store: Store,
-        hand: Hand,
+        hand: InFlight,
         report: Report,
         events: Events,
         chance: Callable[[], float],
@@ -57,7 +57,7 @@ class Settler:
         self._report = report
         self._events = events
         self._chance = chance
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, SettleLane] = {}
         self._new_lane = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.on_settled: Callable[[Verdict], None] = lambda verdict: None
@@ -71,10 +71,10 @@ class Settler:
         """Grows while verdicts leave their lanes, or are tried in smaller statements."""
         return sum(lane.progress for lane in self._lanes.values())
 
-    def lane(self, queue: str) -> "Lane":
+    def lane(self, queue: str) -> "SettleLane":
         lane = self._lanes.get(queue)
         if lane is None:
-            lane = self._lanes[queue] = Lane(self, self._store, self._hand)
+            lane = self._lanes[queue] = SettleLane(self, self._store, self._hand)
             self._new_lane.set()
         return lane
 
@@ -144,7 +144,7 @@ class Settler:
                 self._events.settled(verdict)
                 self.on_settled(verdict)
                 if verdict.move is DIE:
-                    mourn(verdict.lease.queue, [_death(verdict)])
+                    notify_dead(verdict.lease.queue, [_death(verdict)])
 
     async def run(self) -> None:
         """Write until cancelled. What is wrong with one lane ends all of them."""
@@ -232,11 +232,11 @@ class Settler:
         self.put(second)
 
 
-class Lane:
+class SettleLane:
     """The verdicts of one queue on their way to the database. What can't be written now, because a row is locked, is
     tried again beside the others, which do not wait for it."""
 
-    def __init__(self, settler: Settler, store: Store, hand: Hand) -> None:
+    def __init__(self, settler: Settler, store: Store, hand: InFlight) -> None:
         self._settler, self._store, self._hand = settler, store, hand
         self._pending: deque[Verdict] = deque()
         self._in_flight: list[Verdict] = []
@@ -380,7 +380,7 @@ class Lane:
         )
 
 
-def _death(verdict: Verdict) -> Death:
+def _death(verdict: Verdict) -> DeadRow:
     lease = verdict.lease
     facts = facts_of(lease.queue, lambda: lease.row)
-    return Death(lease.key, lease.attempt, verdict.code, verdict.message, facts)
+    return DeadRow(lease.key, lease.attempt, verdict.code, verdict.message, facts)

@@ -10,18 +10,18 @@ from functools import partial
 from typing import Any
 
 from rowmill.model.lease import Lease
-from rowmill.model.queue import Handler, Queue
+from rowmill.model.queue import Handler, QueueSpec
 from rowmill.model.states import Step
 from rowmill.observe.events import Events, log
 from rowmill.store.port import Disconnected, LockTimeout, StatementTimeout, Store
 from rowmill.store.row_sizes import ByteLimit
-from rowmill.worker.admission import Door
-from rowmill.worker.byte_budget import RowWeight, Turn
-from rowmill.worker.handler import Runner
-from rowmill.worker.in_flight import Hand
-from rowmill.worker.prefetch import Pace
+from rowmill.worker.admission import Admission
+from rowmill.worker.byte_budget import ClaimTurn, RowWeight
+from rowmill.worker.handler import HandlerRunner
+from rowmill.worker.in_flight import InFlight
+from rowmill.worker.prefetch import Prefetch
 from rowmill.worker.report import Report
-from rowmill.worker.row_runner import Turns
+from rowmill.worker.row_runner import RowRunner
 from rowmill.worker.settings import WorkerSettings
 from rowmill.worker.settler import Settler
 from rowmill.worker.suspects import Suspects
@@ -38,16 +38,16 @@ SAY_LIMITED = 60.0
 """Seconds between two events that say that the byte budget limits a stage."""
 
 
-class Station:
+class StageWorker:
     """The claimer and the slots of one stage of one queue."""
 
     def __init__(
         self,
         store: Store,
-        queue: Queue[Any],
+        queue: QueueSpec[Any],
         step: Step,
         handler: Handler,
-        hand: Hand,
+        hand: InFlight,
         settler: Settler,
         report: Report,
         events: Events,
@@ -57,11 +57,11 @@ class Station:
         self._store, self._hand, self._settler = store, hand, settler
         self._report, self._events, self._settings = report, events, settings
         overdue = partial(events.overdue, queue.name, step.name, handler.concurrency)
-        self._pace = Pace(handler.concurrency, handler.batch, gated=handler.gate is not None)
+        self._pace = Prefetch(handler.concurrency, handler.batch, gated=handler.gate is not None)
         check = None if queue.mapper is None else settler.changed_rows.check
         tracebacks = settings.tracebacks or log.isEnabledFor(logging.DEBUG)
-        runner = Runner(handler, random.random, check, overdue, tracebacks=tracebacks)
-        self._turns = Turns(handler, runner, self._pace, hand, settler.lane(queue.name), report, events)
+        runner = HandlerRunner(handler, random.random, check, overdue, tracebacks=tracebacks)
+        self._turns = RowRunner(handler, runner, self._pace, hand, settler.lane(queue.name), report, events)
         self._waiting: deque[Lease[Any]] = deque()
         self._since = 0.0
         self._slept_at = 0.0
@@ -70,7 +70,7 @@ class Station:
         self._needed = asyncio.Event()
         self._woken = asyncio.Event()
         self._suspects = Suspects(store, queue, step, hand, settler, self._turns, self._woken)
-        self._door = None if handler.gate is None else Door(
+        self._door = None if handler.gate is None else Admission(
             handler.gate, self._pace, hand, self._turns, self._waiting, self._fed, self._needed,
             lambda: self._running * (handler.batch or 1),
         )  # fmt: skip
@@ -212,7 +212,7 @@ class Station:
                 self._slept_at = loop.time()
                 pause = min(pause * 1.5, self._settings.poll_max)
 
-    async def _room(self, turn: Turn, wanted: int) -> ByteLimit | None:
+    async def _room(self, turn: ClaimTurn, wanted: int) -> ByteLimit | None:
         """Wait until the byte budget has room for a claim of ours. None: there is no claim to be made now."""
         while not (self.stopping or self._hand.closed or self.paused()):
             if (found := turn.room(self._weight, wanted)) is not None:

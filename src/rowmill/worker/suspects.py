@@ -11,12 +11,12 @@ from sqlalchemy.exc import DBAPIError
 
 from rowmill.model.judge import refuse
 from rowmill.model.lease import Lease
-from rowmill.model.queue import Queue
+from rowmill.model.queue import QueueSpec
 from rowmill.model.states import Step
 from rowmill.store import rescue
 from rowmill.store.port import Disconnected, Store
-from rowmill.worker.in_flight import Hand
-from rowmill.worker.row_runner import Turns
+from rowmill.worker.in_flight import InFlight
+from rowmill.worker.row_runner import RowRunner
 from rowmill.worker.settler import Settler
 
 SPREAD = 2.0
@@ -31,7 +31,7 @@ class Suspects:
     """The suspects of one stage."""
 
     def __init__(
-        self, store: Store, queue: Queue[Any], step: Step, hand: Hand, settler: Settler, turns: Turns,
+        self, store: Store, queue: QueueSpec[Any], step: Step, hand: InFlight, settler: Settler, turns: RowRunner,
         woken: asyncio.Event,
     ) -> None:  # fmt: skip
         self._store, self._queue, self._step = store, queue, step

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
-from rowmill.model.lifecycle import HOLD, RELEASE, Kind
+from rowmill.model.lifecycle import HOLD, RELEASE, StateKind
 from rowmill.model.limits import PASSING_CODES
-from rowmill.model.queue import Queue
+from rowmill.model.queue import QueueSpec
 from rowmill.model.settle_lag import SettleLag
 from rowmill.observe.events import Events, log
 from rowmill.observe.repeated_lines import MINUTE
@@ -19,13 +19,13 @@ from rowmill.observe.trail import trail
 from rowmill.store.port import Store
 from rowmill.worker.byte_budget import ByteBudget
 from rowmill.worker.changed_rows import ChangedRows
-from rowmill.worker.in_flight import Hand
+from rowmill.worker.in_flight import InFlight
 from rowmill.worker.loop_watch import LoopWatch
 from rowmill.worker.renewer import Renewer
 from rowmill.worker.report import Report
 from rowmill.worker.settings import WorkerSettings
 from rowmill.worker.settler import Settler
-from rowmill.worker.stage import Station
+from rowmill.worker.stage import StageWorker
 
 CUT_SECONDS = 5.0
 """How long a handler that was cancelled may take to end, and a claim to come back, before we leave without it."""
@@ -45,7 +45,7 @@ class Worker:
     def __init__(
         self,
         store: Store,
-        queues: Sequence[Queue[Any]],
+        queues: Sequence[QueueSpec[Any]],
         *,
         settings: WorkerSettings | None = None,
         events: Events | None = None,
@@ -58,7 +58,7 @@ class Worker:
         self._store = store
         self._events = events or Events()
         self._services = services
-        self._hand = Hand(ByteBudget(self.settings.claimed_bytes, len(queues)))
+        self._hand = InFlight(ByteBudget(self.settings.claimed_bytes, len(queues)))
         changed_rows = ChangedRows(self._events, strict=self.settings.strict)
         self._settler = Settler(store, self._hand, self.report, self._events, random.random, changed_rows)
         self._settler.on_settled = self._settled
@@ -68,7 +68,7 @@ class Worker:
         self._changed_at = 0.0
         self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
         self.stations = [
-            Station(
+            StageWorker(
                 store, part, step, part.handlers[step.name], self._hand, self._settler, self.report,
                 self._events, self.settings,
             )
@@ -228,7 +228,7 @@ class Worker:
         if lease.queue.per is not None:
             for each in ours:  # the next row of its key may be free now
                 each.wake()
-        if verdict.move.target not in (Kind.READY, Kind.WAITING):
+        if verdict.move.target not in (StateKind.READY, StateKind.WAITING):
             return
         name = lease.stage if verdict.move.name != "advance" else self._next_stage(lease)
         station = next((station for station in ours if station.step.name == name), None)

@@ -5,14 +5,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from rowmill import Again, Dead
-from rowmill.model.lifecycle import Kind
+from rowmill import Dead, RetryLater
+from rowmill.model.lifecycle import StateKind
 from rowmill.model.states import as_value
 from rowmill.store.rescue import Rescued
 from tests.conformance.fleet import Member
 
 
-def kinds(member: Member, rows: list[Any]) -> list[Kind | None]:
+def kinds(member: Member, rows: list[Any]) -> list[StateKind | None]:
     """What the states of rows mean."""
     state, vocabulary = member.queue.columns["state"], member.queue.vocabulary
     meant = {as_value(word, state.type): vocabulary.kind(word) for word, _ in vocabulary.meanings()}
@@ -33,7 +33,9 @@ async def live(member: Member, rows: list[Mapping[str, Any]]) -> None:
     assert {lease.attempt for lease in leases} == {1}
     done, again, dead, crash = leases
     assert (await member.store.renew(leases)).lost == []
-    assert (await member.settle((done, None), (again, Again(500, "busy")), (dead, Dead("bad", "no use")))).kept == 3
+    assert (
+        await member.settle((done, None), (again, RetryLater(500, "busy")), (dead, Dead("bad", "no use")))
+    ).kept == 3
     assert (await member.release(crash)).kept == 1
     assert (await member.settle((done, None), (crash, None))).kept == 0
     [crash] = await member.claim(10)

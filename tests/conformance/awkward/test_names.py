@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column, MetaData, Table
 
-from rowmill import Columns, Done, InOrder, Mill, Order, Queue, Stage, States
+from rowmill import Columns, Done, Mill, Order, OrderPerKey, Queue, Stage, States
 from tests.conformance.awkward.lifecycle import live
 from tests.conformance.fleet import MOMENT, jobs, worker
 
@@ -64,7 +64,7 @@ async def test_any_name_for_columns(database_url: str, name: str) -> None:
 @pytest.mark.parametrize("name", ["order", "a.dot", "a:colon", "100%", "名前", 'quo"te'])
 async def test_order_per_key_with_any_name(database_url: str, name: str) -> None:
     def declare(mill: Mill) -> Queue[Any]:
-        return mill.queue(jobs(Column(name, sa.Text), name=f"the {name}"), in_order=InOrder(per=name))
+        return mill.queue(jobs(Column(name, sa.Text), name=f"the {name}"), order_per_key=OrderPerKey(per=name))
 
     async with worker(database_url, declare) as member:
         await member.queue.load([{"title": str(n), name: f"key {n % 2}"} for n in range(4)])
@@ -75,7 +75,7 @@ async def test_order_per_key_with_any_name(database_url: str, name: str) -> None
 async def test_a_table_named_like_a_part_of_a_statement(database_url: str, name: str) -> None:
     def declare(mill: Mill) -> Queue[Any]:
         table = jobs(Column("key", sa.Text), Column("rank", sa.Integer), name=name)
-        return mill.queue(table, order=Order(priority="rank"), in_order=InOrder(per="key"))
+        return mill.queue(table, order=Order(priority="rank"), order_per_key=OrderPerKey(per="key"))
 
     def unordered(mill: Mill) -> Queue[Any]:
         return mill.queue(jobs(Column("rank", sa.Integer), name=name), order=Order(priority="rank"))

@@ -107,7 +107,7 @@ async def test_operators_understand_states_that_are_padded(pg_url: str) -> None:
         found = await member.mill.run(lambda connection: counts.counts(connection, terms))
         assert {count.word: count.rows for count in found if count.rows} == {"dead": 1}
         row, [hold] = await member.mill.run(lambda connection: why.why(connection, terms, "1"))
-        assert (row.state, row.kind, hold.reason) == ("dead", "dead", why.Reason.DEAD)
+        assert (row.state, row.kind, hold.reason) == ("dead", "dead", why.Obstacle.DEAD)
         assert (await operate.requeue(member.store, member.queue, Filter())).rows == 1
         assert len(await member.claim(stage="second")) == 1
 
@@ -219,7 +219,7 @@ async def test_a_trigger_that_forbids_a_requeue_stops_only_that_row(database_url
     async with worker(database_url, lambda mill: mill.queue(jobs())) as member:
         await member.put(*({"title": str(n), "state": "dead"} for n in range(6)))
         await forbid(member, "ready")
-        assert await operate.requeue(member.store, member.queue, Filter()) == operate.Changed(rows=5, refused=1)
+        assert await operate.requeue(member.store, member.queue, Filter()) == operate.ChangeResult(rows=5, refused=1)
         assert [row.state for row in await member.rows()] == ["ready"] * 3 + ["dead"] + ["ready"] * 2
 
 

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column, MetaData, Table
 
-from rowmill import InOrder, Lease, Mill, Order, Queue
+from rowmill import Lease, Mill, Order, OrderPerKey, Queue
 from tests.conformance.awkward.lifecycle import live
 from tests.conformance.fleet import MOMENT, jobs, sign_up, until, worker
 
@@ -43,7 +43,7 @@ async def divide(mill: Mill) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"order": Order(priority="rank")}, {"in_order": InOrder(per="title")}],
+    [{}, {"order": Order(priority="rank")}, {"in_order": OrderPerKey(per="title")}],
     ids=["plain", "ranked", "in order"],
 )
 async def test_a_partitioned_table(pg_url: str, options: dict[str, Any]) -> None:

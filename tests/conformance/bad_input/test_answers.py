@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column, MetaData, Table
 
-from rowmill import Again, Cancel, Dead, Done, Lease, Mill, ProviderDown, Queue, RateLimited, States
+from rowmill import Cancel, Dead, Done, Lease, Mill, ProviderDown, Queue, RateLimited, RetryLater, States
 from tests.conformance.fleet import Declare, Member, jobs, worker
 
 
@@ -121,7 +121,11 @@ RAISED: dict[str, tuple[Callable[[], Exception], str, int]] = {
 async def test_errors_that_are_odd_are_judged_by_their_type(database_url: str, batch: bool) -> None:
     """The row waits for its next attempt, which the odd error did not cost it."""
     async with worker(database_url, strict()) as member:
-        again = {"text": Again(after="3600"), "a time": Again(after=SOON), "for ever": Again(after=float("inf"))}
+        again = {
+            "text": RetryLater(after="3600"),
+            "a time": RetryLater(after=SOON),
+            "for ever": RetryLater(after=float("inf")),
+        }
         rows = await answered(member, again | {name: raised() for name, (raised, _, _) in RAISED.items()}, batch=batch)
         expected = {name: (error, attempts) for name, (_, error, attempts) in RAISED.items()}
         for name, row in rows.items():
@@ -178,7 +182,7 @@ async def test_a_constraint_that_is_checked_at_the_end_of_the_transaction(databa
         assert row.error.startswith("value_refused: ")
 
 
-@pytest.mark.parametrize("outcome", [Again, Dead, Cancel])
+@pytest.mark.parametrize("outcome", [RetryLater, Dead, Cancel])
 async def test_values_of_failures_may_be_refused_too(database_url: str, outcome: Any) -> None:
     async with worker(database_url, strict()) as member:
         row = (await answered(member, {"bad": outcome(values={"needed": None})}, batch=True))["bad"]
@@ -225,10 +229,10 @@ async def test_a_move_that_the_table_refuses(database_url: str) -> None:
     async with worker(database_url, declare) as member:
 
         @member.queue.handler()
-        async def work(lease: Lease[Any]) -> Again | None:
+        async def work(lease: Lease[Any]) -> RetryLater | None:
             if lease.row.title == "taken":
                 await member.put({"title": "taken", "available_at": datetime.now(UTC) + timedelta(hours=1)})
-                return Again(0)
+                return RetryLater(0)
             return None
 
         await member.put({"title": "taken"}, {"title": "free"})

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, MetaData, Table
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from rowmill import Columns, DeclarationError, InOrder, Mill, Order, Retry, Stage, States
+from rowmill import Columns, DeclarationError, Mill, Order, OrderPerKey, Retry, Stage, States
 from tests.conformance.fleet import jobs
 
 
@@ -105,10 +105,10 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "a name for names": ({"order": Order(by="title")}, 'takes a tuple of names, as in ("title",)'),  # type: ignore[arg-type]
     "unknown order": ({"order": Order(by=("nothing",))}, "Order(by=...) names column nothing"),
     "priority of text": ({"order": Order(priority="title")}, "column title (priority) must be a number"),
-    "unknown key": ({"in_order": InOrder(per="nobody")}, "InOrder(per=...) names column nobody"),
-    "order by what may be empty": ({"in_order": InOrder(per="title", by=("error",))}, "may be NULL"),
+    "unknown key": ({"in_order": OrderPerKey(per="nobody")}, "OrderPerKey(per=...) names column nobody"),
+    "order by what may be empty": ({"in_order": OrderPerKey(per="title", by=("error",))}, "may be NULL"),
     "a dead head that sleeps": (
-        {"in_order": InOrder(per="title", dead_head="sleep")},  # type: ignore[arg-type]
+        {"in_order": OrderPerKey(per="title", on_dead="sleep")},  # type: ignore[arg-type]
         'is "block" or "skip", not \'sleep\'',
     ),
     "an unknown unit": ({"epoch": "hours"}, 'epoch=... is "s" or "ms"'),

@@ -74,8 +74,8 @@ def test_a_provider_that_asks_for_patience_costs_no_attempt_even_the_last(error:
 
 
 def test_again_says_when() -> None:
-    assert judge(lease(), rm.Again(after=2.5), 0.0).wait == 2.5
-    assert judge(lease(), rm.Again(after=-1), 0.0).wait == 0.0
+    assert judge(lease(), rm.RetryLater(after=2.5), 0.0).wait == 2.5
+    assert judge(lease(), rm.RetryLater(after=-1), 0.0).wait == 0.0
 
 
 def test_cancel_needs_a_word_for_it() -> None:
@@ -139,7 +139,7 @@ UNKNOWN: dict[str, Any] = {"none": None, "not a number": math.nan}
 def test_a_wait_is_understood_however_it_is_said(case: str) -> None:
     given, seconds = WAITS[case]
     given = given() if callable(given) else given  # counted from now, not from when the tests were collected
-    assert judge(lease(), rm.Again(after=given), 0.0).wait == pytest.approx(seconds, abs=120)
+    assert judge(lease(), rm.RetryLater(after=given), 0.0).wait == pytest.approx(seconds, abs=120)
     for kind in (rm.RateLimited, rm.ProviderDown, rm.ProviderRefused):
         verdict = judge(lease(attempt=3), kind(retry_after=given), 0.0)
         assert verdict.move is lifecycle.PARK
@@ -149,7 +149,7 @@ def test_a_wait_is_understood_however_it_is_said(case: str) -> None:
 @pytest.mark.parametrize("case", UNKNOWN)
 def test_an_unknown_wait_is_the_usual_one(case: str) -> None:
     fixed = lease(queue(retry=rm.Retry(backoff=rm.fixed(7))))
-    assert judge(fixed, rm.Again(after=UNKNOWN[case]), 0.0).wait == 7.0
+    assert judge(fixed, rm.RetryLater(after=UNKNOWN[case]), 0.0).wait == 7.0
     assert judge(fixed, rm.RateLimited(retry_after=UNKNOWN[case]), 0.0).wait == 60.0
 
 
@@ -163,14 +163,14 @@ def test_what_a_provider_says_that_nobody_understands_is_the_usual_wait(text: st
 @pytest.mark.parametrize("given", ["soon", "inf", [5], object(), datetime(2030, 1, 1)])
 def test_a_wait_that_nobody_understands_is_refused_where_it_is_written(given: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=r"^after is .* Give seconds, a timedelta"):
-        rm.Again(after=given)
+        rm.RetryLater(after=given)
     if not isinstance(given, str):
         with pytest.raises((TypeError, ValueError), match=r"^retry_after is .* Give seconds, a timedelta"):
             rm.RateLimited(retry_after=given)
 
 
 def test_a_wait_that_was_put_in_later_does_not_bury_the_row() -> None:
-    again = rm.Again(after=5)
+    again = rm.RetryLater(after=5)
     again.after = object()  # type: ignore[assignment]
     limited = rm.RateLimited()
     limited.retry_after = "soon"  # type: ignore[assignment]
@@ -217,7 +217,7 @@ def test_an_exception_that_cannot_be_read_is_judged_by_its_type(
 
 
 def test_a_message_that_cannot_be_read_does_not_bury_the_row() -> None:
-    verdict = judge(lease(), rm.Again(message=Unreadable()), 0.0)  # type: ignore[arg-type]
+    verdict = judge(lease(), rm.RetryLater(message=Unreadable()), 0.0)  # type: ignore[arg-type]
     assert (verdict.move, verdict.message) == (lifecycle.AGAIN, "(its text can't be read: RuntimeError)")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from rowmill.store.keys import Key
-from rowmill.store.refused_rows import REST, Refusal, Refused, is_of_a_row
+from rowmill.store.refused_rows import REST, RefusedRows, RowRefused, is_of_a_row
 
 
 @pytest.mark.parametrize("state", ["22003", "23502", "23514", "23505", "44000", "P0001", "RM001"])
@@ -19,14 +19,14 @@ def test_errors_that_say_nothing_of_a_row(state: str | None) -> None:
 
 
 async def test_a_refused_row_is_tried_again_when_it_has_rested() -> None:
-    mended, refused, records = False, Refused(), list[str]()
+    mended, refused, records = False, RefusedRows(), list[str]()
 
     async def pick(limit: int) -> list[Key]:
         return [] if refused.parts else [(1,)]
 
     async def take(keys: Sequence[Key]) -> list[str]:
         if not mended:
-            raise Refusal("a trigger")
+            raise RowRefused("a trigger")
         return ["taken"]
 
     await refused.step_over(1, pick, take, 1000.0, records)

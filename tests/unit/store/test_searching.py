@@ -4,14 +4,14 @@ import pytest
 
 from rowmill.model.states import Step
 from rowmill.store.order_per_key import LEAST, SHARE, Search, Start
-from rowmill.store.queue_sql import Terms
+from rowmill.store.queue_sql import QueueSql
 
 
-def quick(terms: Terms, step: Step, limit: str, start: Start) -> str:
+def quick(terms: QueueSql, step: Step, limit: str, start: Start) -> str:
     raise AssertionError("nobody asks for the statement")
 
 
-def walk(terms: Terms, step: Step, limit: str, start: Start) -> str:
+def walk(terms: QueueSql, step: Step, limit: str, start: Start) -> str:
     raise AssertionError("nobody asks for the statement")
 
 

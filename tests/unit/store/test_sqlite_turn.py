@@ -6,14 +6,14 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from rowmill.store.sqlite import writer
-from rowmill.store.sqlite.writer import Turns
+from rowmill.store.sqlite.writer import WriteTurns
 
 
 class Hall:
     """Where those who write are, and how many there were at once."""
 
     def __init__(self) -> None:
-        self.turns, self.go = Turns(), asyncio.Event()
+        self.turns, self.go = WriteTurns(), asyncio.Event()
         self.inside = self.most = 0
 
     async def write(self) -> None:
@@ -66,7 +66,7 @@ async def test_who_waits_in_vain_goes_on(monkeypatch: pytest.MonkeyPatch) -> Non
         pass
 
 
-async def is_free(turns: Turns) -> bool:
+async def is_free(turns: WriteTurns) -> bool:
     """Does somebody else get the turn at once?"""
 
     async def take() -> None:
@@ -83,7 +83,7 @@ async def is_free(turns: Turns) -> bool:
 
 
 async def test_a_turn_in_a_generator_that_is_closed_elsewhere_comes_back() -> None:
-    turns = Turns()
+    turns = WriteTurns()
 
     async def reading() -> AsyncGenerator[int, None]:
         async with turns.turn():
@@ -96,7 +96,7 @@ async def test_a_turn_in_a_generator_that_is_closed_elsewhere_comes_back() -> No
 
 
 async def test_a_task_that_was_started_in_a_turn_waits_for_its_own_afterwards() -> None:
-    turns, over, has_it, go = Turns(), asyncio.Event(), asyncio.Event(), asyncio.Event()
+    turns, over, has_it, go = WriteTurns(), asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def later() -> None:
         async with turns.turn():

@@ -2,35 +2,35 @@
 
 import random
 
-from rowmill.worker.prefetch import MOST, Pace
+from rowmill.worker.prefetch import MOST, Prefetch
 
 
 def test_the_first_claim_takes_only_what_can_start() -> None:
-    assert Pace(8, None).wanted(waiting=0, running=0) == 8
+    assert Prefetch(8, None).wanted(waiting=0, running=0) == 8
 
 
 def test_slow_handlers_get_nothing_ahead() -> None:
-    pace = Pace(8, None)
+    pace = Prefetch(8, None)
     pace.ran(2.0)
     assert pace.wanted(waiting=0, running=8) == 0
     assert pace.wanted(waiting=0, running=5) == 3
 
 
 def test_fast_handlers_get_what_they_work_off_in_a_moment() -> None:
-    pace = Pace(10, None)
+    pace = Prefetch(10, None)
     pace.ran(0.01)
     assert pace.prefetch == 100
 
 
 def test_there_is_a_limit_however_fast() -> None:
-    pace = Pace(10, None)
+    pace = Prefetch(10, None)
     pace.ran(0.0)
     assert pace.prefetch == MOST
 
 
 def test_a_few_quick_rows_in_a_row_do_not_make_a_process_hoard() -> None:
     """Most rows are known already and take no time; one in five asks somebody and takes half a second."""
-    pace = Pace(8, None)
+    pace = Prefetch(8, None)
     chance = random.Random(7)
     most = 0
     for row in range(5000):
@@ -40,7 +40,7 @@ def test_a_few_quick_rows_in_a_row_do_not_make_a_process_hoard() -> None:
 
 
 def test_a_handler_that_grows_slow_is_given_less_at_once() -> None:
-    pace = Pace(8, None)
+    pace = Prefetch(8, None)
     for _ in range(1000):
         pace.ran(0.0001)
     assert pace.prefetch == MOST
@@ -50,11 +50,11 @@ def test_a_handler_that_grows_slow_is_given_less_at_once() -> None:
 
 
 def test_claims_stay_large() -> None:
-    pace = Pace(10, None)
+    pace = Prefetch(10, None)
     pace.ran(0.01)
     assert pace.wanted(waiting=80, running=10) == 0
     assert pace.wanted(waiting=40, running=10) == 60
 
 
 def test_a_batch_handler_wants_whole_batches() -> None:
-    assert Pace(2, 50).wanted(waiting=0, running=0) == 100
+    assert Prefetch(2, 50).wanted(waiting=0, running=0) == 100

@@ -127,7 +127,7 @@ def work(
         raise typer.Exit(Supervisor(command, processes).run())
     if lifeline:
         process.follow_lifeline(settings.grace)
-    told = process.Told(supervised=lifeline)
+    told = process.StopSignals(supervised=lifeline)
     told.listen()
 
     async def run() -> None:

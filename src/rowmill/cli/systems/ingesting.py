@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from rowmill.cli.exits import Exit
 from rowmill.cli.output import emit, progress, table
-from rowmill.cli.process import Told
+from rowmill.cli.process import StopSignals
 from rowmill.model.errors import PermanentError
 from rowmill.systems.intake.intake import Intake
 from rowmill.systems.intake.models import FieldSuggestion, ProjectFile
@@ -83,7 +83,7 @@ async def put_in(intake: Intake, batch: Batch, paths: list[Path]) -> None:
             told(number)
 
 
-async def read_all(intake: Intake, batch: Batch, settings: WorkerSettings, told: Told) -> None:
+async def read_all(intake: Intake, batch: Batch, settings: WorkerSettings, told: StopSignals) -> None:
     """Work until every file of the batch is final, or until told to stop."""
     still_open = (
         sa.select(sa.func.count())

@@ -145,7 +145,7 @@ def ingest(
     intake = load(database_url, storage)
     settings = settings_of(intake.mill, None)
     start_log(None, LogFormat.TEXT, "error")
-    told = process.Told()
+    told = process.StopSignals()
     told.listen()
 
     async def run() -> int:

@@ -139,7 +139,7 @@ def dataset_of(sheet: Sheet, wanted: Wanted, settings: EntitiesSettings) -> str:
 
 
 def run(entities: Entities, batch: Batch, wanted: Wanted, settings: WorkerSettings) -> int:
-    told = process.Told()
+    told = process.StopSignals()
     told.listen()
 
     async def all_of_it() -> int:
@@ -208,7 +208,9 @@ async def retry_failed(entities: Entities, batch: Batch) -> None:
         await entities.queue.requeue(*some)
 
 
-async def work(entities: Entities, batch: Batch, wanted: Wanted, settings: WorkerSettings, told: process.Told) -> int:
+async def work(
+    entities: Entities, batch: Batch, wanted: Wanted, settings: WorkerSettings, told: process.StopSignals
+) -> int:
     """Work until every row of the file is final, or until told to stop; answers how many are left."""
     status = sa.func.coalesce(entities.tables.entity.enrichment_status, PENDING)
     is_open = status.not_in((COMPLETE, FAILED)) if wanted.enrich else status.in_(TO_LINK)

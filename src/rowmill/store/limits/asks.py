@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from rowmill.model.limits import Breaker, Reason, Span
+from rowmill.model.limits import Breaker, BudgetPeriod, RefusalReason
 
 FAR = 60.0
 """Seconds after which somebody who waits for nobody knows what looks again."""
@@ -20,7 +20,7 @@ Change = Literal["opened", "closed", "parked", "off"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class PermitRules:
     """A limit, as the database checks it. A 0 says that there is no such rule."""
 
     name: str
@@ -40,15 +40,15 @@ class Rules:
 
 
 @dataclass(slots=True)
-class Take:
+class TakePermits:
     """Room for some calls. Where they hold something, each has a number for its ticket and what it may cost."""
 
-    rules: Rules
+    rules: PermitRules
     key: str
     calls: int
     tickets: Sequence[int] = ()
     amounts: Sequence[int] = ()
-    spans: Sequence[Span] = ()
+    spans: Sequence[BudgetPeriod] = ()
     hold: int = 0
     """So many of those that are refused would rather ask again, if there may be room within `horizon` seconds. The rest
     get in line."""
@@ -60,7 +60,7 @@ class Take:
 
 
 @dataclass(slots=True)
-class Taken:
+class PermitsTaken:
     """The first `granted` calls may be made, the next `kept` may ask again in `soon` seconds, and the rest are in line:
     the first of them at `line`, each one `step` later than the one before."""
 
@@ -70,7 +70,7 @@ class Taken:
     line: float
     step: float
     soon: float
-    reason: Reason | None
+    reason: RefusalReason | None
     bucket: int
     late: float
     """Seconds by which the permits may be used later than otherwise."""
@@ -88,10 +88,10 @@ class Taken:
 
 
 @dataclass(slots=True)
-class Finish:
+class FinishCalls:
     """Calls that have ended, all in the same way."""
 
-    rules: Rules
+    rules: PermitRules
     key: str
     outcome: Outcome
     tickets: Sequence[int] = ()
@@ -112,11 +112,11 @@ class Finish:
 class Limiter(Protocol):
     """A database as limits see it."""
 
-    async def take(self, asks: Sequence[Take]) -> list[Taken]:
+    async def take(self, asks: Sequence[TakePermits]) -> list[PermitsTaken]:
         """Grant what there is room for, of one limit and each key at most once. In one transaction, under the locks of
         the limit's rows for these keys."""
 
-    async def finish(self, ask: Finish) -> Change | None:
+    async def finish(self, ask: FinishCalls) -> Change | None:
         """Give back what ended calls held, and note how the provider is; answers what changed. Twice is fine."""
 
     async def renew(self, tickets: Sequence[int], seconds: float) -> set[int]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from rowmill.model.limits import Declaration, strictest
+from rowmill.model.limits import LimitDeclaration, strictest
 from rowmill.store.expressions import insert_of
 from rowmill.store.limits.views import seconds
 from rowmill.store.own.fleet import ALIVE_SECONDS
@@ -17,7 +17,7 @@ from rowmill.store.own.schema import own_tables
 
 
 # served by: the primary key
-def declare(connection: Connection, declared: Mapping[str, Declaration]) -> dict[str, list[Declaration]]:
+def declare(connection: Connection, declared: Mapping[str, LimitDeclaration]) -> dict[str, list[LimitDeclaration]]:
     """Say how a living process declares these limits; returns all declarations of each that count now."""
     dialect = connection.dialect.name
     table = own_tables(dialect).limit_declaration
@@ -31,22 +31,22 @@ def declare(connection: Connection, declared: Mapping[str, Declaration]) -> dict
 
 
 # served by: the primary key; all of it is small
-def living(connection: Connection, names: Sequence[str] | None = None) -> dict[str, list[Declaration]]:
+def living(connection: Connection, names: Sequence[str] | None = None) -> dict[str, list[LimitDeclaration]]:
     """The declarations of living processes, by limit; of these limits, or of all."""
     dialect = connection.dialect.name
     row = own_tables(dialect).limit_declaration.c
     wanted = sa.select(row.name, row.declared).where(row.seen > seconds(dialect, -ALIVE_SECONDS))
     if names is not None:
         wanted = wanted.where(row.name.in_(names))
-    found: dict[str, list[Declaration]] = {}
+    found: dict[str, list[LimitDeclaration]] = {}
     for name, text in connection.execute(wanted.order_by(row.name, row.declared)):
-        one = Declaration.from_json(text)
+        one = LimitDeclaration.from_json(text)
         if one is not None:
             found.setdefault(name, []).append(one)
     return found
 
 
-def holding(connection: Connection, name: str) -> Declaration | None:
+def holding(connection: Connection, name: str) -> LimitDeclaration | None:
     """What holds for a limit now; None: no living process has asked for room in it."""
     found = living(connection, [name]).get(name)
     return strictest(found) if found else None

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from rowmill.model.limits import Reason
-from rowmill.store.limits.asks import Change, Finish, Take, Taken
-from rowmill.store.postgres.connection import Line
+from rowmill.model.limits import RefusalReason
+from rowmill.store.limits.asks import Change, FinishCalls, PermitsTaken, TakePermits
+from rowmill.store.postgres.connection import DedicatedConnection
 
 NOW = "extract(epoch FROM clock_timestamp())::float8"
 
@@ -28,10 +28,10 @@ RENEW = f"UPDATE rowmill.ticket SET until = {NOW} + $2::float8 WHERE id = ANY ($
 class PostgresLimiter:
     """Grants over one line."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: DedicatedConnection) -> None:
         self._line = line
 
-    async def take(self, asks: Sequence[Take]) -> list[Taken]:
+    async def take(self, asks: Sequence[TakePermits]) -> list[PermitsTaken]:
         given, asks = asks, sorted(asks, key=lambda ask: ask.key)
         rules, spans = asks[0].rules, asks[0].spans
         counts = [ask.calls for ask in asks]
@@ -49,7 +49,7 @@ class PostgresLimiter:
         found = {asks[row[0] - 1].key: taken(tuple(row)[1:]) for row in rows}
         return [found[ask.key] for ask in given]
 
-    async def finish(self, ask: Finish) -> Change | None:
+    async def finish(self, ask: FinishCalls) -> Change | None:
         rules, breaker = ask.rules, ask.rules.breaker
         failures, pause, longest = (0, 0.0, 0.0) if breaker is None else (
             breaker.failures, breaker.pause, breaker.longest,
@@ -67,9 +67,9 @@ class PostgresLimiter:
         return {row[0] for row in await self._line.fetch(RENEW, list(tickets), seconds)}
 
 
-def taken(row: Sequence[Any]) -> Taken:
+def taken(row: Sequence[Any]) -> PermitsTaken:
     granted, kept, now, line, step, soon, reason, bucket, late, failures, probe, span = row
     if reason == "astray":
-        return Taken(0, 0, now, now, 0.0, 0.0, None, 0, 0.0, 0, False, None, astray=True)
-    known = None if reason is None else Reason(reason)
-    return Taken(granted, kept, now, line, step, soon, known, bucket or 0, late, failures, probe, span)
+        return PermitsTaken(0, 0, now, now, 0.0, 0.0, None, 0, 0.0, 0, False, None, astray=True)
+    known = None if reason is None else RefusalReason(reason)
+    return PermitsTaken(granted, kept, now, line, step, soon, known, bucket or 0, late, failures, probe, span)

@@ -9,8 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rowmill.model.limits import PASSING, Reason
-from rowmill.store.limits.asks import FAR, KEEP_DONE, USUAL_HOLD, Change, Finish, Rules, Take, Taken
+from rowmill.model.limits import PASSING, RefusalReason
+from rowmill.store.limits.asks import (
+    FAR,
+    KEEP_DONE,
+    USUAL_HOLD,
+    Change,
+    FinishCalls,
+    PermitRules,
+    PermitsTaken,
+    TakePermits,
+)
 from rowmill.store.limits.meter import Meter
 from rowmill.store.port import Disconnected
 from rowmill.store.sqlite.writer import Writer
@@ -25,7 +34,7 @@ COLUMNS = (
 
 
 @dataclass(slots=True)
-class Row:
+class LimitRow:
     """The row of a limit and a key."""
 
     seen: float
@@ -44,7 +53,7 @@ class Row:
     probe_until: float
 
 
-def read(connection: sqlite3.Connection, name: str, key: str) -> Row:
+def read(connection: sqlite3.Connection, name: str, key: str) -> LimitRow:
     found = look(connection, name, key)
     if found is None:
         connection.execute("INSERT INTO rowmill_limiter (name, key) VALUES (?, ?)", (name, key))
@@ -53,15 +62,15 @@ def read(connection: sqlite3.Connection, name: str, key: str) -> Row:
     return found
 
 
-def look(connection: sqlite3.Connection, name: str, key: str) -> Row | None:
+def look(connection: sqlite3.Connection, name: str, key: str) -> LimitRow | None:
     columns = ", ".join(COLUMNS)
     found = connection.execute(
         f"SELECT {columns} FROM rowmill_limiter WHERE name = ? AND key = ?", (name, key)
     ).fetchone()
-    return None if found is None else Row(*found)
+    return None if found is None else LimitRow(*found)
 
 
-def write(connection: sqlite3.Connection, name: str, key: str, row: Row) -> None:
+def write(connection: sqlite3.Connection, name: str, key: str, row: LimitRow) -> None:
     sets = ", ".join(f"{column} = ?" for column in COLUMNS)
     values = [getattr(row, column) for column in COLUMNS]
     connection.execute(f"UPDATE rowmill_limiter SET {sets} WHERE name = ? AND key = ?", (*values, name, key))
@@ -75,12 +84,12 @@ class SqliteLimiter:
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
-        self._ends: list[tuple[Finish, asyncio.Future[Change | None]]] = []
+        self._ends: list[tuple[FinishCalls, asyncio.Future[Change | None]]] = []
 
-    async def take(self, asks: Sequence[Take]) -> list[Taken]:
+    async def take(self, asks: Sequence[TakePermits]) -> list[PermitsTaken]:
         return await self._writer.write(lambda connection: [take(connection, ask) for ask in asks])
 
-    async def finish(self, ask: Finish) -> Change | None:
+    async def finish(self, ask: FinishCalls) -> Change | None:
         """Those that end at the same time, of whatever limits and keys, are told in one transaction."""
         told: asyncio.Future[Change | None] = asyncio.get_running_loop().create_future()
         self._ends.append((ask, told))
@@ -88,7 +97,7 @@ class SqliteLimiter:
             await self._finish(self._ends)
         return await told
 
-    async def _finish(self, ends: "Sequence[tuple[Finish, asyncio.Future[Change | None]]]") -> None:
+    async def _finish(self, ends: "Sequence[tuple[FinishCalls, asyncio.Future[Change | None]]]") -> None:
         try:
             try:
                 await asyncio.sleep(0)  # who else ends in this turn of the loop has its say first
@@ -120,15 +129,15 @@ def clock(connection: sqlite3.Connection, at: float | None) -> float:
     return float(connection.execute(NOW).fetchone()[0]) if at is None else at
 
 
-def take(connection: sqlite3.Connection, ask: Take) -> Taken:
+def take(connection: sqlite3.Connection, ask: TakePermits) -> PermitsTaken:
     rules, name, key = ask.rules, ask.rules.name, ask.key
     row = read(connection, name, key)
     now = clock(connection, ask.at)
-    found = Taken(0, 0, now, now, step(rules, row), 0.0, None, 0, 0.0, row.failures, False, None)
+    found = PermitsTaken(0, 0, now, now, step(rules, row), 0.0, None, 0, 0.0, row.failures, False, None)
     asked = room = ask.calls
     since = now
 
-    def at_most(calls: int, reason: Reason, until: float) -> None:
+    def at_most(calls: int, reason: RefusalReason, until: float) -> None:
         nonlocal room, since
         if calls < room:
             room, since, found.reason = calls, until, reason
@@ -136,27 +145,27 @@ def take(connection: sqlite3.Connection, ask: Take) -> Taken:
     whole = look(connection, name, "") if key else None
     parked = max(row.parked_until, whole.parked_until if whole else 0.0)
     if row.off or (whole and whole.off):
-        at_most(0, Reason.OFF, next_look(now))
+        at_most(0, RefusalReason.OFF, next_look(now))
     elif parked > now:
-        at_most(0, Reason.PARKED, parked)
+        at_most(0, RefusalReason.PARKED, parked)
     elif rules.breaker and row.pause > 0:
         until = row.open_until if row.open_until > now else (now // row.pause + 1) * row.pause
         found.probe = max(row.open_until, row.probe_until) <= now
-        at_most(1 if found.probe else 0, Reason.OPEN, until)
+        at_most(1 if found.probe else 0, RefusalReason.OPEN, until)
     meter, counted = None, 0
     if rules.calls:
         meter = Meter(row.width, row.head, json.loads(row.counts)).turned(now, rules.reach, rules.width)
         counted = sum(meter.counted(now, rules.reach))
         if counted + rules.calls // 2 < rules.calls:
             row.turn = min(row.turn, now)
-        at_most(max(rules.calls - counted, 0), Reason.RATE, meter.frees_at(now, rules.reach))
+        at_most(max(rules.calls - counted, 0), RefusalReason.RATE, meter.frees_at(now, rules.reach))
     if rules.ticketed:
         expire(connection, ask, now)
     numbers: list[int] = []
     if rules.slots and room:
         numbers = free_slots(connection, ask)
         if len(numbers) < room:
-            at_most(len(numbers), Reason.SLOTS, now + (row.held or USUAL_HOLD) / rules.slots)
+            at_most(len(numbers), RefusalReason.SLOTS, now + (row.held or USUAL_HOLD) / rules.slots)
             found.step = max(row.held, 0.001) / rules.slots
     if rules.budget:
         span = next((span for span in ask.spans if span.start <= now < span.end), None)
@@ -166,7 +175,7 @@ def take(connection: sqlite3.Connection, ask: Take) -> Taken:
         found.span = span.name
         end = span.end if math.isfinite(span.end) else next_look(now)
         calls, reason = affordable(connection, ask, span.name)
-        at_most(calls, reason, end if reason is Reason.BUDGET else now + (row.held or USUAL_HOLD))
+        at_most(calls, reason, end if reason is RefusalReason.BUDGET else now + (row.held or USUAL_HOLD))
     found.granted = room
     found.probe = found.probe and room > 0
     if found.probe:
@@ -195,7 +204,7 @@ def take(connection: sqlite3.Connection, ask: Take) -> Taken:
     return found
 
 
-def step(rules: Rules, row: Row) -> float:
+def step(rules: PermitRules, row: LimitRow) -> float:
     if rules.calls:
         return (rules.reach + rules.width) / rules.calls
     return max(row.held, 0.001) / rules.slots if rules.slots else 0.01
@@ -205,7 +214,7 @@ def next_look(now: float) -> float:
     return (now // FAR + 1) * FAR
 
 
-def line_up(row: Row, found: Taken, ask: Take, since: float, refused: int) -> None:
+def line_up(row: LimitRow, found: PermitsTaken, ask: TakePermits, since: float, refused: int) -> None:
     """Those who wait: a virtual time that each of them moves on, so that they come back one by one."""
     found.soon = max(since - found.now, 0.0)
     if found.soon <= ask.horizon:
@@ -222,7 +231,7 @@ def line_up(row: Row, found: Taken, ask: Take, since: float, refused: int) -> No
     row.later = found.line + found.step * lined
 
 
-def expire(connection: sqlite3.Connection, ask: Take, now: float) -> None:
+def expire(connection: sqlite3.Connection, ask: TakePermits, now: float) -> None:
     """What crashed processes held comes back, or is spent."""
     given = (ask.rules.name, ask.key, now)
     connection.execute("DELETE FROM rowmill_ticket WHERE name = ? AND key = ? AND done = 1 AND until <= ?", given)
@@ -247,7 +256,7 @@ def spend(connection: sqlite3.Connection, name: str, key: str, amounts: Sequence
         )
 
 
-def free_slots(connection: sqlite3.Connection, ask: Take) -> list[int]:
+def free_slots(connection: sqlite3.Connection, ask: TakePermits) -> list[int]:
     taken = connection.execute(
         "SELECT slot FROM rowmill_ticket WHERE name = ? AND key = ? AND slot IS NOT NULL", (ask.rules.name, ask.key)
     )
@@ -255,7 +264,7 @@ def free_slots(connection: sqlite3.Connection, ask: Take) -> list[int]:
     return [number for number in range(1, ask.rules.slots + 1) if number not in held]
 
 
-def affordable(connection: sqlite3.Connection, ask: Take, span: str) -> tuple[int, Reason]:
+def affordable(connection: sqlite3.Connection, ask: TakePermits, span: str) -> tuple[int, RefusalReason]:
     """How many of the calls the budget has room for, in their order, and what keeps it from the next: calls under way
     may cost less than is reserved for them."""
     given = (ask.rules.name, ask.key, span)
@@ -270,11 +279,11 @@ def affordable(connection: sqlite3.Connection, ask: Take, span: str) -> tuple[in
     for place, amount in enumerate(ask.amounts):
         purse -= amount
         if purse < 0:
-            return place, Reason.RESERVED if used + amount <= ask.rules.budget else Reason.BUDGET
-    return len(ask.amounts), Reason.BUDGET
+            return place, RefusalReason.RESERVED if used + amount <= ask.rules.budget else RefusalReason.BUDGET
+    return len(ask.amounts), RefusalReason.BUDGET
 
 
-def finish(connection: sqlite3.Connection, ask: Finish) -> Change | None:
+def finish(connection: sqlite3.Connection, ask: FinishCalls) -> Change | None:
     rules, name, key = ask.rules, ask.rules.name, ask.key
     row = read(connection, name, key)
     now = clock(connection, ask.at)
@@ -291,7 +300,7 @@ def finish(connection: sqlite3.Connection, ask: Finish) -> Change | None:
     return change
 
 
-def end_ticket(connection: sqlite3.Connection, ask: Finish, place: int, number: int, now: float) -> None:
+def end_ticket(connection: sqlite3.Connection, ask: FinishCalls, place: int, number: int, now: float) -> None:
     """A ticket that is gone ran out: what it had reserved is back, or spent."""
     found = connection.execute("SELECT done FROM rowmill_ticket WHERE id = ?", (number,)).fetchone()
     if found is not None and found[0]:
@@ -305,7 +314,7 @@ def end_ticket(connection: sqlite3.Connection, ask: Finish, place: int, number: 
     spend(connection, ask.rules.name, ask.key, [(ask.spans[place], cost)], now)
 
 
-def judge_provider(row: Row, ask: Finish, now: float) -> Change | None:
+def judge_provider(row: LimitRow, ask: FinishCalls, now: float) -> Change | None:
     """Note how the provider is; answers what changed."""
     change: Change | None = None
     breaker = ask.rules.breaker

@@ -7,7 +7,7 @@ connection in a transaction.
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from rowmill.model.limits import Declaration
+from rowmill.model.limits import LimitDeclaration
 from rowmill.store.expressions import insert_of
 from rowmill.store.limits.views import KNOWN_SECONDS, seconds
 from rowmill.store.own.schema import own_tables
@@ -77,7 +77,7 @@ def _spent_by_crash(connection: Connection) -> set[str]:
     """Limits of which some process declared that what a crash had reserved is spent."""
     row = own_tables(connection.dialect.name).limit_declaration.c
     rows = connection.execute(sa.select(row.name, row.declared))
-    declared = ((name, Declaration.from_json(text)) for name, text in rows)
+    declared = ((name, LimitDeclaration.from_json(text)) for name, text in rows)
     return {name for name, one in declared if one and one.budget is not None and one.budget.crashed == "spent"}
 
 

@@ -14,17 +14,17 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from rowmill.model.errors import DeclarationError
-from rowmill.model.queue import Queue
+from rowmill.model.queue import QueueSpec
 from rowmill.store.clock import moment
 from rowmill.store.expressions import insert_of
 from rowmill.store.own.schema import WAKE_LOCK, full_name, own_tables
 from rowmill.store.port import Heartbeat
-from rowmill.store.queue_sql import Terms
+from rowmill.store.queue_sql import QueueSql
 
 ALIVE_SECONDS = 30.0
 
 
-def register(connection: Connection, queues: Sequence[Queue[Any]]) -> int:
+def register(connection: Connection, queues: Sequence[QueueSpec[Any]]) -> int:
     """Sign up: answers the number of this worker, which no other ever had."""
     own = own_tables(connection.dialect.name)
     now = moment(connection.dialect.name)
@@ -42,7 +42,7 @@ def register(connection: Connection, queues: Sequence[Queue[Any]]) -> int:
     return number
 
 
-def join(connection: Connection, terms: Sequence[Terms]) -> int:
+def join(connection: Connection, terms: Sequence[QueueSql]) -> int:
     """Sign up, and agree with the others on words."""
     number = register(connection, [one.queue for one in terms])
     for one in terms:
@@ -112,7 +112,7 @@ def lead(connection: Connection, worker: int, seconds: float, name: str = "upkee
     return connection.execute(first.on_conflict_do_nothing()).rowcount == 1
 
 
-def agree_on_words(connection: Connection, terms: Terms, worker: int) -> None:
+def agree_on_words(connection: Connection, terms: QueueSql, worker: int) -> None:
     """Refuse to start beside a living worker that has other words for the same table: each would take the
     other's states for strangers."""
     own, queue = own_tables(connection.dialect.name), terms.queue
@@ -138,7 +138,7 @@ def agree_on_words(connection: Connection, terms: Terms, worker: int) -> None:
     connection.execute(sa.insert(own.words).values(table_name=name, queue=queue.name, words=ours, worker=worker))
 
 
-def _words_of(terms: Terms) -> dict[str, list[str]]:
+def _words_of(terms: QueueSql) -> dict[str, list[str]]:
     """Every meaning with its words, as they stand in the table."""
     found: dict[str, list[str]] = {}
     for word, meaning in terms.queue.vocabulary.meanings():
@@ -153,7 +153,7 @@ WHOLE = ""
 """In place of a stage: all of them."""
 
 
-def pause(connection: Connection, queue: Queue[Any], stage: str | None = None) -> bool:
+def pause(connection: Connection, queue: QueueSpec[Any], stage: str | None = None) -> bool:
     """Claim no more rows of a queue, or of one of its stages; answers whether that is new. Running rows finish."""
     own = own_tables(connection.dialect.name).pause
     new = sa.insert(own).values(queue=queue.name, stage=stage or WHOLE, since=moment(connection.dialect.name))
@@ -165,7 +165,7 @@ def pause(connection: Connection, queue: Queue[Any], stage: str | None = None) -
     return True
 
 
-def resume(connection: Connection, queue: Queue[Any], stage: str | None = None) -> int:
+def resume(connection: Connection, queue: QueueSpec[Any], stage: str | None = None) -> int:
     """Go on: with one stage, or with the queue and all of its stages; answers how many pauses ended."""
     own = own_tables(connection.dialect.name).pause
     ended = sa.delete(own).where(own.c.queue == queue.name)
@@ -175,7 +175,7 @@ def resume(connection: Connection, queue: Queue[Any], stage: str | None = None) 
     return count
 
 
-def paused(connection: Connection, queue: Queue[Any]) -> dict[str, Any]:
+def paused(connection: Connection, queue: QueueSpec[Any]) -> dict[str, Any]:
     """What is paused of a queue, and since when; the stage is empty where it is the whole queue."""
     own = own_tables(connection.dialect.name).pause
     rows = connection.execute(sa.select(own.c.stage, own.c.since).where(own.c.queue == queue.name))

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from rowmill.model.lease import Lease
-from rowmill.model.queue import Queue
+from rowmill.model.queue import QueueSpec
 from rowmill.model.states import Step
 from rowmill.store.clock import moment
 from rowmill.store.own.schema import own_tables
@@ -16,7 +16,7 @@ CLAIM_REFUSED = "claim_refused"
 """The code of a row that the table did not let be claimed. It never began."""
 
 
-def crashed_keys(connection: Connection, queue: Queue[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
+def crashed_keys(connection: Connection, queue: QueueSpec[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
     """The keys among these whose last failed attempt at their stage was the death of its worker."""
     by_text = {queue.key_text(lease.key): lease for lease in leases}
     attempt = own_tables(connection.dialect.name).attempt
@@ -26,12 +26,12 @@ def crashed_keys(connection: Connection, queue: Queue[Any], leases: Sequence[Lea
         .order_by(attempt.c.id)
     )
     last = {row.key: row for row in rows}
-    codes = (queue.crash.requeued, queue.crash.buried)
+    codes = (queue.crash_codes.requeued, queue.crash_codes.buried)
     return {by_text[key].key for key, row in last.items() if row.code in codes and row.stage == by_text[key].stage}
 
 
 # served by: the history's index on (queue, key, id)
-def last_failed_stages(connection: Connection, queue: Queue[Any], keys: Sequence[str]) -> dict[str, str]:
+def last_failed_stages(connection: Connection, queue: QueueSpec[Any], keys: Sequence[str]) -> dict[str, str]:
     """The stage of the last failed attempt, by the text of the key."""
     attempt = own_tables(connection.dialect.name).attempt
     rows = connection.execute(
@@ -43,7 +43,7 @@ def last_failed_stages(connection: Connection, queue: Queue[Any], keys: Sequence
 
 
 # served by: the history's index on (queue, key, id)
-def refused_keys(connection: Connection, queue: Queue[Any], keys: Sequence[str]) -> list[str]:
+def refused_keys(connection: Connection, queue: QueueSpec[Any], keys: Sequence[str]) -> list[str]:
     """Those whose last note is that the table did not let them be claimed."""
     attempt = own_tables(connection.dialect.name).attempt
     rows = connection.execute(
@@ -56,7 +56,7 @@ def refused_keys(connection: Connection, queue: Queue[Any], keys: Sequence[str])
 
 
 def note_refused(
-    connection: Connection, queue: Queue[Any], step: Step, worker: int, refused: Sequence[tuple[str, str]]
+    connection: Connection, queue: QueueSpec[Any], step: Step, worker: int, refused: Sequence[tuple[str, str]]
 ) -> None:
     """Keep that the table did not let these rows be claimed: by the text of the key, each with the reason."""
     own, about = own_tables(connection.dialect.name), {"queue": queue.name, "stage": step.name, "worker": worker}

@@ -15,7 +15,7 @@ from rowmill.store import expressions, indexes, table_checks
 from rowmill.store.indexes import IndexState, QueueIndex, bare_name, index_states
 from rowmill.store.own import schema
 from rowmill.store.port import Store
-from rowmill.store.queue_sql import Terms
+from rowmill.store.queue_sql import QueueSql
 
 LOCK = (0x726F7769, 0)
 """The advisory lock of who makes indexes on tables with rows ("rowi")."""
@@ -24,7 +24,7 @@ LOCK_SECONDS = 0.2
 UNFINISHED = (IndexState.MISSING, IndexState.INVALID, IndexState.BUILDING)
 
 
-async def migrate(store: Store, queues: Sequence[Terms], *, tables: bool) -> list[int]:
+async def migrate(store: Store, queues: Sequence[QueueSql], *, tables: bool) -> list[int]:
     """Bring Rowmill's own tables to this version, and the queues' indexes and triggers into place; answers the steps
     taken. With `tables`, create the queues' own tables that are missing too.
 
@@ -38,7 +38,9 @@ async def migrate(store: Store, queues: Sequence[Terms], *, tables: bool) -> lis
     return steps
 
 
-def _in_transaction(connection: Connection, queues: Sequence[Terms], tables: bool) -> tuple[list[int], list[Terms]]:
+def _in_transaction(
+    connection: Connection, queues: Sequence[QueueSql], tables: bool
+) -> tuple[list[int], list[QueueSql]]:
     """The steps taken, and the queues whose indexes are left to be made."""
     steps, later = schema.migrate(connection), []
     for terms in queues:
@@ -60,7 +62,7 @@ def _in_transaction(connection: Connection, queues: Sequence[Terms], tables: boo
     return steps, later
 
 
-def _unfinished(connection: Connection, terms: Terms) -> list[tuple[QueueIndex, IndexState]]:
+def _unfinished(connection: Connection, terms: QueueSql) -> list[tuple[QueueIndex, IndexState]]:
     """Indexes that are missing, that somebody is making, or that a failed attempt left behind. One for other words or
     columns stays: to make it anew is for `adopt`."""
     wanted = indexes.queue_indexes(terms)
@@ -68,7 +70,7 @@ def _unfinished(connection: Connection, terms: Terms) -> list[tuple[QueueIndex, 
     return [(index, states[index.name]) for index in wanted if states[index.name] in UNFINISHED]
 
 
-def _is_written_to(connection: Connection, terms: Terms) -> bool:
+def _is_written_to(connection: Connection, terms: QueueSql) -> bool:
     """Has the table rows, so that others may want to write while an index is made? One in partitions can't have it
     made beside them."""
     if connection.dialect.name != "postgresql":
@@ -79,7 +81,7 @@ def _is_written_to(connection: Connection, terms: Terms) -> bool:
     return bool(expressions.run(connection, f"SELECT EXISTS (SELECT FROM {terms.table})").scalar())
 
 
-async def _beside_writers(store: Store, connection: AsyncConnection, queues: Sequence[Terms]) -> None:
+async def _beside_writers(store: Store, connection: AsyncConnection, queues: Sequence[QueueSql]) -> None:
     """One who migrates at a time: what the other makes would look like what a failed attempt left."""
     lock = "({}, {})".format(*LOCK)
     while not await connection.scalar(sa.text(f"SELECT pg_try_advisory_lock{lock}")):
@@ -100,7 +102,7 @@ async def _beside_writers(store: Store, connection: AsyncConnection, queues: Seq
 
 
 def _make(
-    connection: Connection, terms: Terms, index: QueueIndex, state: IndexState, *, concurrently: bool = False
+    connection: Connection, terms: QueueSql, index: QueueIndex, state: IndexState, *, concurrently: bool = False
 ) -> None:
     if state is IndexState.BUILDING:
         return

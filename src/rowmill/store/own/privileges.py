@@ -17,10 +17,10 @@ from rowmill.model.queue import READ_ONLY
 from rowmill.store.limits.functions import FUNCTION_NAMES
 from rowmill.store.own.schedule_tables import QUEUE
 from rowmill.store.own.schema import SCHEMA, own_tables
-from rowmill.store.queue_sql import Terms
+from rowmill.store.queue_sql import QueueSql
 
 
-class Part(StrEnum):
+class Purpose(StrEnum):
     """What a role is for."""
 
     WORKER = "worker"
@@ -32,7 +32,7 @@ class Part(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Right:
+class Privilege:
     """One verb on one thing; on some of its columns, where they are named."""
 
     verb: str
@@ -91,12 +91,12 @@ LIMITED: dict[str, dict[str, tuple[str, ...]]] = {
 SEQUENCES = ("attempt_id_seq", "worker_id_seq")
 
 
-def of_worker(queues: Iterable[Terms], *, limited: bool = False) -> Iterator[Right]:
+def of_worker(queues: Iterable[QueueSql], *, limited: bool = False) -> Iterator[Privilege]:
     """What a worker needs, beside the columns in which its handlers put their results."""
-    yield Right("USAGE", "schema", "", SCHEMA)
+    yield Privilege("USAGE", "schema", "", SCHEMA)
     for name, verbs in OWN.items():
-        yield from (Right(verb, "table", name, SCHEMA, columns) for verb, columns in verbs.items())
-    yield from (Right("USAGE", "sequence", name, SCHEMA) for name in SEQUENCES)
+        yield from (Privilege(verb, "table", name, SCHEMA, columns) for verb, columns in verbs.items())
+    yield from (Privilege("USAGE", "sequence", name, SCHEMA) for name in SEQUENCES)
     if limited:
         yield from of_limits()
     for terms in queues:
@@ -104,55 +104,55 @@ def of_worker(queues: Iterable[Terms], *, limited: bool = False) -> Iterator[Rig
         yield from of_policies(terms)
 
 
-def of_policies(terms: Terms) -> Iterator[Right]:
+def of_policies(terms: QueueSql) -> Iterator[Privilege]:
     """What a worker needs for ticks, which it makes itself, and where old rows are deleted."""
     if terms.queue.name == QUEUE:
         for name, verbs in TIMED.items():
-            yield from (Right(verb, "table", name, SCHEMA, columns) for verb, columns in verbs.items())
-        yield Right("USAGE", "sequence", "tick_id_seq", SCHEMA)
-    if terms.queue.keep.ages():
-        yield Right("DELETE", "table", terms.queue.table.name, terms.queue.table.schema)
+            yield from (Privilege(verb, "table", name, SCHEMA, columns) for verb, columns in verbs.items())
+        yield Privilege("USAGE", "sequence", "tick_id_seq", SCHEMA)
+    if terms.queue.retention.ages():
+        yield Privilege("DELETE", "table", terms.queue.table.name, terms.queue.table.schema)
 
 
-def of_limits() -> Iterator[Right]:
+def of_limits() -> Iterator[Privilege]:
     """What a worker needs to keep to limits, and an operator to switch them off and on."""
     for name, verbs in LIMITED.items():
-        yield from (Right(verb, "table", name, SCHEMA, columns) for verb, columns in verbs.items())
-    yield from (Right("EXECUTE", "function", name, SCHEMA) for name in FUNCTION_NAMES)
+        yield from (Privilege(verb, "table", name, SCHEMA, columns) for verb, columns in verbs.items())
+    yield from (Privilege("EXECUTE", "function", name, SCHEMA) for name in FUNCTION_NAMES)
 
 
-def of_operator() -> Iterator[Right]:
+def of_operator() -> Iterator[Privilege]:
     """What an operator needs beside that. To prune is to delete, and is left to whoever owns the table."""
-    yield from (Right(verb, "table", "pause", SCHEMA) for verb in ("INSERT", "DELETE"))
-    yield Right("UPDATE", "table", "schedule", SCHEMA, ("paused_since",))
-    yield Right("INSERT", "table", "tick", SCHEMA)
-    yield Right("USAGE", "sequence", "tick_id_seq", SCHEMA)
+    yield from (Privilege(verb, "table", "pause", SCHEMA) for verb in ("INSERT", "DELETE"))
+    yield Privilege("UPDATE", "table", "schedule", SCHEMA, ("paused_since",))
+    yield Privilege("INSERT", "table", "tick", SCHEMA)
+    yield Privilege("USAGE", "sequence", "tick_id_seq", SCHEMA)
 
 
-def of_queue(table: Table, columns: tuple[str, ...]) -> Iterator[Right]:
+def of_queue(table: Table, columns: tuple[str, ...]) -> Iterator[Privilege]:
     if table.schema is not None:
-        yield Right("USAGE", "schema", "", table.schema)
-    yield Right("SELECT", "table", table.name, table.schema)
-    yield Right("UPDATE", "table", table.name, table.schema, columns)
+        yield Privilege("USAGE", "schema", "", table.schema)
+    yield Privilege("SELECT", "table", table.name, table.schema)
+    yield Privilege("UPDATE", "table", table.name, table.schema, columns)
 
 
-def of_producer(connection: Connection, table: Table) -> Iterator[Right]:
+def of_producer(connection: Connection, table: Table) -> Iterator[Privilege]:
     """What whoever inserts rows needs: the trigger that wakes workers asks for nothing. The key is read back by an
     ORM; numbers come from a sequence, unless they are the table's own identity."""
     schema = schema_of(connection, table)
-    yield Right("USAGE", "schema", "", schema)
-    yield Right("INSERT", "table", table.name, table.schema)
-    yield Right("SELECT", "table", table.name, table.schema, tuple(key.name for key in table.primary_key))
+    yield Privilege("USAGE", "schema", "", schema)
+    yield Privilege("INSERT", "table", table.name, table.schema)
+    yield Privilege("SELECT", "table", table.name, table.schema, tuple(key.name for key in table.primary_key))
     for name, of in connection.execute(sa.text(SERIAL), {"schema": schema, "table": table.name}):
-        yield Right("USAGE", "sequence", name, of)
+        yield Privilege("USAGE", "sequence", name, of)
 
 
-def written(terms: Terms) -> tuple[str, ...]:
+def written(terms: QueueSql) -> tuple[str, ...]:
     """The columns that the engine itself writes."""
     return tuple(column.name for role, column in terms.queue.columns.items() if role not in READ_ONLY)
 
 
-def writable(terms: Terms) -> tuple[str, ...]:
+def writable(terms: QueueSql) -> tuple[str, ...]:
     """The columns in which a handler may put results: all that are neither the engine's nor the database's own."""
     computed = {column.name for column in terms.queue.table.columns if column.computed is not None}
     return tuple(name for name in dict.fromkeys(terms.queue.writable.values()) if name not in computed)
@@ -199,7 +199,7 @@ ORDER BY w.place
 """Places of rights that the role does not have. What does not exist is missing too, and others say so."""
 
 
-def lacking(connection: Connection, rights: Iterable[Right]) -> list[Right]:
+def lacking(connection: Connection, rights: Iterable[Privilege]) -> list[Privilege]:
     """Those of these rights that the connection's role does not have, with just the columns in question."""
     asked = [(right, column) for right in rights for column in right.columns or ("",)]
     given = {
@@ -209,18 +209,18 @@ def lacking(connection: Connection, rights: Iterable[Right]) -> list[Right]:
         "columns": [column for _, column in asked],
         "verbs": [right.verb for right, _ in asked],
     }
-    found: dict[Right, list[str]] = {}
+    found: dict[Privilege, list[str]] = {}
     for place in connection.scalars(sa.text(LACKING), given):
         right, column = asked[place - 1]
         found.setdefault(right, []).append(column)
     return [
-        Right(right.verb, right.kind, right.name, right.schema, tuple(filter(None, columns)))
+        Privilege(right.verb, right.kind, right.name, right.schema, tuple(filter(None, columns)))
         for right, columns in found.items()
     ]
 
 
 def check(
-    connection: Connection, queues: Sequence[Terms], results: tuple[str, ...] = (), *, limited: bool = False
+    connection: Connection, queues: Sequence[QueueSql], results: tuple[str, ...] = (), *, limited: bool = False
 ) -> None:
     """Refuse to work as a role that may not do it: rows would be taken and could not be settled."""
     if connection.dialect.name != "postgresql":
@@ -228,7 +228,7 @@ def check(
     wanted = [*of_worker(queues, limited=limited)]
     unnamed = [terms.queue.table for terms in queues if terms.queue.table.schema is None]
     if not all(found_in(connection, table) for table in unnamed):
-        wanted.append(Right("USAGE", "schema", "", "public"))
+        wanted.append(Privilege("USAGE", "schema", "", "public"))
     if results:
         wanted += [right for terms in queues for right in of_queue(terms.queue.table, results)]
     found = lacking(connection, wanted)
@@ -240,9 +240,9 @@ def check(
         )
 
 
-def grants(rights: Iterable[Right], role: str, preparer: IdentifierPreparer) -> list[str]:
+def grants(rights: Iterable[Privilege], role: str, preparer: IdentifierPreparer) -> list[str]:
     """GRANT statements, one for each thing."""
-    things: dict[tuple[str, str | None, str], list[Right]] = {}
+    things: dict[tuple[str, str | None, str], list[Privilege]] = {}
     for right in rights:
         same = things.setdefault((right.kind, right.schema, right.name), [])
         if right not in same:
@@ -255,5 +255,5 @@ def grants(rights: Iterable[Right], role: str, preparer: IdentifierPreparer) -> 
     return found
 
 
-def _verb(right: Right, preparer: IdentifierPreparer) -> str:
+def _verb(right: Privilege, preparer: IdentifierPreparer) -> str:
     return f"{right.verb} ({', '.join(map(preparer.quote, right.columns))})" if right.columns else right.verb

@@ -8,14 +8,14 @@ from collections.abc import Callable
 import sqlalchemy as sa
 from sqlalchemy import Column, Table
 
-from rowmill.model.queue import Columns, InOrder
+from rowmill.model.queue import Columns, OrderPerKey
 from rowmill.model.states import States
 
 QUEUE = "rowmill_tick"
 """The name of the queue."""
 COLUMNS = Columns(started_at="started_at")
 STATES = States(waiting="waiting", cancelled="cancelled")
-IN_ORDER = InOrder(per="lane", by=("due_at",), dead_head="skip")
+IN_ORDER = OrderPerKey(per="lane", by=("due_at",), on_dead="skip")
 
 READY = "state IN ('ready', 'waiting')"
 RUNNING = "state IN ('running')"

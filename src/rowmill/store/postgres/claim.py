@@ -16,7 +16,7 @@ from typing import Any
 import asyncpg
 from sqlalchemy import Column
 
-from rowmill.model.dead_rows import ATTEMPTS_USED_UP, Death
+from rowmill.model.dead_rows import ATTEMPTS_USED_UP, DeadRow
 from rowmill.model.lease import CLAIM_BITS, NO_TOKEN, Tokens
 from rowmill.model.lifecycle import DIE, RELEASE
 from rowmill.model.states import Step
@@ -27,10 +27,10 @@ from rowmill.store.order_per_key import run_together as run_together_of
 from rowmill.store.own.schema import SCHEMA
 from rowmill.store.port import Condemned
 from rowmill.store.postgres.connection import ConnectionPool, refused_values
-from rowmill.store.postgres.sql import NOW, PostgresTerms, fenced, given, key_fields, one_of, same_key
-from rowmill.store.postgres.statements import PLACE, Known, as_text, numbers, travels_as_itself
+from rowmill.store.postgres.sql import NOW, PostgresQueueSql, fenced, given, key_fields, one_of, same_key
+from rowmill.store.postgres.statements import PLACE, QueueStatements, as_text, numbers, travels_as_itself
 from rowmill.store.queue_sql import set_clause
-from rowmill.store.refused_rows import Refusal, Take, is_of_a_row
+from rowmill.store.refused_rows import RowRefused, TakeRows, is_of_a_row
 from rowmill.store.row_sizes import LIGHT, ByteLimit
 from rowmill.store.watermark import Shape, Stretch
 
@@ -42,7 +42,9 @@ BURIED = "rowmill_buried"
 
 
 # served by: the stage's ready index, (priority, available_at, order columns, key) WHERE state IN (claimable)
-def claim_statement(terms: PostgresTerms, step: Step, shape: Shape, left_out: int = 0, *, weighed: bool = False) -> str:
+def claim_statement(
+    terms: PostgresQueueSql, step: Step, shape: Shape, left_out: int = 0, *, weighed: bool = False
+) -> str:
     """Take up to $2 rows. $1 token, $3 seconds of lease; if they are `weighed`, $4 bytes that they may weigh together
     and $5 whether one is taken whatever it weighs; then the keys that are left out; then per lane its priority and its
     watermark.
@@ -53,12 +55,14 @@ def claim_statement(terms: PostgresTerms, step: Step, shape: Shape, left_out: in
 
 
 # served by: as the claim
-def pick_statement(terms: PostgresTerms, step: Step, shape: Shape, left_out: int) -> str:
+def pick_statement(terms: PostgresQueueSql, step: Step, shape: Shape, left_out: int) -> str:
     """The keys of the rows that the claim would take, with its parameters."""
     return _pick_of(_lanes(terms, step, shape, left_out, ", ".join(terms.keys)))
 
 
-def _lanes(terms: PostgresTerms, step: Step, shape: Shape, left_out: int, wanted: str, *, weighed: bool = False) -> str:
+def _lanes(
+    terms: PostgresQueueSql, step: Step, shape: Shape, left_out: int, wanted: str, *, weighed: bool = False
+) -> str:
     """A lane is one stretch of the index: the rows of one priority that are available at once (NULL) or from a
     time. Each starts at its watermark, so that it does not walk over the dead entries that earlier claims
     left behind."""
@@ -87,14 +91,14 @@ def _first(weighed: bool) -> int:
     return 6 if weighed else 4
 
 
-def _with_weight(terms: PostgresTerms, wanted: str, alias: str = "") -> tuple[str, str]:
+def _with_weight(terms: PostgresQueueSql, wanted: str, alias: str = "") -> tuple[str, str]:
     """What is wanted of each row of a lane together with its weight, and what brings the weight into the lane."""
     return f"{wanted} AS g_key, rowmill_weight AS g_weight", f", {terms.weight(alias)} AS rowmill_weight"
 
 
 # served by: see `order_sql`, which finds the rows
 def claim_in_order(
-    terms: PostgresTerms, step: Step, find: Finder, shape: Shape = (), left_out: int = 0, *, behind: bool = False,
+    terms: PostgresQueueSql, step: Step, find: Finder, shape: Shape = (), left_out: int = 0, *, behind: bool = False,
     weighed: bool = False,
 ) -> str:  # fmt: skip
     """Take up to $2 rows out of the free ones of a queue that keeps order per key; parameters as of `claim`, then the
@@ -105,14 +109,14 @@ def claim_in_order(
 
 # served by: as the claim
 def pick_in_order_statement(
-    terms: PostgresTerms, step: Step, find: Finder, shape: Shape, left_out: int, *, behind: bool
+    terms: PostgresQueueSql, step: Step, find: Finder, shape: Shape, left_out: int, *, behind: bool
 ) -> str:
     """The keys of the rows that the claim would take, with its parameters."""
     return _pick_of(_free(terms, step, find, shape, left_out, ", ".join(terms.keys), behind))
 
 
 # served by: the stage's ready index
-def oldest(terms: PostgresTerms, step: Step, shape: Shape) -> str:
+def oldest(terms: PostgresQueueSql, step: Step, shape: Shape) -> str:
     """Where the oldest ready row of each lane stands: the lane's place, `available_at`, then the other columns of their
     order. The parameters are the watermarks."""
     wanted = ", ".join([terms.available_at, *terms.sequence])
@@ -121,7 +125,7 @@ def oldest(terms: PostgresTerms, step: Step, shape: Shape) -> str:
 
 
 # served by: the stage's ready index
-def passed_over(terms: PostgresTerms, step: Step, shape: Shape) -> str:
+def passed_over(terms: PostgresQueueSql, step: Step, shape: Shape) -> str:
     """Is a row ready that stands before the watermark of its lane? The parameters are the watermarks. Not with EXISTS,
     of which the planner drops the order, and with it the index."""
     rows = enumerate(ready(terms, step, "1", "LIMIT 1", _beside(terms, shape, 1, "<", " AND false")))
@@ -129,7 +133,7 @@ def passed_over(terms: PostgresTerms, step: Step, shape: Shape) -> str:
     return f"SELECT count(*) > 0 FROM ({found}) AS found"
 
 
-def _beside(terms: PostgresTerms, shape: Shape, first: int, side: str, unmarked: str) -> Start:
+def _beside(terms: PostgresQueueSql, shape: Shape, first: int, side: str, unmarked: str) -> Start:
     """On one side of the watermark of each lane, whose parts are parameters from the place `first` on; and what is
     asked of lanes without one."""
     lanes = {Stretch.AT_ONCE: unmarked, Stretch.TIMED: unmarked}
@@ -143,7 +147,7 @@ def _beside(terms: PostgresTerms, shape: Shape, first: int, side: str, unmarked:
 
 
 def _free(
-    terms: PostgresTerms, step: Step, find: Finder, shape: Shape, left_out: int, wanted: str, behind: bool, *,
+    terms: PostgresQueueSql, step: Step, find: Finder, shape: Shape, left_out: int, wanted: str, behind: bool, *,
     weighed: bool = False,
 ) -> str:  # fmt: skip
     """Free rows, locked. That they can be claimed is asked again of the locked row: it may have failed, and been sent
@@ -170,7 +174,7 @@ def _free(
 
 
 # served by: the primary key
-def claim_these(terms: PostgresTerms, step: Step) -> str:
+def claim_these(terms: PostgresQueueSql, step: Step) -> str:
     """Take those of the given rows that a claim would take. $1 token, $2 how many they are, $3 seconds of lease; then
     the parts of the key."""
     columns = list(enumerate(terms.queue.key))
@@ -189,14 +193,14 @@ def claim_these(terms: PostgresTerms, step: Step) -> str:
 
 
 # served by: the in-order index
-def run_together(terms: PostgresTerms, per: "Column[Any]") -> str:
+def run_together(terms: PostgresQueueSql, per: "Column[Any]") -> str:
     """The places of those of the keys $1 of which two rows or more run."""
     arrays = given([("g_raw", terms.type_of(per))], first=1)
     return run_together_of(terms, f"(SELECT g_raw::{terms.key_type(per)} AS g_per, g_place FROM {arrays}) AS keys")
 
 
 # served by: the primary key
-def give_back(terms: PostgresTerms, step: Step) -> str:
+def give_back(terms: PostgresQueueSql, step: Step) -> str:
     """Release claimed rows, each only where its lease still holds. $1 tokens, then the parts of the key."""
     pairs = terms.assignments(RELEASE, step)
     return (
@@ -210,18 +214,18 @@ def _pick_of(picks: str) -> str:
     return f"SELECT pick.*, $1::bigint, $3::float8 FROM ({picks}) AS pick LIMIT $2"
 
 
-def picked(terms: PostgresTerms) -> str:
+def picked(terms: PostgresQueueSql) -> str:
     """The key as one value: itself, or a record of its parts."""
     if len(terms.keys) == 1:
         return terms.keys[0]
     return f"ROW({', '.join(f'CAST({key} AS {kind})' for key, kind in key_types(terms))})"
 
 
-def key_types(terms: PostgresTerms) -> list[tuple[str, str]]:
+def key_types(terms: PostgresQueueSql) -> list[tuple[str, str]]:
     return [(terms.name(column), terms.key_type(column)) for column in terms.queue.key]
 
 
-def _claim_of(terms: PostgresTerms, step: Step, picks: str, *, weighed: bool = False) -> str:
+def _claim_of(terms: PostgresQueueSql, step: Step, picks: str, *, weighed: bool = False) -> str:
     """Take the picked rows. Those whose attempts are used up are buried, with an entry in the history, and answered
     without a lease."""
     pairs = terms.claim_assignments(step, wait="$3::float8", token="$1")
@@ -278,13 +282,13 @@ def _within_bytes(picks: str) -> str:
     )
 
 
-def key_text(terms: PostgresTerms) -> str:
+def key_text(terms: PostgresQueueSql) -> str:
     """The key of a row of table t as `Queue.key_text` writes it."""
     return f"concat_ws('|', {', '.join(f't.{key}::text' for key in terms.keys)})"
 
 
 # served by: the partial index on running rows, which is small
-def disclaim_statement(terms: PostgresTerms, step: Step) -> str:
+def disclaim_statement(terms: PostgresQueueSql, step: Step) -> str:
     """Give back what a claim took whose answer was lost. $1 its token."""
     pairs = terms.assignments(RELEASE, step)
     own = ", ".join(f"t.{key}" for key in terms.keys)
@@ -299,7 +303,7 @@ def disclaim_statement(terms: PostgresTerms, step: Step) -> str:
     )
 
 
-def held(terms: PostgresTerms, step: Step) -> str:
+def held(terms: PostgresQueueSql, step: Step) -> str:
     """The rows of table t that the claim with token $1 took."""
     return (
         f"{terms.is_in(step.running, 't.')} AND t.{terms.leased_until} > {terms.now('leased_until')} "
@@ -308,7 +312,7 @@ def held(terms: PostgresTerms, step: Step) -> str:
 
 
 # served by: the partial index on running rows, which is small
-def held_row(terms: PostgresTerms, step: Step) -> str:
+def held_row(terms: PostgresQueueSql, step: Step) -> str:
     """One of the rows that a claim took, $2 from 0, as the claim would have answered it. $1 its token."""
     return (
         f"SELECT {terms.claimed('t.')}, NULL AS {BURIED}, 1 AS g_place, {NOW} AS claimed_at FROM {terms.table} AS t "
@@ -317,7 +321,7 @@ def held_row(terms: PostgresTerms, step: Step) -> str:
 
 
 # served by: the partial index on running rows, which is small
-def condemn(terms: PostgresTerms, step: Step) -> str:
+def condemn(terms: PostgresQueueSql, step: Step) -> str:
     """Bury the row that `held_row` finds. $1 token, $2 its place, $3 worker, $4 code, $5 message."""
     keys = ", ".join(terms.keys)
     own = ", ".join(f"t.{key}" for key in terms.keys)
@@ -343,7 +347,12 @@ STEPS_BACK = 3
 
 
 async def claim_rows(
-    line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None = None
+    line: ConnectionPool,
+    known: QueueStatements,
+    step: Step,
+    tokens: Tokens,
+    limit: int,
+    within: ByteLimit | None = None,
 ) -> list[Any]:
     """Take up to `limit` rows; where the queue keeps order per key, none while another of its key runs."""
     if known.terms.queue.per is None:
@@ -358,7 +367,7 @@ async def claim_rows(
     return records
 
 
-async def step_back(line: ConnectionPool, known: Known, step: Step, records: Sequence[Any]) -> list[Any]:
+async def step_back(line: ConnectionPool, known: QueueStatements, step: Step, records: Sequence[Any]) -> list[Any]:
     """Give back the claimed rows of whose key another one runs as well; answers the rest.
 
     A claim does not see rows that another one takes at the same time. If the two could not see the same rows of a key,
@@ -384,7 +393,7 @@ async def step_back(line: ConnectionPool, known: Known, step: Step, records: Seq
 
 
 async def _claim(
-    line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
+    line: ConnectionPool, known: QueueStatements, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
 ) -> list[Any]:
     refused = known.refused(step)
     if refused and refused.due(now := time.monotonic()):
@@ -399,7 +408,7 @@ async def _claim(
 
 
 async def _claim_onward(
-    line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
+    line: ConnectionPool, known: QueueStatements, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
 ) -> list[Any]:
     """Continue where the last claim left off. A claim that finds no row looks from the start of the index before it
     says so, unless that look has become expensive. One that finds some, but fewer than it may take, returns them at
@@ -420,7 +429,7 @@ def _short(records: Sequence[Any], limit: int, within: ByteLimit | None) -> bool
 
 
 async def _claim_lanes(
-    line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
+    line: ConnectionPool, known: QueueStatements, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
 ) -> list[Any]:
     mark, refused, now = known.mark(step), known.refused(step), time.monotonic()
     from_the_start = mark.expired(now)
@@ -457,7 +466,7 @@ def _bytes(within: ByteLimit | None) -> tuple[Any, ...]:
 
 
 async def _note_left(
-    line: ConnectionPool, known: Known, step: Step, records: Sequence[Any], within: ByteLimit | None,
+    line: ConnectionPool, known: QueueStatements, step: Step, records: Sequence[Any], within: ByteLimit | None,
     statement: Callable[..., str], marks: Sequence[Any],
 ) -> None:  # fmt: skip
     """Note what the rows of a claim weigh, and whether it left some because of that. One whose first row is missing,
@@ -475,7 +484,7 @@ async def _note_left(
 
 
 async def _claim_in_order(
-    line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
+    line: ConnectionPool, known: QueueStatements, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
 ) -> list[Any]:
     """The oldest first; where the oldest are all held back by others of their key, every key's head. A claim that finds
     no row looks whether rows stand before its beginning, as a plain one does."""
@@ -491,7 +500,7 @@ async def _claim_in_order(
     return records
 
 
-async def _look_for_oldest(line: ConnectionPool, known: Known, step: Step) -> None:
+async def _look_for_oldest(line: ConnectionPool, known: QueueStatements, step: Step) -> None:
     """So that claims begin there. With priorities, what is oldest says nothing of where the others are; and a row whose
     place is unknown is neither before nor behind it."""
     mark, now = known.mark(step), time.monotonic()
@@ -508,7 +517,7 @@ async def _look_for_oldest(line: ConnectionPool, known: Known, step: Step) -> No
 
 
 async def _claim_free(
-    line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None,
+    line: ConnectionPool, known: QueueStatements, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None,
     shape: Shape = (), marks: Sequence[Any] = (),
 ) -> list[Any]:  # fmt: skip
     refused, records = known.refused(step), list[Any]()
@@ -534,7 +543,7 @@ async def _claim_free(
 
 
 async def _step_over(
-    error: asyncpg.PostgresError, line: ConnectionPool, known: Known, step: Step, tokens: Tokens, limit: int,
+    error: asyncpg.PostgresError, line: ConnectionPool, known: QueueStatements, step: Step, tokens: Tokens, limit: int,
     within: ByteLimit | None, statement: Callable[..., str], marks: Sequence[Any] = (),
 ) -> list[Any]:  # fmt: skip
     """A claim failed: if for a row that the table refuses, claim without it. The statement finds the rows. They are not
@@ -558,7 +567,7 @@ async def _step_over(
     return records
 
 
-def _taker(line: ConnectionPool, known: Known, step: Step, tokens: Tokens) -> Take:
+def _taker(line: ConnectionPool, known: QueueStatements, step: Step, tokens: Tokens) -> TakeRows:
     statement = claim_these(known.terms, step)
 
     async def take(keys: Sequence[Key]) -> list[Any]:
@@ -567,13 +576,13 @@ def _taker(line: ConnectionPool, known: Known, step: Step, tokens: Tokens) -> Ta
         except asyncpg.PostgresError as error:
             if not is_of_a_row(error.sqlstate):
                 raise
-            raise Refusal(refused_values(error)) from error
+            raise RowRefused(refused_values(error)) from error
         return sorted(records, key=PLACE)
 
     return take
 
 
-async def disclaim(line: ConnectionPool, terms: PostgresTerms, step: Step, token: int) -> bool:
+async def disclaim(line: ConnectionPool, terms: PostgresQueueSql, step: Step, token: int) -> bool:
     """Give back what a claim took whose answer was lost; answers whether there is nothing more to do. If the table
     refuses to have a row back, it comes back by its lease."""
     try:
@@ -583,7 +592,12 @@ async def disclaim(line: ConnectionPool, terms: PostgresTerms, step: Step, token
 
 
 async def read_one_by_one(
-    line: ConnectionPool, known: Known, step: Step, tokens: Sequence[int], worker: int, on_condemned: Condemned
+    line: ConnectionPool,
+    known: QueueStatements,
+    step: Step,
+    tokens: Sequence[int],
+    worker: int,
+    on_condemned: Condemned,
 ) -> list[Any]:
     """A row that was claimed holds a value that the driver can't read, and so fails the whole answer: a time
     beyond Python's last year, say. It is buried; the others are read by themselves."""
@@ -593,7 +607,7 @@ async def read_one_by_one(
 
 
 async def _read_one_by_one(
-    line: ConnectionPool, known: Known, step: Step, token: int, worker: int, on_condemned: Condemned
+    line: ConnectionPool, known: QueueStatements, step: Step, token: int, worker: int, on_condemned: Condemned
 ) -> list[Any]:
     records: list[Any] = []
     while True:
@@ -603,7 +617,7 @@ async def _read_one_by_one(
             reason = f"a value of this row can't be read: {type(error).__name__}"
             about = (token, len(records), worker, "unreadable", reason)
             for key, attempt in await line.fetch(condemn(known.terms, step), *about):
-                on_condemned(known.terms.queue, step, Death(key, attempt, "unreadable"))
+                on_condemned(known.terms.queue, step, DeadRow(key, attempt, "unreadable"))
             continue
         if not found:
             return records

@@ -56,7 +56,7 @@ KEYED = ("23503", "23505", "23P01")
 KEY = re.compile(r"Key \((.+?)\)=\(")
 
 
-class Line:
+class DedicatedConnection:
     """A connection of its own, used by one statement at a time."""
 
     def __init__(self, purpose: str, arguments: Mapping[str, Any], settings: Mapping[str, str] = SESSION) -> None:
@@ -151,11 +151,11 @@ class ConnectionPool:
     than PATIENCE gets another, so that no slow statement holds up those behind it."""
 
     def __init__(self, purpose: str, arguments: Mapping[str, Any], settings: Mapping[str, str] = SESSION) -> None:
-        self._make = partial(Line, purpose, arguments, settings)
+        self._make = partial(DedicatedConnection, purpose, arguments, settings)
         self._first = self._make()
-        self._idle: list[Line] = [self._first]
-        self._busy: set[Line] = set()
-        self._waiting: deque[asyncio.Future[Line]] = deque()
+        self._idle: list[DedicatedConnection] = [self._first]
+        self._busy: set[DedicatedConnection] = set()
+        self._waiting: deque[asyncio.Future[DedicatedConnection]] = deque()
         self._needed_at = 0.0
         """When more than one connection was last in use, on the loop's clock."""
 
@@ -179,15 +179,15 @@ class ConnectionPool:
         if (await self.fetch(LOST_SETTING))[0][0]:
             raise pooler_between("it drops the settings of a worker's session")
 
-    async def _take(self) -> Line:
+    async def _take(self) -> DedicatedConnection:
         """The connection that was used last; if all are taken, the first that is given back, or a new one."""
         free = self._idle and not self._waiting
         line = self._idle.pop() if free else await self._wait() or self._make()
         self._busy.add(line)
         return line
 
-    async def _wait(self) -> Line | None:
-        turn: asyncio.Future[Line] = asyncio.get_running_loop().create_future()
+    async def _wait(self) -> DedicatedConnection | None:
+        turn: asyncio.Future[DedicatedConnection] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
             async with asyncio.timeout(PATIENCE):
@@ -202,7 +202,7 @@ class ConnectionPool:
             with suppress(ValueError):
                 self._waiting.remove(turn)
 
-    async def _give_back(self, line: Line) -> None:
+    async def _give_back(self, line: DedicatedConnection) -> None:
         self._busy.discard(line)
         now = asyncio.get_running_loop().time()
         if self._busy:

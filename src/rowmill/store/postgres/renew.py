@@ -6,14 +6,16 @@ from typing import Any
 import asyncpg
 
 from rowmill.model.lease import Lease
-from rowmill.model.queue import Queue
+from rowmill.model.queue import QueueSpec
 from rowmill.store.port import LockTimeout, Renewed
 from rowmill.store.postgres.connection import ConnectionPool
-from rowmill.store.postgres.statements import Known, numbers
+from rowmill.store.postgres.statements import QueueStatements, numbers
 from rowmill.store.refused_rows import is_of_a_row
 
 
-async def renew(pool: ConnectionPool, known: Callable[[Queue[Any]], Known], leases: Sequence[Lease[Any]]) -> Renewed:
+async def renew(
+    pool: ConnectionPool, known: Callable[[QueueSpec[Any]], QueueStatements], leases: Sequence[Lease[Any]]
+) -> Renewed:
     """Push the end of these leases on. In the order of the keys, so that two statements that meet the same rows lock
     them in the same order."""
     renewed = Renewed()
@@ -30,7 +32,7 @@ async def renew(pool: ConnectionPool, known: Callable[[Queue[Any]], Known], leas
     return renewed
 
 
-async def _renew(pool: ConnectionPool, known: Known, leases: Sequence[Lease[Any]], renewed: Renewed) -> None:
+async def _renew(pool: ConnectionPool, known: QueueStatements, leases: Sequence[Lease[Any]], renewed: Renewed) -> None:
     """Push the end of these leases on, which are of one length. One that the table refuses to have renewed is not lost
     yet, and keeps no other."""
     tokens, keys = numbers([lease.token for lease in leases]), known.key_arrays(leases)

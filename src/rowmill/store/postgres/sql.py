@@ -9,10 +9,10 @@ from sqlalchemy.dialects.postgresql import CITEXT, INTERVAL
 from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.engine import Dialect
 
-from rowmill.model.lifecycle import Error, Move
+from rowmill.model.lifecycle import ErrorChange, Move
 from rowmill.model.states import Step
 from rowmill.store.own.schema import SCHEMA
-from rowmill.store.queue_sql import Terms, bare, set_clause
+from rowmill.store.queue_sql import QueueSql, bare, set_clause
 
 # A queue in PostgreSQL's words: its times, its locks, and the types in which values travel.
 
@@ -36,7 +36,7 @@ COMPRESSED = "4::bigint"
 tell the full size without reading them."""
 
 
-class PostgresTerms(Terms):
+class PostgresQueueSql(QueueSql):
     """A queue in PostgreSQL's words."""
 
     nulls_first = " NULLS FIRST"
@@ -150,13 +150,13 @@ NOTE = (("g_code", "text"), ("g_error", "text"))
 
 
 def remarks(move: Move) -> tuple[tuple[str, str], ...]:
-    return FAILURE if move.failed else NOTE if move.error is Error.SET else ()
+    return FAILURE if move.failed else NOTE if move.error is ErrorChange.SET else ()
 
 
 # served by: the primary key. The running state is not named: the planner would take the small partial index on
 # running rows, which fills with dead entries. The token alone is the fence.
 def settle(
-    terms: PostgresTerms,
+    terms: PostgresQueueSql,
     step: Step,
     move: Move,
     columns: tuple[str, ...],
@@ -228,7 +228,7 @@ KEPT = f"SELECT kept FROM {SCHEMA}.receipt WHERE worker = $1 AND flush = $2"
 
 
 # served by: the primary key
-def renew(terms: PostgresTerms) -> str:
+def renew(terms: PostgresQueueSql) -> str:
     """Push leases on by $1 seconds, each only where it still holds. $2 tokens, then the parts of the key.
 
     A row that a transaction of the user's has locked is passed over, and not renewed: to wait for it would let all
@@ -241,7 +241,7 @@ def renew(terms: PostgresTerms) -> str:
     )
 
 
-def free(terms: PostgresTerms, fields: list[tuple[str, str]], first: int) -> str:
+def free(terms: PostgresQueueSql, fields: list[tuple[str, str]], first: int) -> str:
     """Those of the rows in `given` whose lease holds and that nobody else has locked; they are locked for us."""
     names = ", ".join([*(name for name, _ in fields), "g_place"])
     return (
@@ -251,7 +251,7 @@ def free(terms: PostgresTerms, fields: list[tuple[str, str]], first: int) -> str
 
 
 # served by: the primary key
-def holds(terms: PostgresTerms) -> str:
+def holds(terms: PostgresQueueSql) -> str:
     """Which leases still hold, whoever has the row locked. $1 tokens, then the parts of the key."""
     return (
         f"SELECT g_place FROM {given(fenced(terms), first=1)} JOIN {terms.table} AS t "
@@ -260,14 +260,14 @@ def holds(terms: PostgresTerms) -> str:
 
 
 # served by: the primary key
-def lock(terms: PostgresTerms) -> str:
+def lock(terms: PostgresQueueSql) -> str:
     """Lock rows, each only where its lease still holds: nobody can take them until the transaction ends. $1 tokens,
     then the parts of the key."""
     return f"{holds(terms)} {terms.lock} OF t"
 
 
 # served by: the primary key
-def value(terms: PostgresTerms, column: "Column[Any]") -> str:
+def value(terms: PostgresQueueSql, column: "Column[Any]") -> str:
     """Read a column of a row, only where its lease still holds. $1 its token, then the parts of the key, each in an
     array."""
     return (
@@ -276,11 +276,11 @@ def value(terms: PostgresTerms, column: "Column[Any]") -> str:
     )
 
 
-def fenced(terms: PostgresTerms) -> list[tuple[str, str]]:
+def fenced(terms: PostgresQueueSql) -> list[tuple[str, str]]:
     return [*FENCE, *key_fields(terms)]
 
 
-def key_fields(terms: PostgresTerms) -> list[tuple[str, str]]:
+def key_fields(terms: PostgresQueueSql) -> list[tuple[str, str]]:
     """The parts of keys as arrays, each with the type in which it travels."""
     return [
         (f"g_k{n}", NUMBERS if terms.is_number(column) else terms.type_of(column))
@@ -302,7 +302,7 @@ def given_one(fields: list[tuple[str, str]], first: int) -> str:
     return f"(VALUES ({values}, 1::bigint)) AS given({', '.join(name for name, _ in fields)}, g_place)"
 
 
-def same_key(terms: PostgresTerms) -> str:
+def same_key(terms: PostgresQueueSql) -> str:
     return " AND ".join(
         f"t.{terms.name(column)} = {one_of(f'g_k{n}::{terms.key_type(column)}')}"
         for n, column in enumerate(terms.queue.key)

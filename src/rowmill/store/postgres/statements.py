@@ -14,19 +14,19 @@ import asyncpg
 from sqlalchemy import Column
 from sqlalchemy.dialects.postgresql.ranges import AbstractMultiRange
 
-from rowmill.model.dead_rows import Death, used_up
+from rowmill.model.dead_rows import DeadRow, used_up
 from rowmill.model.lease import Lease, Tokens
-from rowmill.model.lifecycle import Error
+from rowmill.model.lifecycle import ErrorChange
 from rowmill.model.states import Step
-from rowmill.store.flush import Flush
+from rowmill.store.flush import SettleBatch
 from rowmill.store.keys import Key
 from rowmill.store.order_per_key import Finder, Search
 from rowmill.store.postgres import claim as claim_sql
 from rowmill.store.postgres import sql
-from rowmill.store.postgres.sql import PostgresTerms, is_text
+from rowmill.store.postgres.sql import PostgresQueueSql, is_text
 from rowmill.store.queue_sql import bare
-from rowmill.store.refused_rows import Refused
-from rowmill.store.row_sizes import ByteLimit, Weigher
+from rowmill.store.refused_rows import RefusedRows
+from rowmill.store.row_sizes import ByteLimit, RowSizer
 from rowmill.store.rows import RowLoader
 from rowmill.store.watermark import Position, Shape, Watermark
 
@@ -39,13 +39,13 @@ Spell = Callable[[list[Any]], Any]
 """Turns a list into the array that travels."""
 
 
-class Known:
+class QueueStatements:
     """Statements, watermarks and converters of one queue."""
 
-    def __init__(self, terms: PostgresTerms) -> None:
+    def __init__(self, terms: PostgresQueueSql) -> None:
         self.terms = terms
         self.marks: dict[str, Watermark] = {}
-        self.refusals: defaultdict[str, Refused] = defaultdict(Refused)
+        self.refusals: defaultdict[str, RefusedRows] = defaultdict(RefusedRows)
         self.searches: defaultdict[str, Search] = defaultdict(
             lambda: Search(lambda records: self.load.per(max(records, key=PLACE)))
         )
@@ -63,8 +63,8 @@ class Known:
         return RowLoader(self.terms)
 
     @cached_property
-    def weigher(self) -> Weigher:
-        return Weigher(self.terms)
+    def weigher(self) -> RowSizer:
+        return RowSizer(self.terms)
 
     @cached_property
     def place(self) -> Callable[[Any], Any]:
@@ -102,7 +102,7 @@ class Known:
         place = self.load.lease_place
         return {record[place] for record in records} <= {None, *tokens.given}
 
-    def buried(self, step: Step, records: Sequence[Any]) -> list[Death]:
+    def buried(self, step: Step, records: Sequence[Any]) -> list[DeadRow]:
         """Of what a claim returned: the rows that it buried, because their attempts were used up."""
         queue, load = self.terms.queue, self.load
         return [
@@ -118,7 +118,7 @@ class Known:
         level = None if self.level_name is None else (record[self.level_name] or 0)
         return level, record[self.available_name], tuple(record[name] for name in self.sequence_names)
 
-    def refused(self, step: Step) -> Refused:
+    def refused(self, step: Step) -> RefusedRows:
         return self.refusals[step.name]
 
     def _once(self, wanted: tuple[Any, ...], make: Callable[[], str]) -> str:
@@ -132,7 +132,7 @@ class Known:
         wanted = ("claim", step.name, shape, left_out, weighed)
         return self._once(wanted, lambda: claim_sql.claim_statement(self.terms, step, shape, left_out, weighed=weighed))
 
-    def settle_statement(self, flush: Flush, *, skip_locked: bool = False, one: bool = False) -> str:
+    def settle_statement(self, flush: SettleBatch, *, skip_locked: bool = False, one: bool = False) -> str:
         shape = flush.step, flush.move, flush.columns
         wanted = ("settle", flush.step.name, flush.move.name, flush.columns, skip_locked, one)
         return self._once(wanted, lambda: sql.settle(self.terms, *shape, skip_locked=skip_locked, one=one))
@@ -187,14 +187,14 @@ class Known:
     def raw_key_arrays(self, keys: Sequence[Key]) -> list[Any]:
         return [spell([key[n] for key in keys]) for n, spell in enumerate(self.key_spellers)]
 
-    def settle_arguments(self, flush: Flush, *, one: bool = False) -> list[Any]:
+    def settle_arguments(self, flush: SettleBatch, *, one: bool = False) -> list[Any]:
         """The arrays of `postgres_sql.settle`, in its order; of a single verdict, the values."""
         arrays = self._settle_arrays(flush)
         if one:
             return [values[0] if spell in (numbers, as_they_are) else spell(values)[0] for spell, values in arrays]
         return [spell(values) for spell, values in arrays]
 
-    def _settle_arrays(self, flush: Flush) -> "list[tuple[Spell, list[Any]]]":
+    def _settle_arrays(self, flush: SettleBatch) -> "list[tuple[Spell, list[Any]]]":
         verdicts = flush.verdicts
         arrays: list[tuple[Spell, list[Any]]] = [(numbers, [verdict.lease.token for verdict in verdicts])]
         told: list[list[Any]] = []
@@ -210,7 +210,7 @@ class Known:
                 [flush.queue.key_text(verdict.lease.key) for verdict in verdicts],
                 [verdict.traceback for verdict in verdicts],
             ]
-        elif flush.move.error is Error.SET:
+        elif flush.move.error is ErrorChange.SET:
             told += [[verdict.code for verdict in verdicts], [verdict.error for verdict in verdicts]]
         arrays += [(as_they_are, values) for values in told]
         arrays += self._key_parts([verdict.lease.record for verdict in verdicts])
@@ -221,7 +221,7 @@ class Known:
         return arrays
 
 
-def travel(terms: PostgresTerms, column: "Column[Any]") -> Callable[[Any], Any] | None:
+def travel(terms: PostgresQueueSql, column: "Column[Any]") -> Callable[[Any], Any] | None:
     """Turns a Python value into the element of the array in which it travels."""
     bind = terms.binder(column)
     if travels_as_itself(terms, column):
@@ -235,7 +235,7 @@ def travel(terms: PostgresTerms, column: "Column[Any]") -> Callable[[Any], Any] 
     return convert
 
 
-def key_speller(terms: PostgresTerms, column: "Column[Any]") -> Spell:
+def key_speller(terms: PostgresQueueSql, column: "Column[Any]") -> Spell:
     """Makes an array of parts of keys, in the type that `postgres_sql.key_fields` names."""
     if terms.is_number(column):
         return numbers
@@ -253,7 +253,7 @@ def numbers(array: list[int]) -> str:
     return f"{{{str(array)[1:-1]}}}"
 
 
-def travels_as_itself(terms: PostgresTerms, column: "Column[Any]") -> bool:
+def travels_as_itself(terms: PostgresQueueSql, column: "Column[Any]") -> bool:
     return terms.type_of(column) != "text" or is_text(bare(column, terms.dialect))
 
 

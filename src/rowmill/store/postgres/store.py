@@ -18,11 +18,11 @@ from rowmill.model import lease as leases_of
 from rowmill.model.errors import DatabaseUnreachable, MissingRights
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease, Tokens
-from rowmill.model.queue import Queue
+from rowmill.model.queue import QueueSpec
 from rowmill.model.states import Step
 from rowmill.store import dsn, expressions
 from rowmill.store.bulk_load import Run
-from rowmill.store.flush import Flush, flushes
+from rowmill.store.flush import SettleBatch, flushes
 from rowmill.store.limits.postgres import PostgresLimiter
 from rowmill.store.own import fleet, privileges
 from rowmill.store.own.history import crashed_keys
@@ -45,7 +45,7 @@ from rowmill.store.postgres import renew as postgres_renewals
 from rowmill.store.postgres import sql
 from rowmill.store.postgres.connection import (
     ConnectionPool,
-    Line,
+    DedicatedConnection,
     is_away,
     is_mixed_up,
     pooler_between,
@@ -60,8 +60,8 @@ from rowmill.store.postgres.engines import (
     upkeep_engine,
 )
 from rowmill.store.postgres.session import ALIVE, IMPATIENT, SESSION
-from rowmill.store.postgres.sql import PostgresTerms
-from rowmill.store.postgres.statements import Known, numbers
+from rowmill.store.postgres.sql import PostgresQueueSql
+from rowmill.store.postgres.statements import QueueStatements, numbers
 from rowmill.store.postgres.transactions import HandlerConnections, PostgresTransaction, SyncPostgresTransaction
 from rowmill.store.postgres.wakeup import Listener
 from rowmill.store.refused_rows import tell
@@ -86,7 +86,7 @@ TABLE_LOCK_TIMEOUT = "1s"
 """Claims and renewals go around locked rows by themselves: this is for tables that are locked as a whole."""
 
 
-class Refused(Exception):
+class ValuesNotTaken(Exception):
     """The database does not take these values."""
 
 
@@ -120,8 +120,8 @@ class PostgresStore:
         self.may_create = False
         self._claim_numbers = count(leases_of.first_claim())
         self._flush_numbers = count(leases_of.first_claim())  # its receipts bear the worker's number too
-        self._known: dict[tuple[str, ...], Known] = {}
-        self._unanswered: dict[int, tuple[Queue[Any], Step, float]] = {}
+        self._known: dict[tuple[str, ...], QueueStatements] = {}
+        self._unanswered: dict[int, tuple[QueueSpec[Any], Step, float]] = {}
         self._closing = False
         self._trimming: asyncio.Task[None] | None = None
         self.on_condemned: Condemned = lambda *_: None
@@ -133,13 +133,13 @@ class PostgresStore:
         self.claims = ConnectionPool("claim", arguments, {**SESSION, "lock_timeout": TABLE_LOCK_TIMEOUT})
         self.settles = ConnectionPool("settle", arguments, {**SESSION, "lock_timeout": SETTLE_LOCK_TIMEOUT})
         self.renewals = ConnectionPool("renew", arguments, {**SESSION, "lock_timeout": TABLE_LOCK_TIMEOUT})
-        self.loads = Line("load", arguments)
-        self.limits = Line("limit", arguments)
+        self.loads = DedicatedConnection("load", arguments)
+        self.limits = DedicatedConnection("limit", arguments)
         self.values = ConnectionPool("value", arguments)
         self.limiter = PostgresLimiter(self.limits)
         engine = handler_engine(self.pooled or self.url, pooled=self.pooled is not None)
         self.handlers = HandlerConnections(engine, self._most)
-        self.listener = Listener(Line("listen", arguments))
+        self.listener = Listener(DedicatedConnection("listen", arguments))
 
     @property
     def handlers_engine(self) -> AsyncEngine:
@@ -195,28 +195,28 @@ class PostgresStore:
             if made in self.__dict__:
                 self.__dict__.pop(made).dispose()
 
-    def known(self, queue: Queue[Any]) -> "Known":
+    def known(self, queue: QueueSpec[Any]) -> "QueueStatements":
         found = self._known.get(queue.label)
         if found is None or found.terms.queue is not queue:
-            found = self._known[queue.label] = Known(PostgresTerms(queue, self.dialect))
+            found = self._known[queue.label] = QueueStatements(PostgresQueueSql(queue, self.dialect))
         return found
 
-    def terms(self, queue: Queue[Any]) -> PostgresTerms:
+    def terms(self, queue: QueueSpec[Any]) -> PostgresQueueSql:
         return self.known(queue).terms
 
-    def look_from_the_start(self, queue: Queue[Any]) -> None:
+    def look_from_the_start(self, queue: QueueSpec[Any]) -> None:
         for one in (queue, *queue.parts):
             for mark in self.known(one).marks.values():
                 mark.drop()
 
-    def forget(self, queue: Queue[Any]) -> None:
+    def forget(self, queue: QueueSpec[Any]) -> None:
         self.look_from_the_start(queue)
         for one in (queue, *queue.parts):
             for refused in self.known(one).refusals.values():
                 refused.hurry()
 
     async def claim(
-        self, queue: Queue[Any], step: Step, limit: int, within: ByteLimit | None = None
+        self, queue: QueueSpec[Any], step: Step, limit: int, within: ByteLimit | None = None
     ) -> list[Lease[Any]]:
         known = self.known(queue)
         weighed = within if known.terms.long else None
@@ -233,7 +233,7 @@ class PostgresStore:
                 return leases
 
     async def _claim(
-        self, queue: Queue[Any], step: Step, known: Known, limit: int, within: ByteLimit | None
+        self, queue: QueueSpec[Any], step: Step, known: QueueStatements, limit: int, within: ByteLimit | None
     ) -> list[Any]:
         tokens = Tokens(self.worker, self._claim_numbers)
         try:
@@ -251,7 +251,9 @@ class PostgresStore:
                 raise claim_refused(known.terms, step, refused_values(error)) from error
             raise
 
-    async def _take(self, known: Known, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None) -> list[Any]:
+    async def _take(
+        self, known: QueueStatements, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
+    ) -> list[Any]:
         try:
             return await postgres_claims.claim_rows(self.claims, known, step, tokens, limit, within)
         except postgres_claims.UNREADABLE:
@@ -264,7 +266,7 @@ class PostgresStore:
                 return records
             return await postgres_claims.step_back(self.claims, known, step, records)
 
-    async def _give_back_unanswered(self, only: Queue[Any] | None = None) -> None:
+    async def _give_back_unanswered(self, only: QueueSpec[Any] | None = None) -> None:
         """A claim whose answer was lost may have taken rows: nobody works on them, so they go back at once. The
         server may be at it still when we are back: so we look for them more than once. A claim looks `only` for those
         of its own queue: the table of another may be what does not answer."""
@@ -289,10 +291,12 @@ class PostgresStore:
     def _next_flush(self) -> int:
         return next(self._flush_numbers)
 
-    async def _settle_flush(self, flush: Flush, settled: Settled, budget: "LockBudget", *, skip_locked: bool) -> None:
+    async def _settle_flush(
+        self, flush: SettleBatch, settled: Settled, budget: "LockBudget", *, skip_locked: bool
+    ) -> None:
         try:
             places = await self._settle_surely(flush, skip_locked=skip_locked)
-        except Refused as refusal:
+        except ValuesNotTaken as refusal:
             if len(flush.verdicts) == 1:
                 settled.refused.append((flush.verdicts[0], str(refusal)))
                 return
@@ -319,7 +323,7 @@ class PostgresStore:
             rest = [verdict for place, verdict in enumerate(flush.verdicts, start=1) if place not in kept]
             await self._sort_out(flush, rest, settled, skipped=skip_locked)
 
-    async def _sort_out(self, flush: Flush, verdicts: list[Verdict], settled: Settled, *, skipped: bool) -> None:
+    async def _sort_out(self, flush: SettleBatch, verdicts: list[Verdict], settled: Settled, *, skipped: bool) -> None:
         """Tell apart why these were not written: by an earlier settle whose answer was lost; because their row is
         locked, if locked rows were `skipped`; because their lease is gone."""
         known = self.known(flush.queue)
@@ -361,13 +365,13 @@ class PostgresStore:
             pause = min(pause * 2, MAX_PAUSE)
             yield
 
-    async def _settle_surely(self, flush: Flush, *, skip_locked: bool) -> list[int]:
+    async def _settle_surely(self, flush: SettleBatch, *, skip_locked: bool) -> list[int]:
         """Write a flush once, however often the connection breaks. Its receipt tells a settle whose answer was
         lost from a lost lease: written twice, it violates the key of the receipts, and the first says what it wrote."""
         try:
             statement, arguments = self.settle_statement(flush, skip_locked=skip_locked)
         except Exception as error:  # a type of the user's does not take its value
-            raise Refused(type(error).__name__) from error
+            raise ValuesNotTaken(type(error).__name__) from error
         carried_out = False
         async for _ in self._until_closed():
             try:
@@ -387,23 +391,23 @@ class PostgresStore:
                 if error.schema_name == SCHEMA and error.table_name == "receipt":
                     carried_out = True
                     continue
-                raise Refused(refused_values(error)) from error
+                raise ValuesNotTaken(refused_values(error)) from error
             except asyncpg.PostgresError as error:
                 await self._check_rights(error, self.terms(flush.queue), columns=flush.columns)
-                raise Refused(refused_values(error)) from error
+                raise ValuesNotTaken(refused_values(error)) from error
         raise Disconnected("the store is closed")
 
-    def _mark_unanswered(self, flush: Flush) -> None:
+    def _mark_unanswered(self, flush: SettleBatch) -> None:
         for place, verdict in enumerate(flush.verdicts, start=1):
             if (self.worker, flush.number, place) not in verdict.unanswered:
                 verdict.unanswered += ((self.worker, flush.number, place),)
 
-    async def _kept_before(self, flush: Flush, worker: int, number: int) -> list[int]:
+    async def _kept_before(self, flush: SettleBatch, worker: int, number: int) -> list[int]:
         """The places that a flush wrote whose answer was lost."""
         [kept] = [row[0] for row in await self.settles.fetch(sql.KEPT, worker, number)] or [None]
         return list(range(1, len(flush.verdicts) + 1)) if kept is None else [int(one) for one in kept.split(",") if one]
 
-    async def _check_rights(self, error: Exception, *terms: PostgresTerms, columns: tuple[str, ...] = ()) -> None:
+    async def _check_rights(self, error: Exception, *terms: PostgresQueueSql, columns: tuple[str, ...] = ()) -> None:
         """A right that was taken away is nothing about the row, which must not be buried for it. A policy of row
         security, or a trigger, that refuses this row alone looks the same to us, but lacks no right."""
         if isinstance(error, asyncpg.InsufficientPrivilegeError):
@@ -414,7 +418,7 @@ class PostgresStore:
             except Disconnected:
                 pass
 
-    def settle_statement(self, flush: Flush, *, skip_locked: bool = False) -> tuple[str, list[Any]]:
+    def settle_statement(self, flush: SettleBatch, *, skip_locked: bool = False) -> tuple[str, list[Any]]:
         """In the order of the keys, so that two statements that meet the same rows lock them in the same order."""
         known, rows = self.known(flush.queue), len(flush.verdicts)
         place, one = known.place, rows == 1 and not skip_locked
@@ -430,10 +434,10 @@ class PostgresStore:
             await self._check_rights(error, *{self.terms(lease.queue) for lease in leases})
             raise
 
-    async def crashed(self, queue: Queue[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
+    async def crashed(self, queue: QueueSpec[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
         return await self.run(lambda connection: crashed_keys(connection, queue, leases), write=False)
 
-    async def load(self, queue: Queue[Any], runs: Sequence[Run]) -> None:
+    async def load(self, queue: QueueSpec[Any], runs: Sequence[Run]) -> None:
         named = [([column.name for column in columns], records) for columns, records in runs]
         await self.loads.copy(queue.table, named)
 
@@ -450,13 +454,13 @@ class PostgresStore:
         beat = partial(fleet.heartbeat, worker=worker, office=office, seconds=seconds, settle_lag=settle_lag)
         return await self.run(beat, whole=False)
 
-    async def wait(self, queues: Sequence[Queue[Any]], seconds: float, who: object = None) -> None:
+    async def wait(self, queues: Sequence[QueueSpec[Any]], seconds: float, who: object = None) -> None:
         await self.listener.wait([queue.table for queue in queues], seconds)
 
-    async def busy(self, queues: Sequence[Queue[Any]]) -> None:
+    async def busy(self, queues: Sequence[QueueSpec[Any]]) -> None:
         await self.listener.awake([queue.table for queue in queues])
 
-    async def rouse(self, queues: Sequence[Queue[Any]]) -> None:
+    async def rouse(self, queues: Sequence[QueueSpec[Any]]) -> None:
         await self.listener.rouse(self.renewals, [queue.table for queue in queues])
 
     def translate(self, schema: str | None) -> None:

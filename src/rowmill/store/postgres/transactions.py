@@ -22,7 +22,7 @@ from sqlalchemy.util import await_only, greenlet_spawn
 from rowmill.model.errors import TransientError
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
-from rowmill.store.flush import Flush, flushes
+from rowmill.store.flush import SettleBatch, flushes
 from rowmill.store.port import Disconnected, Settled
 from rowmill.store.postgres.connection import BROKEN, reason, refused_values
 from rowmill.store.transactions import Check, Execution, set_block
@@ -43,7 +43,7 @@ LEAN = "rowmill_lean"
 """Where a compiled statement keeps what is known of it here."""
 
 
-class Lean:
+class DirectStatement:
     """How one compiled statement goes to the driver."""
 
     def __init__(self, compiled: SQLCompiler) -> None:
@@ -60,7 +60,7 @@ class Lean:
         return [values[name] if bind is None else bind(values[name]) for name, bind in self._binds]
 
 
-def lean(compiled: Any) -> Lean | None:
+def lean(compiled: Any) -> DirectStatement | None:
     """None: SQLAlchemy does more for this statement than to send it."""
     if not isinstance(compiled, SQLCompiler) or compiled.compile_state is None or not compiled.positional:
         return None
@@ -75,7 +75,7 @@ def lean(compiled: Any) -> Lean | None:
         or any(_is_read(column, compiled) for column in compiled.implicit_returning or ())
     ):
         return None
-    return Lean(compiled)
+    return DirectStatement(compiled)
 
 
 def _is_read(column: Any, compiled: SQLCompiler) -> bool:
@@ -87,7 +87,7 @@ def _is_read(column: Any, compiled: SQLCompiler) -> bool:
 class WriteResult(Result[Any]):
     """What an INSERT, UPDATE or DELETE without RETURNING answers."""
 
-    def __init__(self, lean: Lean, values: Mapping[str, Any], rowcount: int, row: Any) -> None:
+    def __init__(self, lean: DirectStatement, values: Mapping[str, Any], rowcount: int, row: Any) -> None:
         self.returns_rows = lean.returns  # of which SQLAlchemy keeps the key for itself
         names = [str(column.key) for column in lean.compiled.implicit_returning or ()]
         super().__init__(SimpleResultMetaData(names) if lean.returns else _NO_RESULT_METADATA)
@@ -153,7 +153,7 @@ def over() -> ResourceClosedError:
     )
 
 
-class LeanStatements:
+class DirectStatements:
     """The statements of one transaction. `connection` gives SQLAlchemy's connection, if there is one or it is wanted:
     most blocks need none."""
 
@@ -185,7 +185,7 @@ class LeanStatements:
         kept = vars(compiled)
         if LEAN not in kept:
             kept[LEAN] = lean(compiled)
-        found: Lean | None = kept[LEAN]
+        found: DirectStatement | None = kept[LEAN]
         if found is None:
             return None
         # SQLAlchemy 2.1 hands out the values of params() beside those of the statement.
@@ -209,7 +209,7 @@ class LeanStatements:
             or connection.get_execution_options().get("schema_translate_map")
         )
 
-    async def _execute(self, lean: Lean, construct: Callable[[], Mapping[str, Any]]) -> WriteResult:
+    async def _execute(self, lean: DirectStatement, construct: Callable[[], Mapping[str, Any]]) -> WriteResult:
         try:
             values = construct()
             arguments = lean.arguments(values)
@@ -232,7 +232,7 @@ class LeanStatements:
             self._raise_from_driver(error, lean, arguments)
         return WriteResult(lean, values, _count(status), None)
 
-    def _raise_from_driver(self, error: Exception, lean: Lean, arguments: Any) -> NoReturn:
+    def _raise_from_driver(self, error: Exception, lean: DirectStatement, arguments: Any) -> NoReturn:
         """As SQLAlchemy would: with an exception of its own, where it has one."""
         try:
             self._adapted._handle_exception(error)
@@ -241,7 +241,7 @@ class LeanStatements:
                 self._raise(translated, lean, arguments)
         raise error
 
-    def _raise(self, error: Exception, lean: Lean, values: Any) -> NoReturn:
+    def _raise(self, error: Exception, lean: DirectStatement, values: Any) -> NoReturn:
         connection: Any = self._connection(wanted=True)
         connection._handle_dbapi_exception(error, lean.text, values, None, None)
         raise error
@@ -279,10 +279,10 @@ REFUSED = (
 """What the database answers if it does not take the values of an outcome, or the move itself."""
 
 
-class Statements(Protocol):
+class TransactionStore(Protocol):
     """What a transaction asks of its store."""
 
-    def settle_statement(self, flush: Flush) -> tuple[str, list[Any]]: ...
+    def settle_statement(self, flush: SettleBatch) -> tuple[str, list[Any]]: ...
 
     def lock_statement(self, leases: Sequence[Lease[Any]]) -> tuple[str, list[Any], list[Lease[Any]]]: ...
 
@@ -316,7 +316,7 @@ class HandlerConnection:
         await greenlet_spawn(self.checked_out.close)
 
 
-class Borrowed:
+class BorrowedConnection:
     """Wraps a pooled connection for SQLAlchemy, so that closing it there keeps it open for the next block."""
 
     def __init__(self, checked_out: PoolProxiedConnection) -> None:
@@ -419,23 +419,23 @@ class PostgresTransaction:
     def __init__(
         self,
         connections: HandlerConnections,
-        statements: Statements,
+        statements: TransactionStore,
         next_flush: Callable[[], int],
         connection: HandlerConnection,
     ) -> None:
         self._connections, self._statements = connections, statements
         self._held, self._raw = connection, connection.raw
         self._next_flush = next_flush
-        self._flushes: list[Flush] = []
+        self._flushes: list[SettleBatch] = []
         self._block: Any = None
         self._sql: AsyncConnection | None = None
         """SQLAlchemy's idea of the transaction, for statements that take its way."""
         self._root: RootTransaction | None = None
-        self._lean = LeanStatements(connection.engine.sync_engine, connection.raw, connection.adapted, self._made)
+        self._lean = DirectStatements(connection.engine.sync_engine, connection.raw, connection.adapted, self._made)
 
     @classmethod
     async def begin(
-        cls, connections: HandlerConnections, statements: Statements, next_flush: Callable[[], int]
+        cls, connections: HandlerConnections, statements: TransactionStore, next_flush: Callable[[], int]
     ) -> "PostgresTransaction":
         return cls(connections, statements, next_flush, await connections.take())
 
@@ -453,7 +453,7 @@ class PostgresTransaction:
         if self._sql is None:
             if self._lean.over:
                 raise over()
-            engine, held = self._held.engine, cast(PoolProxiedConnection, Borrowed(self._held.checked_out))
+            engine, held = self._held.engine, cast(PoolProxiedConnection, BorrowedConnection(self._held.checked_out))
             connection = Connection(engine.sync_engine, connection=held, _allow_revalidate=False)
             set_block(connection, self._block)
             self._root = connection.begin()
@@ -545,13 +545,13 @@ class PostgresTransaction:
 class SyncPostgresTransaction:
     """An open transaction of a sync handler, on psycopg."""
 
-    def __init__(self, statements: Statements, connection: Connection, raw: "psycopg.Connection[Any]") -> None:
+    def __init__(self, statements: TransactionStore, connection: Connection, raw: "psycopg.Connection[Any]") -> None:
         self.connection = connection
         self._root = connection.begin()
         self._statements, self._raw = statements, raw
 
     @classmethod
-    def begin(cls, engine: Engine, statements: Statements) -> "SyncPostgresTransaction":
+    def begin(cls, engine: Engine, statements: TransactionStore) -> "SyncPostgresTransaction":
         """One that broke while nobody used it is dropped, and another taken."""
         while True:
             connection = engine.connect()

@@ -16,7 +16,7 @@ from sqlalchemy import Table
 
 from rowmill.store.own.schema import CHANNEL, WAKE_LOCK, wake_number
 from rowmill.store.port import Disconnected
-from rowmill.store.postgres.connection import ConnectionPool, Line
+from rowmill.store.postgres.connection import ConnectionPool, DedicatedConnection
 
 T = TypeVar("T")
 CHECK_SECONDS = 5.0
@@ -40,7 +40,7 @@ class Sleep(Enum):
 class Listener:
     """The sleeping side."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: DedicatedConnection) -> None:
         self.line = line
         self._woken: dict[int, asyncio.Event] = {}
         self._listening: Any = None

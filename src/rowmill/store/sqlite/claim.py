@@ -10,16 +10,16 @@ from rowmill.model.states import Step
 from rowmill.store import order_per_key
 from rowmill.store.keys import Key
 from rowmill.store.port import Disconnected
-from rowmill.store.refused_rows import Pick, Refusal, Take
+from rowmill.store.refused_rows import Pick, RowRefused, TakeRows
 from rowmill.store.row_sizes import ByteLimit
 from rowmill.store.sqlite import sql
-from rowmill.store.sqlite.statements import BURIED_PLACE, SqliteKnown
+from rowmill.store.sqlite.statements import BURIED_PLACE, SqliteQueueStatements
 from rowmill.store.sqlite.writer import Writer, refused_values
 from rowmill.store.watermark import MAX_LEVELS, STRETCHES, Stretch
 
 
 def claim_rows(
-    connection: sqlite3.Connection, known: SqliteKnown, step: Step, token: int, limit: int, *,
+    connection: sqlite3.Connection, known: SqliteQueueStatements, step: Step, token: int, limit: int, *,
     pick: bool = False, within: ByteLimit | None = None,
 ) -> list[Any]:  # fmt: skip
     """Take up to `limit` rows under this token; with `pick`, only answer the keys of the rows that this would take."""
@@ -44,7 +44,9 @@ def claim_rows(
     return records
 
 
-def _noted(connection: sqlite3.Connection, known: SqliteKnown, step: Step, token: int, records: list[Any]) -> list[Any]:
+def _noted(
+    connection: sqlite3.Connection, known: SqliteQueueStatements, step: Step, token: int, records: list[Any]
+) -> list[Any]:
     """The records of a claim. Those that it buried have their entry in the history, in the same transaction."""
     buried = known.buried(step, records) if any(record[BURIED_PLACE] for record in records) else []
     queue = known.terms.queue
@@ -56,7 +58,7 @@ def _noted(connection: sqlite3.Connection, known: SqliteKnown, step: Step, token
 
 
 def _claim_in_order(
-    connection: sqlite3.Connection, known: SqliteKnown, step: Step, token: int, limit: int, pick: bool,
+    connection: sqlite3.Connection, known: SqliteQueueStatements, step: Step, token: int, limit: int, pick: bool,
     within: ByteLimit | None,
 ) -> list[Any]:  # fmt: skip
     """The oldest first; where the oldest are all held back by others of their key, every key's head."""
@@ -94,7 +96,12 @@ def _fitting(connection: sqlite3.Connection, weigh: str, given: Sequence[Any], w
 
 
 async def claim_around(
-    writer: Writer, known: SqliteKnown, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None = None
+    writer: Writer,
+    known: SqliteQueueStatements,
+    step: Step,
+    tokens: Tokens,
+    limit: int,
+    within: ByteLimit | None = None,
 ) -> list[Any]:
     """Take rows, and step over those that the table refuses to let go. Each try is a transaction of its own: a
     trigger may undo the one that it is in."""
@@ -120,7 +127,7 @@ async def claim_around(
     return records
 
 
-def _picker(writer: Writer, known: SqliteKnown, step: Step) -> Pick:
+def _picker(writer: Writer, known: SqliteQueueStatements, step: Step) -> Pick:
     async def pick(limit: int) -> list[Key]:
         found = await writer.write(lambda connection: claim_rows(connection, known, step, NO_TOKEN, limit, pick=True))
         return [record[: len(known.terms.keys)] for record in found]
@@ -128,7 +135,7 @@ def _picker(writer: Writer, known: SqliteKnown, step: Step) -> Pick:
     return pick
 
 
-def _taker(writer: Writer, known: SqliteKnown, step: Step, tokens: Tokens) -> Take:
+def _taker(writer: Writer, known: SqliteQueueStatements, step: Step, tokens: Tokens) -> TakeRows:
     async def take(keys: Sequence[Key]) -> list[Any]:
         def work(connection: sqlite3.Connection) -> list[Any]:
             statement, token = known.claim_this_statement(connection, step), tokens.fresh()
@@ -139,12 +146,12 @@ def _taker(writer: Writer, known: SqliteKnown, step: Step, tokens: Tokens) -> Ta
         try:
             return await writer.write(work)
         except sqlite3.IntegrityError as error:
-            raise Refusal(refused_values(error)) from error
+            raise RowRefused(refused_values(error)) from error
 
     return take
 
 
-def _lanes(connection: sqlite3.Connection, known: SqliteKnown, step: Step) -> list[tuple[Stretch, Any]]:
+def _lanes(connection: sqlite3.Connection, known: SqliteQueueStatements, step: Step) -> list[tuple[Stretch, Any]]:
     levels: list[Any] = [None]
     if known.terms.priority is not None:
         levels = [row[0] for row in connection.execute(known.priorities_statement(connection, step))]

@@ -5,14 +5,16 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from rowmill.store.flush import Flush
+from rowmill.store.flush import SettleBatch
 from rowmill.store.port import Settled
 from rowmill.store.sqlite import sql
-from rowmill.store.sqlite.statements import SqliteKnown
+from rowmill.store.sqlite.statements import SqliteQueueStatements
 from rowmill.store.sqlite.writer import RolledBack, connection_problem, refused_values
 
 
-def settle_flush(connection: Any, known: SqliteKnown, flush: Flush, worker: int, settled: Settled) -> None:
+def settle_flush(
+    connection: Any, known: SqliteQueueStatements, flush: SettleBatch, worker: int, settled: Settled
+) -> None:
     """Write a flush, its receipt and its history. `connection` has `execute(statement, parameters)`."""
     about = {"queue": flush.queue.name, "stage": flush.step.name, "worker": worker}
     if flush.move.failed or len(flush.verdicts) == 1 or not _all_at_once(connection, known, flush):
@@ -24,7 +26,7 @@ def settle_flush(connection: Any, known: SqliteKnown, flush: Flush, worker: int,
     connection.execute(sql.RECEIPT, about | receipt)
 
 
-def _all_at_once(connection: Any, known: SqliteKnown, flush: Flush) -> bool:
+def _all_at_once(connection: Any, known: SqliteQueueStatements, flush: SettleBatch) -> bool:
     """Write all verdicts in few calls, in half the time; False, with nothing written, if one of them can't be."""
     connection.execute("SAVEPOINT rowmill_flush")
     try:
@@ -41,7 +43,7 @@ def _all_at_once(connection: Any, known: SqliteKnown, flush: Flush) -> bool:
     return written
 
 
-def _write(connection: Any, known: SqliteKnown, flush: Flush) -> int:
+def _write(connection: Any, known: SqliteQueueStatements, flush: SettleBatch) -> int:
     """How many rows took their verdict."""
     alike = known.alike(flush)
     if alike is None:
@@ -55,7 +57,9 @@ def _write(connection: Any, known: SqliteKnown, flush: Flush) -> int:
     )
 
 
-def _one_by_one(connection: Any, known: SqliteKnown, flush: Flush, about: dict[str, Any], settled: Settled) -> int:
+def _one_by_one(
+    connection: Any, known: SqliteQueueStatements, flush: SettleBatch, about: dict[str, Any], settled: Settled
+) -> int:
     """Write each verdict by itself, with its history; how many were written."""
     statement = known.settle_statement(flush)
     kept = 0

@@ -14,11 +14,11 @@ from rowmill.model.lifecycle import Move
 from rowmill.model.states import Step
 from rowmill.store.indexes import IN_ORDER, QueueIndex, queue_indexes, ready_index
 from rowmill.store.order_per_key import Finder, Start, can_be_claimed
-from rowmill.store.queue_sql import Terms, bare, set_clause
+from rowmill.store.queue_sql import QueueSql, bare, set_clause
 from rowmill.store.watermark import Stretch
 
 
-class SqliteTerms(Terms):
+class SqliteQueueSql(QueueSql):
     """A queue in SQLite's words. A table's schema is left out: a file has none."""
 
     @property
@@ -65,13 +65,13 @@ class SqliteTerms(Terms):
 
 
 # served by: the stage's ready index, (priority, available_at, order columns, key) WHERE state IN (claimable)
-def claim(terms: Terms, step: Step, stretch: Stretch, left_out: int = 0) -> str:
+def claim(terms: QueueSql, step: Step, stretch: Stretch, left_out: int = 0) -> str:
     """Take up to ?2 rows of one stretch. ?1 token, ?3 seconds of lease; then the keys that are left out; then the
     priority if there is one."""
     return claim_of(terms, step, ready(terms, step, stretch, left_out))
 
 
-def ready(terms: Terms, step: Step, stretch: Stretch, left_out: int, wanted: str = "") -> str:
+def ready(terms: QueueSql, step: Step, stretch: Stretch, left_out: int, wanted: str = "") -> str:
     """The keys of the rows that the claim takes, or what else is wanted of them."""
     conditions, position = terms.stretch(step, stretch, 4 + left_out * len(terms.keys))
     # The priority is the same all along a stretch. To name it here would cost a sort of the whole stretch: SQLite
@@ -85,7 +85,7 @@ def ready(terms: Terms, step: Step, stretch: Stretch, left_out: int, wanted: str
     return f"SELECT {wanted} FROM {terms.table} WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?2"
 
 
-def free(terms: Terms, step: Step, find: Finder, left_out: int, *, behind: bool = False) -> str:
+def free(terms: QueueSql, step: Step, find: Finder, left_out: int, *, behind: bool = False) -> str:
     """The keys of the rows that a claim in order takes. Rows that are left out hold back those behind them: they must
     be found too. The last parameter is the key behind which to begin."""
     start = Start(behind=terms.parameter(4 + left_out * len(terms.keys)) if behind else "")
@@ -102,13 +102,13 @@ def pick_of(picks: str) -> str:
 
 
 # served by: as the claim
-def weigh_ready(terms: Terms, step: Step, stretch: Stretch, left_out: int) -> str:
+def weigh_ready(terms: QueueSql, step: Step, stretch: Stretch, left_out: int) -> str:
     """The weights of the rows that the claim would take, in its order and with its parameters."""
     return ready(terms, step, stretch, left_out, f"{terms.weight()}, ?1, ?3")
 
 
 # served by: as the claim, then the primary key
-def weigh_of(terms: Terms, picks: str) -> str:
+def weigh_of(terms: QueueSql, picks: str) -> str:
     """The weights of the rows that were picked, in their order and with their parameters."""
     same = " AND ".join(f"held.{key} = pick.{key}" for key in terms.keys)
     # CROSS: the rows are looked up one by one, in the order of the picks.
@@ -116,7 +116,7 @@ def weigh_of(terms: Terms, picks: str) -> str:
 
 
 # served by: the primary key
-def claim_this(terms: Terms, step: Step) -> str:
+def claim_this(terms: QueueSql, step: Step) -> str:
     """Take this row if a claim would take it. ?1 token, ?2 is 1, ?3 seconds of lease; then the parts of the key."""
     same = " AND ".join(f"rowmill_candidate.{key} = ?{4 + n}" for n, key in enumerate(terms.keys))
     keys = ", ".join(f"rowmill_candidate.{key}" for key in terms.keys)
@@ -124,7 +124,7 @@ def claim_this(terms: Terms, step: Step) -> str:
     return claim_of(terms, step, f"SELECT {keys} FROM {terms.table} AS rowmill_candidate WHERE {condition} LIMIT ?2")
 
 
-def by_index(terms: Terms, step: Step, statement: str, usable: Callable[[QueueIndex], bool] = lambda _: True) -> str:
+def by_index(terms: QueueSql, step: Step, statement: str, usable: Callable[[QueueIndex], bool] = lambda _: True) -> str:
     """A statement that finds rows to claim, with the queue's own indexes named in it, as far as they are usable. Left
     to itself, SQLite takes an index of the table's own that begins with the state, as most tables have, and sorts."""
     named = [(step.claimable, ready_index(terms, step))]
@@ -137,7 +137,7 @@ def by_index(terms: Terms, step: Step, statement: str, usable: Callable[[QueueIn
     return statement
 
 
-def claim_of(terms: Terms, step: Step, picks: str) -> str:
+def claim_of(terms: QueueSql, step: Step, picks: str) -> str:
     """Take the picked rows. Those whose attempts are used up are buried, and answered as dead: by their state, since
     RETURNING may say of a lease that was NULL, and still is, that it is not (SQLite 3.40)."""
     pairs = terms.claim_assignments(step, wait="?3", token="?1")
@@ -149,7 +149,7 @@ def claim_of(terms: Terms, step: Step, picks: str) -> str:
 
 
 # served by: the primary key
-def settle(terms: SqliteTerms, step: Step, move: Move, columns: tuple[str, ...]) -> str:
+def settle(terms: SqliteQueueSql, step: Step, move: Move, columns: tuple[str, ...]) -> str:
     """Write one verdict, only where its lease still holds. Parameters by name: lease, wait, error, code, k0…, v0…"""
     pairs = terms.assignments(move, step, wait=":wait", error=":error", code=":code")
     pairs += [(terms.quote(name), f":v{n}") for n, name in enumerate(columns)]
@@ -157,7 +157,7 @@ def settle(terms: SqliteTerms, step: Step, move: Move, columns: tuple[str, ...])
 
 
 # served by: the primary key
-def settle_alike(terms: SqliteTerms, step: Step, move: Move) -> str:
+def settle_alike(terms: SqliteQueueSql, step: Step, move: Move) -> str:
     """Write verdicts that differ only in their keys, of one claim. Parameters by name: lease, keys as a JSON array."""
     [key] = terms.keys
     return (
@@ -167,7 +167,7 @@ def settle_alike(terms: SqliteTerms, step: Step, move: Move) -> str:
 
 
 # served by: the primary key
-def renew(terms: SqliteTerms) -> str:
+def renew(terms: SqliteQueueSql) -> str:
     """Push one lease on, only where it still holds. Parameters by name: seconds, lease, k0…"""
     return (
         f"UPDATE {terms.table} SET {terms.leased_until} = {terms.later('leased_until', ':seconds')} "
@@ -176,13 +176,13 @@ def renew(terms: SqliteTerms) -> str:
 
 
 # served by: the primary key
-def holds(terms: SqliteTerms) -> str:
+def holds(terms: SqliteQueueSql) -> str:
     """Find one row, only where its lease still holds. Parameters by name: lease, k0…"""
     return f"SELECT 1 FROM {terms.table} WHERE {terms.same_key} AND {terms.lease} = :lease"
 
 
 # served by: the primary key
-def value(terms: SqliteTerms, column: "Column[Any]") -> str:
+def value(terms: SqliteQueueSql, column: "Column[Any]") -> str:
     """Read a column of a row, only where its lease still holds. Parameters by name: lease, k0…"""
     return f"SELECT {terms.name(column)} FROM {terms.table} WHERE {terms.same_key} AND {terms.lease} = :lease"
 

@@ -9,21 +9,21 @@ from typing import Any
 
 from sqlalchemy import Column
 
-from rowmill.model.dead_rows import Death, used_up
+from rowmill.model.dead_rows import DeadRow, used_up
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
-from rowmill.model.lifecycle import Error
-from rowmill.model.queue import Queue
+from rowmill.model.lifecycle import ErrorChange
+from rowmill.model.queue import QueueSpec
 from rowmill.model.states import Step
 from rowmill.store import order_per_key
-from rowmill.store.flush import Flush
+from rowmill.store.flush import SettleBatch
 from rowmill.store.indexes import QueueIndex, bare_name, is_as_wanted
 from rowmill.store.order_per_key import Finder, Search
-from rowmill.store.refused_rows import Refused
-from rowmill.store.row_sizes import Weigher
+from rowmill.store.refused_rows import RefusedRows
+from rowmill.store.row_sizes import RowSizer
 from rowmill.store.rows import RowLoader
 from rowmill.store.sqlite import sql
-from rowmill.store.sqlite.sql import SqliteTerms
+from rowmill.store.sqlite.sql import SqliteQueueSql
 from rowmill.store.watermark import Stretch
 
 # RETURNING keeps no order: this puts claimed rows back into the order of the claim.
@@ -33,7 +33,7 @@ CLASSES: dict[type, int] = {type(None): 0, int: 1, float: 1, str: 2, bytes: 3}
 """SQLite's order of values of different types, which any column may hold."""
 
 
-def in_sequence(queue: Queue[Any]) -> Callable[[list[Any]], list[Any]]:
+def in_sequence(queue: QueueSpec[Any]) -> Callable[[list[Any]], list[Any]]:
     """A function that sorts records of a queue, in the order of the columns that come with a claim."""
     columns = list(queue.claimed)
     places = [columns.index(column) for column in (queue.columns["available_at"], *queue.order_by, *queue.key)]
@@ -60,12 +60,12 @@ BURIED_PLACE = -1
 """In a record of a claim: of what says that it buried the row."""
 
 
-class SqliteKnown:
+class SqliteQueueStatements:
     """Statements and converters of one queue."""
 
-    def __init__(self, terms: SqliteTerms) -> None:
+    def __init__(self, terms: SqliteQueueSql) -> None:
         self.terms = terms
-        self.refusals: defaultdict[str, Refused] = defaultdict(Refused)
+        self.refusals: defaultdict[str, RefusedRows] = defaultdict(RefusedRows)
         self.searches: defaultdict[str, Search] = defaultdict(
             lambda: Search(lambda records: max(map(self.load.per, records)))
         )
@@ -77,20 +77,20 @@ class SqliteKnown:
         return RowLoader(self.terms)
 
     @cached_property
-    def weigher(self) -> Weigher:
-        return Weigher(self.terms)
+    def weigher(self) -> RowSizer:
+        return RowSizer(self.terms)
 
     @cached_property
     def in_sequence(self) -> Callable[[list[Any]], list[Any]]:
         return in_sequence(self.terms.queue)
 
-    def refused(self, step: Step) -> Refused:
+    def refused(self, step: Step) -> RefusedRows:
         return self.refusals[step.name]
 
     def search(self, step: Step) -> Search:
         return self.searches[step.name]
 
-    def buried(self, step: Step, records: Sequence[Any]) -> list[Death]:
+    def buried(self, step: Step, records: Sequence[Any]) -> list[DeadRow]:
         """Of what a claim returned: the rows that it buried, because their attempts were used up."""
         queue, load = self.terms.queue, self.load
         return [
@@ -149,11 +149,11 @@ class SqliteKnown:
         wanted = ("priorities", step.name)
         return self._by_index(connection, wanted, step, lambda: order_per_key.priorities(self.terms, step))
 
-    def settle_statement(self, flush: Flush) -> str:
+    def settle_statement(self, flush: SettleBatch) -> str:
         wanted = ("settle", flush.step.name, flush.move.name, flush.columns)
         return self._statement(wanted, lambda: sql.settle(self.terms, flush.step, flush.move, flush.columns))
 
-    def settle_alike_statement(self, flush: Flush) -> str:
+    def settle_alike_statement(self, flush: SettleBatch) -> str:
         wanted = ("settle alike", flush.step.name, flush.move.name)
         return self._statement(wanted, lambda: sql.settle_alike(self.terms, flush.step, flush.move))
 
@@ -190,15 +190,15 @@ class SqliteKnown:
         given = self.fence(verdict.lease)
         if verdict.move.delayed:
             given["wait"] = verdict.wait
-        if verdict.move.error is Error.SET:
+        if verdict.move.error is ErrorChange.SET:
             given |= {"error": verdict.error, "code": verdict.code}
         for place, (name, value) in enumerate(verdict.values.items()):
             given[f"v{place}"] = self._bind(name, value)
         return given
 
-    def alike(self, flush: Flush) -> dict[int, list[Any]] | None:
+    def alike(self, flush: SettleBatch) -> dict[int, list[Any]] | None:
         """The keys by token, if nothing else sets the verdicts of this flush apart, and JSON can say them."""
-        if flush.columns or flush.move.delayed or flush.move.error is Error.SET or len(self.load.key_places) != 1:
+        if flush.columns or flush.move.delayed or flush.move.error is ErrorChange.SET or len(self.load.key_places) != 1:
             return None
         [(place, _)] = self.load.key_places
         found: defaultdict[int, list[Any]] = defaultdict(list)

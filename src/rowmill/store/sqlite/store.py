@@ -18,7 +18,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 from rowmill.model import lease as leases_of
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease, Tokens
-from rowmill.model.queue import Queue
+from rowmill.model.queue import QueueSpec
 from rowmill.model.states import Step
 from rowmill.store.bulk_load import Run
 from rowmill.store.flush import flushes
@@ -31,8 +31,8 @@ from rowmill.store.row_sizes import ByteLimit
 from rowmill.store.rows import read_text
 from rowmill.store.sqlite import claim as sqlite_claims
 from rowmill.store.sqlite.settle import Executes, settle_flush
-from rowmill.store.sqlite.sql import SqliteTerms
-from rowmill.store.sqlite.statements import BURIED_PLACE, SqliteKnown
+from rowmill.store.sqlite.sql import SqliteQueueSql
+from rowmill.store.sqlite.statements import BURIED_PLACE, SqliteQueueStatements
 from rowmill.store.sqlite.wakeup import DataVersion
 from rowmill.store.sqlite.writer import RolledBack, Writer, connection_problem, refused_values, take_over_transactions
 from rowmill.store.table_checks import claim_refused
@@ -64,7 +64,7 @@ class SqliteStore:
         self.data_version = DataVersion(self.path, uri=self._uri)
         self._claim_numbers = count(leases_of.first_claim())
         self._flush_numbers = count(leases_of.first_claim())  # its receipts bear the worker's number too
-        self._known: dict[tuple[str, ...], SqliteKnown] = {}
+        self._known: dict[tuple[str, ...], SqliteQueueStatements] = {}
         self.on_condemned: Condemned = lambda *_: None
         self.on_refused: Heard = lambda *_: None
 
@@ -100,25 +100,25 @@ class SqliteStore:
         if "sync_engine" in self.__dict__:
             self.sync_engine.dispose()
 
-    def known(self, queue: Queue[Any]) -> SqliteKnown:
+    def known(self, queue: QueueSpec[Any]) -> SqliteQueueStatements:
         found = self._known.get(queue.label)
         if found is None or found.terms.queue is not queue:
-            found = self._known[queue.label] = SqliteKnown(SqliteTerms(queue, self.dialect))
+            found = self._known[queue.label] = SqliteQueueStatements(SqliteQueueSql(queue, self.dialect))
         return found
 
-    def terms(self, queue: Queue[Any]) -> SqliteTerms:
+    def terms(self, queue: QueueSpec[Any]) -> SqliteQueueSql:
         return self.known(queue).terms
 
-    def look_from_the_start(self, queue: Queue[Any]) -> None:
+    def look_from_the_start(self, queue: QueueSpec[Any]) -> None:
         """Every claim does."""
 
-    def forget(self, queue: Queue[Any]) -> None:
+    def forget(self, queue: QueueSpec[Any]) -> None:
         for one in (queue, *queue.parts):
             for refused in self.known(one).refusals.values():
                 refused.hurry()
 
     async def claim(
-        self, queue: Queue[Any], step: Step, limit: int, within: ByteLimit | None = None
+        self, queue: QueueSpec[Any], step: Step, limit: int, within: ByteLimit | None = None
     ) -> list[Lease[Any]]:
         known = self.known(queue)
         load = known.load
@@ -143,7 +143,7 @@ class SqliteStore:
                 return leases
 
     async def _claim(
-        self, queue: Queue[Any], step: Step, known: SqliteKnown, limit: int, weighed: ByteLimit | None
+        self, queue: QueueSpec[Any], step: Step, known: SqliteQueueStatements, limit: int, weighed: ByteLimit | None
     ) -> list[Any]:
         tokens = Tokens(self.worker, self._claim_numbers)
         try:
@@ -225,10 +225,10 @@ class SqliteStore:
                 renewed.lost += (await self.renew(part)).lost
             return renewed
 
-    async def crashed(self, queue: Queue[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
+    async def crashed(self, queue: QueueSpec[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
         return await self.run(lambda connection: crashed_keys(connection, queue, leases), write=False)
 
-    async def load(self, queue: Queue[Any], runs: Sequence[Run]) -> None:
+    async def load(self, queue: QueueSpec[Any], runs: Sequence[Run]) -> None:
         terms = self.terms(queue)
 
         def work(connection: sqlite3.Connection) -> None:
@@ -244,13 +244,13 @@ class SqliteStore:
     ) -> Heartbeat | None:
         return await self.run(lambda connection: fleet.heartbeat(connection, worker, office, seconds, settle_lag))
 
-    async def wait(self, queues: Sequence[Queue[Any]], seconds: float, who: object = None) -> None:
+    async def wait(self, queues: Sequence[QueueSpec[Any]], seconds: float, who: object = None) -> None:
         await self.data_version.wait(seconds, who)
 
-    async def busy(self, queues: Sequence[Queue[Any]]) -> None:
+    async def busy(self, queues: Sequence[QueueSpec[Any]]) -> None:
         """Nobody calls us here: a sleeper looks for itself."""
 
-    async def rouse(self, queues: Sequence[Queue[Any]]) -> None:
+    async def rouse(self, queues: Sequence[QueueSpec[Any]]) -> None:
         self.data_version.rouse()
 
     async def begin(self) -> AsyncSqlTransaction:

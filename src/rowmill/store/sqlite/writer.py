@@ -49,20 +49,20 @@ LONGEST_WAIT = 5.0
 """Seconds; as long as SQLite itself would wait."""
 
 
-class Held:
+class WriteTurn:
     """A turn. Tasks that were started in it know it for as long as they live, and it may end in another task than it
     began in, as in a generator that nobody reads to its end: so it says itself whether it is over."""
 
     now = True
 
 
-class Turns:
+class WriteTurns:
     """One writing transaction after another. SQLite would let them wait as well, but by looking again and again: of
     fifty that wait, none gets far. Other processes are waited for in SQLite's way."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
-        self._held: ContextVar[Held | None] = ContextVar("held", default=None)
+        self._held: ContextVar[WriteTurn | None] = ContextVar("held", default=None)
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -72,7 +72,7 @@ class Turns:
             yield
             return
         taken = await self._taken()
-        held = Held()
+        held = WriteTurn()
         self._held.set(held)
         try:
             yield
@@ -104,7 +104,7 @@ class Writer:
         self._file = ""
         self._opened: tuple[int, int] | None = None
         """The device and number of the file that we opened."""
-        self.turns = Turns()
+        self.turns = WriteTurns()
 
     @property
     def closed(self) -> bool:
@@ -112,7 +112,7 @@ class Writer:
 
     async def open(self, *, may_create: bool) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rowmill-sqlite")
-        self.turns = Turns()  # they belong to the loop that waits for them
+        self.turns = WriteTurns()  # they belong to the loop that waits for them
         try:
             await self._on_thread(self._connect, may_create)
         except sqlite3.Error as error:

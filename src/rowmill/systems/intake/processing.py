@@ -33,12 +33,12 @@ def handle(intake: "Intake") -> None:
     once = intake.mill.limit("intake-bytes", concurrent=1, breaker=None, lease=lease)
 
     @intake.files.handler(concurrency=intake.settings.readers, limits=[once.by(same_bytes)])
-    async def ingest(file: rm.Lease[ProjectFile]) -> rm.Again | None:
+    async def ingest(file: rm.Lease[ProjectFile]) -> rm.RetryLater | None:
         digest = file.row.file_hash
         if digest is None:  # it was there before files had hashes, and could not wait for those with the same bytes
             content = await intake.content(file.row)
             digest = await asyncio.to_thread(lambda: hashlib.sha256(content).hexdigest())
-            return rm.Again(after=0, code="hashed", spend=False, values={"file_hash": digest})
+            return rm.RetryLater(after=0, code="hashed", count_attempt=False, values={"file_hash": digest})
         earlier, analysis = await find_or_analyse(intake, file, digest)
         document = analysis.document
         result = {

@@ -24,5 +24,5 @@ def declare(mill: rm.Mill, stale_seconds: float) -> rm.Queue[ProjectFile]:
         order=rm.Order(by=("created_at",)),
         retry=rm.Retry(attempts=MAX_PROCESSING_ATTEMPTS, backoff=rm.exponential(30, cap=600)),
         lease=stale_seconds,
-        crash=rm.Crash(STALE_REQUEUED, STALE_FAILED),
+        crash_codes=rm.CrashCodes(STALE_REQUEUED, STALE_FAILED),
     )

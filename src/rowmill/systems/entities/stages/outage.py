@@ -16,7 +16,7 @@ OF_THE_SERVICE = ("off", "parked", "open")
 
 async def put_back(
     entities: "Entities", error: rm.RateLimited | rm.ProviderRefused | rm.ProviderDown | rm.Limited
-) -> rm.Again:
+) -> rm.RetryLater:
     """A failure of the service costs an attempt, unless the whole fleet knows that it is down or was asked to wait.
     With `count_outages` it always does. To wait for room in a limit of ours is no failure, and never costs one."""
     if isinstance(error, rm.Limited) and (error.reason not in OF_THE_SERVICE or not entities.settings.count_outages):
@@ -24,4 +24,4 @@ async def put_back(
     spend = entities.settings.count_outages
     if isinstance(error, rm.ProviderDown) and not spend:
         spend = not await entities.in_outage()
-    return rm.Again(None if spend else error.retry_after, error.code, str(error), spend=spend)
+    return rm.RetryLater(None if spend else error.retry_after, error.code, str(error), count_attempt=spend)
