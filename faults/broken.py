@@ -11,8 +11,10 @@ from rowmill.model.states import Step
 from rowmill.operator import change
 from rowmill.operator.filters import Filter
 from rowmill.store import rescue as rescuing
-from rowmill.store.postgres import sql as postgres_sql
+from rowmill.store.postgres import renew as postgres_renew
+from rowmill.store.postgres import settle as postgres_settle
 from rowmill.store.queue_sql import QueueSql
+from rowmill.store.sqlite import settle as sqlite_settle
 from rowmill.store.sqlite import sql as sqlite_sql
 
 Builds = Callable[..., str]
@@ -36,7 +38,7 @@ def unfenced(build: Builds, applies: Callable[[Move], bool] | None = None) -> Bu
 
 
 def unfence(names: Sequence[str], applies: Callable[[Move], bool] | None = None) -> None:
-    for sql in (postgres_sql, sqlite_sql):
+    for sql in (postgres_settle, postgres_renew, sqlite_settle, sqlite_sql):
         for name in names:
             if hasattr(sql, name):
                 setattr(sql, name, unfenced(getattr(sql, name), applies))
@@ -44,17 +46,17 @@ def unfence(names: Sequence[str], applies: Callable[[Move], bool] | None = None)
 
 def without_settle_fence() -> None:
     """Any verdict but a release is written, whoever has the row by now."""
-    unfence(("settle", "settle_alike"), lambda move: move is not RELEASE)
+    unfence(("settle_statement", "settle_alike_statement"), lambda move: move is not RELEASE)
 
 
 def without_release_fence() -> None:
     """A row is given back, whoever has it by now."""
-    unfence(("settle", "settle_alike"), lambda move: move is RELEASE)
+    unfence(("settle_statement", "settle_alike_statement"), lambda move: move is RELEASE)
 
 
 def without_renew_fence() -> None:
     """A lease is renewed, whoever has the row by now."""
-    unfence(("renew",))
+    unfence(("renew", "renew_statement"))
 
 
 class Hasty:

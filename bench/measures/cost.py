@@ -71,7 +71,7 @@ async def explained(url: str) -> list[Result]:
         mark = known.mark(step)
         claim = (known.claim_statement(step, mark.shape), 7, BATCH, step.lease, *mark.arguments())
         [flush] = flushes([Verdict(lease, lifecycle.DONE) for lease in leases], lambda: 1)
-        statement, arguments = store.settle_statement(flush)
+        statement, arguments = store.settlement.settle_statement(flush)
         connection = await asyncpg.connect(url, server_settings=SESSION)
         results = []
         for name, asked in (("claim", claim), ("settle", (statement, *arguments))):

@@ -18,6 +18,8 @@ from rowmill.store import order_per_key
 from rowmill.store import rescue as rescuing
 from rowmill.store.postgres import claim as claim_sql
 from rowmill.store.postgres import sql
+from rowmill.store.postgres.renew import renew_statement
+from rowmill.store.postgres.settle import settle_statement
 from rowmill.store.postgres.sql import PostgresQueueSql
 from rowmill.store.postgres.store import PostgresStore
 from rowmill.store.watermark import Shape, Stretch
@@ -233,7 +235,7 @@ def settle(name: str, move: Move, *values: list[Any], most: int = 35) -> Stateme
         arrays += [[1] * BATCH, why, why, why, [MARK] * BATCH, why, why]
     elif move.error is ErrorChange.SET:
         arrays += [["why"] * BATCH, ["why"] * BATCH]
-    text = sql.settle(terms_of(PLAIN), PLAIN.steps[0], move, ("result",) if values else ())
+    text = settle_statement(terms_of(PLAIN), PLAIN.steps[0], move, ("result",) if values else ())
     arguments = (7, 1, 0.5, BATCH, *arrays, RUNNING, *values)
     return Statement(PLAIN, f"settle, {name}", text, arguments, frozenset({key(PLAIN)}), most=BATCH * most)
 
@@ -265,7 +267,7 @@ def fenced() -> list[Statement]:
             frozenset({key(ORDERED), index(ORDERED, "in_order")}),
             most=BATCH * 55,
         ),
-        Statement(PLAIN, "renew", sql.renew(terms), (LEASE, *held), keys, most=BATCH * 45),
+        Statement(PLAIN, "renew", renew_statement(terms), (LEASE, *held), keys, most=BATCH * 45),
         Statement(PLAIN, "holds", sql.holds(terms), held, keys, most=BATCH * 8),
         Statement(PLAIN, "value", sql.value(terms, PLAIN.by_name["payload"]), ([TOKEN], RUNNING[:1]), keys, most=8),
         Statement(

@@ -12,7 +12,7 @@ import rowmill as rm
 from rowmill.store.postgres.claim import claim_statement
 from rowmill.store.postgres.session import SESSION
 from rowmill.store.postgres.sql import PostgresQueueSql
-from rowmill.store.sqlite import sql
+from rowmill.store.sqlite import claim
 from rowmill.store.sqlite.sql import SqliteQueueSql
 from rowmill.store.watermark import Stretch
 from tests.conformance.fleet import jobs, worker
@@ -81,7 +81,7 @@ async def test_sqlite_takes_the_ready_index_too(sqlite_url: str) -> None:
         assert isinstance(terms, SqliteQueueSql)
         step = terms.queue.step()
         for stretch in (Stretch.AT_ONCE, Stretch.TIMED):
-            statement = sql.by_index(terms, step, sql.claim(terms, step, stretch))
+            statement = claim.by_index(terms, step, claim.claim_statement(terms, step, stretch))
             explain = f"EXPLAIN QUERY PLAN {statement}"
             rows = await member.mill.run(partial(carried_out, explain))
             found = " ".join(str(row[-1]) for row in rows)

@@ -104,7 +104,7 @@ async def test_pages_and_log_per_row(pg_url: str) -> None:
             )
             verdicts = [Verdict(lease, lifecycle.DONE, values={"result": "done"}) for lease in leases]
             [flush] = flushes(verdicts, lambda: 1)
-            statement, arguments = store.settle_statement(flush)
+            statement, arguments = store.settlement.settle_statement(flush)
             settle = await explaining.cost(statement, *arguments)
         finally:
             await connection.close()

@@ -15,10 +15,11 @@ from rowmill.model.states import Step
 from rowmill.store import expressions, order_per_key
 from rowmill.store.indexes import IndexState, bare_name, has_wake_trigger, index_states, queue_indexes, ready_index
 from rowmill.store.postgres import claim as postgres_claim_sql
-from rowmill.store.postgres import sql as postgres_sql
 from rowmill.store.postgres.session import SESSION
+from rowmill.store.postgres.settle import settle_statement
 from rowmill.store.postgres.sql import PostgresQueueSql
-from rowmill.store.sqlite import sql as sqlite_sql
+from rowmill.store.sqlite import claim as sqlite_claim
+from rowmill.store.sqlite import settle as sqlite_settle
 from rowmill.store.sqlite.sql import SqliteQueueSql
 from rowmill.store.watermark import STRETCHES, Shape, Stretch, Watermark
 
@@ -105,15 +106,15 @@ def _statements(patient: AuditedQueue, step: Step) -> Iterator[tuple[str, str, t
         else:
             for shape in _shapes(patient):
                 yield "claim", postgres_claim_sql.claim_statement(terms, step, shape), ready
-        yield "settling", postgres_sql.settle(terms, step, DONE, ()), ()
+        yield "settling", settle_statement(terms, step, DONE, ()), ()
     elif isinstance(terms, SqliteQueueSql):
         if terms.queue.per is not None:
-            claims = [sqlite_sql.claim_of(terms, step, order_per_key.oldest_free(terms, step, "?2"))]
+            claims = [sqlite_claim.claim_of(terms, step, order_per_key.oldest_free(terms, step, "?2"))]
         else:
-            claims = [sqlite_sql.claim(terms, step, stretch) for stretch in _stretches(patient)]
+            claims = [sqlite_claim.claim_statement(terms, step, stretch) for stretch in _stretches(patient)]
         for claim in claims:
-            yield "claim", sqlite_sql.by_index(terms, step, claim), ready
-        yield "settling", sqlite_sql.settle(terms, step, DONE, ()), ()
+            yield "claim", sqlite_claim.by_index(terms, step, claim), ready
+        yield "settling", sqlite_settle.settle_statement(terms, step, DONE, ()), ()
 
 
 def _stretches(patient: AuditedQueue) -> list[Stretch]:

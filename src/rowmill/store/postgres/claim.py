@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 import asyncpg
 from sqlalchemy import Column
@@ -28,17 +29,24 @@ from rowmill.store.own.schema import SCHEMA
 from rowmill.store.port import Condemned
 from rowmill.store.postgres.connection import ConnectionPool, refused_values
 from rowmill.store.postgres.sql import NOW, PostgresQueueSql, fenced, given, key_fields, one_of, same_key
-from rowmill.store.postgres.statements import PLACE, QueueStatements, as_text, numbers, travels_as_itself
+from rowmill.store.postgres.values import as_text, numbers, travels_as_itself
 from rowmill.store.queue_sql import set_clause
 from rowmill.store.refused_rows import RowRefused, TakeRows, is_of_a_row
 from rowmill.store.row_sizes import LIGHT, ByteLimit
 from rowmill.store.watermark import Shape, Stretch
 
+if TYPE_CHECKING:
+    from rowmill.store.postgres.statements import QueueStatements
+
 # How rows are claimed on PostgreSQL. One function per statement, headed by the index that serves it.
 
 
 BURIED = "rowmill_buried"
-"""What a claim answers beside the columns of a row: its key as text, if it was buried."""
+"""What a claim returns beside the columns of a row: its key as text, if it was buried."""
+PLACE = itemgetter(-2)
+"""The place of a record in its claim."""
+BURIED_PLACE = -3
+"""The place of BURIED in a record."""
 
 
 # served by: the stage's ready index, (priority, available_at, order columns, key) WHERE state IN (claimable)
@@ -348,7 +356,7 @@ STEPS_BACK = 3
 
 async def claim_rows(
     line: ConnectionPool,
-    known: QueueStatements,
+    known: "QueueStatements",
     step: Step,
     tokens: Tokens,
     limit: int,
@@ -367,7 +375,7 @@ async def claim_rows(
     return records
 
 
-async def step_back(line: ConnectionPool, known: QueueStatements, step: Step, records: Sequence[Any]) -> list[Any]:
+async def step_back(line: ConnectionPool, known: "QueueStatements", step: Step, records: Sequence[Any]) -> list[Any]:
     """Give back the claimed rows of whose key another one runs as well; answers the rest.
 
     A claim does not see rows that another one takes at the same time. If the two could not see the same rows of a key,
@@ -393,7 +401,7 @@ async def step_back(line: ConnectionPool, known: QueueStatements, step: Step, re
 
 
 async def _claim(
-    line: ConnectionPool, known: QueueStatements, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
+    line: ConnectionPool, known: "QueueStatements", step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
 ) -> list[Any]:
     refused = known.refused(step)
     if refused and refused.due(now := time.monotonic()):
@@ -408,7 +416,7 @@ async def _claim(
 
 
 async def _claim_onward(
-    line: ConnectionPool, known: QueueStatements, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
+    line: ConnectionPool, known: "QueueStatements", step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
 ) -> list[Any]:
     """Continue where the last claim left off. A claim that finds no row looks from the start of the index before it
     says so, unless that look has become expensive. One that finds some, but fewer than it may take, returns them at
@@ -429,7 +437,7 @@ def _short(records: Sequence[Any], limit: int, within: ByteLimit | None) -> bool
 
 
 async def _claim_lanes(
-    line: ConnectionPool, known: QueueStatements, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
+    line: ConnectionPool, known: "QueueStatements", step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
 ) -> list[Any]:
     mark, refused, now = known.mark(step), known.refused(step), time.monotonic()
     from_the_start = mark.expired(now)
@@ -466,7 +474,7 @@ def _bytes(within: ByteLimit | None) -> tuple[Any, ...]:
 
 
 async def _note_left(
-    line: ConnectionPool, known: QueueStatements, step: Step, records: Sequence[Any], within: ByteLimit | None,
+    line: ConnectionPool, known: "QueueStatements", step: Step, records: Sequence[Any], within: ByteLimit | None,
     statement: Callable[..., str], marks: Sequence[Any],
 ) -> None:  # fmt: skip
     """Note what the rows of a claim weigh, and whether it left some because of that. One whose first row is missing,
@@ -484,7 +492,7 @@ async def _note_left(
 
 
 async def _claim_in_order(
-    line: ConnectionPool, known: QueueStatements, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
+    line: ConnectionPool, known: "QueueStatements", step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
 ) -> list[Any]:
     """The oldest first; where the oldest are all held back by others of their key, every key's head. A claim that finds
     no row looks whether rows stand before its beginning, as a plain one does."""
@@ -500,7 +508,7 @@ async def _claim_in_order(
     return records
 
 
-async def _look_for_oldest(line: ConnectionPool, known: QueueStatements, step: Step) -> None:
+async def _look_for_oldest(line: ConnectionPool, known: "QueueStatements", step: Step) -> None:
     """So that claims begin there. With priorities, what is oldest says nothing of where the others are; and a row whose
     place is unknown is neither before nor behind it."""
     mark, now = known.mark(step), time.monotonic()
@@ -517,7 +525,7 @@ async def _look_for_oldest(line: ConnectionPool, known: QueueStatements, step: S
 
 
 async def _claim_free(
-    line: ConnectionPool, known: QueueStatements, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None,
+    line: ConnectionPool, known: "QueueStatements", step: Step, tokens: Tokens, limit: int, within: ByteLimit | None,
     shape: Shape = (), marks: Sequence[Any] = (),
 ) -> list[Any]:  # fmt: skip
     refused, records = known.refused(step), list[Any]()
@@ -543,8 +551,8 @@ async def _claim_free(
 
 
 async def _step_over(
-    error: asyncpg.PostgresError, line: ConnectionPool, known: QueueStatements, step: Step, tokens: Tokens, limit: int,
-    within: ByteLimit | None, statement: Callable[..., str], marks: Sequence[Any] = (),
+    error: asyncpg.PostgresError, line: ConnectionPool, known: "QueueStatements", step: Step, tokens: Tokens,
+    limit: int, within: ByteLimit | None, statement: Callable[..., str], marks: Sequence[Any] = (),
 ) -> list[Any]:  # fmt: skip
     """A claim failed: if for a row that the table refuses, claim without it. The statement finds the rows. They are not
     weighed, and so a few at a time."""
@@ -567,7 +575,7 @@ async def _step_over(
     return records
 
 
-def _taker(line: ConnectionPool, known: QueueStatements, step: Step, tokens: Tokens) -> TakeRows:
+def _taker(line: ConnectionPool, known: "QueueStatements", step: Step, tokens: Tokens) -> TakeRows:
     statement = claim_these(known.terms, step)
 
     async def take(keys: Sequence[Key]) -> list[Any]:
@@ -593,7 +601,7 @@ async def disclaim(line: ConnectionPool, terms: PostgresQueueSql, step: Step, to
 
 async def read_one_by_one(
     line: ConnectionPool,
-    known: QueueStatements,
+    known: "QueueStatements",
     step: Step,
     tokens: Sequence[int],
     worker: int,
@@ -607,7 +615,7 @@ async def read_one_by_one(
 
 
 async def _read_one_by_one(
-    line: ConnectionPool, known: QueueStatements, step: Step, token: int, worker: int, on_condemned: Condemned
+    line: ConnectionPool, known: "QueueStatements", step: Step, token: int, worker: int, on_condemned: Condemned
 ) -> list[Any]:
     records: list[Any] = []
     while True:

@@ -1,7 +1,7 @@
-"""Renewals on PostgreSQL."""
+"""Renewals on PostgreSQL: the statement, and what is done with its answer."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
@@ -9,12 +9,30 @@ from rowmill.model.lease import Lease
 from rowmill.model.queue import QueueSpec
 from rowmill.store.port import LockTimeout, Renewed
 from rowmill.store.postgres.connection import ConnectionPool
-from rowmill.store.postgres.statements import QueueStatements, numbers
+from rowmill.store.postgres.sql import PostgresQueueSql, fenced, free, same_key
+from rowmill.store.postgres.values import numbers
 from rowmill.store.refused_rows import is_of_a_row
 
+if TYPE_CHECKING:
+    from rowmill.store.postgres.statements import QueueStatements
 
-async def renew(
-    pool: ConnectionPool, known: Callable[[QueueSpec[Any]], QueueStatements], leases: Sequence[Lease[Any]]
+
+# served by: the primary key
+def renew_statement(terms: PostgresQueueSql) -> str:
+    """Push leases on by $1 seconds, each only where it still holds. $2 tokens, then the parts of the key.
+
+    A row that a transaction of the user's has locked is passed over, and not renewed: to wait for it would let all
+    other leases of the process run out. `holds` tells such rows from lost ones.
+    """
+    return (
+        f"UPDATE {terms.table} AS t SET {terms.leased_until} = {terms.later('leased_until', '$1::float8')} "
+        f"FROM {free(terms, fenced(terms), first=2)} "
+        f"WHERE {same_key(terms)} AND t.{terms.lease} = g_lease RETURNING g_place"
+    )
+
+
+async def renew_leases(
+    pool: ConnectionPool, known: Callable[[QueueSpec[Any]], "QueueStatements"], leases: Sequence[Lease[Any]]
 ) -> Renewed:
     """Push the end of these leases on. In the order of the keys, so that two statements that meet the same rows lock
     them in the same order."""
@@ -32,7 +50,9 @@ async def renew(
     return renewed
 
 
-async def _renew(pool: ConnectionPool, known: QueueStatements, leases: Sequence[Lease[Any]], renewed: Renewed) -> None:
+async def _renew(
+    pool: ConnectionPool, known: "QueueStatements", leases: Sequence[Lease[Any]], renewed: Renewed
+) -> None:
     """Push the end of these leases on, which are of one length. One that the table refuses to have renewed is not lost
     yet, and keeps no other."""
     tokens, keys = numbers([lease.token for lease in leases]), known.key_arrays(leases)

@@ -1,4 +1,4 @@
-"""The hot statements on PostgreSQL but for claims. One function per statement, headed by the index that serves it."""
+"""A queue in PostgreSQL's dialect, and the parts that its statements share."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,13 +9,7 @@ from sqlalchemy.dialects.postgresql import CITEXT, INTERVAL
 from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.engine import Dialect
 
-from rowmill.model.lifecycle import ErrorChange, Move
-from rowmill.model.states import Step
-from rowmill.store.own.schema import SCHEMA
-from rowmill.store.queue_sql import QueueSql, bare, set_clause
-
-# A queue in PostgreSQL's words: its times, its locks, and the types in which values travel.
-
+from rowmill.store.queue_sql import QueueSql, bare
 
 NOW = "statement_timestamp()"
 
@@ -134,111 +128,6 @@ NUMBERS = "text::bigint"
 """How an array of whole numbers travels: spelled out. The driver takes longer to look at each of them than the server
 takes to read them from text."""
 FENCE = (("g_lease", NUMBERS),)
-DELAY = (("g_wait", "float8"),)
-FAILURE = (
-    ("g_attempt", "int"),
-    ("g_code", "text"),
-    ("g_message", "text"),
-    ("g_error", "text"),
-    ("g_claimed", "timestamptz"),
-    ("g_row", "text"),
-    ("g_traceback", "text"),
-)
-"""What travels with a verdict that failed, beside its fence, its key and its values."""
-NOTE = (("g_code", "text"), ("g_error", "text"))
-"""What travels with one that did not fail and leaves a note on its row."""
-
-
-def remarks(move: Move) -> tuple[tuple[str, str], ...]:
-    return FAILURE if move.failed else NOTE if move.error is ErrorChange.SET else ()
-
-
-# served by: the primary key. The running state is not named: the planner would take the small partial index on
-# running rows, which fills with dead entries. The token alone is the fence.
-def settle(
-    terms: PostgresQueueSql,
-    step: Step,
-    move: Move,
-    columns: tuple[str, ...],
-    *,
-    skip_locked: bool = False,
-    one: bool = False,
-) -> str:
-    """Write verdicts of one shape, each only where its lease still holds, with receipt and history. With `skip_locked`,
-    rows that somebody else has locked are passed over; without it, they are waited for. With `one`, it is a single
-    verdict, and what would be arrays are values: the server plans that once, and arrays each time.
-
-    $1 worker, $2 flush, $3 seconds run, $4 how many they are; then one array each: FENCE, DELAY if the move waits,
-    FAILURE or NOTE if it sets an error, the parts of the key, the result columns. Answers the places (from 1) of those
-    written.
-    """
-    columns_of = terms.queue.by_name
-    fields = [*FENCE, *(DELAY if move.delayed else ()), *remarks(move)]
-    fields += key_fields(terms)
-    fields += [(f"g_v{n}", terms.type_of(columns_of[name])) for n, name in enumerate(columns)]
-    pairs = terms.assignments(move, step, wait="g_wait", error="g_error", code="g_code")
-    pairs += [(terms.quote(name), terms.cast(columns_of[name], f"g_v{n}")) for n, name in enumerate(columns)]
-    told = ("g_attempt", "g_code", "g_message", "g_claimed", "g_row", "g_traceback") if move.failed else ()
-    returned = [name for name, _ in fields if name in told]
-    if one:
-        rows = given_one(fields, first=5)
-    else:
-        rows = free(terms, fields, first=5) if skip_locked else given(fields, first=5)
-    settled = (
-        f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {rows} "
-        f"WHERE {same_key(terms)} AND t.{terms.lease} = g_lease RETURNING {', '.join(['g_place', *returned])}"
-    )
-    queue, stage = terms.text(terms.queue.name), terms.text(step.name)
-    receipt = (
-        f"INSERT INTO {SCHEMA}.receipt (worker, flush, queue, stage, move, rows, seconds, at, kept) "
-        f"SELECT $1::bigint, $2::bigint, {queue}, {stage}, {terms.text(move.name)}, count(*), $3::float8, {NOW}, "
-        "CASE WHEN count(*) < $4::bigint THEN (SELECT coalesce(string_agg(g_place::text, ','), '') FROM settled) "
-        "END FROM settled"
-    )
-    history = (
-        f", history AS (INSERT INTO {SCHEMA}.attempt "
-        "(queue, key, stage, attempt, worker, started_at, ended_at, code, message, traceback) "
-        f"SELECT {queue}, g_row, {stage}, g_attempt, $1::bigint, g_claimed, {NOW}, g_code, g_message, g_traceback "
-        "FROM settled)"
-    )
-    return (
-        f"WITH settled AS ({settled}), receipt AS ({receipt}){history if move.failed else ''} "
-        "SELECT array_agg(g_place) FROM settled"
-    )
-
-
-# served by: the primary keys of worker and leader. A leader's row that somebody else has locked is passed over: a
-# process that is frozen while it holds the lock must not delay our sign of life.
-HEARTBEAT = (
-    f"WITH seen AS (UPDATE {SCHEMA}.worker SET seen_at = {NOW}, settle_lag = $4::text WHERE id = $1::bigint "
-    "RETURNING id), "
-    f"free AS (SELECT name FROM {SCHEMA}.leader WHERE name = $2::text AND (worker = $1::bigint OR until < {NOW}) "
-    "FOR UPDATE SKIP LOCKED), "
-    f"led AS (UPDATE {SCHEMA}.leader AS t SET worker = seen.id, until = {NOW} + $3::float8 * interval '1 second' "
-    "FROM free, seen WHERE t.name = free.name RETURNING t.name) "
-    "SELECT EXISTS (SELECT FROM seen) AS known, EXISTS (SELECT FROM led) AS leading, "
-    f"EXISTS (SELECT FROM {SCHEMA}.leader WHERE name = $2::text) AS office, "
-    f"ARRAY(SELECT queue FROM {SCHEMA}.pause ORDER BY queue, stage) AS queues, "
-    f"ARRAY(SELECT stage FROM {SCHEMA}.pause ORDER BY queue, stage) AS stages"
-)
-"""$1 worker, $2 office, $3 seconds, $4 what could not be written. `office` is false where nobody ever led: the row
-has to be inserted."""
-KEPT = f"SELECT kept FROM {SCHEMA}.receipt WHERE worker = $1 AND flush = $2"
-"""The places of a flush that were written; NULL: all of them. Served by: the primary key."""
-
-
-# served by: the primary key
-def renew(terms: PostgresQueueSql) -> str:
-    """Push leases on by $1 seconds, each only where it still holds. $2 tokens, then the parts of the key.
-
-    A row that a transaction of the user's has locked is passed over, and not renewed: to wait for it would let all
-    other leases of the process run out. `holds` tells such rows from lost ones.
-    """
-    return (
-        f"UPDATE {terms.table} AS t SET {terms.leased_until} = {terms.later('leased_until', '$1::float8')} "
-        f"FROM {free(terms, fenced(terms), first=2)} "
-        f"WHERE {same_key(terms)} AND t.{terms.lease} = g_lease RETURNING g_place"
-    )
 
 
 def free(terms: PostgresQueueSql, fields: list[tuple[str, str]], first: int) -> str:

@@ -1,18 +1,13 @@
-"""What the PostgreSQL store knows of one queue: its statements, made once, and its watermarks."""
+"""The statements of one queue, each built once, with its watermarks and the rows that claims leave out."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from operator import itemgetter
-from types import NoneType
 from typing import Any
-from uuid import UUID
 
-import asyncpg
 from sqlalchemy import Column
-from sqlalchemy.dialects.postgresql.ranges import AbstractMultiRange
 
 from rowmill.model.dead_rows import DeadRow, used_up
 from rowmill.model.lease import Lease, Tokens
@@ -21,22 +16,23 @@ from rowmill.model.states import Step
 from rowmill.store.flush import SettleBatch
 from rowmill.store.keys import Key
 from rowmill.store.order_per_key import Finder, Search
-from rowmill.store.postgres import claim as claim_sql
-from rowmill.store.postgres import sql
-from rowmill.store.postgres.sql import PostgresQueueSql, is_text
-from rowmill.store.queue_sql import bare
+from rowmill.store.postgres import claim, renew, settle, sql
+from rowmill.store.postgres.claim import BURIED_PLACE, PLACE
+from rowmill.store.postgres.sql import PostgresQueueSql
+from rowmill.store.postgres.values import (
+    Spell,
+    as_text,
+    as_they_are,
+    flat,
+    key_speller,
+    numbers,
+    travel,
+    travels_as_itself,
+)
 from rowmill.store.refused_rows import RefusedRows
 from rowmill.store.row_sizes import ByteLimit, RowSizer
 from rowmill.store.rows import RowLoader
 from rowmill.store.watermark import Position, Shape, Watermark
-
-PLACE = itemgetter(-2)
-"""Where a record of `postgres_claim_sql.claim` stood in the claim."""
-BURIED_PLACE = -3
-"""Of what says that the claim buried the row."""
-
-Spell = Callable[[list[Any]], Any]
-"""Turns a list into the array that travels."""
 
 
 class QueueStatements:
@@ -130,12 +126,12 @@ class QueueStatements:
 
     def claim_statement(self, step: Step, shape: Shape, left_out: int = 0, *, weighed: bool = False) -> str:
         wanted = ("claim", step.name, shape, left_out, weighed)
-        return self._once(wanted, lambda: claim_sql.claim_statement(self.terms, step, shape, left_out, weighed=weighed))
+        return self._once(wanted, lambda: claim.claim_statement(self.terms, step, shape, left_out, weighed=weighed))
 
     def settle_statement(self, flush: SettleBatch, *, skip_locked: bool = False, one: bool = False) -> str:
         shape = flush.step, flush.move, flush.columns
         wanted = ("settle", flush.step.name, flush.move.name, flush.columns, skip_locked, one)
-        return self._once(wanted, lambda: sql.settle(self.terms, *shape, skip_locked=skip_locked, one=one))
+        return self._once(wanted, lambda: settle.settle_statement(self.terms, *shape, skip_locked=skip_locked, one=one))
 
     def in_order_statement(
         self, step: Step, find: Finder, shape: Shape, left_out: int, *, behind: bool = False, weighed: bool = False
@@ -143,24 +139,24 @@ class QueueStatements:
         wanted = ("claim in order", step.name, find.__name__, shape, left_out, behind, weighed)
         return self._once(
             wanted,
-            lambda: claim_sql.claim_in_order(self.terms, step, find, shape, left_out, behind=behind, weighed=weighed),
+            lambda: claim.claim_in_order(self.terms, step, find, shape, left_out, behind=behind, weighed=weighed),
         )
 
     def oldest_statement(self, step: Step, shape: Shape) -> str:
-        return self._once(("oldest", step.name, shape), lambda: claim_sql.oldest(self.terms, step, shape))
+        return self._once(("oldest", step.name, shape), lambda: claim.oldest(self.terms, step, shape))
 
     def passed_over_statement(self, step: Step, shape: Shape) -> str:
-        return self._once(("passed over", step.name, shape), lambda: claim_sql.passed_over(self.terms, step, shape))
+        return self._once(("passed over", step.name, shape), lambda: claim.passed_over(self.terms, step, shape))
 
     def run_together_statement(self, per: "Column[Any]") -> str:
-        return self._once(("run together",), lambda: claim_sql.run_together(self.terms, per))
+        return self._once(("run together",), lambda: claim.run_together(self.terms, per))
 
     def give_back_statement(self, step: Step) -> str:
-        return self._once(("give back", step.name), lambda: claim_sql.give_back(self.terms, step))
+        return self._once(("give back", step.name), lambda: claim.give_back(self.terms, step))
 
     @cached_property
     def renew_statement(self) -> str:
-        return sql.renew(self.terms)
+        return renew.renew_statement(self.terms)
 
     @cached_property
     def holds_statement(self) -> str:
@@ -188,7 +184,7 @@ class QueueStatements:
         return [spell([key[n] for key in keys]) for n, spell in enumerate(self.key_spellers)]
 
     def settle_arguments(self, flush: SettleBatch, *, one: bool = False) -> list[Any]:
-        """The arrays of `postgres_sql.settle`, in its order; of a single verdict, the values."""
+        """The arrays of `settle_statement`, in its order; of a single verdict, the values."""
         arrays = self._settle_arrays(flush)
         if one:
             return [values[0] if spell in (numbers, as_they_are) else spell(values)[0] for spell, values in arrays]
@@ -219,86 +215,3 @@ class QueueStatements:
             values = (verdict.values[name] for verdict in verdicts)
             arrays.append((as_they_are, flat(values if convert is None else map(convert, values))))
         return arrays
-
-
-def travel(terms: PostgresQueueSql, column: "Column[Any]") -> Callable[[Any], Any] | None:
-    """Turns a Python value into the element of the array in which it travels."""
-    bind = terms.binder(column)
-    if travels_as_itself(terms, column):
-        return bind
-    spell = multirange_text if isinstance(bare(column, terms.dialect), AbstractMultiRange) else as_text
-
-    def convert(value: Any) -> Any:
-        given = value if bind is None else bind(value)
-        return given if given is None else spell(given)
-
-    return convert
-
-
-def key_speller(terms: PostgresQueueSql, column: "Column[Any]") -> Spell:
-    """Makes an array of parts of keys, in the type that `postgres_sql.key_fields` names."""
-    if terms.is_number(column):
-        return numbers
-    if travels_as_itself(terms, column):
-        return as_they_are
-    return lambda parts: [as_text(part) for part in parts]
-
-
-def as_they_are(array: list[Any]) -> list[Any]:
-    return array
-
-
-def numbers(array: list[int]) -> str:
-    """An array of whole numbers, spelled out."""
-    return f"{{{str(array)[1:-1]}}}"
-
-
-def travels_as_itself(terms: PostgresQueueSql, column: "Column[Any]") -> bool:
-    return terms.type_of(column) != "text" or is_text(bare(column, terms.dialect))
-
-
-PLAIN = frozenset({NoneType, str, int, float, bool, Decimal, datetime, date, time, timedelta, UUID, bytes})
-
-
-def flat(values: Iterable[Any]) -> list[Any]:
-    """The values as one array. A list among them would be taken for a dimension of it, and its parts would be
-    written to other rows."""
-    array = list(values)
-    for kind in set(map(type, array)) - PLAIN:
-        if issubclass(kind, Iterable) and not issubclass(kind, (str, bytes, bytearray, memoryview)):
-            raise TypeError(f"{kind.__name__} is not a value for this column")
-    return array
-
-
-def as_text(value: Any) -> str:
-    """A value as PostgreSQL reads it from text; lists become array literals."""
-    match value:
-        case list() | tuple():
-            return "{" + ",".join("NULL" if part is None else _element(part) for part in value) + "}"
-        case bool():
-            return "t" if value else "f"
-        case bytes() | bytearray() | memoryview():
-            return "\\x" + value.hex()
-        case asyncpg.BitString():
-            return str(value.as_string()).replace(" ", "")
-        case asyncpg.Range():
-            return _range(value)
-    return str(value)
-
-
-def multirange_text(value: Any) -> str:
-    return value if isinstance(value, str) else "{" + ",".join(as_text(part) for part in value) + "}"
-
-
-def _range(value: "asyncpg.Range[Any]") -> str:
-    if value.isempty:
-        return "empty"
-    lower, upper = ("" if end is None else _element(end) for end in (value.lower, value.upper))
-    return f"{'[' if value.lower_inc else '('}{lower},{upper}{']' if value.upper_inc else ')'}"
-
-
-def _element(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return as_text(value)
-    escaped = as_text(value).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

@@ -286,6 +286,8 @@ class TransactionStore(Protocol):
 
     def lock_statement(self, leases: Sequence[Lease[Any]]) -> tuple[str, list[Any], list[Lease[Any]]]: ...
 
+    def next_own_batch(self) -> int: ...
+
     async def was_written(self, number: int) -> bool: ...
 
     def settle_within(self, raw: "psycopg.Connection[Any]", verdicts: Sequence[Verdict]) -> Settled: ...
@@ -420,12 +422,10 @@ class PostgresTransaction:
         self,
         connections: HandlerConnections,
         statements: TransactionStore,
-        next_flush: Callable[[], int],
         connection: HandlerConnection,
     ) -> None:
         self._connections, self._statements = connections, statements
         self._held, self._raw = connection, connection.raw
-        self._next_flush = next_flush
         self._flushes: list[SettleBatch] = []
         self._block: Any = None
         self._sql: AsyncConnection | None = None
@@ -434,10 +434,8 @@ class PostgresTransaction:
         self._lean = DirectStatements(connection.engine.sync_engine, connection.raw, connection.adapted, self._made)
 
     @classmethod
-    async def begin(
-        cls, connections: HandlerConnections, statements: TransactionStore, next_flush: Callable[[], int]
-    ) -> "PostgresTransaction":
-        return cls(connections, statements, next_flush, await connections.take())
+    async def begin(cls, connections: HandlerConnections, statements: TransactionStore) -> "PostgresTransaction":
+        return cls(connections, statements, await connections.take())
 
     @property
     def execution(self) -> Execution:
@@ -491,7 +489,7 @@ class PostgresTransaction:
 
     async def _settle(self, verdicts: Sequence[Verdict]) -> Settled:
         settled = Settled()
-        self._flushes = flushes(verdicts, self._next_flush)
+        self._flushes = flushes(verdicts, self._statements.next_own_batch)
         for flush in self._flushes:
             try:
                 statement, arguments = self._statements.settle_statement(flush)

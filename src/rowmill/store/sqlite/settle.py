@@ -1,19 +1,47 @@
 """Settles on SQLite: a flush is written at once, or row by row, so that a value that is refused keeps no other back."""
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
+from rowmill.model.lifecycle import Move
+from rowmill.model.states import Step
 from rowmill.store.flush import SettleBatch
 from rowmill.store.port import Settled
-from rowmill.store.sqlite import sql
-from rowmill.store.sqlite.statements import SqliteQueueStatements
+from rowmill.store.queue_sql import set_clause
+from rowmill.store.sqlite.sql import HISTORY, NOW, SqliteQueueSql
 from rowmill.store.sqlite.writer import RolledBack, connection_problem, refused_values
+
+if TYPE_CHECKING:
+    from rowmill.store.sqlite.statements import SqliteQueueStatements
+
+RECEIPT = (
+    "INSERT INTO rowmill_receipt (worker, flush, queue, stage, move, rows, seconds, at) "
+    f"VALUES (:worker, :flush, :queue, :stage, :move, :rows, :seconds, {NOW})"
+)
+
+
+# served by: the primary key
+def settle_statement(terms: SqliteQueueSql, step: Step, move: Move, columns: tuple[str, ...]) -> str:
+    """Write one verdict, only where its lease still holds. Parameters by name: lease, wait, error, code, k0…, v0…"""
+    pairs = terms.assignments(move, step, wait=":wait", error=":error", code=":code")
+    pairs += [(terms.quote(name), f":v{n}") for n, name in enumerate(columns)]
+    return f"UPDATE {terms.table} SET {set_clause(pairs)} WHERE {terms.same_key} AND {terms.lease} = :lease"
+
+
+# served by: the primary key
+def settle_alike_statement(terms: SqliteQueueSql, step: Step, move: Move) -> str:
+    """Write verdicts that differ only in their keys, of one claim. Parameters by name: lease, keys as a JSON array."""
+    [key] = terms.keys
+    return (
+        f"UPDATE {terms.table} SET {set_clause(terms.assignments(move, step))} "
+        f"WHERE {key} IN (SELECT value FROM json_each(:keys)) AND {terms.lease} = :lease"
+    )
 
 
 def settle_flush(
-    connection: Any, known: SqliteQueueStatements, flush: SettleBatch, worker: int, settled: Settled
+    connection: Any, known: "SqliteQueueStatements", flush: SettleBatch, worker: int, settled: Settled
 ) -> None:
     """Write a flush, its receipt and its history. `connection` has `execute(statement, parameters)`."""
     about = {"queue": flush.queue.name, "stage": flush.step.name, "worker": worker}
@@ -23,10 +51,10 @@ def settle_flush(
         kept = len(flush.verdicts)
     settled.kept += kept
     receipt = {"flush": flush.number, "move": flush.move.name, "rows": kept, "seconds": flush.seconds}
-    connection.execute(sql.RECEIPT, about | receipt)
+    connection.execute(RECEIPT, about | receipt)
 
 
-def _all_at_once(connection: Any, known: SqliteQueueStatements, flush: SettleBatch) -> bool:
+def _all_at_once(connection: Any, known: "SqliteQueueStatements", flush: SettleBatch) -> bool:
     """Write all verdicts in few calls, in half the time; False, with nothing written, if one of them can't be."""
     connection.execute("SAVEPOINT rowmill_flush")
     try:
@@ -43,7 +71,7 @@ def _all_at_once(connection: Any, known: SqliteQueueStatements, flush: SettleBat
     return written
 
 
-def _write(connection: Any, known: SqliteQueueStatements, flush: SettleBatch) -> int:
+def _write(connection: Any, known: "SqliteQueueStatements", flush: SettleBatch) -> int:
     """How many rows took their verdict."""
     alike = known.alike(flush)
     if alike is None:
@@ -58,7 +86,7 @@ def _write(connection: Any, known: SqliteQueueStatements, flush: SettleBatch) ->
 
 
 def _one_by_one(
-    connection: Any, known: SqliteQueueStatements, flush: SettleBatch, about: dict[str, Any], settled: Settled
+    connection: Any, known: "SqliteQueueStatements", flush: SettleBatch, about: dict[str, Any], settled: Settled
 ) -> int:
     """Write each verdict by itself, with its history; how many were written."""
     statement = known.settle_statement(flush)
@@ -87,7 +115,7 @@ def _one_by_one(
                 "message": verdict.message,
                 "traceback": verdict.traceback,
             }
-            connection.execute(sql.HISTORY, about | failure)
+            connection.execute(HISTORY, about | failure)
     return kept
 
 

@@ -22,7 +22,8 @@ from rowmill.store.order_per_key import Finder, Search
 from rowmill.store.refused_rows import RefusedRows
 from rowmill.store.row_sizes import RowSizer
 from rowmill.store.rows import RowLoader
-from rowmill.store.sqlite import sql
+from rowmill.store.sqlite import claim, settle, sql
+from rowmill.store.sqlite.claim import BURIED_PLACE
 from rowmill.store.sqlite.sql import SqliteQueueSql
 from rowmill.store.watermark import Stretch
 
@@ -54,10 +55,6 @@ def in_sequence(queue: QueueSpec[Any]) -> Callable[[list[Any]], list[Any]]:
         return sorted(records, key=key)
 
     return ordered
-
-
-BURIED_PLACE = -1
-"""In a record of a claim: of what says that it buried the row."""
 
 
 class SqliteQueueStatements:
@@ -107,20 +104,20 @@ class SqliteQueueStatements:
         """Takes the rows, or only finds them."""
 
         def make() -> str:
-            rows = sql.ready(self.terms, step, stretch, left_out)
-            return sql.pick_of(rows) if pick else sql.claim_of(self.terms, step, rows)
+            rows = claim.ready_rows(self.terms, step, stretch, left_out)
+            return claim.pick_of(rows) if pick else claim.claim_of(self.terms, step, rows)
 
         return self._by_index(connection, ("claim", step.name, stretch, left_out, pick), step, make)
 
     def weigh_statement(self, connection: sqlite3.Connection, step: Step, stretch: Stretch, left_out: int) -> str:
         wanted = ("weigh", step.name, stretch, left_out)
-        return self._by_index(connection, wanted, step, lambda: sql.weigh_ready(self.terms, step, stretch, left_out))
+        return self._by_index(connection, wanted, step, lambda: claim.weigh_ready(self.terms, step, stretch, left_out))
 
     def weigh_in_order_statement(
         self, connection: sqlite3.Connection, step: Step, find: Finder, left_out: int, *, behind: bool
     ) -> str:
         def make() -> str:
-            return sql.weigh_of(self.terms, sql.free(self.terms, step, find, left_out, behind=behind))
+            return claim.weigh_of(self.terms, claim.free_rows(self.terms, step, find, left_out, behind=behind))
 
         return self._by_index(connection, ("weigh", step.name, find.__name__, left_out, behind), step, make)
 
@@ -137,13 +134,13 @@ class SqliteQueueStatements:
         """Takes the rows, or only finds them."""
 
         def make() -> str:
-            rows = sql.free(self.terms, step, find, left_out, behind=behind)
-            return sql.pick_of(rows) if pick else sql.claim_of(self.terms, step, rows)
+            rows = claim.free_rows(self.terms, step, find, left_out, behind=behind)
+            return claim.pick_of(rows) if pick else claim.claim_of(self.terms, step, rows)
 
         return self._by_index(connection, ("claim", step.name, find.__name__, left_out, pick, behind), step, make)
 
     def claim_this_statement(self, connection: sqlite3.Connection, step: Step) -> str:
-        return self._by_index(connection, ("claim this", step.name), step, lambda: sql.claim_this(self.terms, step))
+        return self._by_index(connection, ("claim this", step.name), step, lambda: claim.claim_this(self.terms, step))
 
     def priorities_statement(self, connection: sqlite3.Connection, step: Step) -> str:
         wanted = ("priorities", step.name)
@@ -151,11 +148,13 @@ class SqliteQueueStatements:
 
     def settle_statement(self, flush: SettleBatch) -> str:
         wanted = ("settle", flush.step.name, flush.move.name, flush.columns)
-        return self._statement(wanted, lambda: sql.settle(self.terms, flush.step, flush.move, flush.columns))
+        return self._statement(
+            wanted, lambda: settle.settle_statement(self.terms, flush.step, flush.move, flush.columns)
+        )
 
     def settle_alike_statement(self, flush: SettleBatch) -> str:
         wanted = ("settle alike", flush.step.name, flush.move.name)
-        return self._statement(wanted, lambda: sql.settle_alike(self.terms, flush.step, flush.move))
+        return self._statement(wanted, lambda: settle.settle_alike_statement(self.terms, flush.step, flush.move))
 
     @cached_property
     def renew_statement(self) -> str:
@@ -184,7 +183,7 @@ class SqliteQueueStatements:
             made = connection.execute(find, (bare_name(index),)).fetchone()
             return made is not None and is_as_wanted(made[0], index)
 
-        return self._statement(wanted, lambda: sql.by_index(self.terms, step, make(), usable))
+        return self._statement(wanted, lambda: claim.by_index(self.terms, step, make(), usable))
 
     def settle_parameters(self, verdict: Verdict) -> dict[str, Any]:
         given = self.fence(verdict.lease)

@@ -29,10 +29,10 @@ from rowmill.store.port import GONE, Condemned, Disconnected, Heard, Heartbeat, 
 from rowmill.store.refused_rows import tell
 from rowmill.store.row_sizes import ByteLimit
 from rowmill.store.rows import read_text
-from rowmill.store.sqlite import claim as sqlite_claims
+from rowmill.store.sqlite.claim import BURIED_PLACE, claim_around
 from rowmill.store.sqlite.settle import Executes, settle_flush
 from rowmill.store.sqlite.sql import SqliteQueueSql
-from rowmill.store.sqlite.statements import BURIED_PLACE, SqliteQueueStatements
+from rowmill.store.sqlite.statements import SqliteQueueStatements
 from rowmill.store.sqlite.wakeup import DataVersion
 from rowmill.store.sqlite.writer import RolledBack, Writer, connection_problem, refused_values, take_over_transactions
 from rowmill.store.table_checks import claim_refused
@@ -147,7 +147,7 @@ class SqliteStore:
     ) -> list[Any]:
         tokens = Tokens(self.worker, self._claim_numbers)
         try:
-            records = await sqlite_claims.claim_around(self.writer, known, step, tokens, limit, weighed)
+            records = await claim_around(self.writer, known, step, tokens, limit, weighed)
         except sqlite3.DatabaseError as error:
             if str(error).startswith("no such index"):
                 known.statements.clear()  # it was there when they were made
@@ -157,7 +157,7 @@ class SqliteStore:
             # One bad text fails the whole answer. Read by ourselves, which costs time, it fails its row alone.
             assert self.writer.connection is not None
             self.writer.connection.text_factory = read_text
-            records = await sqlite_claims.claim_around(self.writer, known, step, tokens, limit, weighed)
+            records = await claim_around(self.writer, known, step, tokens, limit, weighed)
         if known.refused(step).unheard:
             await tell(self, queue, step, known.refused(step))
         return records

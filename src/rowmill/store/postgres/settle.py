@@ -1,0 +1,330 @@
+"""Settles on PostgreSQL: the statement, and what is done when rows are locked, values refused or answers lost."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from itertools import count
+from typing import TYPE_CHECKING, Any, Protocol
+
+import asyncpg
+
+from rowmill.model.judge import Verdict
+from rowmill.model.lease import Lease, first_claim
+from rowmill.model.lifecycle import ErrorChange, Move
+from rowmill.model.queue import QueueSpec
+from rowmill.model.states import Step
+from rowmill.store import expressions
+from rowmill.store.flush import SettleBatch, flushes
+from rowmill.store.own.schema import SCHEMA
+from rowmill.store.port import Delay, Disconnected, LockTimeout, Settled, StatementTimeout
+from rowmill.store.postgres.connection import ConnectionPool, refused_values
+from rowmill.store.postgres.sql import FENCE, NOW, PostgresQueueSql, free, given, given_one, key_fields, same_key
+from rowmill.store.postgres.values import numbers
+from rowmill.store.queue_sql import set_clause
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from rowmill.store.postgres.statements import QueueStatements
+
+SETTLE_LOCK_TIMEOUT = "200ms"
+"""How long a settle waits for a row that somebody else has locked, before it goes around what is locked."""
+MAX_PAUSE = 5.0
+"""Seconds between two tries while the database is away, at the most."""
+DELAY = (("g_wait", "float8"),)
+FAILURE = (
+    ("g_attempt", "int"),
+    ("g_code", "text"),
+    ("g_message", "text"),
+    ("g_error", "text"),
+    ("g_claimed", "timestamptz"),
+    ("g_row", "text"),
+    ("g_traceback", "text"),
+)
+"""What travels with a verdict that failed, beside its fence, its key and its values."""
+NOTE = (("g_code", "text"), ("g_error", "text"))
+"""What travels with one that did not fail and leaves a note on its row."""
+
+
+def remarks(move: Move) -> tuple[tuple[str, str], ...]:
+    return FAILURE if move.failed else NOTE if move.error is ErrorChange.SET else ()
+
+
+# served by: the primary key. The running state is not named: the planner would take the small partial index on
+# running rows, which fills with dead entries. The token alone is the fence.
+def settle_statement(
+    terms: PostgresQueueSql,
+    step: Step,
+    move: Move,
+    columns: tuple[str, ...],
+    *,
+    skip_locked: bool = False,
+    one: bool = False,
+) -> str:
+    """Write verdicts of one shape, each only where its lease still holds, with receipt and history. With `skip_locked`,
+    rows that somebody else has locked are passed over; without it, they are waited for. With `one`, it is a single
+    verdict, and what would be arrays are values: the server plans that once, and arrays each time.
+
+    $1 worker, $2 flush, $3 seconds run, $4 how many they are; then one array each: FENCE, DELAY if the move waits,
+    FAILURE or NOTE if it sets an error, the parts of the key, the result columns. Answers the places (from 1) of those
+    written.
+    """
+    columns_of = terms.queue.by_name
+    fields = [*FENCE, *(DELAY if move.delayed else ()), *remarks(move)]
+    fields += key_fields(terms)
+    fields += [(f"g_v{n}", terms.type_of(columns_of[name])) for n, name in enumerate(columns)]
+    pairs = terms.assignments(move, step, wait="g_wait", error="g_error", code="g_code")
+    pairs += [(terms.quote(name), terms.cast(columns_of[name], f"g_v{n}")) for n, name in enumerate(columns)]
+    told = ("g_attempt", "g_code", "g_message", "g_claimed", "g_row", "g_traceback") if move.failed else ()
+    returned = [name for name, _ in fields if name in told]
+    if one:
+        rows = given_one(fields, first=5)
+    else:
+        rows = free(terms, fields, first=5) if skip_locked else given(fields, first=5)
+    settled = (
+        f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {rows} "
+        f"WHERE {same_key(terms)} AND t.{terms.lease} = g_lease RETURNING {', '.join(['g_place', *returned])}"
+    )
+    queue, stage = terms.text(terms.queue.name), terms.text(step.name)
+    receipt = (
+        f"INSERT INTO {SCHEMA}.receipt (worker, flush, queue, stage, move, rows, seconds, at, kept) "
+        f"SELECT $1::bigint, $2::bigint, {queue}, {stage}, {terms.text(move.name)}, count(*), $3::float8, {NOW}, "
+        "CASE WHEN count(*) < $4::bigint THEN (SELECT coalesce(string_agg(g_place::text, ','), '') FROM settled) "
+        "END FROM settled"
+    )
+    history = (
+        f", history AS (INSERT INTO {SCHEMA}.attempt "
+        "(queue, key, stage, attempt, worker, started_at, ended_at, code, message, traceback) "
+        f"SELECT {queue}, g_row, {stage}, g_attempt, $1::bigint, g_claimed, {NOW}, g_code, g_message, g_traceback "
+        "FROM settled)"
+    )
+    return (
+        f"WITH settled AS ({settled}), receipt AS ({receipt}){history if move.failed else ''} "
+        "SELECT array_agg(g_place) FROM settled"
+    )
+
+
+KEPT = f"SELECT kept FROM {SCHEMA}.receipt WHERE worker = $1 AND flush = $2"
+"""The places of a flush that were written; NULL: all of them. Served by: the primary key."""
+
+
+class ValuesNotTaken(Exception):
+    """The database does not take these values."""
+
+
+class LockBudget:
+    """How often one settle may run into a lock while it looks for the verdict that waits for it. Each time costs
+    SETTLE_LOCK_TIMEOUT; where a whole table is locked, every verdict would."""
+
+    def __init__(self, times: int = 16) -> None:
+        self._left = times
+
+    def spend(self) -> bool:
+        self._left -= 1
+        return self._left >= 0
+
+
+class SettleStore(Protocol):
+    """What settles need of their store."""
+
+    worker: int
+
+    def known(self, queue: QueueSpec[Any]) -> "QueueStatements": ...
+
+    def terms(self, queue: QueueSpec[Any]) -> PostgresQueueSql: ...
+
+    async def check_rights(self, error: Exception, *terms: PostgresQueueSql, columns: tuple[str, ...] = ()) -> None: ...
+
+
+class Settles:
+    """Writes verdicts on the connections for it, and inside transactions of handlers."""
+
+    def __init__(self, store: SettleStore, pool: ConnectionPool) -> None:
+        self._store, self._pool = store, pool
+        self._batch_numbers = count(first_claim())  # its receipts bear the worker's number too
+        self.closing = False
+
+    async def settle(self, verdicts: Sequence[Verdict], *, skip_locked: bool = False) -> Settled:
+        settled = Settled()
+        for flush in flushes(verdicts, self._next_batch):
+            await self._settle_batch(flush, settled, LockBudget(), skip_locked=skip_locked)
+        return settled
+
+    def _next_batch(self) -> int:
+        return next(self._batch_numbers)
+
+    async def _settle_batch(
+        self, flush: SettleBatch, settled: Settled, budget: "LockBudget", *, skip_locked: bool
+    ) -> None:
+        try:
+            places = await self._settle_surely(flush, skip_locked=skip_locked)
+        except ValuesNotTaken as refusal:
+            if len(flush.verdicts) == 1:
+                settled.refused.append((flush.verdicts[0], str(refusal)))
+                return
+            for half in flush.halves(self._next_batch):
+                await self._settle_batch(half, settled, budget, skip_locked=skip_locked)
+            return
+        except StatementTimeout:
+            settled.delayed += [(verdict, Delay.TIMEOUT) for verdict in flush.verdicts]
+            return
+        except LockTimeout:
+            if not skip_locked:
+                await self._settle_batch(flush, settled, budget, skip_locked=True)
+            elif len(flush.verdicts) == 1 or not budget.spend():
+                settled.delayed += [(verdict, Delay.LOCKED) for verdict in flush.verdicts]
+            else:  # not these rows are locked but the table, or a row that one of them refers to
+                halves = list(flush.halves(self._next_batch))
+                random.shuffle(halves)
+                for half in halves:
+                    await self._settle_batch(half, settled, budget, skip_locked=True)
+            return
+        settled.kept += len(places)
+        if len(places) < len(flush.verdicts):
+            kept = set(places)
+            rest = [verdict for place, verdict in enumerate(flush.verdicts, start=1) if place not in kept]
+            await self._sort_out(flush, rest, settled, skipped=skip_locked)
+
+    async def _sort_out(self, flush: SettleBatch, verdicts: list[Verdict], settled: Settled, *, skipped: bool) -> None:
+        """Tell apart why these were not written: by an earlier settle whose answer was lost; because their row is
+        locked, if locked rows were `skipped`; because their lease is gone."""
+        known = self._store.known(flush.queue)
+        leases = [verdict.lease for verdict in verdicts]
+        held: set[int] = set()
+        if skipped:
+            tokens = numbers([lease.token for lease in leases])
+            rows = await self._ask_surely(known.holds_statement, tokens, *known.key_arrays(leases))
+            held = {row[0] for row in rows}
+        for place, verdict in enumerate(verdicts, start=1):
+            if place in held:
+                settled.delayed.append((verdict, Delay.LOCKED))
+            elif verdict.unanswered and await self._written_before(verdict):
+                settled.kept += 1
+            else:
+                settled.lost.append(verdict)
+
+    async def _written_before(self, verdict: Verdict) -> bool:
+        """Does the receipt of an earlier settle, whose answer was lost, name this verdict?"""
+        for worker, number, place in verdict.unanswered:
+            for row in await self._ask_surely(KEPT, worker, number):
+                if row[0] is None or str(place) in row[0].split(","):
+                    return True
+        return False
+
+    async def _ask_surely(self, statement: str, *arguments: Any) -> list[Any]:
+        """Read, however often the connection breaks."""
+        async for _ in self._until_closed():
+            with suppress(Disconnected):
+                return await self._pool.fetch(statement, *arguments)
+        raise Disconnected("the store is closed")
+
+    async def _until_closed(self) -> AsyncIterator[None]:
+        """Tries, with growing pauses between them, until the store is closed."""
+        pause = 0.05
+        yield
+        while not self.closing:
+            await asyncio.sleep(pause * (0.5 + random.random()))
+            pause = min(pause * 2, MAX_PAUSE)
+            yield
+
+    async def _settle_surely(self, flush: SettleBatch, *, skip_locked: bool) -> list[int]:
+        """Write a flush once, however often the connection breaks. Its receipt tells a settle whose answer was
+        lost from a lost lease: written twice, it violates the key of the receipts, and the first says what it wrote."""
+        try:
+            statement, arguments = self.settle_statement(flush, skip_locked=skip_locked)
+        except Exception as error:  # a type of the user's does not take its value
+            raise ValuesNotTaken(type(error).__name__) from error
+        carried_out = False
+        async for _ in self._until_closed():
+            try:
+                if not carried_out:
+                    rows = await self._pool.fetch(statement, *arguments)
+                    return list(rows[0][0] or ())
+                return await self._kept_before(flush, *arguments[:2])
+            except LockTimeout:
+                raise
+            except StatementTimeout as timeout:
+                if timeout.unanswered:
+                    self._mark_unanswered(flush)
+                raise
+            except Disconnected:
+                self._mark_unanswered(flush)
+            except asyncpg.UniqueViolationError as error:
+                if error.schema_name == SCHEMA and error.table_name == "receipt":
+                    carried_out = True
+                    continue
+                raise ValuesNotTaken(refused_values(error)) from error
+            except asyncpg.PostgresError as error:
+                await self._store.check_rights(error, self._store.terms(flush.queue), columns=flush.columns)
+                raise ValuesNotTaken(refused_values(error)) from error
+        raise Disconnected("the store is closed")
+
+    def _mark_unanswered(self, flush: SettleBatch) -> None:
+        for place, verdict in enumerate(flush.verdicts, start=1):
+            if (self._store.worker, flush.number, place) not in verdict.unanswered:
+                verdict.unanswered += ((self._store.worker, flush.number, place),)
+
+    async def _kept_before(self, flush: SettleBatch, worker: int, number: int) -> list[int]:
+        """The places that a flush wrote whose answer was lost."""
+        [kept] = [row[0] for row in await self._pool.fetch(KEPT, worker, number)] or [None]
+        return list(range(1, len(flush.verdicts) + 1)) if kept is None else [int(one) for one in kept.split(",") if one]
+
+    def settle_statement(self, flush: SettleBatch, *, skip_locked: bool = False) -> tuple[str, list[Any]]:
+        """In the order of the keys, so that two statements that meet the same rows lock them in the same order."""
+        known, rows = self._store.known(flush.queue), len(flush.verdicts)
+        place, one = known.place, rows == 1 and not skip_locked
+        if rows > 1:
+            flush.verdicts.sort(key=lambda verdict: place(verdict.lease.record))
+        statement = known.settle_statement(flush, skip_locked=skip_locked, one=one)
+        return statement, [
+            self._store.worker,
+            flush.number,
+            flush.seconds,
+            rows,
+            *known.settle_arguments(flush, one=one),
+        ]
+
+    def next_own_batch(self) -> int:
+        """For a handler's transaction. Below zero: nobody asks for its receipt later than at its commit."""
+        return -self._next_batch()
+
+    def lock_statement(self, leases: Sequence[Lease[Any]]) -> tuple[str, list[Any], list[Lease[Any]]]:
+        """Its arguments, and the leases in the order of the keys, in which their rows are locked."""
+        known = self._store.known(leases[0].queue)
+        ordered = sorted(leases, key=lambda lease: known.place(lease.record))
+        return known.lock_statement, [numbers([lease.token for lease in ordered]), *known.key_arrays(ordered)], ordered
+
+    def lock_within(self, raw: "psycopg.Connection[Any]", leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
+        """Lock rows inside a transaction of a sync handler; returns the leases that are gone."""
+        statement, arguments, ordered = self.lock_statement(leases)
+        held = {row[0] for row in raw.execute(for_psycopg(statement), named(arguments))}
+        return [lease for place, lease in enumerate(ordered, start=1) if place not in held]
+
+    def settle_within(self, raw: "psycopg.Connection[Any]", verdicts: Sequence[Verdict]) -> Settled:
+        """Write verdicts inside a transaction of a sync handler."""
+        settled = Settled()
+        for flush in flushes(verdicts, self.next_own_batch):
+            statement, arguments = self.settle_statement(flush)
+            try:
+                [places] = raw.execute(for_psycopg(statement), named(arguments)).fetchone() or [None]
+            except (raw.IntegrityError, raw.DataError, raw.ProgrammingError) as error:
+                settled.refused.append((flush.verdicts[0], type(error).__name__))
+                break
+            settled.add(flush, places or ())
+        return settled
+
+    async def was_written(self, number: int) -> bool:
+        """Was a settle of ours carried out whose answer was lost?"""
+        return bool(await self._pool.fetch(KEPT, self._store.worker, number))
+
+
+@lru_cache(maxsize=256)
+def for_psycopg(statement: str) -> str:
+    """A statement with the placeholders of psycopg."""
+    return expressions.renamed(statement.replace("%", "%%"), lambda place: f"%(p{place})s")
+
+
+def named(arguments: Sequence[Any]) -> dict[str, Any]:
+    return {f"p{place}": value for place, value in enumerate(arguments, start=1)}
