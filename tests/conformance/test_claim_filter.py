@@ -192,11 +192,11 @@ async def test_rows_of_others_are_not_buried_here(database_url: str) -> None:
         assert [row.state for row in await member.rows()] == ["ready", "dead"]
 
 
-@pytest.mark.parametrize("in_order", [None, OrderPerKey(per="title")])
+@pytest.mark.parametrize("order_per_key", [None, OrderPerKey(per="title")])
 async def test_rows_that_can_not_be_claimed_are_stepped_over_and_those_of_others_left(
-    database_url: str, in_order: OrderPerKey | None
+    database_url: str, order_per_key: OrderPerKey | None
 ) -> None:
-    async with worker(database_url, only_mail(in_order=in_order)) as member:
+    async with worker(database_url, only_mail(order_per_key=order_per_key)) as member:
         await forbid(member)
         await put(member, FAX, MAIL | {"title": "bad"}, MAIL, FAX | {"title": "bad fax"})
         assert await titles(member) == ["m"]

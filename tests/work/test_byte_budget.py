@@ -86,7 +86,7 @@ async def test_narrow_rows_are_not_limited(database_url: str) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"order": Order(priority="attempts")}, {"in_order": OrderPerKey(per="result")}],
+    [{}, {"order": Order(priority="attempts")}, {"order_per_key": OrderPerKey(per="result")}],
     ids=["plain", "by priority", "in order per key"],
 )
 async def test_heavy_rows_behind_many_narrow_ones_do_not_break_the_budget(

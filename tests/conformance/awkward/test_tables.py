@@ -43,7 +43,7 @@ async def divide(mill: Mill) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"order": Order(priority="rank")}, {"in_order": OrderPerKey(per="title")}],
+    [{}, {"order": Order(priority="rank")}, {"order_per_key": OrderPerKey(per="title")}],
     ids=["plain", "ranked", "in order"],
 )
 async def test_a_partitioned_table(pg_url: str, options: dict[str, Any]) -> None:

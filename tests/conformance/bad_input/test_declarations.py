@@ -105,10 +105,10 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "a name for names": ({"order": Order(by="title")}, 'takes a tuple of names, as in ("title",)'),  # type: ignore[arg-type]
     "unknown order": ({"order": Order(by=("nothing",))}, "Order(by=...) names column nothing"),
     "priority of text": ({"order": Order(priority="title")}, "column title (priority) must be a number"),
-    "unknown key": ({"in_order": OrderPerKey(per="nobody")}, "OrderPerKey(per=...) names column nobody"),
-    "order by what may be empty": ({"in_order": OrderPerKey(per="title", by=("error",))}, "may be NULL"),
+    "unknown key": ({"order_per_key": OrderPerKey(per="nobody")}, "OrderPerKey(per=...) names column nobody"),
+    "order by what may be empty": ({"order_per_key": OrderPerKey(per="title", by=("error",))}, "may be NULL"),
     "a dead head that sleeps": (
-        {"in_order": OrderPerKey(per="title", on_dead="sleep")},  # type: ignore[arg-type]
+        {"order_per_key": OrderPerKey(per="title", on_dead="sleep")},  # type: ignore[arg-type]
         'is "block" or "skip", not \'sleep\'',
     ),
     "an unknown unit": ({"epoch": "hours"}, 'epoch=... is "s" or "ms"'),
