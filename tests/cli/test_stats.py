@@ -102,6 +102,66 @@ def test_throughput_is_the_same_before_and_after_it_is_rolled_up(shell: Shell) -
     assert before["last_hour"] == {"done": 2}
 
 
+def test_what_is_rolled_up_while_it_is_read_is_counted(pg_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The upkeep moves numbers from one table to another, whenever it likes."""
+    shell = Shell(pg_url, capsys)
+    shell.ok("migrate", "--tables")
+    shell.put(files, {"id": 1, "status": "queued"}, {"id": 2, "status": "queued"})
+    shell.drain("files")
+    shell.do(partial(age, seconds=600))
+
+    def roll_up_after(connection: sa.Connection, *_: Any) -> None:
+        with example.mill.store.sync_engine.begin() as other:
+            cleanup.roll_up(other)
+
+    def look(connection: sa.Connection) -> int:
+        sa.event.listen(connection, "after_cursor_execute", roll_up_after)
+        return sum(sum(one.moves.values()) for one in activity.throughput(connection, example.files_queue))
+
+    assert shell.do(look) == 2
+    assert shell.do(lambda c: sum(sum(one.moves.values()) for one in activity.throughput(c, example.files_queue))) == 2
+
+
+def test_the_numbers_of_a_queue_are_of_one_moment(
+    pg_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = Shell(pg_url, capsys)
+    shell.ok("migrate", "--tables")
+    shell.put(files, {"id": 1, "status": "failed", "error": "timeout"})
+    asked = activity.throughput
+
+    def meanwhile(*arguments: Any) -> Any:
+        with example.mill.store.sync_engine.begin() as other:
+            other.execute(sa.insert(files).values(id=2, status="failed", error="timeout"))
+        return asked(*arguments)
+
+    monkeypatch.setattr(activity, "throughput", meanwhile)
+    found = of(shell, "files")
+
+    assert found["kinds"]["dead"] == found["dead"]["rows"] == found["dead"]["codes"]["timeout"] == 1
+
+
+def test_rows_that_were_only_given_back_are_not_settled(shell: Shell) -> None:
+    """A provider that is off sends its rows back again and again: that is no work."""
+
+    def give_back(connection: sa.Connection) -> None:
+        own = own_tables(connection.dialect.name)
+        for number, move in enumerate(("hold", "release"), start=1):
+            connection.execute(
+                sa.insert(own.receipt).values(
+                    worker=1, flush=number, queue="files", stage="work", move=move, rows=1000, seconds=0.0,
+                    at=moment(connection.dialect.name),
+                )
+            )  # fmt: skip
+
+    shell.do(give_back)
+    found = of(shell, "files")["throughput"]
+
+    assert found["last_hour"] == {"hold": 1000, "release": 1000}
+    assert (found["per_minute"], found["idle_minutes"]) == (0, None)
+    assert "nothing settled in the last hour" in shell.ok("stats", "files").out
+
+
 def test_a_queue_that_works_tells_its_rate(shell: Shell) -> None:
     shell.put(files, {"id": 1, "status": "queued"}, {"id": 2, "status": "queued"})
     shell.drain("files")
@@ -157,15 +217,15 @@ def test_no_error_code_is_left_out_without_a_word(shell: Shell) -> None:
 
 def test_dead_rows_are_told_by_code_whatever_their_age(shell: Shell) -> None:
     old = shell.now(files, "finished_at", -40 * 86400)
-    errors = ["timeout: secret-name", "timeout", "broken: a: b", "Mr secret-name was not found", "", None]
+    errors = ["timeout: secret-name", "timeout", "404: a: b", "Mr secret-name was not found", "", None]
     shell.put(files, *({"id": n, "status": "failed", "error": error, "finished_at": old}
                        for n, error in enumerate(errors)))  # fmt: skip
     shell.put(files, {"id": 9, "status": "queued", "error": "later: not dead"})
 
     found, text = of(shell, "files")["dead"], shell.ok("stats", "files").out
 
-    assert found == {"rows": 6, "codes": {"timeout": 2, "broken": 1}, "without_code": 3, "count": "exact"}
-    assert "dead rows: timeout 2, broken 1, without a code 3\n" in text
+    assert found == {"rows": 6, "codes": {"timeout": 2, "404": 1}, "without_code": 3, "count": "exact"}
+    assert "dead rows: timeout 2, 404 1, without a code 3\n" in text
     assert "secret-name" not in text
 
 

@@ -19,7 +19,7 @@ from rowmill.cli.errors import tell
 from rowmill.cli.exits import Exit
 from rowmill.mill import Mill
 from rowmill.model.errors import RowmillError
-from rowmill.model.lifecycle import MOVES
+from rowmill.model.lifecycle import GIVEN_BACK, MOVES
 from rowmill.observe.trail import trail
 from rowmill.operator import counts
 from rowmill.store import dsn
@@ -149,7 +149,7 @@ class Progress:
             await self.tell()
 
     async def tell(self) -> None:
-        moves = dict(self._worker.report.settled)
+        moves = {move: rows for move, rows in self._worker.report.settled.items() if move not in GIVEN_BACK}
         settled, failed = sum(moves.values()), sum(rows for move, rows in moves.items() if MOVES[move].failed)
         new, new_failed = settled - self._settled, failed - self._failed
         self._settled, self._failed = settled, failed

@@ -102,3 +102,5 @@ MOVES = {
 }  # fmt: skip
 SETTLING = frozenset({DONE, ADVANCE, AGAIN, PARK, DIE, ABANDON, RELEASE, HOLD})
 """Moves that a worker makes at the end of an attempt, each only where its lease still holds."""
+GIVEN_BACK = frozenset({RELEASE.name, HOLD.name})
+"""The names of those among them after which a row is as if it had not been taken."""

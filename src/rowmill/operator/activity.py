@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from rowmill.model.alerts import Alerts, QueueObservation
 from rowmill.model.errors import CODE_LENGTH
-from rowmill.model.lifecycle import DIE, StateKind
+from rowmill.model.lifecycle import DIE, GIVEN_BACK, StateKind
 from rowmill.model.queue import QueueSpec
 from rowmill.model.settle_lag import SettleLag, from_text
 from rowmill.model.states import Step
@@ -128,33 +128,45 @@ def throughput(connection: Connection, queue: QueueSpec[Any], minutes: int = 60)
         if dialect == "postgresql"
         else sa.func.strftime("%Y-%m-%d %H:%M:00.000000", at, type_=at.type)
     )
+    # One statement: what is rolled up between two would be in neither of them.
+    parts = [
+        sa.select(minute_of.label("minute"), table.c.move, table.c.rows, table.c.seconds)
+        .where(table.c.queue == queue.name, settled_at >= since)
+        for table, minute_of, settled_at in (
+            (own.throughput, own.throughput.c.minute, own.throughput.c.minute), (own.receipt, minute, at),
+        )
+    ]  # fmt: skip
+    every = sa.union_all(*parts).subquery("every").c
+    sums = sa.func.sum(every.rows).label("rows"), sa.func.sum(every.seconds).label("seconds")
     found: dict[datetime, Minute] = {}
-    for table, column in ((own.throughput, own.throughput.c.minute), (own.receipt, minute)):
-        rows = connection.execute(
-            sa.select(
-                column.label("minute"), table.c.move,
-                sa.func.sum(table.c.rows).label("rows"), sa.func.sum(table.c.seconds).label("seconds"),
-            )
-            .where(table.c.queue == queue.name, (at if table is own.receipt else column) >= since)
-            .group_by(column, table.c.move)
-        )  # fmt: skip
-        for row in rows:
-            when = as_moment(row.minute)
-            if when is not None:
-                one = found.setdefault(when, Minute(when))
-                one.moves[row.move] = one.moves.get(row.move, 0) + int(row.rows)
-                one.seconds += float(row.seconds)
+    for row in connection.execute(sa.select(every.minute, every.move, *sums).group_by(every.minute, every.move)):
+        when = as_moment(row.minute)
+        if when is not None:
+            one = found.setdefault(when, Minute(when))
+            one.moves[row.move] = one.moves.get(row.move, 0) + int(row.rows)
+            one.seconds += float(row.seconds)
     return [found[when] for when in sorted(found)]
 
 
 def settle_rate(minutes: list[Minute], now: datetime, over: int = 5) -> SettleRate:
-    """The rate of the last `over` clock minutes, whether or not something was settled in each of them."""
+    """The rate of the last `over` clock minutes, whether or not something was settled in each of them. Rows that were
+    given back without having run are not settled: a provider that is off would look like work."""
     this = now.replace(second=0, microsecond=0)
     since = this - timedelta(minutes=over)
-    rows = sum(sum(minute.moves.values()) for minute in minutes if minute.minute >= since)
-    last = max((minute.minute for minute in minutes if any(minute.moves.values())), default=None)
+    settled = {
+        minute.minute: sum(rows for move, rows in minute.moves.items() if move not in GIVEN_BACK) for minute in minutes
+    }
+    rows = sum(rows for minute, rows in settled.items() if minute >= since)
+    last = max((minute for minute, rows in settled.items() if rows), default=None)
     idle = None if last is None else max(int((this - last).total_seconds() // 60), 0)
     return SettleRate(rows / ((now - since).total_seconds() / 60), over, idle)
+
+
+def read_at_one_moment(connection: Connection) -> None:
+    """Let all that this transaction reads be of one moment, so that its numbers add up. Call it first; SQLite reads so
+    anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 
 
 def database_time(connection: Connection) -> datetime:
@@ -219,7 +231,7 @@ def _worker_view(row: Any) -> WorkerView:
 # Dead rows by the code of their last failure, whatever their age.
 
 
-CODE = re.compile(r"[A-Za-z_][\w.:/-]*")
+CODE = re.compile(r"\w[\w.:/-]*")
 """What is taken for a code in front of an error's text. The text itself may quote a row, and is never returned."""
 
 
