@@ -1,5 +1,6 @@
 """Where a failed attempt was raised, kept in its history for whoever asks for it."""
 
+import asyncio
 import logging
 from typing import Any
 
@@ -8,7 +9,7 @@ import sqlalchemy as sa
 
 from rowmill import Lease, PermanentError
 from rowmill.model.errors import safe_text
-from rowmill.observe.trail import KEPT_BYTES
+from rowmill.observe.trail import KEPT_BYTES, kept_trail, trail
 from rowmill.store.own.schema import own_tables
 from tests.work.shop import Shop, shop_on
 
@@ -105,6 +106,51 @@ async def test_handlers_of_every_kind(database_url: str, kind: str) -> None:
 
     assert len(found) == 2
     assert all(text is not None and "in careless" in text and SECRET not in text for text in found)
+
+
+async def test_the_errors_of_a_group_are_told_one_by_one(database_url: str) -> None:
+    async def lose_by_itself() -> None:
+        lose(SECRET)
+
+    async def careless_by_itself() -> None:
+        careless(SECRET)
+
+    async with shop_on(database_url) as shop:
+
+        @shop.jobs.handler()
+        async def handle(job: Lease[Any]) -> None:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(lose_by_itself())
+                group.create_task(careless_by_itself())
+
+        await shop.put(1)
+        await shop.drain(tracebacks=True)
+        [text] = await tracebacks(shop)
+
+    assert text is not None
+    lines = [line.rpartition("test_tracebacks.py")[2] for line in text.splitlines()]
+    first, second = lines.index("  + 1 of 2"), lines.index("  + 2 of 2")
+    assert lines[first - 1] == "ExceptionGroup"
+    assert any(line.endswith("in lose_by_itself") for line in lines[first:second])
+    assert lines[second - 1] == "  | KeyError"
+    assert any(line.endswith("in careless_by_itself") for line in lines[second:])
+    assert lines[-1] == "  | PermanentError"
+    assert SECRET not in text
+
+
+def test_groups_without_end_are_told_to_some_depth() -> None:
+    error: Exception = ValueError(SECRET)
+    for _ in range(2000):
+        error = ExceptionGroup(SECRET, [error] * 100)
+    many = kept_trail(error)
+
+    inner = ValueError(SECRET)
+    circle = ExceptionGroup(SECRET, [inner])
+    inner.__context__ = circle
+
+    assert len(many.encode()) <= KEPT_BYTES + len("…".encode())
+    assert trail(circle).splitlines()[-1] == "  | ValueError"
+    assert SECRET not in many + trail(circle)
 
 
 async def test_a_long_one_is_cut_to_its_end(database_url: str) -> None:

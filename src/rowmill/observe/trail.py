@@ -1,5 +1,6 @@
 """Where an error comes from, for a log: lines of code and classes. Never its text, which may quote what is in a row."""
 
+import textwrap
 import traceback
 from collections.abc import Iterator
 
@@ -8,14 +9,14 @@ from rowmill.model.errors import safe_text
 KEPT_BYTES = 8192
 """Of a traceback in the history: its end, where the error was raised."""
 
+MOST_OF_A_GROUP = 5
+"""Errors of a group that are told, and how deep groups within groups are."""
+
 
 def trail(error: BaseException) -> str:
-    """The way of an error through the code, after that of the errors that it was raised from."""
-    parts = []
-    for each in reversed(list(_chain(error))):
-        lines = "".join(traceback.format_tb(each.__traceback__))
-        parts.append(f"Traceback (most recent call last):\n{lines}{type(each).__qualname__}")
-    return "\nwhich led to\n".join(parts)
+    """The way of an error through the code, after that of the errors that it was raised from. Of a group, that of the
+    first few in it, too."""
+    return _trail(error, set(), 0)
 
 
 def kept_trail(error: BaseException) -> str:
@@ -25,8 +26,24 @@ def kept_trail(error: BaseException) -> str:
     return data.decode() if len(data) <= KEPT_BYTES else "…" + data[-KEPT_BYTES:].decode(errors="ignore")
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
+def _trail(error: BaseException, seen: set[int], depth: int) -> str:
+    chain = reversed(list(_chain(error, seen)))
+    return "\nwhich led to\n".join(_part(each, seen, depth) for each in chain)
+
+
+def _part(error: BaseException, seen: set[int], depth: int) -> str:
+    lines = "".join(traceback.format_tb(error.__traceback__))
+    text = f"Traceback (most recent call last):\n{lines}{type(error).__qualname__}"
+    if isinstance(error, BaseExceptionGroup) and depth < MOST_OF_A_GROUP:
+        told = error.exceptions[:MOST_OF_A_GROUP]
+        for number, each in enumerate(told, start=1):
+            text += f"\n  + {number} of {len(error.exceptions)}\n"
+            text += textwrap.indent(_trail(each, seen, depth + 1), "  | ")
+    return text
+
+
+def _chain(error: BaseException, seen: set[int]) -> Iterator[BaseException]:
+    """An error and those before it, but for those that were seen already: there may be circles."""
     found: BaseException | None = error
     while found is not None and id(found) not in seen:
         seen.add(id(found))
