@@ -4,7 +4,9 @@ import asyncio
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from typing import Any
+from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
@@ -130,6 +132,89 @@ async def test_the_parts_of_a_key_may_hold_the_separator(database_url: str) -> N
         await mill.run(lambda c: c.execute(pages.insert({"site": "a", "path": "b|c"})).close())
         assert (await pages.why(("a", "b|c"))).row.state == "ready"
         assert await pages.cancel(("a", "b|c")) == 1
+
+
+async def test_keys_that_are_uuids_are_named_as_they_are(database_url: str) -> None:
+    class Base(DeclarativeBase): ...
+
+    class Page(rm.QueueMixin, Base):
+        __tablename__ = "page"
+        id: Mapped[UUID] = mapped_column(primary_key=True)
+
+    mill = rm.Mill(database_url)
+    pages, first, second = mill.queue(Page), UUID(int=1), UUID(int=2)
+    async with mill.opened():
+        await mill.migrate(tables=True)
+        await mill.run(lambda c: c.execute(pages.insert([{"id": first}, {"id": second}])).close())
+        assert [row.key for row in await pages.list(first, str(second))] == [str(first), str(second)]
+        assert (await pages.why(first)).row.key == str(first)
+        named = await mill.run(lambda c: c.execute(sa.select(Page.id).where(Page.id == second)).all())
+        assert await pages.cancel(*named) == 1, "rows of a SELECT are keys"
+        assert await pages.requeue(second) == 1
+
+
+class Status(Enum):
+    READY = "waiting for us"
+    RUNNING = "busy"
+    DONE = "finished"
+    DEAD = "gone"
+
+
+async def test_states_may_be_named_as_they_are_declared(database_url: str) -> None:
+    moment = sa.DateTime(timezone=True)
+    table = sa.Table(
+        "page", sa.MetaData(),
+        sa.Column("id", sa.Enum(Status, name="page_id"), primary_key=True),
+        sa.Column("state", sa.Enum(Status, name="page_state"), nullable=False),
+        sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
+        sa.Column("available_at", moment), sa.Column("lease", sa.BigInteger), sa.Column("leased_until", moment),
+        sa.Column("error", sa.Text), sa.Column("finished_at", moment),
+    )  # fmt: skip
+    mill = rm.Mill(database_url)
+    words = rm.States(ready=Status.READY, running=Status.RUNNING, done=Status.DONE, dead=Status.DEAD)
+    pages = mill.queue(table, states=words)
+    rows = [{"id": each, "state": each} for each in Status]
+    async with mill.opened():
+        await mill.migrate(tables=True)
+        await mill.run(lambda c: c.execute(sa.insert(table), rows).close())
+        for state in (Status.DEAD, "dead", [Status.DEAD]):
+            assert [row.key for row in await pages.list(state=state)] == ["Status.DEAD"]
+        assert await pages.requeue(state=(Status.DEAD, Status.DONE), limit=1) == 1
+        assert (await pages.why(Status.READY)).row.kind == "ready"
+
+
+@pytest.mark.parametrize("key", [None, [1, 2], {1}, b"1", object()])
+@pytest.mark.parametrize("method", ["list", "why", "requeue", "cancel"])
+async def test_what_is_no_key_is_refused(sqlite_url: str, method: str, key: Any) -> None:
+    """As text, it might be the key of another row."""
+    async with shop_on(sqlite_url) as shop:
+        with pytest.raises(rm.BadRequest, match=r"the key of a row of job is a value.*Name several rows one by one"):
+            await getattr(shop.jobs, method)(key)
+
+
+@pytest.mark.parametrize("key", ["one", True, 1.5, (1, 2), 1 << 80, "1|2"])
+async def test_a_key_of_another_type_is_refused(sqlite_url: str, key: Any) -> None:
+    async with shop_on(sqlite_url) as shop:
+        with pytest.raises(rm.BadRequest, match="is not a key of queue job"):
+            await shop.jobs.requeue(key)
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"since": "6h"}, r"since=\.\.\. takes seconds ago, as in rm\.hours\(6\), a timedelta or a datetime, not '6h'"),
+    ({"until": float("nan")}, r"until=\.\.\. takes seconds ago"),
+    ({"since": 1e300}, "takes seconds ago"),
+    ({"limit": -1}, "limit must be 0 or more, not -1"),
+    ({"stage": "wrok"}, "has no stage wrok; it has: work. Did you mean work"),
+    ({"state": 3}, "has no state 3"),
+]
+
+
+@pytest.mark.parametrize(("which", "says"), WRONG)
+async def test_a_filter_of_another_type_is_refused(database_url: str, which: dict[str, Any], says: str) -> None:
+    async with shop_on(database_url) as shop:
+        for method in (shop.jobs.list, shop.jobs.requeue, shop.jobs.cancel):
+            with pytest.raises(rm.BadRequest, match=says):
+                await method(**which)
 
 
 def test_each_works_without_an_event_loop(database_url: str) -> None:

@@ -4,9 +4,12 @@ import builtins
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack
+from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -16,6 +19,7 @@ from rowmill.model.errors import BadRequest
 from rowmill.model.lifecycle import StateKind
 from rowmill.model.option_names import check_options
 from rowmill.model.queue import QueueSpec as QueueModel
+from rowmill.model.states import Word
 from rowmill.operator import browse, change, counts
 from rowmill.operator import why as explaining
 from rowmill.operator.browse import RowView
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 T = TypeVar("T")
+KEY_PARTS = (str, int, float, Decimal, UUID, date, Enum)
+"""What a part of a key may be."""
 FIRST_ROWS = 100
 """The default limit of `list`."""
 
@@ -37,7 +43,7 @@ FIRST_ROWS = 100
 class RowFilter(TypedDict, total=False):
     """Which rows are meant. What is left out filters nothing."""
 
-    state: str | Sequence[str]
+    state: Word | Sequence[Word]
     """Words of the table, or what they mean: ready, waiting, running, done, dead, cancelled, unknown."""
     stage: str
     error_code: str
@@ -99,7 +105,7 @@ class QueueOperations(QueueModel[R], Generic[R]):
         await articles.requeue(17, 18)
         await articles.requeue(error_code="timeout", since=rm.hours(6))
         """
-        wanted = self._filter("requeue()", keys, which, ("to_stage", "limit"))
+        wanted = self._filter("requeue()", keys, which, limit, "to_stage")
         if wanted.empty:
             return 0
         if not wanted.states and not wanted.keys:
@@ -124,7 +130,7 @@ class QueueOperations(QueueModel[R], Generic[R]):
         await articles.cancel(17)
         await articles.cancel(where=Article.project_id == 4)
         """
-        wanted = self._filter("cancel()", keys, which, ("limit",))
+        wanted = self._filter("cancel()", keys, which, limit)
         if wanted.empty:
             return 0
         async with self.mill.opened() as store:
@@ -142,7 +148,7 @@ class QueueOperations(QueueModel[R], Generic[R]):
         for row in await articles.list(state="dead", since=rm.hours(6)):
             print(row.key, row.attempts, row.error)
         """
-        terms, wanted = self.mill.store.terms(self), self._filter("list()", keys, which, ("limit",))
+        terms, wanted = self.mill.store.terms(self), self._filter("list()", keys, which, limit)
         return await self._read(lambda connection: browse.list_rows(connection, terms, wanted, limit))
 
     def list_sync(self, *keys: Any, limit: int = FIRST_ROWS, **which: Unpack[RowFilter]) -> builtins.list[RowView]:
@@ -153,25 +159,49 @@ class QueueOperations(QueueModel[R], Generic[R]):
     async def _read(self, work: Callable[[Connection], T]) -> T:
         return await self.mill.run(schema.checked(work), write=False)
 
-    def _filter(self, method: str, keys: Sequence[Any], which: RowFilter, besides: Sequence[str]) -> Filter:
-        check_options(method, which, (*RowFilter.__annotations__, *besides))
+    def _filter(self, method: str, keys: Sequence[Any], which: RowFilter, limit: int | None, *besides: str) -> Filter:
+        check_options(method, which, (*RowFilter.__annotations__, "limit", *besides))
+        if limit is not None and limit < 0:
+            raise BadRequest(f"limit must be 0 or more, not {limit}")
         state, where = which.get("state", ()), which.get("where")
         if isinstance(where, str):
             raise BadRequest("where=... takes a condition of SQLAlchemy. For text of your own: where=sa.text(...)")
         return Filter(
-            states=(state,) if isinstance(state, str) else tuple(state),
+            states=tuple(map(self._state, (state,) if isinstance(state, (str, int, Enum)) else state)),
             stage=which.get("stage"),
             error_code=which.get("error_code"),
-            since=_time(which.get("since")),
-            until=_time(which.get("until")),
+            since=_time("since", which.get("since")),
+            until=_time("until", which.get("until")),
             keys=tuple(self._typed(key) for key in keys),
             condition=None if where is None else sa.and_(where),
         )
 
     def _typed(self, key: Any) -> str:
         """A key as an operator types it. Parts that hold the separator are safe in JSON."""
-        return json.dumps([str(part) for part in key]) if isinstance(key, tuple) else str(key)
+        parts = tuple(key) if isinstance(key, (tuple, sa.Row)) else (key,)
+        for part in parts:
+            if not isinstance(part, KEY_PARTS):
+                raise BadRequest(
+                    f"the key of a row of {self.name} is a value, or a tuple of them, not {type(part).__name__}. Name "
+                    "several rows one by one: 17, 18, or *keys"
+                )
+        texts = [part.name if isinstance(part, Enum) else str(part) for part in parts]
+        return texts[0] if len(texts) == 1 else json.dumps(texts)
+
+    def _state(self, word: Word) -> str:
+        """A state as an operator types it."""
+        if isinstance(word, Enum):
+            words = (*self.vocabulary.all_of(frozenset(StateKind)), *self.vocabulary.others)
+            return word.name if word in words else str(word.value)
+        return str(word)
 
 
-def _time(given: float | timedelta | datetime | None) -> When | None:
-    return timedelta(seconds=given) if isinstance(given, (int, float)) else given
+def _time(option: str, given: Any) -> When | None:
+    if given is None or isinstance(given, (timedelta, datetime)):
+        return given
+    try:
+        return timedelta(seconds=given)
+    except (TypeError, ValueError, OverflowError):
+        raise BadRequest(
+            f"{option}=... takes seconds ago, as in rm.hours(6), a timedelta or a datetime, not {given!r}"
+        ) from None

@@ -47,7 +47,7 @@ def _part(column: "Column[Any]", text: str) -> Any:
     if issubclass(kind, bool):
         return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
     if issubclass(kind, Enum):
-        return kind[text]
+        return kind[text.rpartition(".")[2]]  # DEAD, or Status.DEAD as `Queue.key_text` writes it
     if issubclass(kind, UUID):
         return UUID(text) if getattr(column.type, "as_uuid", True) else text
     if issubclass(kind, (datetime, date)):
