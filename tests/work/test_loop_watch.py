@@ -1,5 +1,6 @@
 """A handler that blocks the event loop is noticed, and named."""
 
+import asyncio
 import functools
 import logging
 import threading
@@ -12,7 +13,7 @@ import pytest
 from rowmill import Lease
 from rowmill.worker import loop_watch
 from rowmill.worker.loop_watch import code_of
-from tests.work.shop import shop_on, until
+from tests.work.shop import SECONDS, shop_on, until
 
 
 class Blocked(logging.Handler):
@@ -75,6 +76,29 @@ async def test_a_handler_that_sleeps_on_the_loop_is_named_while_it_does_and_when
         assert await shop.states() == {"done": 1}
 
 
+def test_a_loop_of_uvloop_is_watched_as_well(sqlite_url: str, blocked: Blocked) -> None:
+    """Its frames are not Python's: what can be seen of it is the handler, or nothing."""
+    uvloop = pytest.importorskip("uvloop")
+    blocked.function = "careless"
+
+    async def work() -> None:
+        assert isinstance(asyncio.get_running_loop(), uvloop.Loop)
+        async with shop_on(sqlite_url) as shop:
+
+            @shop.jobs.handler()
+            async def careless(job: Lease[Any]) -> None:
+                blocked.heard.wait(SECONDS)
+
+            await shop.put(1)
+            async with shop.working():
+                await until(lambda: [fields for fields in shop.named("loop_blocked") if fields["queue"]])
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(work())
+
+    assert (blocked.lines[0]["queue"], blocked.lines[0]["stage"]) == ("job", "work")
+
+
 async def test_what_blocks_outside_of_a_handler_is_named_too(sqlite_url: str, blocked: Blocked) -> None:
     def slow_observer(name: str, _: Any) -> None:
         while name == "settled" and not blocked.heard.is_set():
@@ -108,4 +132,5 @@ def test_a_handler_is_known_under_its_decorators() -> None:
     assert code_of(wrapped) is handle.__code__
     assert code_of(functools.partial(wrapped, 1)) is handle.__code__
     assert code_of(Callable().method) is Callable.method.__code__
-    assert code_of(Callable()) is None
+    assert code_of(Callable()) is Callable.__call__.__code__
+    assert code_of(print) is None

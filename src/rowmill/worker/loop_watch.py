@@ -98,9 +98,11 @@ def since(began: float) -> float:
 
 
 def code_of(call: Callable[..., Any]) -> CodeType | None:
-    """The code of a handler, under decorators and partials; None for an object that is called."""
+    """The code of a handler, under decorators and partials; of an object that is called, that of its method."""
     found: Any = inspect.unwrap(call)
     while isinstance(found, functools.partial):
         found = inspect.unwrap(found.func)
+    if not hasattr(found, "__code__"):
+        found = inspect.unwrap(type(found).__call__)
     code = getattr(found, "__code__", None)
     return code if isinstance(code, CodeType) else None
