@@ -58,6 +58,12 @@ def test_a_wrong_call_is_a_usage_error(arguments: list[str], capsys: pytest.Capt
 
 MISTAKES = [
     (["stats", "nope"], "files, entities"),
+    (["stats", "entitys"], "Did you mean entities?"),
+    (["list", "files", "--state", "failled"], "Did you mean failed?"),
+    (["list", "files", "--columns", "stauts"], "Did you mean status?"),
+    (["pause", "entities", "--stage", "enrch"], "Did you mean enrich?"),
+    (["limits", "off", "eqs"], "Did you mean eqc?"),
+    (["reconcile", "file"], "Did you mean files?"),
     (["list", "files", "--state", "quued"], "queued, processing, completed, failed"),
     (["list", "files", "--stage", "nope"], "work"),
     (["list", "files", "--since", "yesterday-ish"], "15m"),

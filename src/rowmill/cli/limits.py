@@ -20,6 +20,7 @@ from rowmill.limits import LimitState
 from rowmill.limits.state import state_of
 from rowmill.mill import Mill
 from rowmill.model.limits import strictest
+from rowmill.model.option_names import listed
 from rowmill.store.limits import declarations, views
 from rowmill.store.limits.asks import LimitSummary
 from rowmill.store.own import schema
@@ -234,8 +235,8 @@ def on(
 def known(app: str | None, database_url: str | None, name: str) -> Mill:
     mill = load_mill(app, database_url)
     if name not in mill.limits:
-        names = ", ".join(limit.name for limit in mill.limits) or "none"
-        raise UsageError(f"this mill has no limit {name}. It has: {names}")
+        known = listed([limit.name for limit in mill.limits], name)
+        raise UsageError(f"this mill has no limit {name}. It has: {known}")
     return mill
 
 

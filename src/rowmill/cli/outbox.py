@@ -13,6 +13,7 @@ from rowmill.cli.output import clock, emit, table
 from rowmill.cli.rows import cut, read
 from rowmill.mill import Mill
 from rowmill.model.lifecycle import StateKind
+from rowmill.model.option_names import listed
 from rowmill.operator.filters import Filter
 from rowmill.outbox.outbox import Outbox
 from rowmill.outbox.queries import EventView
@@ -98,10 +99,11 @@ def the_outbox(mill: Mill, name: str | None) -> Outbox:
         raise UsageError("this mill has no outbox: declare one with mill.outbox()")
     if name is None and len(mill.outboxes) > 1:
         raise UsageError(f"which outbox? This mill has: {known}")
-    found = next(iter(mill.outboxes.values())) if name is None else mill.outboxes.get(name)
-    if found is None:
-        raise UsageError(f"this mill has no outbox {name}. It has: {known}")
-    return found
+    if name is None:
+        return next(iter(mill.outboxes.values()))
+    if name not in mill.outboxes:
+        raise UsageError(f"this mill has no outbox {name}. It has: {listed(mill.outboxes, name)}")
+    return mill.outboxes[name]
 
 
 def line(event: EventView) -> list[Any]:

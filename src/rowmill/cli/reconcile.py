@@ -13,6 +13,7 @@ from rowmill.cli.logs import LogFormat, start_log
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import clock, duration, emit, progress, say, table
 from rowmill.mill import Mill
+from rowmill.model.option_names import listed
 from rowmill.reconcile import Reconciled, Reconciliation
 from rowmill.reconcile.runs import RunView
 
@@ -69,7 +70,7 @@ def reconcile(
 
 def known(mill: Mill, name: str) -> bool:
     if name not in mill.reconciliations:
-        there = ", ".join(mill.reconciliations) or "none"
+        there = listed(mill.reconciliations, name)
         raise UsageError(f"this mill has no reconciliation {name}. It has: {there}")
     return True
 

@@ -14,6 +14,7 @@ from rowmill.limits.gate import LimitGate
 from rowmill.limits.limit import HandlerLimit, Limit
 from rowmill.model.errors import BadRequest, DeclarationError, RowmillError
 from rowmill.model.limits import Breaker, Budget, Rate
+from rowmill.model.option_names import listed
 from rowmill.observe.events import Events
 from rowmill.store.open import open_store
 from rowmill.store.port import Store
@@ -83,8 +84,7 @@ class Limits:
         try:
             return self._known[name]
         except KeyError:
-            known = ", ".join(self._known) or "none"
-            raise BadRequest(f"this mill has no limit {name}. It has: {known}") from None
+            raise BadRequest(f"this mill has no limit {name}. It has: {listed(self._known, name)}") from None
 
     def gate(self, limits: Sequence[HandlerLimit | Limit]) -> LimitGate | None:
         """What stands before a handler with these limits."""

@@ -24,7 +24,7 @@ from rowmill.mill.schedules import Schedules
 from rowmill.model.dead_rows import DeadRow, notify_dead
 from rowmill.model.errors import BadRequest, DeclarationError, RowmillError, UnknownQueue
 from rowmill.model.limits import USUAL_BREAKER, Breaker, Budget, Rate
-from rowmill.model.option_names import check_options
+from rowmill.model.option_names import check_options, listed
 from rowmill.model.queue import QueueSpec as QueueModel
 from rowmill.model.schedule import Schedule
 from rowmill.model.states import Step
@@ -179,8 +179,7 @@ class Mill(Schedules):
         try:
             return self.queues[name]
         except KeyError:
-            known = ", ".join(self.queues) or "none"
-            raise UnknownQueue(f"this mill has no queue {name}. It has: {known}") from None
+            raise UnknownQueue(f"this mill has no queue {name}. It has: {listed(self.queues, name)}") from None
 
     def __repr__(self) -> str:
         return f"<Mill {dsn.shown(self.url)}: {', '.join(self.queues) or 'no queues'}>"

@@ -10,6 +10,7 @@ from rowmill.maintenance.retention import sweep
 from rowmill.mill.queue import Queue
 from rowmill.model.errors import BadRequest, DeclarationError
 from rowmill.model.lease import Lease
+from rowmill.model.option_names import listed
 from rowmill.model.outcome import Answer, Cancel, Dead, RetryLater
 from rowmill.model.queue import Handler, Only, name_of
 from rowmill.model.retry import Retry
@@ -105,7 +106,7 @@ class Schedules:
         try:
             return self.schedules[name]
         except KeyError:
-            known = ", ".join(self.schedules) or "none"
+            known = listed(self.schedules, name)
             raise BadRequest(f"this application has no schedule {name}. It has: {known}") from None
 
     def _queue_ticks(self) -> None:

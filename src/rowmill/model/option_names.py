@@ -25,6 +25,13 @@ def _complaint(subject: str, name: str, known: list[str]) -> str:
     return f"{subject} has no option {name}. {hint}"
 
 
+def listed(known: Iterable[str], name: str) -> str:
+    """List the names that there are, for a message about one that there is not, and say which was probably meant."""
+    names = list(known)
+    near = get_close_matches(name, names, n=1)
+    return (", ".join(names) or "none") + (f". Did you mean {near[0]}?" if near else "")
+
+
 def checks_options(cls: type[T]) -> type[T]:
     """Make a dataclass raise UnknownOption for a misspelled field."""
     plain: Any = cls.__init__

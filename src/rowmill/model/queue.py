@@ -13,7 +13,7 @@ from sqlalchemy.orm import Mapper
 
 from rowmill.model.dead_rows import DeadRowListener
 from rowmill.model.lifecycle import CLAIM, FINAL, AttemptsChange, Move, StateKind
-from rowmill.model.option_names import checks_options
+from rowmill.model.option_names import checks_options, listed
 from rowmill.model.states import Step, Vocabulary, Word
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class QueueSpec(Generic[R]):
             return self.steps[0]
         found = next((step for step in self.steps if step.name == name), None)
         if found is None:
-            known = ", ".join(step.name for step in self.steps)
+            known = listed([step.name for step in self.steps], name)
             raise KeyError(f"queue {self.name} has no stage {name}; it has: {known}")
         return found
 

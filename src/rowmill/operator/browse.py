@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from rowmill.model.errors import BadRequest, UnknownRow
 from rowmill.model.lease import worker_of
+from rowmill.model.option_names import listed
 from rowmill.operator.filters import Filter
 from rowmill.store.clock import as_moment, as_stored
 from rowmill.store.expressions import keys_in
@@ -123,7 +124,7 @@ def _column(terms: QueueSql, name: str) -> "sa.Column[Any]":
     for column in terms.queue.table.columns:
         if column.name == name:
             return column
-    known = ", ".join(column.name for column in terms.queue.table.columns)
+    known = listed([column.name for column in terms.queue.table.columns], name)
     raise BadRequest(f"table {terms.queue.table.fullname} has no column {name!r}. Its columns: {known}")
 
 

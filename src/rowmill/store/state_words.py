@@ -1,5 +1,6 @@
 """The words of a table as it stores them, and as people type them."""
 
+from difflib import get_close_matches
 from typing import Any
 
 import sqlalchemy as sa
@@ -77,9 +78,11 @@ class StateWords:
             return sa.or_(state.is_(None), sa.not_(in_words(self.terms, every)))
         if text == OTHER:
             return in_words(self.terms, self.vocabulary.others) if self.vocabulary.others else sa.false()
+        known = list(map(self.text, every))
+        near = get_close_matches(text, [*known, *StateKind], n=1)
         raise BadRequest(
-            f"queue {self.terms.queue.name} has no state {text}. Its words: {', '.join(map(self.text, every))}; "
-            f"or a kind: {', '.join([*StateKind, OTHER, UNKNOWN])}"
+            f"queue {self.terms.queue.name} has no state {text}. Its words: {', '.join(known)}; "
+            f"or a kind: {', '.join([*StateKind, OTHER, UNKNOWN])}" + (f". Did you mean {near[0]}?" if near else "")
         )
 
     def waiting(self) -> "sa.ColumnElement[bool]":
