@@ -60,18 +60,70 @@ def test_requeue_by_key_takes_what_is_not_running(every_state: Shell) -> None:
     keys = [option for n in range(1, 6) for option in ("--key", str(n))]
     before = every_state.rows(files)
 
-    every_state.ok("requeue", "files", "--yes", *keys)
+    answer = every_state("requeue", "files", "--yes", "--json", *keys)
 
     assert changed(before, every_state.rows(files)) == [3, 4, 5]
+    assert (answer.code, answer.json["changed"]) == (1, 3)
+    assert answer.json["untouched"] == [
+        {"key": "1", "state": "queued", "kind": "ready"}, {"key": "2", "state": "processing", "kind": "running"},
+    ]  # fmt: skip
+    assert answer.err.splitlines() == [
+        "row 1 is ready (queued) already",
+        "row 2 is running (processing): requeue takes rows that are finished or wait",
+    ]
 
 
-def test_a_row_that_was_named_and_can_not_be_taken_is_said(shell: Shell) -> None:
-    shell.put(files, {"id": 1, "status": "processing"})
+AN_HOUR = ["prune", "--older-than", "1h"]
+NAMED = [
+    (["requeue"], "ready", 0, "row 1 is ready (ready) already"),
+    (["requeue"], "running", 1, "row 1 is running (running): requeue takes rows that are finished or wait"),
+    (["requeue"], "odd", 1, "row 1 is unknown (odd): requeue takes rows that are finished or wait"),
+    (["cancel"], "cancelled", 0, "row 1 is cancelled (cancelled) already"),
+    (["cancel"], "running", 1, "row 1 is running (running): cancel takes rows that wait"),
+    (["cancel"], "done", 1, "row 1 is done (done): cancel takes rows that wait"),
+    (AN_HOUR, "ready", 1, "row 1 is ready (ready): prune takes rows that finished 1h ago or earlier"),
+    (AN_HOUR, "done", 1, "row 1 is done (done): prune takes rows that finished 1h ago or earlier"),
+]
 
-    answer = shell.ok("requeue", "files", "--key", "01", "--yes")
 
-    assert "no rows of files to requeue" in answer.out
-    assert answer.err.splitlines() == ["row 1 is running (processing)"]
+@pytest.mark.parametrize("extra", ["--yes", "--dry-run"])
+@pytest.mark.parametrize(("command", "state", "code", "says"), NAMED)
+def test_a_row_that_was_named_and_can_not_be_taken(
+    shell: Shell, command: list[str], state: str, code: int, says: str, extra: str
+) -> None:
+    """A script that names a row has to know whether it is as it was told to be."""
+    name, *options = command
+    shell.put(events, {"id": 1, "aggregate": "a", "state": state, "finished_at": shell.now(events, "finished_at")})
+
+    answer = shell(name, "events", *options, "--key", "01", extra)
+
+    assert (answer.code, answer.out, answer.err) == (code, f"no rows of events to {name}\n", f"{says}\n")
+    assert shell.states(events) == [state]
+
+
+def test_a_filter_beside_the_keys_leaves_rows_out_without_a_word(every_state: Shell) -> None:
+    answer = every_state.ok("requeue", "files", "--key", "3", "--key", "4", "--state", "dead", "--yes")
+
+    assert answer.err == ""
+    assert [row["id"] for row in every_state.rows(files) if row["attempts"] == 0] == [1, 4]
+
+
+def test_a_ready_row_is_not_already_at_another_stage(shell: Shell) -> None:
+    key = str(UUID(int=1))
+    shell.put(entities, {"id": UUID(int=1), "state": "PENDING"})
+
+    assert shell("requeue", "entities", "--key", key, "--to-stage", "link", "--yes").code == 0
+    assert shell("requeue", "entities", "--key", key, "--to-stage", "enrich", "--yes").code == 1
+
+
+def test_many_rows_that_can_not_be_taken_are_counted(shell: Shell) -> None:
+    shell.put(codes, *({"id": n, "state": 1} for n in range(1, 10)))
+
+    answer = shell("requeue", "codes", *(option for n in range(1, 10) for option in ("--key", str(n))), "--yes")
+
+    assert answer.code == 1
+    assert len(answer.err.splitlines()) == 6
+    assert "4 more rows" in answer.err
 
 
 @pytest.mark.parametrize("command", [["requeue"], ["cancel"], ["prune", "--older-than", "0s"]], ids=lambda c: c[0])
@@ -333,7 +385,7 @@ def test_a_dry_run_says_what_would_be_done(every_state: Shell) -> None:
 
     assert answer == {
         "queue": "files", "command": "requeue", "changed": 0, "dry_run": True,
-        "matching": 1, "capped": False, "keys": ["4"],
+        "matching": 1, "capped": False, "keys": ["4"], "untouched": [],
     }  # fmt: skip
     assert "would requeue 1 row (4)" in every_state.ok("requeue", "files", "--dry-run").out
     assert every_state.rows(files) == before
@@ -361,6 +413,9 @@ def test_a_row_that_somebody_has_locked_is_passed_over(pg_url: str, capsys: pyte
     with psycopg.connect(pg_url) as other:
         other.execute("SELECT 1 FROM codes WHERE id = 2 FOR UPDATE")
         answer = shell.ok("requeue", "codes", "--yes", "--json").json
+        named = shell("requeue", "codes", "--key", "2", "--yes")
 
     assert answer["changed"] == 2
     assert shell.states(codes) == [0, 3, 0]
+    assert named.code == 1
+    assert "1 of the rows that you named were taken or locked by somebody else" in named.err

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import Annotated, Any
 
 import typer
-from sqlalchemy import or_
+from sqlalchemy import Connection, or_
 
 from rowmill.cli.app import load_mill
 from rowmill.cli.choosing import agreed, blaming, chosen
@@ -32,9 +33,10 @@ from rowmill.cli.rows import read
 from rowmill.mill import Mill
 from rowmill.model.lifecycle import StateKind
 from rowmill.operator import change, filters
-from rowmill.operator.browse import find_rows
+from rowmill.operator.browse import RowView, find_rows
 from rowmill.operator.change import ChangeResult, Progress
 from rowmill.operator.filters import Condition, Filter, Preview, known_stage, parse_when
+from rowmill.store.queue_sql import QueueSql
 
 LimitOption = Annotated[int | None, typer.Option("--limit", "-n", metavar="N", min=1, help="At most so many rows.")]
 FEW = 5
@@ -80,12 +82,16 @@ def requeue(
         wanted = replace(wanted, states=(StateKind.DEAD.value,))
     if to_stage is not None:
         known_stage(mill[queue], to_stage)
-    condition = filters.requeueable(mill.store.terms(mill[queue]), wanted)
+    terms = mill.store.terms(mill[queue])
 
     async def act(tick: Progress) -> ChangeResult:
         return await change.requeue(mill.store, mill[queue], wanted, stage=to_stage, most=limit, progress=tick)
 
-    carry_out(mill, queue, "requeue", wanted, condition, act, limit=limit, dry_run=dry_run, yes=yes, json=json)
+    def is_already(row: RowView) -> bool:
+        return row.kind == StateKind.READY and to_stage in (None, row.stage)
+
+    verb = Verb("requeue", "rows that are finished or wait", partial(filters.requeueable, terms), act, is_already)
+    carry_out(mill, queue, verb, wanted, limit=limit, dry_run=dry_run, yes=yes, json=json)
 
 
 def cancel(
@@ -115,12 +121,16 @@ def cancel(
     wanted = chosen(state, stage, error_code, since, until, where, key)
     if wanted.empty and not every:
         raise UsageError("which rows? Give a filter (--state, --where, --key, …), or --all for every row that waits")
-    condition = filters.cancellable(mill.store.terms(mill[queue]), wanted)
+    terms = mill.store.terms(mill[queue])
 
     async def act(tick: Progress) -> ChangeResult:
         return await change.cancel(mill.store, mill[queue], wanted, most=limit, progress=tick)
 
-    carry_out(mill, queue, "cancel", wanted, condition, act, limit=limit, dry_run=dry_run, yes=yes, json=json)
+    def is_already(row: RowView) -> bool:
+        return row.kind == StateKind.CANCELLED
+
+    verb = Verb("cancel", "rows that wait", partial(filters.cancellable, terms), act, is_already)
+    carry_out(mill, queue, verb, wanted, limit=limit, dry_run=dry_run, yes=yes, json=json)
 
 
 def prune(
@@ -152,57 +162,79 @@ def prune(
     wanted = chosen(state, None, error_code, None, None, where, key)
     if not wanted.states and not wanted.keys:
         wanted = replace(wanted, states=(StateKind.DONE.value, StateKind.CANCELLED.value))
-    condition = or_(*filters.prunable(mill.store.terms(mill[queue]), wanted, age))
+    terms = mill.store.terms(mill[queue])
 
     async def act(tick: Progress) -> ChangeResult:
         return await change.prune(mill.store, mill[queue], wanted, age, most=limit, progress=tick)
 
-    carry_out(mill, queue, "prune", wanted, condition, act, limit=limit, dry_run=dry_run, yes=yes, json=json)
+    def touches(which: Filter) -> Condition:
+        return or_(*filters.prunable(terms, which, age))
+
+    verb = Verb("prune", f"rows that finished {older_than} ago or earlier", touches, act, lambda row: False)
+    carry_out(mill, queue, verb, wanted, limit=limit, dry_run=dry_run, yes=yes, json=json)
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """What is done to rows."""
+
+    name: str
+    rule: str
+    """Which rows it takes, in words."""
+    touches: Callable[[Filter], Condition]
+    """Which rows of a filter it may be done to."""
+    act: Callable[[Progress], Awaitable[ChangeResult]]
+    is_already: Callable[[RowView], bool]
+    """Is a row as it would be after it?"""
 
 
 def carry_out(
-    mill: Mill,
-    queue: str,
-    verb: str,
-    wanted: Filter,
-    condition: Condition,
-    act: Callable[[Progress], Awaitable[ChangeResult]],
-    *,
-    limit: int | None,
-    dry_run: bool,
-    yes: bool,
-    json: bool,
+    mill: Mill, queue: str, verb: Verb, wanted: Filter, *, limit: int | None, dry_run: bool, yes: bool, json: bool
 ) -> None:
-    """Look, ask, do, report."""
-    terms = mill.store.terms(mill[queue])
+    """Look, ask, do, report. Fails if a row that was named by its key is not changed, and not as it was to be."""
+    terms, condition = mill.store.terms(mill[queue]), verb.touches(wanted)
 
     with blaming(wanted):
-        named = read(mill, lambda connection: find_rows(connection, terms, wanted.keys))
+        untouched = read(mill, lambda connection: out_of_reach(connection, terms, verb, wanted))
         found = read(mill, lambda connection: filters.preview(connection, terms, condition))
         if limit is not None and found.rows > limit:
             found = Preview(limit, False, found.keys[:limit])
-        if not agreed(found, verb, queue, yes=yes, dry_run=dry_run, json=json):
-            if not found.rows:
-                for row in named[:FEW]:
-                    say(f"row {row.key} is {row.kind} ({row.state or 'NULL'})")
-            return
-        done = asyncio.run(changing(mill, verb, found.rows, act))
-    data: dict[str, Any] = {
-        "queue": queue,
-        "command": verb,
-        "changed": done.rows,
-        "refused": done.refused,
-        "dry_run": False,
-    }
-    emit(data, json, f"{verb}: {done.rows:,} rows of {queue}")
+        failed = [row for row in untouched if not verb.is_already(row)]
+        data: dict[str, Any] = {"untouched": [{"key": r.key, "state": r.state, "kind": r.kind} for r in untouched]}
+        if not agreed(found, verb.name, queue, yes=yes, dry_run=dry_run, json=json, more=data):
+            tell_untouched(untouched, verb)
+            raise typer.Exit(Exit.FAILED if failed else Exit.OK)
+        done = asyncio.run(changing(mill, verb, found.rows))
+    data |= {"queue": queue, "command": verb.name, "changed": done.rows, "refused": done.refused, "dry_run": False}
+    emit(data, json, f"{verb.name}: {done.rows:,} rows of {queue}")
+    tell_untouched(untouched, verb)
     if done.refused:
         say(f"{done.refused:,} rows stay as they are: a constraint of the table forbids the change")
+    missed = found.rows - done.rows - done.refused if wanted.keys else 0
+    if missed > 0:
+        say(f"{missed:,} of the rows that you named were taken or locked by somebody else meanwhile: try again")
+    if done.refused or failed or missed > 0:
         raise typer.Exit(Exit.FAILED)
 
 
-async def changing(
-    mill: Mill, verb: str, rows: int, act: Callable[[Progress], Awaitable[ChangeResult]]
-) -> ChangeResult:
+def out_of_reach(connection: Connection, terms: QueueSql, verb: Verb, wanted: Filter) -> list[RowView]:
+    """Rows that were named by their keys and that can't be changed so, whatever else the filter says. Raises
+    UnknownRow for keys that no row has."""
+    if not wanted.keys:
+        return []
+    reached = filters.keys_of(connection, terms, verb.touches(Filter(keys=wanted.keys)))
+    return [row for row in find_rows(connection, terms, wanted.keys) if row.key not in reached]
+
+
+def tell_untouched(rows: list[RowView], verb: Verb) -> None:
+    for row in rows[:FEW]:
+        how = " already" if verb.is_already(row) else f": {verb.name} takes {verb.rule}"
+        say(f"row {row.key} is {row.kind} ({row.state or 'NULL'}){how}")
+    if len(rows) > FEW:
+        say(f"… and {len(rows) - FEW:,} more rows that you named can't be taken, or need not be")
+
+
+async def changing(mill: Mill, verb: Verb, rows: int) -> ChangeResult:
     async with mill.opened():
-        with progress(verb, rows) as tick:
-            return await act(tick)
+        with progress(verb.name, rows) as tick:
+            return await verb.act(tick)

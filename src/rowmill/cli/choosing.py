@@ -1,8 +1,9 @@
 """Filters from options, and the question before many rows are changed."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import typer
@@ -56,23 +57,31 @@ def blaming(wanted: Filter) -> Iterator[None]:
 
 
 def agreed(
-    preview: Preview, verb: str, queue: str, *, yes: bool, dry_run: bool, json: bool, into: Callable[[str], Any] = say
+    preview: Preview,
+    verb: str,
+    queue: str,
+    *,
+    yes: bool,
+    dry_run: bool,
+    json: bool,
+    more: Mapping[str, Any] = MappingProxyType({}),
 ) -> bool:
-    """Tell what would be changed, and ask. False: there is nothing to do, or it was a dry run, and that was said."""
+    """Tell what would be changed, and ask. False: there is nothing to do, or it was a dry run, and that was said, with
+    `more` beside it in JSON."""
     about = describe(preview)
     if dry_run or not preview.rows:
         shown = f"would {VERBS.get(verb, verb)} {about}" if preview.rows else f"no rows of {queue} to {verb}"
-        data = {"queue": queue, "command": verb, "changed": 0, "dry_run": dry_run}
-        data |= {"matching": preview.rows, "capped": preview.capped, "keys": preview.keys}
+        data: dict[str, Any] = {"queue": queue, "command": verb, "changed": 0, "dry_run": dry_run}
+        data |= {"matching": preview.rows, "capped": preview.capped, "keys": preview.keys, **more}
         emit(data, json, shown)
         return False
     if yes:
         return True
-    into(f"{VERBS.get(verb, verb)} {about} of {queue}")
+    say(f"{VERBS.get(verb, verb)} {about} of {queue}")
     if not sys.stdin.isatty():
         raise UsageError(f"that changes {about}, and there is no terminal to ask on. Add --yes to do it")
     if not typer.confirm("Go on?", err=True):
-        into("nothing was changed")
+        say("nothing was changed")
         raise typer.Exit(Exit.FAILED)
     return True
 

@@ -19,7 +19,8 @@ class Exit(IntEnum):
 
 MEANINGS = {
     Exit.OK: "The command did what it was asked to do. Nothing to do counts too.",
-    Exit.FAILED: "It could not: there is no such row, the database refused a change, or you said no when asked.",
+    Exit.FAILED: "It could not: there is no such row, a row that you named by its key can't be taken (`requeue` of a "
+    "running one), the database refused a change, or you said no when asked.",
     Exit.USAGE: "It was called wrongly: an unknown option, queue, state or column, or a condition that is no SQL.",
     Exit.UNREACHABLE: "The database can't be reached, or its URL can't be used. Try again later, or mend the URL.",
     Exit.SCHEMA: "A table, a column, an index or a right is missing. The message names the command that mends it.",

@@ -216,6 +216,14 @@ def expired(terms: QueueSql) -> Condition:
 
 
 # served by: as the condition
+def keys_of(connection: Connection, terms: QueueSql, condition: Condition) -> set[str]:
+    """The keys of the rows for which a condition holds; for one that names the rows itself."""
+    queue = terms.queue
+    found = connection.execute(sa.select(*queue.key).where(condition))
+    return {queue.key_text(scalar(tuple(key))) for key in found}
+
+
+# served by: as the condition
 def preview(connection: Connection, terms: QueueSql, condition: Condition, *, cap: int = 1_000_000) -> Preview:
     """How many rows a condition holds for, counted up to a cap, and the keys of a few."""
     queue = terms.queue
