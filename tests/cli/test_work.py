@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ import pytest
 
 import rowmill
 from rowmill import WorkerSettings
-from rowmill.cli.logs import JsonLines, LogFormat, start_log
+from rowmill.cli.logs import JsonLines, LogFormat, start_log, text_lines
 from rowmill.cli.main import run
 from rowmill.cli.process import Progress, introduce
 from rowmill.cli.supervisor import how
@@ -134,7 +135,7 @@ def test_a_queue_without_a_handler_or_unknown_is_said(
     assert run([command, application, "--queue", "note"]) == 2
     assert "queue note has no handler" in capsys.readouterr().err
     assert run([command, application, "--queue", "nots"]) == 2
-    assert "this mill has no queue nots. It has: job, note" in capsys.readouterr().err
+    assert "this mill has no queue nots. It has: job, note. Did you mean note?" in capsys.readouterr().err
 
 
 def test_two_mills_can_not_be_named(application: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -224,6 +225,17 @@ def test_an_event_is_one_line_of_json(caplog: pytest.LogCaptureFixture) -> None:
     assert line["time"].endswith("+00:00")
 
 
+def test_a_line_of_text_has_its_time_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        record = logging.makeLogRecord({"created": 1772366400.103, "msecs": 103.0, "levelname": "INFO", "msg": "hello"})
+        assert text_lines().format(record).startswith("2026-03-01 12:00:00.103Z INFO    [")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 @pytest.mark.parametrize("way", ["option", "environment", "neither"])
 def test_tracebacks_are_asked_for_by_an_option_or_by_the_environment(
     application: str, way: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -260,6 +272,7 @@ async def test_a_worker_sums_up_what_it_did_since_the_last_time(database_url: st
         async with shop.working() as working:
             progress = Progress(shop.mill, working.worker, every=60.0)
             await until(lambda: sum(working.worker.report.settled.values()) == 3)
+            working.worker.report.count("hold", 1000)  # rows that a limit sent back: nothing was done
             await progress.tell()
             await progress.tell()
             assert shop.named("progress") == [{"settled": 3, "failed": 1, "per_minute": 3.0, "ready": "2"}]

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import sys
+import time
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -41,6 +42,13 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
+def text_lines() -> logging.Formatter:
+    """Lines for people. Times are UTC (Z), as everywhere: fleets are in several zones."""
+    lines = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)-7s [%(process)d] %(message)s", "%Y-%m-%d %H:%M:%S")
+    lines.converter = time.gmtime
+    return lines
+
+
 def start_log(level: str | None, style: LogFormat, default: str = "info") -> None:
     """Log to stderr, unless the application has set up a log of its own: then only the level is ours."""
     chosen = (level or os.environ.get(VARIABLE) or default).lower()
@@ -54,7 +62,6 @@ def start_log(level: str | None, style: LogFormat, default: str = "info") -> Non
     if root.handlers:
         return
     handler = logging.StreamHandler(sys.stderr)
-    text = logging.Formatter("%(asctime)s.%(msecs)03d %(levelname)-7s [%(process)d] %(message)s", "%Y-%m-%d %H:%M:%S")
-    handler.setFormatter(JsonLines() if style is LogFormat.JSON else text)
+    handler.setFormatter(JsonLines() if style is LogFormat.JSON else text_lines())
     root.addHandler(handler)
     root.setLevel(chosen.upper())

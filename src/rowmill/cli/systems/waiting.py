@@ -21,6 +21,6 @@ async def waits(entities: Entities, worker: Worker) -> str:
 
 
 def clock(moment: datetime) -> str:
-    """By the clock on the wall."""
+    """By the clock on the wall, with its zone."""
     zoned = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-    return zoned.astimezone().strftime("%H:%M")
+    return zoned.astimezone().strftime("%H:%M %Z")
