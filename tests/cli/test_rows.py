@@ -128,13 +128,6 @@ def test_show_tells_a_row_and_its_history(shell: Shell) -> None:
     assert "secret-path" in text
 
 
-def test_show_cuts_long_values_unless_asked(shell: Shell) -> None:
-    shell.put(files, {"id": 1, "status": "queued", "path": "x" * 5000})
-
-    assert len(shell.ok("show", "files", "1", "--json").json["values"]["path"]) < 1100
-    assert len(shell.ok("show", "files", "1", "--full", "--json").json["values"]["path"]) == 5000
-
-
 def test_control_characters_of_a_row_do_not_reach_the_screen(shell: Shell) -> None:
     shell.put(files, {"id": 1, "status": "failed", "error": "\x1b[2J\rgone\nline"})
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -29,7 +30,7 @@ from rowmill.cli.errors import tell
 from rowmill.cli.exits import Exit
 from rowmill.cli.help import GroupedCommands, for_rich
 from rowmill.cli.options import AppOption, UrlOption
-from rowmill.cli.output import say
+from rowmill.cli.output import close_stdout, say
 
 app = typer.Typer(
     name="rowmill",
@@ -97,4 +98,11 @@ def usage(error: typer.TyperException) -> int:
 
 
 def main() -> None:
-    sys.exit(run())
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 gets ? for what it can't show
+    code = run()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        close_stdout()
+    sys.exit(code)

@@ -1,6 +1,7 @@
 """Output: one JSON document for programs, tables for people; colours and rules only on a terminal."""
 
 import json as jsonlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,20 +15,38 @@ from rowmill.model import errors
 Text = str | Callable[[], str | None] | None
 
 
-def emit(data: Any, json: bool, text: Text = None) -> None:
+def emit(data: Any, json: bool, text: Text = None) -> bool:
     """Write an answer: `data` as one JSON document, or `text` for people. A callable prints for itself, or
-    answers what to print."""
-    if json:
-        print(as_json(data))
-        return
-    shown = text() if callable(text) else text
-    if shown is not None:
-        print(tame(shown))
+    answers what to print. False: nobody reads it any more, as in `rowmill list | head -1`; that is no failure."""
+    try:
+        if json:
+            print(as_json(data))
+        else:
+            shown = text() if callable(text) else text
+            if shown is not None:
+                print(tame(shown))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        close_stdout()
+        return False
+    return True
+
+
+def close_stdout() -> None:
+    """Drop what is still to be written: nobody reads it, and Python would try once more when it ends, and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def as_json(data: Any) -> str:
-    """One line of JSON. Times are ISO 8601, durations seconds, keys of other types text."""
-    return jsonlib.dumps(plain(data), ensure_ascii=False, allow_nan=False)
+    """One line of JSON. Times are ISO 8601, durations seconds, keys of other types text. What the encoding of stdout
+    does not have is escaped."""
+    found = plain(data)
+    text = jsonlib.dumps(found, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return jsonlib.dumps(found, allow_nan=False)
+    return text
 
 
 def plain(value: Any) -> Any:
@@ -68,7 +87,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None
         heading = None if title is None else RichText(one_line(title))
         shown = Table(title=heading, box=box.SIMPLE_HEAD, title_justify="left")
         for head in heads:
-            shown.add_column(RichText(head))
+            shown.add_column(RichText(head), overflow="fold")  # a key that is cut off can't be copied
         for row in cells:
             shown.add_row(*(RichText(cell) for cell in row))
         Console().print(shown)

@@ -128,7 +128,7 @@ def show(
         mill,
         lambda c: (browse.find_row(c, terms, key), browse.values(c, terms, key), browse.history(c, terms, key)),
     )
-    shown_values = values if full else {name: shortened(value) for name, value in values.items()}
+    shown_values = values if full or json else {name: shortened(value) for name, value in values.items()}
 
     def shown() -> None:
         stage = f", stage {row.stage}" if row.stage and len(mill[queue].steps) > 1 else ""

@@ -1,7 +1,6 @@
 """`rowmill stats`: how the queues stand."""
 
 import asyncio
-import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -108,14 +107,7 @@ def write_view(found: dict[str, Any], json: bool) -> bool:
         show(found)
         print()
 
-    try:
-        emit(found, json, view)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # What is still in the buffer would fail again when Python ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return False
-    return True
+    return emit(found, json, view)
 
 
 async def gather(mill: Mill, names: list[str]) -> dict[str, Any]:
@@ -143,6 +135,7 @@ def last_run(name: str, connection: Connection) -> list[RunView]:
 
 
 def of_queue(mill: Mill, queue: Queue[Any], connection: Connection) -> dict[str, Any]:
+    activity.read_at_one_moment(connection)
     terms = mill.store.terms(queue)
     states = counts.counts(connection, terms)
     minutes = activity.throughput(connection, queue, MINUTES)

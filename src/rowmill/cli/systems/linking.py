@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -20,7 +19,7 @@ import sqlalchemy as sa
 from rowmill.cli import process
 from rowmill.cli.exits import Exit, UsageError
 from rowmill.cli.logs import LogFormat, start_log
-from rowmill.cli.output import progress, say
+from rowmill.cli.output import close_stdout, progress, say
 from rowmill.cli.systems import common
 from rowmill.cli.systems.knowledge import known_type
 from rowmill.cli.systems.waiting import waits
@@ -173,8 +172,7 @@ def suppressed_end() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        # Python must not try once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        close_stdout()
 
 
 async def count(entities: Entities, batch: Batch, *conditions: "sa.ColumnElement[bool]") -> int:
