@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 
+import pytest
 import sqlalchemy as sa
 
 from tests.cli.conftest import APP, Shell
@@ -26,10 +27,12 @@ def test_once_tells_what_holds_and_exits_with_5(shell: Shell) -> None:
     assert "ROWS_WAIT_TOO_LONG" in shell("watch", "--queue", "files", "--once").out
 
 
-def test_it_needs_rowmill_s_tables(empty_shell: Shell) -> None:
-    answer = empty_shell("watch", "--once")
-    assert answer.code in (3, 4, 5)
-    assert "rowmill migrate" in answer.err or "DATABASE_UNREACHABLE" in answer.out
+def test_a_database_that_does_not_answer_is_an_alert_with_a_code_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answer = Shell("postgresql://127.0.0.1:1/none", capsys)("watch", "--once", "--json")
+    assert answer.code == 3
+    assert [alert["alert"] for alert in answer.json["alerts"]] == ["DATABASE_UNREACHABLE"]
 
 
 def test_it_goes_on_until_told_to_stop(shell: Shell) -> None:

@@ -183,20 +183,20 @@ class AdoptTarget:
 def find_target(name: str, app: str | None, database_url: str | None) -> AdoptTarget:
     """A queue of the mill by its name or its table's; otherwise a table of the database."""
     given = GIVEN.get(GlobalOptions())
-    named, url = app or given.app, given_url(database_url)
+    named, url = given.app if app is None else app, given_url(database_url)
     undeclared = ""
     try:
         mill = load_mill(app, database_url)
     except DeclarationError as error:
         # A guess must not stand in for what the code says. Without --app, the database may be looked at all the same.
-        if named:
+        if named is not None:
             raise UsageError(
                 f"{error}\nThe table may lack them, but your Table or class must name them first. To see the lines to "
                 f"add: rowmill adopt {shlex.quote(name)} --database-url URL"
             ) from error
         undeclared = f"{error.subject} can't be declared yet: {error}"
     except UsageError:
-        if named:
+        if named is not None:
             raise
     else:
         for queue in mill.queues.values():

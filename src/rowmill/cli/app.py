@@ -32,7 +32,7 @@ def load_mill(app: str | None, database_url: str | None, *, may_create: bool = F
     """The mill that `--app`, ROWMILL_APP or pyproject.toml names, on its own database or that of `--database-url`.
     Only a command that `may_create` makes a SQLite file that is not there."""
     given = GIVEN.get(GlobalOptions())
-    name, folder = find_app(app or given.app)
+    name, folder = find_app(given.app if app is None else app)
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     mill = import_mill(name, folder)
@@ -54,6 +54,8 @@ def given_url(database_url: str | None) -> str | None:
 def find_app(app: str | None) -> tuple[str, Path]:
     """The name of the mill, as module:attribute, and the folder from which it is imported."""
     here = Path.cwd()
+    if app is not None and not app.strip():
+        raise UsageError("--app is empty. Is the variable set that you wrote there?")
     if name := app or os.environ.get(VARIABLE):
         return name, here
     for folder in (here, *here.parents):

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from rowmill.cli.app import GIVEN, GlobalOptions
+from rowmill.cli.app import given_url
 from rowmill.cli.exits import Exit
 from rowmill.cli.help import MORE
-from rowmill.cli.output import emit
+from rowmill.cli.output import emit, say
 
 
 def register(app: typer.Typer) -> None:
@@ -35,6 +35,11 @@ def demo(
     """Work off a table with workers that fail, die and freeze, and prove that every row came out right.
 
     The exit code is 0 only if the proof holds.
+
+    \b
+    Example:
+      rowmill demo
+      rowmill demo --rows 200000 --workers 4 --database-url postgresql://localhost/scratch
     """
     from rich.console import Console
 
@@ -43,8 +48,7 @@ def demo(
     from rowmill.demo.view import summary, view_for
 
     console = Console(stderr=json)
-    url = database_url or GIVEN.get(GlobalOptions()).database_url
-    options = Options(rows=rows, workers=workers, seed=seed, url=url, keep=keep)
+    options = Options(rows=rows, workers=workers, seed=seed, url=given_url(database_url), keep=keep)
 
     async def to_the_end() -> Result:
         # A polite kill cleans up as Ctrl-C does.
@@ -56,7 +60,7 @@ def demo(
     try:
         result = asyncio.run(to_the_end())
     except (KeyboardInterrupt, asyncio.CancelledError):
-        console.print("Interrupted. The workers have ended.")
+        say("Interrupted. The workers have ended.")
         raise typer.Exit(Exit.INTERRUPTED) from None
     console.print(summary(result), soft_wrap=True)
     emit(result.as_dict(), json)

@@ -16,7 +16,7 @@ from rowmill.cli.process import StopSignals
 from rowmill.cli.work import FormatOption, LevelOption, MillArgument, QueueOption, one_of
 from rowmill.maintenance.watcher import Hook, Watcher
 from rowmill.mill import Mill
-from rowmill.model.alerts import Alert
+from rowmill.model.alerts import UNREACHABLE, Alert
 from rowmill.observe.webhook import Webhook
 
 VARIABLE = "ROWMILL_ALERT_WEBHOOK"
@@ -62,7 +62,7 @@ def watch(
     if once:
         found = asyncio.run(look(mill, queue, hooks))
         emit({"alerts": found}, json, lambda: show(found))
-        raise typer.Exit(Exit.FINDINGS if found else Exit.OK)
+        raise typer.Exit(Exit.UNREACHABLE if UNREACHABLE in found else Exit.FINDINGS if found else Exit.OK)
     start_log(log_level, log_format)
     told = StopSignals()
     told.listen()

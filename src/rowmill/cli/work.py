@@ -138,7 +138,10 @@ def drain(
     told.listen()
 
     async def drained() -> None:
-        report = await told.unless_before(partial(mill.drain, queue, settings=settings, begun=told.to)) or Report()
+        report = await told.unless_before(partial(mill.drain, queue, settings=settings, begun=told.to))
+        if report is None:
+            say("stopped before the work began")
+            return
         emit(report.as_dict(), json, in_words(report))
         for name, stage in told.worker.paused if told.worker is not None else ():
             say(f"stage {stage} of {name} is paused. Go on with: rowmill resume {shlex.quote(name)}")
@@ -151,7 +154,7 @@ def drain(
 def one_of(where: str | None, app: str | None) -> str | None:
     if where and app and where != app:
         raise UsageError(f"two mills are named, {where} and {app}. Name one")
-    return where or app
+    return where if app is None else app
 
 
 def settings_of(mill: Mill, queues: list[str] | None, **given: float | None) -> WorkerSettings:
