@@ -182,7 +182,7 @@ def test_ctrl_c(name: str, code: int, place: Path) -> None:
             process.kill()
 
     assert process.returncode == code, err
-    assert "Traceback" not in err
+    assert "Traceback" not in err, err
     assert out == ""
 
 

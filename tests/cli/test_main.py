@@ -333,6 +333,27 @@ def test_the_process_itself_answers_the_code(sqlite_url: str, tmp_path: Path) ->
     assert rowmill_process("stats", "nope", "--database-url", sqlite_url).returncode == 2
 
 
+def test_what_a_driver_leaves_behind_is_no_news() -> None:
+    """asyncpg does, when it is cancelled while it connects."""
+    code = (
+        "import asyncio, rowmill.cli.stats as stats\n"
+        "from rowmill.cli.main import main\n"
+        "async def gather(*_):\n"
+        "    asyncio.get_running_loop().create_future().set_exception(ConnectionError('swordfish'))\n"
+        "    raise KeyboardInterrupt\n"
+        "stats.gather = gather\n"
+        "main()\n"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--app", APP, "stats"],
+        capture_output=True, text=True, cwd=root, check=False,
+        env=os.environ | {"PYTHONPATH": f"{root / 'src'}:{root}"},
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_a_signal_interrupts(sqlite_url: str) -> None:
     example.mill.move_to(sqlite_url)
     asyncio.run(example.mill.migrate(tables=True))

@@ -1,5 +1,6 @@
 """The command `rowmill`."""
 
+import logging
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -100,6 +101,8 @@ def usage(error: typer.TyperException) -> int:
 def main() -> None:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 gets ? for what it can't show
+    # What drivers leave behind when a command is interrupted is no news. A command that starts a log has it there.
+    logging.getLogger("asyncio").addHandler(logging.NullHandler())
     code = run()
     try:
         sys.stdout.flush()
