@@ -89,6 +89,7 @@ def test_help_has_an_example_of_the_command_itself(name: str, capsys: pytest.Cap
     assert run([*name.split(), "--help"]) == 0
     text = capsys.readouterr().out
     assert f"rowmill {name}" in text.split("Example:")[1]
+    assert "[[" not in text, "what may be left out has one pair of brackets"
     assert ("--json" in text) is (name not in WITHOUT_JSON)
 
 

@@ -103,9 +103,7 @@ def staged(mill: Mill, queue: str, stage: str | None) -> Queue[Any]:
 
 
 def rescue(
-    queues: Annotated[
-        list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Which queues; all by default.")
-    ] = None,
+    queues: Annotated[list[str] | None, typer.Argument(metavar="QUEUE", help="Which queues; all by default.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be changed.")] = False,
     yes: YesOption = False,
     app: AppOption = None,

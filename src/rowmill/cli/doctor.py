@@ -37,9 +37,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
-    queues: Annotated[
-        list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Only these; all by default.")
-    ] = None,
+    queues: Annotated[list[str] | None, typer.Argument(metavar="QUEUE", help="Only these; all by default.")] = None,
     table: Annotated[
         str | None, typer.Option("--table", metavar="TABLE", help="A table that no application declares yet.")
     ] = None,

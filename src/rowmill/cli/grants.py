@@ -27,9 +27,7 @@ def register(app: typer.Typer) -> None:
 
 
 def grants(
-    queues: Annotated[
-        list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Which queues; all by default.")
-    ] = None,
+    queues: Annotated[list[str] | None, typer.Argument(metavar="QUEUE", help="Which queues; all by default.")] = None,
     role: Annotated[str, typer.Option("--role", metavar="NAME", help="Who gets the rights.", show_default=False)] = "",
     operator: Annotated[bool, typer.Option("--operator", help="It also requeues, cancels and pauses.")] = False,
     producer: Annotated[bool, typer.Option("--producer", help="It only puts rows in.")] = False,

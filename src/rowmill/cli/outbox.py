@@ -19,7 +19,7 @@ from rowmill.outbox.outbox import Outbox
 from rowmill.outbox.queries import EventView
 
 NameArgument = Annotated[
-    str | None, typer.Argument(metavar="[OUTBOX]", help="The name of the outbox, where there are several.")
+    str | None, typer.Argument(metavar="OUTBOX", help="The name of the outbox, where there are several.")
 ]
 
 outbox = typer.Typer(

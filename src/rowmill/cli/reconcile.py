@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 def reconcile(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Which reconciliations; all by default.")
+        list[str] | None, typer.Argument(metavar="NAME", help="Which reconciliations; all by default.")
     ] = None,
     execute: Annotated[
         bool, typer.Option("--execute", help="Write findings down and correct them; otherwise only say what differs.")

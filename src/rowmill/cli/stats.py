@@ -49,9 +49,7 @@ def register(app: typer.Typer) -> None:
 
 
 def stats(
-    queues: Annotated[
-        list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Which queues; all by default.")
-    ] = None,
+    queues: Annotated[list[str] | None, typer.Argument(metavar="QUEUE", help="Which queues; all by default.")] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Show it again every 2 seconds, until Ctrl-C. With --json, a line each.")
     ] = False,
