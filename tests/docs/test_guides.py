@@ -14,10 +14,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
-from typer.main import get_command
 
 from rowmill import Dead, RetryLater, WorkerSettings, testing
-from rowmill.cli.main import app as commands
+from tests.docs.command_lines import problem_of
 from tests.docs.pages import ROOT, block_of, run_page
 from tests.support.web import client_of
 
@@ -189,29 +188,69 @@ async def test_rows_are_looked_at_and_mended_from_python(database_url: str) -> N
         assert await asyncio.to_thread(guide["look_without_a_loop"]) == 1
         assert await guide["mend"](1) == (1, 1)
         await bench.assert_states(files, cancelled=1, waiting=2)
+        assert guide["deaths"] == {"timeout": 1}
+
+
+async def test_a_row_that_is_running_is_stopped_by_the_statement_of_the_guide(database_url: str) -> None:
+    guide = run_page("docs/guides/operating.md")
+    mill, files = guide["mill"], guide["files"]
+    statement = block_of("docs/guides/operating.md", "sql").replace("id = 17", "id = 1")
+    cancelled = asyncio.Event()
+    async with testing.mill_on(mill, database_url) as bench:
+
+        @files.handler
+        async def wait(file: Any) -> None:
+            await mill.run(lambda c: c.execute(sa.text(statement)).close())
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled.set()
+                raise
+
+        object.__setattr__(files.steps[0], "lease", 1.0)
+        await bench.insert(files, {"project_id": 1})
+        report = await bench.drain()
+        assert (report.done, report.lost, cancelled.is_set()) == (0, 1, True)
+        await bench.assert_states(files, cancelled=1)
+
+
+async def test_rows_are_taken_in_the_order_that_the_guide_to_handlers_says(database_url: str) -> None:
+    guide = run_page("docs/guides/handlers.md")
+    mill, tickets, payments = guide["mill"], guide["tickets"], guide["payments"]
+    taken: list[int] = []
+    async with testing.mill_on(mill, database_url) as bench:
+
+        @tickets.handler(concurrency=1)
+        async def answer(ticket: Any) -> None:
+            taken.append(ticket.row.priority)
+
+        @payments.handler
+        async def book(payment: Any) -> Any:
+            return Dead("no_money") if payment.key == 1 else None
+
+        await bench.insert(tickets, *({"priority": priority} for priority in (1, 3, 2)))
+        await bench.insert(payments, *({"account_id": account} for account in (7, 7, 8)))
+        await bench.drain()
+        await bench.assert_states(payments, dead=1, ready=1, done=1)
+    assert taken == [3, 2, 1]
 
 
 PAGE = (ROOT / "docs" / "guides" / "deploying.md").read_text()
 
 
-def test_the_commands_of_the_guide_to_deploying_exist() -> None:
+def test_the_commands_in_the_files_of_the_guide_to_deploying_exist() -> None:
     unit = configparser.ConfigParser(interpolation=None, strict=False)
     unit.optionxform = str  # type: ignore[assignment, method-assign]
     unit.read_string(block_of("docs/guides/deploying.md", "ini"))
-    typed = [json.loads(text) for text in re.findall(r"command: (\[.*\])", PAGE)]
+    typed = [shlex.join(json.loads(text)) for text in re.findall(r"command: (\[.*\])", PAGE)]
     assert len(typed) == 3
-    typed.append(shlex.split(unit["Service"]["ExecStart"]))
-    typed += [shlex.split(text) for text in re.findall(r"`(rowmill [^`]+)`", PAGE)]
-    known: Any = get_command(commands)
-    for words in typed:
-        command = known.commands[words[1]]
-        options = {name for parameter in command.params for name in parameter.opts}
-        assert {word for word in words if word.startswith("--")} <= options, words
+    typed.append(unit["Service"]["ExecStart"])
+    assert [problem_of(command) for command in typed] == [None] * 4
 
 
 def test_the_grace_periods_of_the_guide_to_deploying_leave_time_to_give_back() -> None:
     names = {f"ROWMILL_{field.name.upper()}" for field in fields(WorkerSettings)}
-    assert set(re.findall(r"ROWMILL_[A-Z_]+", PAGE)) <= names
+    assert set(re.findall(r"ROWMILL_[A-Z_]+", PAGE)) <= names | {"ROWMILL_DATABASE_URL", "ROWMILL_POOLED_URL"}
     pod = block_of("docs/guides/deploying.md", "yaml")
     grace = int(re.findall(r'ROWMILL_GRACE, value: "(\d+)"', pod)[0])
     assert int(re.findall(r"terminationGracePeriodSeconds: (\d+)", pod)[0]) >= grace + 15

@@ -8,8 +8,10 @@ import pytest
 
 from tests.docs.pages import ROOT
 from tests.docs.transcript import Command, Differs, File, Terminal, alike, plain_environment, steps
+from tests.support.nats import free_port
 
-START = (ROOT / "docs" / "guides" / "start.md").read_text()
+GUIDES = ROOT / "docs" / "guides"
+START = (GUIDES / "start.md").read_text()
 README = (ROOT / "README.md").read_text()
 pytestmark = pytest.mark.timeout(300)  # some thirty processes, one after another
 PAGE_URL = "postgresql+psycopg://app:secret@localhost:5432/app"
@@ -20,9 +22,10 @@ def installs(command: str) -> bool:
     return command.startswith(("python3 -m venv", ". .venv", "pip install"))
 
 
-def terminal(folder: Path, database_url: str) -> Terminal:
+def terminal(folder: Path, database_url: str, more: dict[str, str] | None = None) -> Terminal:
     environment = plain_environment() | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    return Terminal(folder, environment, {PAGE_URL: database_url.replace("postgresql:", "postgresql+psycopg:")})
+    replace = {PAGE_URL: database_url.replace("postgresql:", "postgresql+psycopg:")}
+    return Terminal(folder, environment, replace | (more or {}))
 
 
 @pytest.mark.slow
@@ -38,6 +41,26 @@ def test_what_the_readme_says_is_what_happens(tmp_path: Path, pg_url: str, postg
         if postgres:
             typing.run(Command(f"export DATABASE_URL={PAGE_URL}", ""))
         assert typing.follow(README, installs) > 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("postgres", [False, True])
+def test_what_the_guide_to_fastapi_says_is_what_happens(tmp_path: Path, pg_url: str, postgres: bool) -> None:
+    port = str(free_port())
+    more = {"127.0.0.1:8000": f"127.0.0.1:{port}", "uvicorn main:app": f"uvicorn main:app --port {port}"}
+    with terminal(tmp_path, pg_url, more) as typing:
+        if postgres:
+            url = pg_url.replace("postgresql:", "postgresql+asyncpg:")
+            typing.run(Command(f"export DATABASE_URL={url}", ""))
+        assert typing.follow((GUIDES / "fastapi.md").read_text(), installs) > 4
+
+
+@pytest.mark.slow
+def test_what_the_guide_to_testing_says_is_what_happens(tmp_path: Path, pg_url: str) -> None:
+    with terminal(tmp_path, pg_url) as typing:
+        files = [step for step in steps(START) if isinstance(step, File)]
+        (tmp_path / "app.py").write_text(next(file.text for file in files if file.name == "app.py"))
+        assert typing.follow((GUIDES / "testing.md").read_text(), installs) == 1
 
 
 def test_a_command_that_says_something_else_is_found(tmp_path: Path, pg_url: str) -> None:

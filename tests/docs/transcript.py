@@ -1,10 +1,10 @@
 """Run what a page tells a reader to do: save its files, type its commands, and see what it shows.
 
-- A block of Python that begins with `# name.py` is a file of that name.
+- A block of Python or of settings that begins with `# name.py` or `# name.ini` is a file of that name.
 - In a block of `console`, a line with `$ ` is a command, and what follows is its output. Without output, the command
   only has to succeed.
-- `rowmill work` runs until `^C`, or until the end of the page. While it runs, a command is tried again until it shows
-  what the page shows.
+- `rowmill work` and `uvicorn` run until `^C`, or until the end of the page. While one runs, a command is tried again
+  until it shows what the page shows.
 """
 
 import os
@@ -16,12 +16,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-NAME = re.compile(r"# (\w+\.py)\n")
+BLOCK = re.compile(r"^```(python|ini|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+NAME = re.compile(r"# (\w+\.(?:py|ini))\n")
 SECONDS = 60.0
+BEGUN = {"rowmill work": " works on ", "uvicorn": "Uvicorn running on"}
+"""Commands that run until they are interrupted, and what they say when they have begun."""
 LIKE = (
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?", "<time>"),
-    (r"\d+(\.\d+)? (ms|s|m)\b", "<n> s"),
+    (r"\d+(\.\d+)? ?(ms|s|m)\b", "<n> s"),
     (r"\[\d+\]", "[<process>]"),
     (r"\bseconds=\S+", "seconds=<n>"),
     (r"[\d,]+ rows settled a minute", "<n> rows settled a minute"),
@@ -51,7 +53,7 @@ class Differs(AssertionError):
 def steps(page: str) -> Iterator[File | Command]:
     """The files and commands of a page, in its order."""
     for language, text in BLOCK.findall(page):
-        if language == "python":
+        if language != "console":
             if name := NAME.match(text):
                 yield File(name[1], text)
             continue
@@ -109,8 +111,8 @@ class Terminal:
             text = text.replace(wrong, right)
         if text == "^C":
             self._interrupt(command)
-        elif text.startswith("rowmill work"):
-            self._start_worker(text, command)
+        elif text.startswith(tuple(BEGUN)):
+            self._start(text, command)
         else:
             self._type(text, command)
 
@@ -132,7 +134,7 @@ class Terminal:
         kept = (self._folder / ".environment").read_text().split("\0")
         self._environment = dict(entry.split("=", 1) for entry in kept if "=" in entry)
 
-    def _start_worker(self, text: str, command: Command) -> None:
+    def _start(self, text: str, command: Command) -> None:
         if self._worker is not None:
             raise Differs("the page starts a second worker before it ends the first")
         with self._log.open("wb") as log:
@@ -154,9 +156,10 @@ class Terminal:
     def _expect(self, typed: str, output: str) -> None:
         """Wait for the log of the worker to go on as the page shows."""
         wanted, end = alike(output), time.monotonic() + SECONDS
+        signs = [sign for command, sign in BEGUN.items() if typed.startswith(command)]
         while True:
             lines = alike(self._log.read_text())[self._seen :]
-            begun = lines[: len(wanted)] == wanted if wanted else any(" works on " in line for line in lines)
+            begun = lines[: len(wanted)] == wanted if wanted else any(sign in line for line in lines for sign in signs)
             if begun:
                 self._seen += len(wanted)
                 return
