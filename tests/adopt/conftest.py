@@ -8,6 +8,7 @@ from unittest import mock
 import pytest
 import sqlalchemy as sa
 
+from rowmill import Lease, Mill, Report
 from rowmill.adopt import Adoption, AdoptOptions, carry_out, examine_table
 from rowmill.store import expressions
 from rowmill.store.open import open_store, parse_url
@@ -60,6 +61,17 @@ class Site:
         with mock.patch.dict(os.environ, {"DATABASE_URL": self.url, "ROWMILL_DATABASE_URL": self.url}):
             exec(compile(found.declaration, "declaration", "exec"), names)
         return names
+
+    async def drain_declared(self, found: Adoption) -> Report:
+        """Work off the rows by the printed declaration, with a handler added to it."""
+        mill: Mill = self.declared(found)["mill"]
+        await mill.migrate()
+        for queue in mill.queues.values():
+            queue.handler(nothing)
+        return await mill.drain()
+
+
+async def nothing(lease: Lease[Any]) -> None: ...
 
 
 async def opened(url: str) -> AsyncIterator[Site]:

@@ -65,6 +65,39 @@ def test_a_look_prints_findings_migration_and_declaration_and_ends_with_5(databa
         query(database_url, "SELECT lease FROM enrichment_requests")
 
 
+def test_a_look_names_the_own_tables_in_a_line_and_sql_has_their_statements(database_url: str, capsys: Printed) -> None:
+    make(database_url, PLAIN)
+
+    run(["adopt", "enrichment_requests", "--database-url", database_url])
+    look = capsys.readouterr().out
+    run(["adopt", "enrichment_requests", "--database-url", database_url, "--sql"])
+    script = capsys.readouterr().out
+
+    assert "CREATE TABLE" not in look
+    assert "-- (rowmill adopt --sql prints the statements)" in look
+    assert len(look.splitlines()) < 100, "two screens"
+    assert script.count("CREATE TABLE") > 10
+
+
+def test_the_printed_declaration_has_no_handler_that_would_finish_rows_without_work(
+    database_url: str, capsys: Printed, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(database_url, PLAIN)
+    adopt = ["adopt", "enrichment_requests", "--database-url", database_url]
+    before = query(database_url, "SELECT status, count(*) FROM enrichment_requests GROUP BY 1 ORDER BY 1")
+    run([*adopt, "--declaration"])
+    (elsewhere / "without_handler.py").write_text(capsys.readouterr().out)
+    run([*adopt, "--apply", "--yes"])
+    monkeypatch.syspath_prepend(str(elsewhere))
+    monkeypatch.delitem(sys.modules, "without_handler", raising=False)
+    monkeypatch.setenv("DATABASE_URL", database_url)
+
+    assert run(["drain", "without_handler:mill"]) == 2
+
+    assert "this mill has no handlers to run" in capsys.readouterr().err
+    assert query(database_url, "SELECT status, count(*) FROM enrichment_requests GROUP BY 1 ORDER BY 1") == before
+
+
 def test_apply_makes_it_and_a_second_look_ends_with_0(database_url: str, capsys: Printed) -> None:
     make(database_url, PLAIN)
 

@@ -419,9 +419,7 @@ async def test_a_foreign_key_is_no_obstacle(site: Site) -> None:
 
     found = await site.adopt("t")
 
-    names = site.declared(found)
-    await names["mill"].migrate()
-    assert (await names["mill"].drain()).done == 1
+    assert (await site.drain_declared(found)).done == 1
 
 
 async def test_a_key_into_a_table_that_is_not_there_is_no_obstacle(sqlite: Site) -> None:
@@ -433,9 +431,7 @@ async def test_a_key_into_a_table_that_is_not_there_is_no_obstacle(sqlite: Site)
 
     found = await sqlite.adopt("t")
 
-    names = sqlite.declared(found)
-    await names["mill"].migrate()
-    assert (await names["mill"].drain()).done == 1
+    assert (await sqlite.drain_declared(found)).done == 1
 
 
 async def test_what_the_caller_says_is_the_end_is_the_only_one(site: Site) -> None:

@@ -57,7 +57,6 @@ async def test_the_printed_declaration_drains_it_without_losing_or_repeating_a_r
     mill: rm.Mill = names["mill"]
     queue = next(iter(mill.queues.values()))
     worked: list[Any] = []
-    queue.handlers.clear()  # the stub of the declaration
 
     @queue.handler()
     async def work(lease: rm.Lease[rm.Record]) -> None:

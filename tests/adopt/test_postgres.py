@@ -142,10 +142,7 @@ async def test_an_enum_gets_the_word_that_it_lacks(postgres: Site) -> None:
 
     assert found.states[StateKind.RUNNING] == ("PROCESSING",)
     assert await postgres.value('SELECT enum_range(NULL::work."Job State")::text') == "{NEW,DONE,ERROR,PROCESSING}"
-    names = postgres.declared(found)
-    await names["mill"].migrate()
-    report = await names["mill"].drain()
-    assert report.done == 1
+    assert (await postgres.drain_declared(found)).done == 1
 
 
 async def test_a_check_gets_the_word_that_it_lacks(postgres: Site) -> None:

@@ -11,7 +11,6 @@ async def drain(site: Site, found: object) -> tuple[list[int], rm.Report]:
     mill: rm.Mill = names["mill"]
     queue = next(iter(mill.queues.values()))
     worked: list[int] = []
-    queue.handlers.clear()  # the stub of the declaration
 
     @queue.handler()
     async def work(lease: rm.Lease[rm.Record]) -> None:

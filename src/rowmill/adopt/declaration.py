@@ -65,10 +65,12 @@ def declaration(
         *options,
         ")",
         "",
-        "",
-        f"@{name}.handler(concurrency=8)",
-        "async def work(lease: rm.Lease[rm.Record]) -> None:",
-        "    ...  # your work on lease.row",
+        # As a comment: a handler that does nothing would finish the rows.
+        "# Add your handler. What it returns is written into the row, with the state:",
+        "#",
+        f"# @{name}.handler(concurrency=8)",
+        "# async def work(lease: rm.Lease[rm.Record]):",
+        '#     return {"a_column": await your_work(lease.row)}',
     ]
     added = [column for column in queue.table.columns if column.name not in table.columns]
     if added:

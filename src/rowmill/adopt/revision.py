@@ -23,13 +23,17 @@ class RevisionPlace:
     after: str | None
 
 
-def as_sql(plan: MigrationPlan, postgres: bool) -> str:
-    """The migration for psql or sqlite3, each step under what it is for."""
+def as_sql(plan: MigrationPlan, postgres: bool, *, brief: bool = False) -> str:
+    """The migration for psql or sqlite3, each step under what it is for. If `brief`, without the hundreds of lines that
+    make Rowmill's own tables."""
     lines: list[str] = []
     if not postgres:
         lines.append("BEGIN IMMEDIATE;")
     for change in plan.changes:
         lines.append(f"-- {one_line(change.what)}")
+        if change.part is StepKind.OWN and brief:
+            lines.append("-- (rowmill adopt --sql prints the statements)")
+            continue
         if change.part is StepKind.OWN and postgres:
             lines += ["BEGIN;", *(f"{statement};" for statement in change.statements), "COMMIT;"]
             continue

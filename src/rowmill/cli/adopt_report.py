@@ -71,7 +71,7 @@ def show(found: Adoption, postgres: bool) -> None:
     if not found.plan:
         print("\nNothing is missing.")
     if found.plan.changes:
-        print(f"\nThe migration (rowmill adopt --apply makes it):\n\n{as_sql(found.plan, postgres)}")
+        print(f"\nThe migration (rowmill adopt --apply makes it):\n\n{as_sql(found.plan, postgres, brief=True)}")
     if found.declaration:
         doubtful = ", a guess until the doubts above are settled" if found.doubts else ""
         print(f"\nThe declaration{doubtful}:\n\n{found.declaration}")
