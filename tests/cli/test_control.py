@@ -122,6 +122,28 @@ def test_migrate_checks_the_indexes_too(shell: Shell) -> None:
     shell.ok("migrate", "--check")
 
 
+def test_a_column_that_is_only_in_the_code_is_to_do(shell: Shell) -> None:
+    """The class got a column, and the migration was forgotten: no worker starts, and a pipeline hears of it."""
+    shell.do(lambda connection: connection.exec_driver_sql("ALTER TABLE files DROP COLUMN path"))
+    shell.do(lambda connection: connection.exec_driver_sql("ALTER TABLE files DROP COLUMN error"))
+
+    for option in ([], ["--tables"], ["--check"]):
+        answer = shell("migrate", *option)
+        assert answer.code == 4
+        assert "ALTER TABLE files ADD COLUMN path TEXT DEFAULT 'secret-path' NOT NULL" in answer.out
+        assert "table files lacks column error in the database. Run: rowmill adopt files --apply" in answer.out
+    drained = shell("drain", "--queue", "files")
+    assert (drained.code, "lacks column path" in drained.err) == (4, True)
+
+
+def test_a_table_that_is_missing_ends_a_worker_with_4(empty_shell: Shell) -> None:
+    empty_shell("migrate")
+
+    drained = empty_shell("drain", "--queue", "files")
+
+    assert (drained.code, "there is no table files" in drained.err) == (4, True)
+
+
 def test_an_index_of_another_shape_is_said_and_left(shell: Shell) -> None:
     """To make it anew may take long on a big table: that is adopt's to do."""
     shell.do(lambda connection: connection.exec_driver_sql("DROP INDEX rowmill_files_work_ready"))

@@ -22,7 +22,7 @@ from rowmill.store import rescue as rescuing
 from rowmill.store.indexes import IndexState, bare_name, has_wake_trigger, index_states, queue_indexes
 from rowmill.store.own import fleet, schema
 from rowmill.store.rescue import Rescued
-from rowmill.store.table_checks import has_table
+from rowmill.store.table_checks import has_table, missing_columns
 
 SWEEP = 500
 """Rows that are rescued in one transaction."""
@@ -179,21 +179,32 @@ def migrate(
         absent = asyncio.run(mill.run(lambda connection: missing_tables(connection, mill), write=False))
         steps = asyncio.run(mill.migrate(tables=tables))
     missing = asyncio.run(mill.run(lambda connection: missing_tables(connection, mill), write=False))
+    columns = asyncio.run(mill.run(lambda connection: lacking_columns(connection, mill), write=False))
     unfit = asyncio.run(mill.run(lambda connection: unfit_indexes(connection, mill), write=False))
     made = [name for name in absent if name not in missing]
     lines = [f"Rowmill's tables are at version {schema.VERSION}" + ("" if steps or check else ", as before")]
     lines += [f"table {name} was created" for name in made]
     lines += [f"table {name} is missing. Create it, or run: rowmill migrate --tables" for name in missing]
+    lines += columns
     lines += unfit
-    data = {"version": schema.VERSION, "steps": steps, "created": made, "missing": missing, "indexes": unfit}
+    data = {
+        "version": schema.VERSION, "steps": steps, "created": made, "missing": missing, "columns": columns,
+        "indexes": unfit,
+    }  # fmt: skip
     emit(data, json, "\n".join(lines))
-    if missing or unfit:
+    if missing or columns or unfit:
         raise typer.Exit(Exit.SCHEMA)
 
 
 def missing_tables(connection: Connection, mill: Mill) -> list[str]:
     tables = [queue.table for queue in mill.queues.values()]
     return [str(table.fullname) for table in tables if not has_table(connection, table)]
+
+
+def lacking_columns(connection: Connection, mill: Mill) -> list[str]:
+    """The columns that the code has and the tables have not, each with what adds it."""
+    there = [queue for queue in mill.queues.values() if has_table(connection, queue.table)]
+    return [line for queue in there for line in missing_columns(connection, mill.store.terms(queue))]
 
 
 def unfit_indexes(connection: Connection, mill: Mill) -> list[str]:

@@ -2,6 +2,7 @@
 
 RowmillError
 ├── DeclarationError      a queue, schedule or reconciliation is declared wrongly; lists every problem with its fix
+│   └── TableMismatch     the table in the database is not as the queue declares it; a SchemaMismatch too
 ├── DatabaseUnreachable   the database does not answer, or refuses us
 ├── SchemaMismatch        Rowmill's own tables are missing or of another version
 │   └── MissingRights     the role may not do what it has to
@@ -41,11 +42,13 @@ class RowmillError(Exception):
 class DeclarationError(RowmillError):
     """A queue, a schedule or a reconciliation is declared wrongly. `problems` holds all of them, each with its fix."""
 
+    summary = "cannot be declared"
+
     def __init__(self, subject: str, problems: Sequence[str], kind: str = "queue") -> None:
         self.subject = subject
         self.problems = tuple(problems)
         lines = "".join(f"\n  - {problem}" for problem in self.problems)
-        super().__init__(f"{kind} {subject} cannot be declared:{lines}")
+        super().__init__(f"{kind} {subject} {self.summary}:{lines}")
 
 
 class DatabaseUnreachable(RowmillError):
@@ -54,6 +57,12 @@ class DatabaseUnreachable(RowmillError):
 
 class SchemaMismatch(RowmillError):
     """Rowmill's own tables are missing or of another version."""
+
+
+class TableMismatch(DeclarationError, SchemaMismatch):
+    """The table of a queue is missing, lacks columns, or can't hold what the queue writes."""
+
+    summary = "does not fit its table in the database"
 
 
 class MissingRights(SchemaMismatch):

@@ -1,7 +1,7 @@
 """Is a table in the database as it is declared? Asked before a worker starts: a migration may have been forgotten."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from sqlalchemy.exc import NoSuchTableError
 from sqlalchemy.types import NullType, TypeEngine
 
 from rowmill.model.declare import NULLABLE, NUMBERS, TIMES
-from rowmill.model.errors import DeclarationError
+from rowmill.model.errors import DeclarationError, TableMismatch
 from rowmill.model.states import Step
 from rowmill.store.queue_sql import QueueSql, bare
 
@@ -236,17 +236,12 @@ def check_table(connection: Connection, terms: QueueSql) -> None:
     try:
         columns = sa.inspect(connection).get_columns(table.name, schema_of(connection, table))
     except NoSuchTableError:
-        raise DeclarationError(
+        raise TableMismatch(
             queue.name,
             [f"there is no table {table.name} in the database. Create it, or look whether DATABASE_URL is right"],
         ) from None
     there = {column["name"]: column for column in columns}
-    problems = [
-        f"table {table.name} lacks column {column.name} in the database. "
-        f"Add it with a migration of yours, or: rowmill adopt {shlex.quote(table.name)}"
-        for column in table.columns
-        if column.name not in there
-    ]
+    problems = lacking(terms, there)
     priority = queue.priority
     if priority is not None and not priority.nullable and _may_be_null(there.get(priority.name)):
         problems.append(
@@ -263,7 +258,30 @@ def check_table(connection: Connection, terms: QueueSql) -> None:
     if key is not None:
         problems.append(f"{key.what}. Mend it: {key.fix}")
     if problems:
-        raise DeclarationError(queue.name, problems)
+        raise TableMismatch(queue.name, problems)
+
+
+def missing_columns(connection: Connection, terms: QueueSql) -> list[str]:
+    """Name the declared columns that the table in the database lacks, each with what adds it."""
+    table = terms.queue.table
+    columns = sa.inspect(connection).get_columns(table.name, schema_of(connection, table))
+    return lacking(terms, {column["name"] for column in columns})
+
+
+def lacking(terms: QueueSql, there: Container[str]) -> list[str]:
+    table, dialect = terms.queue.table, terms.dialect
+    of_queue = {column.name for column in terms.queue.columns.values()}
+    problems = []
+    for column in table.columns:
+        if column.name in there:
+            continue
+        if column.name in of_queue:
+            advice = f"Run: rowmill adopt {shlex.quote(terms.queue.name)} --apply"
+        else:
+            column_sql = str(sa.schema.CreateColumn(column).compile(dialect=dialect)).strip()
+            advice = f"Add it with a migration of yours, as: ALTER TABLE {terms.table} ADD COLUMN {column_sql}"
+        problems.append(f"table {table.name} lacks column {column.name} in the database. {advice}")
+    return problems
 
 
 def _may_be_null(column: ReflectedColumn | None) -> bool:
