@@ -1,18 +1,23 @@
 """Roles with the rights that `rowmill grants` prints: they can do their work, and nothing else."""
 
 import asyncio
+import importlib
+import json
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+import sqlalchemy as sa
 from psycopg.errors import InsufficientPrivilege
 from sqlalchemy import Connection, make_url
 from sqlalchemy.orm import Session
 
 from rowmill import Budget, Dead, Done, Outcome, RetryLater
 from rowmill.cli.exits import Exit
+from rowmill.cli.main import run
 from rowmill.maintenance import cleanup
 from rowmill.model import lifecycle
 from rowmill.model.errors import MissingRights
@@ -24,6 +29,7 @@ from rowmill.store import rescue
 from rowmill.store.own import fleet, schema
 from rowmill.testing import QUICK, Bench
 from tests.conformance.fleet import until
+from tests.docs.pages import block_of
 from tests.security.guild import Guild, guild, mill, orders, parts, pieces
 
 
@@ -148,6 +154,27 @@ def test_a_producer_puts_rows_in_and_sees_none(found: Guild) -> None:
             with pytest.raises(InsufficientPrivilege):
                 connection.execute(statement.encode())
     mill.store.sync_engine.dispose()
+
+
+def test_a_producer_adds_rows_of_an_orm_class(found: Guild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ORM reads back what the database fills in: of a class with the mixin, its times."""
+    (tmp_path / "app_of_producer.py").write_text(block_of("docs/guides/start.md", "python"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("DATABASE_URL", found.owner)
+    app: Any = importlib.import_module("app_of_producer")
+    asyncio.run(app.mill.migrate(tables=True))
+    url = found.role("web")
+    name = str(make_url(url).username)
+    found.capsys.readouterr()
+    assert run(["grants", "--app", "app_of_producer:mill", "--role", name, "--producer", "--json"]) == 0
+    found.sql(*json.loads(found.capsys.readouterr().out)["statements"])
+
+    engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with Session(engine) as session, session.begin():
+        session.add(app.Article(title="World cup"))
+    with engine.connect() as connection, pytest.raises(sa.exc.ProgrammingError, match="permission denied"):
+        connection.execute(sa.select(app.Article.title))
+    engine.dispose()
 
 
 def test_results_can_be_kept_to_some_columns(found: Guild) -> None:

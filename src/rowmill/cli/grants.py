@@ -98,7 +98,7 @@ def needed(
     yield Privilege("CONNECT", "database", str(connection.scalar(text("SELECT current_database()"))))
     if part is Purpose.PRODUCER:
         for queue in queues:
-            yield from privileges.of_producer(connection, queue.table)
+            yield from privileges.of_producer(connection, queue)
         return
     yield from privileges.of_worker([], limited=bool(mill.limits))
     if part is Purpose.OPERATOR:

@@ -7,13 +7,14 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Table
 from sqlalchemy.sql.compiler import IdentifierPreparer
 
 from rowmill.model.errors import MissingRights
-from rowmill.model.queue import READ_ONLY
+from rowmill.model.queue import READ_ONLY, QueueSpec
 from rowmill.store.limits.functions import FUNCTION_NAMES
 from rowmill.store.own.schedule_tables import QUEUE
 from rowmill.store.own.schema import SCHEMA, own_tables
@@ -136,13 +137,17 @@ def of_queue(table: Table, columns: tuple[str, ...]) -> Iterator[Privilege]:
     yield Privilege("UPDATE", "table", table.name, table.schema, columns)
 
 
-def of_producer(connection: Connection, table: Table) -> Iterator[Privilege]:
-    """What whoever inserts rows needs: the trigger that wakes workers asks for nothing. The key is read back by an
-    ORM; numbers come from a sequence, unless they are the table's own identity."""
+def of_producer(connection: Connection, queue: QueueSpec[Any]) -> Iterator[Privilege]:
+    """What a role needs that inserts rows: the trigger that wakes workers asks for nothing. An ORM reads back the key,
+    and the queue's columns that the database fills in. Numbers come from a sequence, unless they are the table's own
+    identity."""
+    table = queue.table
+    filled = (one for one in queue.columns.values() if one.server_default is not None and one.default is None)
     schema = schema_of(connection, table)
     yield Privilege("USAGE", "schema", "", schema)
     yield Privilege("INSERT", "table", table.name, table.schema)
-    yield Privilege("SELECT", "table", table.name, table.schema, tuple(key.name for key in table.primary_key))
+    read = dict.fromkeys(column.name for column in (*table.primary_key, *filled))
+    yield Privilege("SELECT", "table", table.name, table.schema, tuple(read))
     for name, of in connection.execute(sa.text(SERIAL), {"schema": schema, "table": table.name}):
         yield Privilege("USAGE", "sequence", name, of)
 
