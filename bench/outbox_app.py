@@ -44,7 +44,7 @@ def build(url: str, folder: Path, policy: Literal["block", "skip"], lease: float
     outbox = mill.outbox(on_dead=policy, lease=lease, concurrency=20)
 
     @outbox.on("document.process")
-    async def process(event: rm.Event) -> None:
+    async def process(event: rm.outbox.Event) -> None:
         aggregate, number = event.payload
         journal.write("begin", aggregate, number)
         await asyncio.sleep(0.001)

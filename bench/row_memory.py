@@ -62,7 +62,7 @@ async def drain(url: str, rows: int) -> None:
     before = peak()
     async with queue.mill.opened():
         # As after many light rows: nothing is known of the weight, and handlers are quick.
-        report = await queue.mill.drain(settings=rm.WorkerSettings(claimed_bytes=int(os.environ["BUDGET"])))
+        report = await queue.mill.drain(settings=rm.worker.WorkerSettings(claimed_bytes=int(os.environ["BUDGET"])))
     assert report.done == rows, report
     print(f"{before:.0f} {peak():.0f} {report.peak_bytes / 1e6:.0f} {report.seconds:.1f}", flush=True)
 

@@ -22,7 +22,9 @@ KEEP = 1.0
 """Seconds after which operators delete finished rows."""
 GROUPS = 40
 """Aggregates over which events are spread: few, so that they are in each other's way."""
-SETTINGS = rm.WorkerSettings(poll_base=0.05, poll_max=0.5, grace=3.0, heartbeat=0.4, rescue_every=0.4, rescue_most=2000)
+SETTINGS = rm.worker.WorkerSettings(
+    poll_base=0.05, poll_max=0.5, grace=3.0, heartbeat=0.4, rescue_every=0.4, rescue_most=2000
+)
 
 
 class Base(DeclarativeBase):

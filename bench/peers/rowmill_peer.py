@@ -196,20 +196,20 @@ class Limited(Plain):
     """A limit on calls, too high to bind."""
 
     def handle(self, ticks: Ticks) -> None:
-        limit = self.mill.limit("provider", rate=rm.Rate(10_000_000, per=1.0))
+        limit = self.mill.limit("provider", rate=rm.limits.Rate(10_000_000, per=1.0))
 
         @self.queue.handler(concurrency=CONCURRENCY, limits=[self.declared(limit)])
         async def noop(lease: Lease) -> None:
             ticks.tick()
 
-    def declared(self, limit: rm.Limit) -> Any:
+    def declared(self, limit: rm.limits.Limit) -> Any:
         return limit
 
 
 class Keyed(Limited):
     """The same, per one of fifty keys."""
 
-    def declared(self, limit: rm.Limit) -> Any:
+    def declared(self, limit: rm.limits.Limit) -> Any:
         return limit.by(lambda row: row.id % 50)
 
 

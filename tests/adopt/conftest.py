@@ -8,11 +8,12 @@ from unittest import mock
 import pytest
 import sqlalchemy as sa
 
-from rowmill import Lease, Mill, Report
+from rowmill import Lease, Mill
 from rowmill.adopt import Adoption, AdoptOptions, carry_out, examine_table
 from rowmill.store import expressions
 from rowmill.store.open import open_store, parse_url
 from rowmill.store.port import Store
+from rowmill.worker import Report
 from tests.adopt.tables import Handmade
 
 

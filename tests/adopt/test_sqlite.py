@@ -6,7 +6,7 @@ from rowmill.model.lifecycle import StateKind
 from tests.adopt.conftest import Site
 
 
-async def drain(site: Site, found: object) -> tuple[list[int], rm.Report]:
+async def drain(site: Site, found: object) -> tuple[list[int], rm.worker.Report]:
     names = site.declared(found)  # type: ignore[arg-type]
     mill: rm.Mill = names["mill"]
     queue = next(iter(mill.queues.values()))

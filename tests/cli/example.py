@@ -115,7 +115,7 @@ blobs: list[int] = []
 def listed() -> Iterator[int]:
     for key in blobs:
         if key < 0:
-            raise rm.ProviderDown("no answer", code="bucket_down")
+            raise rm.errors.ProviderDown("no answer", code="bucket_down")
         yield key
 
 
@@ -132,7 +132,7 @@ mill.reconciliation(
 )
 
 
-eqc = mill.limit("eqc", rate=rm.Rate(2, per=3600.0), concurrent=2, budget=rm.Budget(1000, per="day"))
+eqc = mill.limit("eqc", rate=rm.limits.Rate(2, per=3600.0), concurrent=2, budget=rm.limits.Budget(1000, per="day"))
 
 
 @files_queue.handler()

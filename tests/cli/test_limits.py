@@ -53,7 +53,7 @@ def test_what_is_used_is_shown_by_key(shell: Shell) -> None:
 
 def test_off_park_and_on(shell: Shell) -> None:
     assert shell.ok("limits", "off", "eqc", "--json").json == {"limit": "eqc", "key": None, "off": True}
-    with pytest.raises(rm.Limited, match="eqc"):
+    with pytest.raises(rm.errors.Limited, match="eqc"):
         call(shell, "tenant")
     assert "rowmill limits on eqc" in shell.ok("limits").out
     assert "is on" in shell.ok("limits", "on", "eqc").out
@@ -61,7 +61,7 @@ def test_off_park_and_on(shell: Shell) -> None:
     shell.ok("limits", "park", "eqc", "--seconds", "60", "--key", "tenant")
     assert "parked until" in shell.ok("limits").out
     call(shell, "other")
-    with pytest.raises(rm.Limited):
+    with pytest.raises(rm.errors.Limited):
         call(shell, "tenant")
     assert shell.ok("limits", "on", "eqc", "--key", "tenant", "--json").json["changed"]
     assert "was on already" in shell.ok("limits", "on", "eqc").out

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 import rowmill
-from rowmill import WorkerSettings
 from rowmill.cli.logs import JsonLines, LogFormat, start_log, text_lines
 from rowmill.cli.main import run
 from rowmill.cli.process import Progress, introduce
@@ -22,6 +21,7 @@ from rowmill.cli.supervisor import how
 from rowmill.cli.work import WorkOptions
 from rowmill.model.errors import BadRequest
 from rowmill.observe.events import Events
+from rowmill.worker import WorkerSettings
 from rowmill.worker.settings import from_environment
 from tests.work.shop import job_table, shop_on, until
 
@@ -287,7 +287,7 @@ def test_a_worker_says_at_its_start_what_it_works_on(caplog: pytest.LogCaptureFi
     async def handle(job: rowmill.Lease[Any]) -> None: ...
 
     async def introduced() -> None:
-        introduce(rowmill.Worker(mill.store, [jobs]), mill)
+        introduce(rowmill.worker.Worker(mill.store, [jobs]), mill)
 
     with caplog.at_level(logging.INFO, "rowmill"):
         asyncio.run(introduced())

@@ -7,7 +7,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column
 
-from rowmill import DeclarationError, Lease, Mill, Queue, SchemaMismatch, Stage, States
+from rowmill import Lease, Mill, Queue, Stage, States
+from rowmill.errors import DeclarationError, SchemaMismatch
 from rowmill.store.clock import moment
 from rowmill.store.own import schema
 from rowmill.store.own.schema import own_tables

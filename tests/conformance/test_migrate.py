@@ -8,7 +8,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from rowmill import Mill, Queue, SchemaMismatch
+from rowmill import Mill, Queue
+from rowmill.errors import SchemaMismatch
 from rowmill.store.indexes import IndexState, index_states, queue_indexes
 from tests.conformance.fleet import Member, jobs, worker
 

@@ -15,7 +15,6 @@ from rowmill import (
     Lease,
     Mill,
     PermanentError,
-    ProviderDown,
     Queue,
     RateLimited,
     Retry,
@@ -25,6 +24,7 @@ from rowmill import (
     exponential,
     steps,
 )
+from rowmill.errors import ProviderDown
 from tests.conformance.fleet import Member, jobs, worker
 
 

@@ -7,7 +7,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column
 
-from rowmill import DeclarationError, Lease, Mill, Order, OrderPerKey, Queue, Retry
+from rowmill import Lease, Mill, Order, OrderPerKey, Queue, Retry
+from rowmill.errors import DeclarationError
 from rowmill.store.refused_rows import MOST
 from tests.conformance.fleet import Member, jobs, worker
 

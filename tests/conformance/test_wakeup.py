@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import make_url
 
-from rowmill import Lease, Mill, Queue, WorkerSettings
+from rowmill import Lease, Mill, Queue
 from rowmill.store.postgres import wakeup
+from rowmill.worker import WorkerSettings
 from tests.conformance.fleet import Member, jobs, until, worker
 
 NEVER = WorkerSettings(poll_base=600.0, poll_max=600.0, heartbeat=600.0, rescue_every=600.0, grace=5.0)

@@ -15,7 +15,8 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
-from rowmill import Dead, RetryLater, WorkerSettings, testing
+from rowmill import Dead, RetryLater, testing
+from rowmill.worker import WorkerSettings
 from tests.docs.command_lines import problem_of
 from tests.docs.pages import ROOT, block_of, run_page
 from tests.support.web import client_of

@@ -28,7 +28,7 @@ async def test_corrections_of_a_killed_run_are_neither_lost_nor_piled_up(databas
 
     killed_after(database_url, 1)
     assert await house.sent() == list(range(1, PAGE + 1)), "the page that was committed"
-    with pytest.raises(rm.ReconciliationBusy):
+    with pytest.raises(rm.errors.ReconciliationBusy):
         await house.declare(correct=house.reprocess).run(execute=True)
     await house.let_run_expire()
     killed_after(database_url, 0)

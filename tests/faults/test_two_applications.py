@@ -10,7 +10,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 import rowmill as rm
 
-QUICK = rm.WorkerSettings(poll_base=0.02, poll_max=0.1, heartbeat=0.1, rescue_every=0.1)
+QUICK = rm.worker.WorkerSettings(poll_base=0.02, poll_max=0.1, heartbeat=0.1, rescue_every=0.1)
 
 
 class Base(DeclarativeBase):

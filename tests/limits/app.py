@@ -17,10 +17,10 @@ def build(url: str) -> tuple[rm.Mill, rm.Queue[Any]]:
     return mill, mill.queue(job_table(), states=WORDS, lease=LEASE, retry=rm.Retry(attempts=50))
 
 
-def rate_of(text: str) -> rm.Rate:
+def rate_of(text: str) -> rm.limits.Rate:
     """Of "50/1" or "50/1/0.2": calls, seconds, margin."""
     calls, *seconds = text.split("/")
-    return rm.Rate(int(calls), *(float(part) for part in seconds))
+    return rm.limits.Rate(int(calls), *(float(part) for part in seconds))
 
 
 def declare(mill: rm.Mill, jobs: rm.Queue[Any]) -> None:
@@ -35,7 +35,7 @@ def declare(mill: rm.Mill, jobs: rm.Queue[Any]) -> None:
 
     else:
         crashed: Literal["spent", "back"] = "spent" if os.environ.get(CRASHED) == "spent" else "back"
-        budget = rm.Budget(int(text), per="month", crashed=crashed)
+        budget = rm.limits.Budget(int(text), per="month", crashed=crashed)
         model = mill.limit("model", budget=budget, lease=LEASE)
 
         @jobs.handler(concurrency=4)

@@ -23,10 +23,10 @@ def stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_call_without_room_is_refused_with_the_time_to_wait(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(1, per=60.0))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(1, per=60.0))
         async with eqc.call():
             pass
-        with pytest.raises(rm.Limited) as refused:
+        with pytest.raises(rm.errors.Limited) as refused:
             async with eqc.call():
                 raise AssertionError("it must not get here")
 
@@ -36,7 +36,7 @@ async def test_a_call_without_room_is_refused_with_the_time_to_wait(database_url
 
 async def test_a_call_may_wait_for_room(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(2, per=0.1))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(2, per=0.1))
         made = 0
         for _ in range(6):
             async with eqc.call(wait=10.0):
@@ -46,7 +46,7 @@ async def test_a_call_may_wait_for_room(database_url: str) -> None:
 
 async def test_calls_at_the_same_time_are_one_question(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(500, per=60.0))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(500, per=60.0))
         asked = []
         take = shop.mill.store.limiter.take
 
@@ -69,7 +69,7 @@ async def test_a_permit_that_has_grown_old_is_given_back_and_asked_for_again(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(5, per=60.0, margin=0.2))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(5, per=60.0, margin=0.2))
         asked = []
         take = shop.mill.store.limiter.take
 
@@ -89,7 +89,7 @@ async def test_a_permit_that_has_grown_old_is_given_back_and_asked_for_again(
 
 async def test_rows_whose_permits_have_grown_old_ask_again(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(500, per=60.0, margin=0.2))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(500, per=60.0, margin=0.2))
         late: list[float] = []
         granted = [0.0]
         take = shop.mill.store.limiter.take
@@ -115,12 +115,12 @@ async def test_rows_whose_permits_have_grown_old_ask_again(database_url: str, mo
 
 async def test_a_budget_takes_the_true_cost_and_gives_back_the_rest(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        model = shop.mill.limit("model", budget=rm.Budget(Decimal("1.00"), per="day"))
+        model = shop.mill.limit("model", budget=rm.limits.Budget(Decimal("1.00"), per="day"))
         async with model.call(cost=Decimal("0.75")) as call:
             inside = await model.state()
             call.cost(Decimal("0.100001"))
         after = await model.state()
-        with pytest.raises(rm.Limited) as refused:
+        with pytest.raises(rm.errors.Limited) as refused:
             async with model.call(cost=Decimal("0.9")):
                 pass
         with pytest.raises(rm.PermanentError, match="more than the whole budget"):
@@ -134,7 +134,7 @@ async def test_a_budget_takes_the_true_cost_and_gives_back_the_rest(database_url
 
 async def test_a_budget_per_run_begins_anew_with_each_run(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", budget=rm.Budget(2, per="run"))
+        eqc = shop.mill.limit("eqc", budget=rm.limits.Budget(2, per="run"))
         made = []
         for run in ("monday", "tuesday", "monday"):
             eqc.begin_run(run)
@@ -142,27 +142,27 @@ async def test_a_budget_per_run_begins_anew_with_each_run(database_url: str) -> 
                 try:
                     async with eqc.call():
                         made.append(run)
-                except rm.Limited:
+                except rm.errors.Limited:
                     pass
     assert made == ["monday", "monday", "tuesday", "tuesday"]
 
 
 async def test_several_limits_as_one_call(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        a = shop.mill.limit("a", rate=rm.Rate(5, per=60.0), concurrent=2)
-        b = shop.mill.limit("b", rate=rm.Rate(1, per=60.0))
-        async with rm.together(b.call(), a.call(cost=1)) as (second, first):
+        a = shop.mill.limit("a", rate=rm.limits.Rate(5, per=60.0), concurrent=2)
+        b = shop.mill.limit("b", rate=rm.limits.Rate(1, per=60.0))
+        async with rm.limits.together(b.call(), a.call(cost=1)) as (second, first):
             assert (second.limit, first.limit) == (b, a)
-        with pytest.raises(rm.Limited, match="b"):
-            async with rm.together(b.call(), a.call()):
+        with pytest.raises(rm.errors.Limited, match="b"):
+            async with rm.limits.together(b.call(), a.call()):
                 pass
         assert ((await a.state()).calls, (await a.state()).slots) == (1, 0), "given back"
 
 
 async def test_a_call_that_was_made_counts_although_another_limit_has_no_room(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        a = shop.mill.limit("a", rate=rm.Rate(2, per=60.0), budget=rm.Budget(5, per="run"))
-        b = shop.mill.limit("b", rate=rm.Rate(1, per=60.0))
+        a = shop.mill.limit("a", rate=rm.limits.Rate(2, per=60.0), budget=rm.limits.Budget(5, per="run"))
+        b = shop.mill.limit("b", rate=rm.limits.Rate(1, per=60.0))
         async with b.call():
             pass
         made, refused = 0, []
@@ -172,7 +172,7 @@ async def test_a_call_that_was_made_counts_although_another_limit_has_no_room(da
                     made += 1
                     async with b.call():
                         raise AssertionError("it must not get here")
-            except rm.Limited as limited:
+            except rm.errors.Limited as limited:
                 refused.append(limited.limit)
         stands = await a.state()
     assert (made, refused, stands.calls) == (2, ["b", "b", "a"], 2)
@@ -183,13 +183,13 @@ def test_plain_code_without_a_loop(database_url: str) -> None:
         await rm.Mill(database_url).migrate()
 
     asyncio.run(migrate())
-    eqc = rm.Mill(database_url).limit("eqc", rate=rm.Rate(2, per=60.0), concurrent=1)
-    with eqc.call(), pytest.raises(rm.Limited) as busy, eqc.call():
+    eqc = rm.Mill(database_url).limit("eqc", rate=rm.limits.Rate(2, per=60.0), concurrent=1)
+    with eqc.call(), pytest.raises(rm.errors.Limited) as busy, eqc.call():
         pass
     assert (busy.value.reason, eqc.state_now().slots) == ("slots", 0)
     with eqc.call():
         assert eqc.state_now().calls == 2
-    with pytest.raises(rm.Limited), rm.together(eqc.call()):
+    with pytest.raises(rm.errors.Limited), rm.limits.together(eqc.call()):
         pass
 
 
@@ -205,7 +205,7 @@ async def test_a_ticket_is_renewed_for_as_long_as_its_call_takes(database_url: s
         eqc = shop.mill.limit("eqc", concurrent=1, lease=1.0)
         async with eqc.call() as call:
             await asyncio.sleep(1.6)
-            with pytest.raises(rm.Limited):
+            with pytest.raises(rm.errors.Limited):
                 async with eqc.call():
                     pass
             assert not call.lost
@@ -214,35 +214,35 @@ async def test_a_ticket_is_renewed_for_as_long_as_its_call_takes(database_url: s
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: rm.Rate(0, per=1.0),
-        lambda: rm.Rate(5, per=0.0),
-        lambda: rm.Rate(5, per=1.0, margin=-1.0),
-        lambda: rm.Budget(0),
-        lambda: rm.Budget(5, per="week"),  # type: ignore[arg-type]
-        lambda: rm.Budget(5, zone="Mars/Olympus"),
-        lambda: rm.Budget(5, crashed="gone"),  # type: ignore[arg-type]
-        lambda: rm.Budget(0.5),  # type: ignore[arg-type]
-        lambda: rm.Budget(Decimal("0.0000001")),
-        lambda: rm.Breaker(failures=0),
+        lambda: rm.limits.Rate(0, per=1.0),
+        lambda: rm.limits.Rate(5, per=0.0),
+        lambda: rm.limits.Rate(5, per=1.0, margin=-1.0),
+        lambda: rm.limits.Budget(0),
+        lambda: rm.limits.Budget(5, per="week"),  # type: ignore[arg-type]
+        lambda: rm.limits.Budget(5, zone="Mars/Olympus"),
+        lambda: rm.limits.Budget(5, crashed="gone"),  # type: ignore[arg-type]
+        lambda: rm.limits.Budget(0.5),  # type: ignore[arg-type]
+        lambda: rm.limits.Budget(Decimal("0.0000001")),
+        lambda: rm.limits.Breaker(failures=0),
         lambda: rm.Mill("sqlite:///never-opened.db").limit("eqc", concurrent=0),
         lambda: rm.Mill("sqlite:///never-opened.db").limit("eqc", lease=0.0),
     ],
 )
 def test_what_makes_no_sense_is_refused_when_it_is_declared(wrong: Callable[[], object]) -> None:
-    with pytest.raises((ValueError, TypeError, rm.DeclarationError)):
+    with pytest.raises((ValueError, TypeError, rm.errors.DeclarationError)):
         wrong()
 
 
 def test_a_limit_is_declared_once_and_used_where_it_is_declared() -> None:
     mill, other = rm.Mill("sqlite:///never-opened.db"), rm.Mill("sqlite:///never-opened.db")
     eqc = mill.limit("eqc", concurrent=1)
-    with pytest.raises(rm.DeclarationError, match="already"):
+    with pytest.raises(rm.errors.DeclarationError, match="already"):
         mill.limit("eqc", concurrent=2)
     from tests.work.shop import job_table
 
-    with pytest.raises(rm.DeclarationError, match="another mill"):
+    with pytest.raises(rm.errors.DeclarationError, match="another mill"):
         other.queue(job_table()).handler(limits=[eqc])(lambda job: None)
-    with pytest.raises(rm.DeclarationError, match="twice"):
+    with pytest.raises(rm.errors.DeclarationError, match="twice"):
         mill.queue(job_table()).handler(limits=[eqc, eqc.by("title")])(lambda job: None)
 
 

@@ -37,7 +37,7 @@ class Version:
             try:
                 async with self.eqc.call():
                     made += 1
-            except rm.Limited:
+            except rm.errors.Limited:
                 break
         return made
 
@@ -142,7 +142,7 @@ async def test_the_fewest_slots_and_the_smallest_budget_hold(database_url: str) 
     loose, strict = {"concurrent": 5, "budget": Budget(9)}, {"concurrent": 2, "budget": Budget(4)}
     async with versions(database_url, loose, strict) as [one, two]:
         async with two.eqc.call(), one.eqc.call():
-            with pytest.raises(rm.Limited) as refused:
+            with pytest.raises(rm.errors.Limited) as refused:
                 await one.eqc.call().__aenter__()
             assert refused.value.code == "limit_slots"
             assert (await one.eqc.state()).slots_limit == 2

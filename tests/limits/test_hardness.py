@@ -32,7 +32,7 @@ class AnswersLost:
 
 async def test_a_question_whose_answer_was_lost_is_asked_again(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", concurrent=5, budget=rm.Budget(10))
+        eqc = shop.mill.limit("eqc", concurrent=5, budget=rm.limits.Budget(10))
         desk = desk_of(shop)
         desk._limiter = AnswersLost(desk._limiter, 2)
         async with eqc.call():
@@ -86,7 +86,7 @@ async def test_a_block_of_several_calls_that_is_cancelled_at_its_end_holds_nothi
         monkeypatch.setattr(desk._limiter, "finish", slow)
 
         async def both() -> None:
-            async with rm.together(a.call(), b.call()):
+            async with rm.limits.together(a.call(), b.call()):
                 pass
 
         task = asyncio.create_task(both())
@@ -115,7 +115,7 @@ async def test_an_end_that_fails_is_heard_of_by_its_own_call_alone(
 
         monkeypatch.setattr(desk._limiter, "finish", refused)
 
-        async def call(limit: rm.Limit) -> None:
+        async def call(limit: rm.limits.Limit) -> None:
             async with limit.call():
                 await begun.wait()
 
@@ -147,12 +147,12 @@ async def test_a_short_lease_is_renewed_beside_a_long_one(database_url: str, mon
 async def test_a_row_without_a_key_does_not_stand_for_all_keys(database_url: str) -> None:
     """What holds for the whole limit is kept under no key: a tenant without a name must not switch off all others."""
     async with shop_on(database_url, retry=rm.Retry(attempts=1)) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(50, per=60.0))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(50, per=60.0))
 
         @shop.jobs.handler(limits=[eqc.by("title")])
         async def look_up(job: rm.Lease[Any]) -> None:
             if not job.row.title:
-                raise rm.ProviderRefused("no token for them")
+                raise rm.errors.ProviderRefused("no token for them")
 
         await shop.put(1, title="")
         await shop.put(1, title=None)
@@ -167,7 +167,7 @@ async def test_a_row_without_a_key_does_not_stand_for_all_keys(database_url: str
 @pytest.mark.parametrize("key", ["\0", "\ud800", "x" * 1001], ids=["nul", "surrogate", "long"])
 async def test_a_key_that_no_database_takes_is_a_failure_of_its_row_alone(database_url: str, key: str) -> None:
     async with shop_on(database_url, retry=rm.Retry(attempts=1)) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(50, per=60.0))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(50, per=60.0))
 
         @shop.jobs.handler(limits=[eqc.by(lambda job: key if job.id == 2 else "fine")])
         async def look_up(job: rm.Lease[Any]) -> None: ...
@@ -181,14 +181,14 @@ async def test_a_key_that_no_database_takes_is_a_failure_of_its_row_alone(databa
 
 @pytest.mark.parametrize("name", ["", "two words", "tab\tbed", "line\n", "x" * 201])
 def test_a_name_that_could_not_be_told_from_a_key_is_refused(sqlite_url: str, name: str) -> None:
-    with pytest.raises(rm.DeclarationError, match="name"):
+    with pytest.raises(rm.errors.DeclarationError, match="name"):
         rm.Mill(sqlite_url).limit(name, concurrent=1)
 
 
 @pytest.mark.parametrize("wait", [float("nan"), float("inf"), -5.0])
 async def test_a_provider_that_says_nonsense_is_not_parked_for_ever(database_url: str, wait: float) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(5, per=1.0))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(5, per=1.0))
         with pytest.raises(rm.RateLimited):
             async with eqc.call():
                 raise rm.RateLimited(retry_after=wait)
@@ -207,4 +207,4 @@ def test_a_comparison_of_clocks_is_forgotten_after_a_pause() -> None:
 
 def test_a_period_that_is_longer_than_calls_are_remembered_is_refused() -> None:
     with pytest.raises(ValueError, match="30 days"):
-        rm.Rate(5, per=rm.days(31))
+        rm.limits.Rate(5, per=rm.days(31))

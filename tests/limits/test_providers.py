@@ -21,12 +21,12 @@ async def called(told: Provider, key: object) -> None:
         case 429:
             raise rm.RateLimited("slow down", retry_after=float(headers["retry-after"]))
         case 401:
-            raise rm.ProviderRefused("who are you?")
+            raise rm.errors.ProviderRefused("who are you?")
         case 500:
-            raise rm.ProviderDown("away", retry_after=0.2)
+            raise rm.errors.ProviderDown("away", retry_after=0.2)
 
 
-def declared(shop: Shop, told: Provider, **options: Any) -> rm.Limit:
+def declared(shop: Shop, told: Provider, **options: Any) -> rm.limits.Limit:
     eqc = shop.mill.limit("eqc", **options)
 
     @shop.jobs.handler(limits=[eqc], concurrency=1)
@@ -78,7 +78,7 @@ async def test_a_provider_that_is_down_is_left_alone_and_tried_by_one_call_at_a_
     with provider() as told:
         async with shop_on(database_url) as shop:
             told.reply = lambda number, path: (200 if len(shop.named("limit_opened")) > 1 else 500, {})
-            declared(shop, told, breaker=rm.Breaker(failures=3, pause=0.3))
+            declared(shop, told, breaker=rm.limits.Breaker(failures=3, pause=0.3))
             await shop.put(30)
             async with shop.working() as working:
                 await until(lambda: shop.named("limit_closed"))
@@ -93,7 +93,7 @@ async def test_a_provider_that_is_down_is_left_alone_and_tried_by_one_call_at_a_
 
 async def test_permits_that_were_had_ahead_are_not_used_on_a_provider_that_is_down(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", breaker=rm.Breaker(failures=3, pause=300.0))
+        eqc = shop.mill.limit("eqc", breaker=rm.limits.Breaker(failures=3, pause=300.0))
         too_late: list[int] = []
 
         @shop.jobs.handler(limits=[eqc], concurrency=1)
@@ -101,7 +101,7 @@ async def test_permits_that_were_had_ahead_are_not_used_on_a_provider_that_is_do
             if shop.named("limit_opened"):
                 too_late.append(job.key)
             await asyncio.sleep(0)
-            raise rm.ProviderDown
+            raise rm.errors.ProviderDown
 
         await shop.put(1000)
         async with shop.working() as working:
@@ -112,7 +112,7 @@ async def test_permits_that_were_had_ahead_are_not_used_on_a_provider_that_is_do
 
 async def test_a_handler_may_look_and_ask_somebody_else(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(5, per=1.0))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(5, per=1.0))
         assert (await eqc.state()).available
         await eqc.off()
         assert not (await eqc.state("any key")).available
@@ -123,7 +123,7 @@ async def test_a_handler_may_look_and_ask_somebody_else(database_url: str) -> No
 
 async def test_an_error_that_is_not_the_provider_s_does_not_count_against_it(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", breaker=rm.Breaker(failures=1))
+        eqc = shop.mill.limit("eqc", breaker=rm.limits.Breaker(failures=1))
         for error in (ValueError(), rm.PermanentError("no match"), rm.TransientError()):
             try:
                 async with eqc.call():
@@ -135,7 +135,7 @@ async def test_an_error_that_is_not_the_provider_s_does_not_count_against_it(dat
 
 async def test_a_call_that_was_to_see_whether_the_provider_is_back_and_did_not(database_url: str) -> None:
     async with limiter_on(database_url) as limiter:
-        asker = Asker(limiter, rules(breaker=rm.Breaker(failures=1, pause=5.0)))
+        asker = Asker(limiter, rules(breaker=rm.limits.Breaker(failures=1, pause=5.0)))
         await asker.take(NOON)
         assert await asker.finish(NOON, "down") == "opened"
         probe, _ = await asker.take(NOON + 6)
@@ -148,7 +148,7 @@ async def test_a_call_that_was_to_see_whether_the_provider_is_back_and_did_not(d
 
 async def test_old_keys_are_forgotten_and_what_is_off_stays_off(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        long_ago = Asker(shop.mill.store.limiter, rules(rate=rm.Rate(5, per=1.0), slots=1))
+        long_ago = Asker(shop.mill.store.limiter, rules(rate=rm.limits.Rate(5, per=1.0), slots=1))
         for key in ("old", "off"):
             await long_ago.take(1_000_000.0, key=key)
         await long_ago.finish(1_000_000.0, "refused", key="off")
@@ -162,7 +162,7 @@ async def test_old_keys_are_forgotten_and_what_is_off_stays_off(database_url: st
 
 async def test_the_upkeep_forgets_keys_a_batch_at_a_time(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        long_ago = Asker(shop.mill.store.limiter, rules(rate=rm.Rate(5, per=1.0)))
+        long_ago = Asker(shop.mill.store.limiter, rules(rate=rm.limits.Rate(5, per=1.0)))
         for tenant in range(5):
             await long_ago.take(1_000_000.0, key=f"tenant {tenant}")
 

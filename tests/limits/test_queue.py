@@ -11,7 +11,7 @@ from tests.work.shop import shop_on, soon, until
 
 async def test_rows_run_while_there_is_room_and_the_rest_waits_without_a_failure(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(5, per=3600.0))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(5, per=3600.0))
         ran: list[int] = []
 
         @shop.jobs.handler(limits=[eqc])
@@ -35,7 +35,7 @@ async def test_rows_run_while_there_is_room_and_the_rest_waits_without_a_failure
 
 async def test_a_backlog_that_has_no_room_is_not_claimed_and_put_back_over_and_over(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(5, per=3600.0))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(5, per=3600.0))
         ran: list[int] = []
 
         @shop.jobs.handler(limits=[eqc], concurrency=4)
@@ -54,7 +54,7 @@ async def test_a_backlog_that_has_no_room_is_not_claimed_and_put_back_over_and_o
 async def test_rows_wait_for_what_is_reserved_no_longer_than_the_calls_take(database_url: str) -> None:
     """Each of them may cost half of the budget, and costs a tenth: there is room for all, one after another."""
     async with shop_on(database_url) as shop:
-        model = shop.mill.limit("model", budget=rm.Budget(10, per="run"))
+        model = shop.mill.limit("model", budget=rm.limits.Budget(10, per="run"))
 
         @shop.jobs.handler(concurrency=6)
         async def ask(job: rm.Lease[Any]) -> None:
@@ -72,7 +72,7 @@ async def test_rows_wait_for_what_is_reserved_no_longer_than_the_calls_take(data
 
 async def test_a_drain_goes_on_at_the_rate_until_all_is_done(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(10, per=0.2))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(10, per=0.2))
 
         @shop.jobs.handler(limits=[eqc])
         async def look_up(job: rm.Lease[Any]) -> None: ...
@@ -101,7 +101,7 @@ async def test_a_call_inside_a_handler_gives_its_row_back_when_there_is_no_room(
     database_url: str, threaded: bool
 ) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(3, per=3600.0))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(3, per=3600.0))
         called: list[int] = []
 
         async def on_the_loop(job: rm.Lease[Any]) -> None:
@@ -127,7 +127,7 @@ async def test_a_call_inside_a_handler_gives_its_row_back_when_there_is_no_room(
 
 async def test_each_key_has_a_limit_of_its_own(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(2, per=3600.0))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(2, per=3600.0))
         ran: list[str] = []
 
         @shop.jobs.handler(limits=[eqc.by("title")])
@@ -146,7 +146,7 @@ async def test_each_key_has_a_limit_of_its_own(database_url: str) -> None:
 
 async def test_a_key_that_can_t_be_told_is_a_failure_of_its_row_alone(database_url: str) -> None:
     async with shop_on(database_url, retry=rm.Retry(attempts=1)) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(50, per=1.0))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(50, per=1.0))
 
         @shop.jobs.handler(limits=[eqc.by(lambda job: 1 // (job.id - 2))])
         async def look_up(job: rm.Lease[Any]) -> None: ...
@@ -160,8 +160,8 @@ async def test_a_key_that_can_t_be_told_is_a_failure_of_its_row_alone(database_u
 
 async def test_what_a_later_limit_refuses_is_given_back_to_the_earlier_one(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        first = shop.mill.limit("a", rate=rm.Rate(10, per=3600.0))
-        second = shop.mill.limit("b", rate=rm.Rate(2, per=3600.0))
+        first = shop.mill.limit("a", rate=rm.limits.Rate(10, per=3600.0))
+        second = shop.mill.limit("b", rate=rm.limits.Rate(2, per=3600.0))
         ran: list[int] = []
 
         @shop.jobs.handler(limits=[second, first])
@@ -203,7 +203,7 @@ async def test_slots_are_held_while_handlers_run_and_free_afterwards(database_ur
 
 async def test_a_batch_handler_gets_only_rows_with_room(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(7, per=3600.0))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(7, per=3600.0))
         got: list[int] = []
 
         @shop.jobs.batch_handler(size=5, limits=[eqc])
@@ -218,7 +218,7 @@ async def test_a_batch_handler_gets_only_rows_with_room(database_url: str) -> No
 
 async def test_permits_of_rows_that_a_stopping_worker_gives_back_are_not_spent(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(50, per=3600.0))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(50, per=3600.0))
         begun = asyncio.Event()
 
         @shop.jobs.handler(limits=[eqc], concurrency=1)

@@ -9,7 +9,7 @@ from tests.work.shop import shop_on, soon, until
 
 async def test_rows_that_wait_for_a_limit_keep_their_order(database_url: str) -> None:
     async with shop_on(database_url, order_per_key=rm.OrderPerKey(per="title")) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(3, per=0.5))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(3, per=0.5))
         ran: list[tuple[str, int]] = []
 
         @shop.jobs.handler(limits=[eqc.by("title")], concurrency=4)
@@ -31,7 +31,7 @@ async def test_rows_that_wait_for_a_limit_keep_their_order(database_url: str) ->
 
 async def test_a_head_that_waits_for_a_limit_holds_back_its_own_key_alone(database_url: str) -> None:
     async with shop_on(database_url, order_per_key=rm.OrderPerKey(per="title")) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(1, per=3600.0))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(1, per=3600.0))
         ran: list[int] = []
 
         @shop.jobs.handler(limits=[eqc.by("title")], concurrency=4)
@@ -49,7 +49,7 @@ async def test_a_head_that_waits_for_a_limit_holds_back_its_own_key_alone(databa
 
 async def test_rows_that_lie_ready_hold_no_slots_of_a_limit(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", concurrent=50, budget=rm.Budget(1000))
+        eqc = shop.mill.limit("eqc", concurrent=50, budget=rm.limits.Budget(1000))
         begun, go_on = asyncio.Event(), asyncio.Event()
 
         @shop.jobs.handler(limits=[eqc], concurrency=2)
@@ -71,7 +71,7 @@ async def test_rows_that_lie_ready_hold_no_slots_of_a_limit(database_url: str) -
 
 async def test_a_batch_gives_back_what_its_rows_held(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", concurrent=6, budget=rm.Budget(1000))
+        eqc = shop.mill.limit("eqc", concurrent=6, budget=rm.limits.Budget(1000))
         sizes: list[int] = []
 
         @shop.jobs.batch_handler(size=10, limits=[eqc])
@@ -89,7 +89,7 @@ async def test_a_batch_gives_back_what_its_rows_held(database_url: str) -> None:
 
 async def test_rows_of_a_batch_that_failed_need_room_to_run_again(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(6, per=3600.0))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(6, per=3600.0))
         calls: list[int] = []
 
         @shop.jobs.batch_handler(size=4, limits=[eqc])
@@ -108,12 +108,12 @@ async def test_rows_of_a_batch_that_failed_need_room_to_run_again(database_url: 
 
 async def test_a_restart_forgets_nothing(database_url: str) -> None:
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", rate=rm.Rate(3, per=3600.0), budget=rm.Budget(100))
+        eqc = shop.mill.limit("eqc", rate=rm.limits.Rate(3, per=3600.0), budget=rm.limits.Budget(100))
         for _ in range(2):
             async with eqc.call(cost=10):
                 pass
     async with shop_on(database_url, fresh=False) as again:
-        eqc = again.mill.limit("eqc", rate=rm.Rate(3, per=3600.0), budget=rm.Budget(100))
+        eqc = again.mill.limit("eqc", rate=rm.limits.Rate(3, per=3600.0), budget=rm.limits.Budget(100))
         async with eqc.call(cost=10):
             pass
         state = await eqc.state()

@@ -129,11 +129,11 @@ async def test_keys_go_a_batch_at_a_time_with_the_upkeep(database_url: str) -> N
 async def test_a_budget_is_kept_to_through_a_sweep(database_url: str) -> None:
     """The calls of a key that was used once, long before, in this month."""
     async with shop_on(database_url) as shop:
-        eqc = shop.mill.limit("eqc", budget=rm.Budget(2, per="month"))
+        eqc = shop.mill.limit("eqc", budget=rm.limits.Budget(2, per="month"))
         async with eqc.call("once"):
             pass
         await sweep(shop)
         async with eqc.call("once"):
             pass
-        with pytest.raises(rm.Limited):
+        with pytest.raises(rm.errors.Limited):
             await eqc.call("once").__aenter__()

@@ -30,5 +30,5 @@ async def test_a_database_of_the_version_before_limits_is_brought_on(database_ur
         assert await shop.mill.migrate() == [version for version in schema.MIGRATIONS if version > BEFORE]
 
         assert await shop.count() == 3
-        taken, _ = await Asker(shop.mill.store.limiter, rules(rate=rm.Rate(5, per=1.0))).take(NOON, 9)
+        taken, _ = await Asker(shop.mill.store.limiter, rules(rate=rm.limits.Rate(5, per=1.0))).take(NOON, 9)
         assert taken.granted == 5

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from rowmill import Alerts, Dead, Mill, Queue, Retry
+from rowmill import Dead, Mill, Queue, Retry
 from rowmill.maintenance.watcher import Watcher
 from rowmill.model.alerts import Alert, AlertSeverity
+from rowmill.observe import Alerts
 from rowmill.observe.events import Events
 from rowmill.store.clock import moment
 from rowmill.store.own.schema import own_tables

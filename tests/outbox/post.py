@@ -10,9 +10,11 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from rowmill import Mill, Outbox, Report
+from rowmill import Mill
+from rowmill.outbox import Outbox
 from rowmill.store import rescue as rescuing
 from rowmill.testing import QUICK, Bench
+from rowmill.worker import Report
 
 
 class Base(DeclarativeBase): ...

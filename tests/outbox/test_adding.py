@@ -115,7 +115,7 @@ async def test_by_a_plain_insert_of_somebody_who_does_not_know_rowmill(database_
         seen = []
 
         @post.outbox.on("document.process")
-        async def process(event: rm.Event) -> None:
+        async def process(event: rm.outbox.Event) -> None:
             seen.append((event.aggregate_id, event.payload))
 
         await post.sql(
@@ -142,7 +142,7 @@ async def test_many_events_of_one_flush_keep_their_order(database_url: str) -> N
 class Base(DeclarativeBase): ...
 
 
-class Event(rm.OutboxMixin, Base):
+class Event(rm.outbox.OutboxMixin, Base):
     __tablename__ = "events"
 
     tenant: Mapped[str | None]
@@ -153,7 +153,7 @@ async def test_an_orm_class_with_the_mixin_and_columns_of_its_own(database_url: 
         tenants = []
 
         @post.outbox.on("*")
-        async def handle(event: rm.Event) -> None:
+        async def handle(event: rm.outbox.Event) -> None:
             tenants.append(event.lease.row.tenant)
 
         async with AsyncSession(post.mill.store.engine) as session, session.begin():
@@ -184,7 +184,7 @@ def hand_made(metadata: sa.MetaData) -> sa.Table:
     )  # fmt: skip
 
 
-NAMES = rm.OutboxColumns(
+NAMES = rm.outbox.OutboxColumns(
     state="status", attempts="tries", available_at="next_try_at", error="problem", finished_at="sent_at",
     created_at="written_at", event_type="kind", aggregate_id="entity", payload="body",
 )  # fmt: skip
@@ -196,7 +196,7 @@ async def test_an_outbox_that_is_already_there_by_its_own_names(database_url: st
         seen = []
 
         @post.outbox.on("document.process")
-        async def process(event: rm.Event) -> None:
+        async def process(event: rm.outbox.Event) -> None:
             assert event.created_at is not None
             seen.append((event.aggregate_id, event.payload))
 
@@ -211,12 +211,12 @@ async def test_an_outbox_that_is_already_there_by_its_own_names(database_url: st
 def test_a_key_that_is_no_order_needs_columns_that_are(tmp_path: Any) -> None:
     mill, columns = rm.Mill(f"sqlite:///{tmp_path}/x.db"), hand_made(sa.MetaData())
     columns.columns["written_at"].nullable = True
-    with pytest.raises(rm.DeclarationError, match="which event of an aggregate came first"):
+    with pytest.raises(rm.errors.DeclarationError, match="which event of an aggregate came first"):
         mill.outbox(columns, columns=NAMES, states=CODES)
-    with pytest.raises(rm.DeclarationError, match="names column kund"):
-        mill.outbox(columns, columns=rm.OutboxColumns(event_type="kund"), by=("written_at",))
-    with pytest.raises(rm.DeclarationError, match="are OutboxColumns"):
+    with pytest.raises(rm.errors.DeclarationError, match="names column kund"):
+        mill.outbox(columns, columns=rm.outbox.OutboxColumns(event_type="kund"), by=("written_at",))
+    with pytest.raises(rm.errors.DeclarationError, match="are OutboxColumns"):
         mill.outbox(columns, columns=rm.Columns())  # type: ignore[arg-type]
-    with pytest.raises(rm.DeclarationError, match="concurrency must be 1 or more"):
+    with pytest.raises(rm.errors.DeclarationError, match="concurrency must be 1 or more"):
         mill.outbox(concurrency=0)
     assert not mill.queues

@@ -26,7 +26,7 @@ def failing(post: Post, message: str = "no use") -> list[tuple[str, int]]:
     calls: list[tuple[str, int]] = []
 
     @post.outbox.on("document.process")
-    async def process(event: rm.Event) -> None:
+    async def process(event: rm.outbox.Event) -> None:
         calls.append((event.aggregate_id, event.payload))
         if event.aggregate_id == "a" and event.payload == 1:
             raise rm.TransientError(message, code="broken")
@@ -89,7 +89,7 @@ async def test_a_dead_event_that_is_put_back_goes_before_those_behind_it(databas
 
 
 def _remember(calls: list[tuple[str, int]]) -> Any:
-    async def process(event: rm.Event) -> None:
+    async def process(event: rm.outbox.Event) -> None:
         calls.append((event.aggregate_id, event.payload))
 
     process.__qualname__ = "failing.<locals>.process"
@@ -100,7 +100,7 @@ async def test_a_handler_that_gives_up_is_told_of_at_once(database_url: str) -> 
     async with post_on(database_url) as post:
 
         @post.outbox.on("*")
-        async def process(event: rm.Event) -> rm.Answer:
+        async def process(event: rm.outbox.Event) -> rm.Outcome | None:
             if event.type == "raises":
                 raise rm.PermanentError("never", code="gone")
             if event.type == "settles":
@@ -168,7 +168,7 @@ async def test_an_outcome_that_was_not_written_is_not_told_of(database_url: str)
     async with post_on(database_url, retry=rm.Retry(attempts=1)) as post:
 
         @post.outbox.on("document.process")
-        async def process(event: rm.Event) -> None:
+        async def process(event: rm.outbox.Event) -> None:
             await post.sql("UPDATE outbox SET lease = 77")
             raise rm.PermanentError("too late", code="late")
 

@@ -18,10 +18,10 @@ from tests.outbox.post import post_on
 
 async def test_an_event_carries_what_was_written(database_url: str) -> None:
     async with post_on(database_url) as post:
-        seen: list[rm.Event] = []
+        seen: list[rm.outbox.Event] = []
 
         @post.outbox.on("document.process")
-        async def process(event: rm.Event) -> None:
+        async def process(event: rm.outbox.Event) -> None:
             seen.append(event)
 
         await post.add(("document.process", 17), payload={"path": "a.pdf"})
@@ -40,11 +40,11 @@ async def test_types_go_to_their_own_handlers_before_patterns(database_url: str)
         seen: defaultdict[str, list[str]] = defaultdict(list)
 
         @post.outbox.on("document.*")
-        async def documents(event: rm.Event) -> None:
+        async def documents(event: rm.outbox.Event) -> None:
             seen["documents"].append(event.type)
 
         @post.outbox.on("document.delete", "kb.delete")
-        async def delete(event: rm.Event) -> None:
+        async def delete(event: rm.outbox.Event) -> None:
             seen["delete"].append(event.type)
 
         await post.add(("document.process", 1), ("document.delete", 2), ("kb.delete", 3), ("document.reprocess", 4))
@@ -57,15 +57,15 @@ async def test_a_type_has_one_handler(database_url: str) -> None:
     async with post_on(database_url) as post:
 
         @post.outbox.on("document.process")
-        async def process(event: rm.Event) -> None: ...
+        async def process(event: rm.outbox.Event) -> None: ...
 
         post.outbox.on("document.process")(process)
-        with pytest.raises(rm.DeclarationError, match="have a handler already"):
+        with pytest.raises(rm.errors.DeclarationError, match="have a handler already"):
 
             @post.outbox.on("document.process")
-            async def another(event: rm.Event) -> None: ...
+            async def another(event: rm.outbox.Event) -> None: ...
 
-        with pytest.raises(rm.DeclarationError, match="name a type"):
+        with pytest.raises(rm.errors.DeclarationError, match="name a type"):
             post.outbox.on()(process)
 
 
@@ -74,13 +74,13 @@ async def test_sync_and_async_handlers_side_by_side(database_url: str) -> None:
         threads: dict[str, str] = {}
 
         @post.outbox.on("slow")
-        def slow(event: rm.Event) -> None:
+        def slow(event: rm.outbox.Event) -> None:
             threads[event.type] = threading.current_thread().name
             with event.settling() as session:
                 session.execute(sa.text("INSERT INTO document (id, title) VALUES (1, 'by slow')"))
 
         @post.outbox.on("quick")
-        async def quick(event: rm.Event) -> None:
+        async def quick(event: rm.outbox.Event) -> None:
             threads[event.type] = threading.current_thread().name
             async with event.settling() as session:
                 await session.execute(sa.text("INSERT INTO document (id, title) VALUES (2, 'by quick')"))
@@ -100,7 +100,7 @@ async def test_in_order_per_aggregate_also_past_a_failure(database_url: str) -> 
         seen: defaultdict[str, list[int]] = defaultdict(list)
 
         @post.outbox.on("document.*")
-        async def process(event: rm.Event) -> Any:
+        async def process(event: rm.outbox.Event) -> Any:
             await asyncio.sleep(0)
             if event.aggregate_id == "a" and event.payload == 1 and event.attempt == 1:
                 raise rm.TransientError("later", code="busy")
@@ -120,7 +120,7 @@ async def test_events_without_an_aggregate_wait_for_nobody(database_url: str) ->
         both = asyncio.Barrier(2)
 
         @post.outbox.on("tick")
-        async def tick(event: rm.Event) -> None:
+        async def tick(event: rm.outbox.Event) -> None:
             async with asyncio.timeout(30):
                 await both.wait()
 
@@ -142,7 +142,7 @@ async def test_an_event_of_an_unknown_type_waits_without_an_attempt_and_holds_up
         seen = []
 
         @post.outbox.on("document.process")
-        async def process(event: rm.Event) -> None:
+        async def process(event: rm.outbox.Event) -> None:
             seen.append(event.aggregate_id)
 
         await post.add(("document.sign", "a"), ("document.process", "a"), ("document.process", "b"))
@@ -164,7 +164,7 @@ async def test_an_event_of_an_unknown_type_waits_without_an_attempt_and_holds_up
         assert claimed == 0, "it does not loop"
 
         @post.outbox.on("document.sign")
-        async def sign(event: rm.Event) -> None:
+        async def sign(event: rm.outbox.Event) -> None:
             assert event.attempt == 1
             seen.append("signed " + event.aggregate_id)
 
@@ -178,7 +178,7 @@ async def test_an_old_event_of_an_unknown_type_is_looked_at_seldom(database_url:
     async with post_on(database_url) as post:
 
         @post.outbox.on("document.process")
-        async def process(event: rm.Event) -> None: ...
+        async def process(event: rm.outbox.Event) -> None: ...
 
         await post.add(("document.sign", "a"))
         for age, least, most in ((0, 7.5, 12.5), (400, 300, 501), (100_000, 675, 1125)):

@@ -24,7 +24,9 @@ async def titles(post: Post) -> list[str]:
     return list(await post.do(lambda c: c.scalars(sa.select(Document.title).order_by(Document.id)).all()))
 
 
-async def handle(post: Post, inbox: rm.Inbox, message: Any, consumer: str = "billing", fail: bool = False) -> bool:
+async def handle(
+    post: Post, inbox: rm.outbox.Inbox, message: Any, consumer: str = "billing", fail: bool = False
+) -> bool:
     async with AsyncSession(post.mill.store.engine) as session, session.begin():
         async with inbox.once(session, message, consumer=consumer) as first:
             if first:
@@ -131,7 +133,7 @@ async def test_workers_let_old_notes_go_by_themselves(database_url: str) -> None
     async with post_on(database_url) as post:
 
         @post.outbox.on("*")
-        async def nothing(event: rm.Event) -> None: ...
+        async def nothing(event: rm.outbox.Event) -> None: ...
 
         await handle(post, post.mill.inbox(keep=-1.0), "old")
         own, left = own_tables(post.mill.store.dialect.name).inbox, ["old"]
@@ -147,7 +149,7 @@ def seen(*more: Any) -> sa.Table:
     return sa.Table("seen", sa.MetaData(), sa.Column("who", sa.Text), sa.Column("what", sa.Text), *more)
 
 
-NAMES = rm.InboxColumns(consumer="who", message_id="what", received_at=None, expires_at=None)
+NAMES = rm.outbox.InboxColumns(consumer="who", message_id="what", received_at=None, expires_at=None)
 
 
 async def test_a_table_of_your_own(database_url: str) -> None:
@@ -162,10 +164,10 @@ async def test_a_table_of_your_own(database_url: str) -> None:
 
 def test_a_table_that_lets_a_message_in_twice_is_refused(sqlite_url: str) -> None:
     mill = rm.Mill(sqlite_url)
-    with pytest.raises(rm.DeclarationError, match="from being there twice"):
+    with pytest.raises(rm.errors.DeclarationError, match="from being there twice"):
         mill.inbox(seen(sa.Index("one", "who", "what")), columns=NAMES)
-    with pytest.raises(rm.DeclarationError, match="names column consumer, which table seen does not have"):
-        mill.inbox(seen(), columns=rm.InboxColumns(message_id="what"))
+    with pytest.raises(rm.errors.DeclarationError, match="names column consumer, which table seen does not have"):
+        mill.inbox(seen(), columns=rm.outbox.InboxColumns(message_id="what"))
     mill.inbox(seen(sa.Index("one", "who", "what", unique=True)), columns=NAMES)
 
 
@@ -179,7 +181,7 @@ async def test_a_database_of_the_version_before_gets_the_table(database_url: str
             connection.execute(own.meta.insert().values(version=1))
 
         await post.do(set_back)
-        with pytest.raises(rm.SchemaMismatch, match="are at version 1, this code needs"):
+        with pytest.raises(rm.errors.SchemaMismatch, match="are at version 1, this code needs"):
             await post.drain()
         assert await post.mill.migrate() == list(range(2, schema.VERSION + 1))
         assert await post.mill.migrate() == []

@@ -86,13 +86,15 @@ async def test_a_message_that_is_too_large_is_dead_at_once(sqlite_url: str, serv
 @pytest.mark.parametrize(
     ("code", "kind", "named"),
     [
-        (KafkaError._MSG_TIMED_OUT, rm.ProviderDown, "provider_down"),
-        (KafkaError._ALL_BROKERS_DOWN, rm.ProviderDown, "provider_down"),
+        (KafkaError._MSG_TIMED_OUT, rm.errors.ProviderDown, "provider_down"),
+        (KafkaError._ALL_BROKERS_DOWN, rm.errors.ProviderDown, "provider_down"),
         (KafkaError.UNKNOWN_TOPIC_OR_PART, rm.TransientError, "no_topic"),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, rm.TransientError, "refused"),
         (KafkaError.MSG_SIZE_TOO_LARGE, rm.PermanentError, "too_large"),
     ],
 )
-def test_what_a_delivery_report_says_is_judged_by_its_code(code: int, kind: type[rm.WorkError], named: str) -> None:
+def test_what_a_delivery_report_says_is_judged_by_its_code(
+    code: int, kind: type[rm.errors.WorkError], named: str
+) -> None:
     found = judged(KafkaError, KafkaError(code))
     assert (type(found), found.code) == (kind, named)

@@ -114,7 +114,7 @@ async def test_a_stream_of_another_name_refuses(sqlite_url: str, server: NatsSer
 async def test_a_publisher_can_be_used_from_one_loop_after_another(tmp_path: Path, server: NatsServer) -> None:
     await make_stream(server)
     publisher = NatsPublisher(server.url)
-    message = rm.Message("events.x", None, "a:1", b"{}", {})
+    message = rm.outbox.Message("events.x", None, "a:1", b"{}", {})
     for _ in range(2):
         await asyncio.to_thread(asyncio.run, publisher.publish(message))
     await publisher.publish(message)

@@ -17,11 +17,11 @@ class Letters:
     """A publisher of our own, for what no broker has a part in. The real ones have tests of theirs."""
 
     def __init__(self) -> None:
-        self.taken: list[rm.Message] = []
+        self.taken: list[rm.outbox.Message] = []
         self.closed = 0
         self.error: Exception | None = None
 
-    async def publish(self, message: rm.Message) -> None:
+    async def publish(self, message: rm.outbox.Message) -> None:
         if self.error is not None:
             raise self.error
         self.taken.append(message)
@@ -54,7 +54,7 @@ async def test_handlers_go_before_the_relay_of_the_rest(database_url: str) -> No
         post.outbox.relay(letters, types=["document.*"], subject=lambda event: f"{event.type}.{event.aggregate_id}")
 
         @post.outbox.on("document.delete")
-        async def delete(event: rm.Event) -> None:
+        async def delete(event: rm.outbox.Event) -> None:
             seen.append(event.type)
 
         await post.add(("document.process", 1), ("document.delete", 2), ("kb.delete", 3))
@@ -68,11 +68,11 @@ async def test_handlers_go_before_the_relay_of_the_rest(database_url: str) -> No
 async def test_a_broker_that_is_away_costs_no_attempt_and_holds_up_nobody_else(database_url: str) -> None:
     async with post_on(database_url) as post:
         letters, seen = Letters(), []
-        letters.error = rm.ProviderDown("away")
+        letters.error = rm.errors.ProviderDown("away")
         post.outbox.relay(letters, types=["far.*"])
 
         @post.outbox.on("near")
-        async def near(event: rm.Event) -> None:
+        async def near(event: rm.outbox.Event) -> None:
             seen.append(event.aggregate_id)
 
         await post.add(*(("far.away", f"far {n}") for n in range(10)), *(("near", n) for n in range(10)))
@@ -86,7 +86,7 @@ async def test_a_broker_that_is_away_costs_no_attempt_and_holds_up_nobody_else(d
 async def test_two_relays_for_the_same_types_are_refused(sqlite_url: str) -> None:
     async with post_on(sqlite_url) as post:
         post.outbox.relay(Letters(), types=["document.*"])
-        with pytest.raises(rm.DeclarationError, match="have a handler already"):
+        with pytest.raises(rm.errors.DeclarationError, match="have a handler already"):
             post.outbox.relay(Letters(), types=["document.*"])
 
 
@@ -102,7 +102,7 @@ def test_a_gate_is_closed_for_longer_each_time_and_no_longer_for_many_at_once() 
     gate = BrokerPause(lambda: now, lambda: 0.0)
 
     def wait() -> float:
-        with pytest.raises(rm.ProviderDown) as caught:
+        with pytest.raises(rm.errors.ProviderDown) as caught:
             gate.check()
         return caught.value.retry_after
 
@@ -110,21 +110,21 @@ def test_a_gate_is_closed_for_longer_each_time_and_no_longer_for_many_at_once() 
     waits = []
     for _ in range(8):
         for _ in range(5):
-            gate.away(rm.ProviderDown("away"))
+            gate.away(rm.errors.ProviderDown("away"))
         waits.append(wait())
         now += waits[-1]
         gate.check()
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
     gate.passed()
-    assert gate.away(rm.ProviderDown("away")).retry_after == 1
+    assert gate.away(rm.errors.ProviderDown("away")).retry_after == 1
 
 
 def test_events_that_wait_for_a_gate_do_not_come_all_at_once() -> None:
     chances = iter([0.0, 0.5, 1.0])
     gate = BrokerPause(lambda: 0.0, lambda: next(chances))
     gate._closed_until = 0.0
-    assert gate.away(rm.ProviderDown("away")).retry_after == 1.0
-    assert [gate.away(rm.ProviderDown("away")).retry_after for _ in range(2)] == [1.5, 2.0]
+    assert gate.away(rm.errors.ProviderDown("away")).retry_after == 1.0
+    assert [gate.away(rm.errors.ProviderDown("away")).retry_after for _ in range(2)] == [1.5, 2.0]
 
 
 async def test_those_who_wait_for_a_connection_fail_together() -> None:

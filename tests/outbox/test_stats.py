@@ -17,7 +17,7 @@ async def outcomes(post: Post) -> None:
     one due."""
 
     @post.outbox.on("good", "settles", "bad", "slow")
-    async def handle(event: rm.Event) -> None:
+    async def handle(event: rm.outbox.Event) -> None:
         if event.type == "bad":
             raise rm.PermanentError("no use", code="broken")
         if event.type == "slow":

@@ -35,14 +35,14 @@ RULE = reconcile.missing("lost", present="here", absent="there")
 )
 def test_a_wrong_declaration_is_refused(changes: dict[str, Any], said: str) -> None:
     given = {"inventories": {"here": HERE, "there": THERE}, "rules": [RULE]} | changes
-    with pytest.raises(rm.DeclarationError, match=f"reconciliation things cannot be declared:\n.*{said}"):
+    with pytest.raises(rm.errors.DeclarationError, match=f"reconciliation things cannot be declared:\n.*{said}"):
         rm.Mill("sqlite:///never-opened.db").reconciliation("things", **given)
 
 
 def test_a_name_is_given_once() -> None:
     mill = rm.Mill("sqlite:///never-opened.db")
     mill.reconciliation("things", inventories={"here": HERE, "there": THERE}, rules=[RULE])
-    with pytest.raises(rm.DeclarationError, match="of that name already"):
+    with pytest.raises(rm.errors.DeclarationError, match="of that name already"):
         mill.reconciliation("things", inventories={"here": HERE, "there": THERE}, rules=[RULE])
 
 
@@ -50,6 +50,6 @@ def test_a_source_that_can_be_read_only_once_is_refused() -> None:
     def keys() -> Iterator[int]:
         yield 1
 
-    with pytest.raises(rm.DeclarationError, match="pass the function that makes it"):
+    with pytest.raises(rm.errors.DeclarationError, match="pass the function that makes it"):
         reconcile.inventory(keys())
     assert not reconcile.inventory(keys).can_look

@@ -71,7 +71,7 @@ async def test_one_run_at_a_time(house: Warehouse) -> None:
     )
     first = asyncio.create_task(documents.run(execute=True))
     await begun.wait()
-    with pytest.raises(rm.ReconciliationBusy, match="One run at a time"):
+    with pytest.raises(rm.errors.ReconciliationBusy, match="One run at a time"):
         await documents.run(execute=True)
     go.set()
     assert (await first).drift == 0
@@ -97,7 +97,7 @@ async def test_a_run_that_was_taken_over_writes_nothing(house: Warehouse) -> Non
         correct=house.reprocess,
         lease=3600,
     )
-    with pytest.raises(rm.ReconciliationBusy, match="taken over"):
+    with pytest.raises(rm.errors.ReconciliationBusy, match="taken over"):
         await documents.run(execute=True)
 
     assert taken.is_set()

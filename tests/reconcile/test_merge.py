@@ -99,7 +99,7 @@ async def test_an_inventory_that_breaks_anywhere_makes_no_false_finding(
     broken = data.draw(st.sampled_from(sorted(listed)))
     upto = data.draw(st.integers(0, len(listed[broken])))
     inventories: dict[str, Any] = {name: reconcile.inventory(keys) for name, keys in listed.items()}
-    inventories[broken] = failing(listed[broken][:upto], rm.ProviderDown("away", code="store_down"))
+    inventories[broken] = failing(listed[broken][:upto], rm.errors.ProviderDown("away", code="store_down"))
 
     found, observed = await compare(inventories, rules)
 
@@ -140,13 +140,13 @@ ONE_RULE = [reconcile.missing("lost", present="a", absent="b")]
     ],
 )
 async def test_keys_that_do_not_ascend_are_an_error_that_names_their_places(keys: list[Any], said: str) -> None:
-    with pytest.raises(rm.InventoryError, match=said):
+    with pytest.raises(rm.errors.InventoryError, match=said):
         await compare({"a": reconcile.inventory(["x", "y"]), "b": reconcile.inventory(keys)}, ONE_RULE)
 
 
 async def test_a_key_twice_is_noticed_after_sorting_too() -> None:
     inventories = {"a": reconcile.inventory(["x"]), "b": reconcile.inventory(["c", "a", "c"], sort=True)}
-    with pytest.raises(rm.InventoryError, match="key c twice"):
+    with pytest.raises(rm.errors.InventoryError, match="key c twice"):
         await compare(inventories, ONE_RULE)
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from rowmill import InventoryError
+from rowmill.errors import InventoryError
 from rowmill.reconcile.sorting import packed, unpacked
 
 VALUES: list[Any] = [

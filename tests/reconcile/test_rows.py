@@ -263,5 +263,5 @@ def test_what_is_wrong_with_an_inventory_of_rows_is_said_at_once(options: dict[s
         "part", sa.MetaData(), sa.Column("a", sa.Integer, primary_key=True), sa.Column("b", sa.Text, primary_key=True),
         sa.Column("on", sa.Date),
     )  # fmt: skip
-    with pytest.raises(rm.DeclarationError, match=said):
+    with pytest.raises(rm.errors.DeclarationError, match=said):
         reconcile.rows(table, **options)

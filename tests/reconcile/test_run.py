@@ -171,7 +171,7 @@ async def test_an_inventory_out_of_order_ends_the_run_before_anything_is_written
         rules=[reconcile.missing(LOST, present="documents", absent="vectors")],
         correct=house.reprocess,
     )
-    with pytest.raises(rm.InventoryError, match="9 at position 2, then 7 at position 3"):
+    with pytest.raises(rm.errors.InventoryError, match="9 at position 2, then 7 at position 3"):
         await documents.run(execute=True)
 
     assert await house.sent() == []

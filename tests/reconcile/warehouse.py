@@ -29,15 +29,15 @@ class Vectors:
     async def points(self) -> AsyncIterator[int]:
         for number, key in enumerate(sorted(self.keys)):
             if number == self.fails_after:
-                raise rm.ProviderDown("no answer", code="qdrant_down")
+                raise rm.errors.ProviderDown("no answer", code="qdrant_down")
             yield key
         if self.fails_after is not None and self.fails_after >= len(self.keys):
-            raise rm.ProviderDown("no answer", code="qdrant_down")
+            raise rm.errors.ProviderDown("no answer", code="qdrant_down")
 
     async def look(self, keys: Sequence[int]) -> list[int]:
         self.looked += keys
         if self.looks_fail:
-            raise rm.ProviderDown("no answer", code="qdrant_down")
+            raise rm.errors.ProviderDown("no answer", code="qdrant_down")
         return [key for key in keys if key in self.keys]
 
 

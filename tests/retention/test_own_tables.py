@@ -64,4 +64,4 @@ async def test_each_table_has_its_own_time(database_url: str) -> None:
 
 
 def test_ticks_are_made_for_longer_than_a_fleet_is_without_a_leader() -> None:
-    assert rm.WorkerSettings().heartbeat * 5 < ticks.AHEAD
+    assert rm.worker.WorkerSettings().heartbeat * 5 < ticks.AHEAD

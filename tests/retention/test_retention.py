@@ -253,5 +253,5 @@ async def test_rows_may_go_by_a_schedule_instead(database_url: str) -> None:
     ],
 )
 def test_a_wrong_time_is_refused(keep: rm.Retention, fix: str) -> None:
-    with pytest.raises(rm.DeclarationError, match=fix):
+    with pytest.raises(rm.errors.DeclarationError, match=fix):
         rm.Mill("sqlite:///nowhere.db").queue(jobs(), retention=keep)

@@ -22,7 +22,7 @@ effect = sa.Table(
 mill = rm.Mill(os.environ.get("ROWMILL_DATABASE_URL", "sqlite:///nowhere/at/all.db"))
 
 
-def journal(tick: rm.Tick) -> None:
+def journal(tick: rm.schedules.Tick) -> None:
     """A line that survives its writer."""
     folder = os.environ.get(FOLDER)
     if folder is None:
@@ -35,7 +35,7 @@ def journal(tick: rm.Tick) -> None:
 
 
 @mill.every("beat", rm.seconds(1), missed="all", lease=1.0, retry=rm.Retry(attempts=20))
-async def beat(tick: rm.Tick) -> None:
+async def beat(tick: rm.schedules.Tick) -> None:
     journal(tick)
     due, kill_every = int(tick.due_at.timestamp()), int(os.environ.get(KILL_EVERY, "0"))
     async with tick.settling() as tx:
@@ -45,6 +45,6 @@ async def beat(tick: rm.Tick) -> None:
 
 
 @mill.schedule("cleanup", cron="0 3 * * *", tz="Asia/Shanghai")
-def cleanup(tick: rm.Tick) -> None:
+def cleanup(tick: rm.schedules.Tick) -> None:
     if os.environ.get("SCHEDULES_FAIL"):
         raise rm.PermanentError("no", code="no")

@@ -15,7 +15,7 @@ from rowmill.schedules import ticks
 from rowmill.schedules.ticks import TicksMade
 from rowmill.store.own.schema import own_tables
 
-QUICK = rm.WorkerSettings(poll_base=0.01, poll_max=0.05, grace=10.0, heartbeat=0.2, rescue_every=0.1)
+QUICK = rm.worker.WorkerSettings(poll_base=0.01, poll_max=0.05, grace=10.0, heartbeat=0.2, rescue_every=0.1)
 SECONDS = 30.0
 """How long anything may take before a test gives up on it."""
 
@@ -68,7 +68,7 @@ class Plant:
 
         await self.mill.run(work)
 
-    async def work_until(self, done: asyncio.Event, settings: rm.WorkerSettings = QUICK) -> rm.Report:
+    async def work_until(self, done: asyncio.Event, settings: rm.worker.WorkerSettings = QUICK) -> rm.worker.Report:
         """Run a worker until this is set."""
         async with self.mill.worker(settings=settings) as worker:
             running = asyncio.create_task(worker.run())

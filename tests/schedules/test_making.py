@@ -165,7 +165,7 @@ async def test_a_paused_schedule_makes_no_ticks_and_goes_on_from_when_it_is_resu
     ],
 )
 def test_a_wrong_declaration_is_refused_where_it_stands(declare: Any, fix: str) -> None:
-    with pytest.raises(rm.DeclarationError, match=fix) as caught:
+    with pytest.raises(rm.errors.DeclarationError, match=fix) as caught:
         declare(rm.Mill("sqlite:///nowhere.db"))
     assert str(caught.value).startswith("schedule ")
 
@@ -173,11 +173,11 @@ def test_a_wrong_declaration_is_refused_where_it_stands(declare: Any, fix: str) 
 def test_two_functions_under_one_name_are_refused() -> None:
     mill = rm.Mill("sqlite:///nowhere.db")
 
-    def one(tick: rm.Tick) -> None: ...
+    def one(tick: rm.schedules.Tick) -> None: ...
 
-    def other(tick: rm.Tick) -> None: ...
+    def other(tick: rm.schedules.Tick) -> None: ...
 
     mill.every("x", 10)(one)
     mill.every("x", 20)(one)
-    with pytest.raises(rm.DeclarationError, match="has a schedule of that name already"):
+    with pytest.raises(rm.errors.DeclarationError, match="has a schedule of that name already"):
         mill.every("x", 10)(other)

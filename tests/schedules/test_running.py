@@ -23,11 +23,11 @@ async def run_now(plant: Plant, name: str) -> int:
 
 async def test_a_schedule_every_second_runs_in_a_worker(database_url: str) -> None:
     async with plant_on(database_url) as plant:
-        seen: list[rm.Tick] = []
+        seen: list[rm.schedules.Tick] = []
         done = asyncio.Event()
 
         @plant.mill.every("beat", rm.seconds(1))
-        async def beat(tick: rm.Tick) -> None:
+        async def beat(tick: rm.schedules.Tick) -> None:
             seen.append(tick)
             if len(seen) == 3:
                 done.set()
@@ -45,16 +45,16 @@ async def test_a_schedule_every_second_runs_in_a_worker(database_url: str) -> No
 async def test_a_worker_that_seldom_looks_is_woken_when_a_tick_is_due(database_url: str) -> None:
     """Nothing comes in when a tick becomes due: nobody but its own alarm wakes the worker."""
     async with plant_on(database_url) as plant:
-        begun: list[rm.Tick] = []
+        begun: list[rm.schedules.Tick] = []
         done = asyncio.Event()
 
         @plant.mill.every("beat", rm.seconds(1), missed="skip")
-        async def beat(tick: rm.Tick) -> None:
+        async def beat(tick: rm.schedules.Tick) -> None:
             begun.append(tick)
             if len(begun) == 4:
                 done.set()
 
-        seldom = rm.WorkerSettings(poll_base=60.0, poll_max=60.0, heartbeat=5.0, grace=10.0)
+        seldom = rm.worker.WorkerSettings(poll_base=60.0, poll_max=60.0, heartbeat=5.0, grace=10.0)
         await plant.work_until(done, seldom)
 
 
@@ -63,7 +63,7 @@ async def test_sync_functions_run_in_threads(database_url: str) -> None:
         threads: list[str] = []
 
         @plant.mill.schedule("yearly", cron="0 0 1 1 *")
-        def yearly(tick: rm.Tick) -> None:
+        def yearly(tick: rm.schedules.Tick) -> None:
             threads.append(threading.current_thread().name)
 
         await run_now(plant, "yearly")
@@ -77,7 +77,7 @@ async def test_many_workers_run_each_tick_once(database_url: str) -> None:
         ran: list[int] = []
         done = asyncio.Event()
 
-        async def beat(tick: rm.Tick) -> None:
+        async def beat(tick: rm.schedules.Tick) -> None:
             ran.append(int(tick.due_at.timestamp()))
             if len(ran) >= 20:
                 done.set()
@@ -94,7 +94,7 @@ async def test_many_workers_run_each_tick_once(database_url: str) -> None:
 @pytest.mark.parametrize(("missed", "ran"), [("all", {3, 4}), ("last", {1}), ("skip", {0})])
 async def test_ticks_that_nobody_began_in_time(database_url: str, missed: Any, ran: set[int]) -> None:
     async with plant_on(database_url) as plant:
-        runs: list[rm.Tick] = []
+        runs: list[rm.schedules.Tick] = []
         plant.mill.every("hourly", rm.hours(1), missed=missed)(runs.append)
         await plant.keep()
         await plant.pass_time(3.5 * 3600)
@@ -114,7 +114,7 @@ async def test_a_tick_waits_for_the_one_before_it(database_url: str) -> None:
         running, most = 0, 0
 
         @plant.mill.every("slow", rm.seconds(1), missed="all")
-        async def slow(tick: rm.Tick) -> None:
+        async def slow(tick: rm.schedules.Tick) -> None:
             nonlocal running, most
             running += 1
             most = max(most, running)
@@ -133,7 +133,7 @@ async def test_ticks_may_overlap_where_they_are_allowed_to(database_url: str) ->
         both = asyncio.Barrier(2)
 
         @plant.mill.schedule("wide", cron="0 0 1 1 *", overlap=True)
-        async def wide(tick: rm.Tick) -> None:
+        async def wide(tick: rm.schedules.Tick) -> None:
             async with asyncio.timeout(20):
                 await both.wait()
 
@@ -146,7 +146,7 @@ async def test_a_failed_tick_is_tried_again_and_its_history_kept(database_url: s
     async with plant_on(database_url) as plant:
 
         @plant.mill.schedule("flaky", cron="0 0 1 1 *", retry=rm.Retry(attempts=2, backoff=rm.fixed(0)))
-        def flaky(tick: rm.Tick) -> None:
+        def flaky(tick: rm.schedules.Tick) -> None:
             if not tick.last_attempt:
                 raise rm.TransientError("not now", code="busy")
 
@@ -161,7 +161,7 @@ async def test_a_failed_tick_is_tried_again_and_its_history_kept(database_url: s
 async def test_each_schedule_has_its_own_attempts(database_url: str) -> None:
     async with plant_on(database_url) as plant:
 
-        def fails(tick: rm.Tick) -> None:
+        def fails(tick: rm.schedules.Tick) -> None:
             raise ValueError
 
         plant.mill.schedule("once", cron="0 0 1 1 *", retry=rm.Retry(attempts=1))(fails)
@@ -195,11 +195,11 @@ async def test_a_time_out_is_that_of_the_schedule(database_url: str) -> None:
         never = threading.Event()
 
         @plant.mill.schedule("stuck", cron="0 0 1 1 *", timeout=0.05, retry=rm.Retry(attempts=1))
-        async def stuck(tick: rm.Tick) -> None:
+        async def stuck(tick: rm.schedules.Tick) -> None:
             await asyncio.Event().wait()
 
         @plant.mill.schedule("blocked", cron="0 0 1 1 *", timeout=0.05, retry=rm.Retry(attempts=1))
-        def blocked(tick: rm.Tick) -> None:
+        def blocked(tick: rm.schedules.Tick) -> None:
             never.wait(20)
 
         await run_now(plant, "stuck")
@@ -260,7 +260,7 @@ async def test_a_function_writes_and_ends_its_tick_in_one_transaction(database_u
         await plant.mill.run(effect.create)
 
         @plant.mill.schedule("writes", cron="0 0 1 1 *")
-        async def writes(tick: rm.Tick) -> None:
+        async def writes(tick: rm.schedules.Tick) -> None:
             async with tick.settling() as tx:
                 await tx.execute(sa.insert(effect).values(due=str(tick.due_at)))
 
@@ -274,7 +274,7 @@ async def test_a_function_writes_and_ends_its_tick_in_one_transaction(database_u
 @pytest.mark.parametrize("answer", [{"schedule": "x"}, {"due_at": None}, 17])
 async def test_an_answer_that_is_none_is_refused(database_url: str, answer: Any) -> None:
     async with plant_on(database_url) as plant:
-        call: Callable[[rm.Tick], Any] = lambda tick: answer  # noqa: E731
+        call: Callable[[rm.schedules.Tick], Any] = lambda tick: answer  # noqa: E731
         plant.mill.schedule("odd", cron="0 0 1 1 *")(call)
         await run_now(plant, "odd")
         assert (await plant.mill.drain(settings=QUICK)).dead == 1
@@ -299,10 +299,10 @@ async def test_no_schedule_waits_for_the_runs_of_another_that_may_overlap(databa
     """Its runs take long, and more of them are due than have room: the others run on."""
     async with plant_on(database_url) as plant:
         began, many, done, release = 0, asyncio.Event(), asyncio.Event(), asyncio.Event()
-        beats: list[rm.Tick] = []
+        beats: list[rm.schedules.Tick] = []
 
         @plant.mill.schedule("long", cron="0 0 1 1 *", overlap=True)
-        async def long(tick: rm.Tick) -> None:
+        async def long(tick: rm.schedules.Tick) -> None:
             nonlocal began
             began += 1
             if began == 4:
@@ -310,7 +310,7 @@ async def test_no_schedule_waits_for_the_runs_of_another_that_may_overlap(databa
             await release.wait()
 
         @plant.mill.every("beat", rm.seconds(1))
-        async def beat(tick: rm.Tick) -> None:
+        async def beat(tick: rm.schedules.Tick) -> None:
             if many.is_set():
                 beats.append(tick)
             if len(beats) == 3:
@@ -330,10 +330,10 @@ async def test_no_schedule_waits_for_threads_of_another_that_do_not_end(database
     """Each try of a function that hangs leaves a thread behind when its time is over."""
     async with plant_on(database_url) as plant:
         tries, hung, done, release = 0, asyncio.Event(), asyncio.Event(), threading.Event()
-        loop, beats = asyncio.get_running_loop(), list[rm.Tick]()
+        loop, beats = asyncio.get_running_loop(), list[rm.schedules.Tick]()
 
         @plant.mill.schedule("hangs", cron="0 0 1 1 *", timeout=0.05, retry=rm.Retry(attempts=20, backoff=rm.fixed(0)))
-        def hangs(tick: rm.Tick) -> None:
+        def hangs(tick: rm.schedules.Tick) -> None:
             nonlocal tries
             tries += 1
             if tries == 4:
@@ -341,7 +341,7 @@ async def test_no_schedule_waits_for_threads_of_another_that_do_not_end(database
             release.wait(30)
 
         @plant.mill.every("beat", rm.seconds(1))
-        async def beat(tick: rm.Tick) -> None:
+        async def beat(tick: rm.schedules.Tick) -> None:
             if hung.is_set():
                 beats.append(tick)
             if len(beats) == 3:

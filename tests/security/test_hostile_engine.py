@@ -10,7 +10,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column
 
-from rowmill import CrashCodes, Dead, DeclarationError, Done, Lease, Mill, PermanentError, States, TransientError
+from rowmill import CrashCodes, Dead, Done, Lease, Mill, PermanentError, States, TransientError
+from rowmill.errors import DeclarationError
 from rowmill.operator import activity, browse, change, counts
 from rowmill.operator.filters import Filter
 from rowmill.operator.why import why

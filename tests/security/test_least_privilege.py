@@ -15,9 +15,10 @@ from psycopg.errors import InsufficientPrivilege
 from sqlalchemy import Connection, make_url
 from sqlalchemy.orm import Session
 
-from rowmill import Budget, Dead, Done, Outcome, RetryLater
+from rowmill import Dead, Done, Outcome, RetryLater
 from rowmill.cli.exits import Exit
 from rowmill.cli.main import run
+from rowmill.limits import Budget
 from rowmill.maintenance import cleanup
 from rowmill.model import lifecycle
 from rowmill.model.errors import MissingRights

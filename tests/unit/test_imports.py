@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "rowmill"
 LAYERS = (  # from top to bottom
     {"__main__"},
     {"systems", "cli", "admin", "integrations", "demo"},
-    {"testing"},
+    {"errors", "testing", "typing"},
     {"mill"},
     {"maintenance", "doctor"},
     {"adopt", "limits", "outbox", "reconcile", "schedules", "worker"},

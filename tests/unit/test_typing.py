@@ -70,8 +70,8 @@ async def wrong_row_without_options(lease: rm.Lease[int]) -> None:
 
 async def ask() -> None:
     assert_type((await articles.counts()).dead, int)
-    assert_type(await articles.list(state="dead", where=Article.title == "cup"), list[rm.RowView])
-    assert_type(articles.list_sync(since=rm.hours(1)), list[rm.RowView])
+    assert_type(await articles.list(state="dead", where=Article.title == "cup"), list[rm.operator.RowView])
+    assert_type(articles.list_sync(since=rm.hours(1)), list[rm.operator.RowView])
     assert_type((await articles.why(1)).row.state, str | None)
     assert_type(await articles.requeue(1, 2, to_stage="work"), int)
     assert_type(articles.cancel_sync(error_code="busy"), int)
@@ -97,12 +97,12 @@ async def wrong_row(lease: rm.Lease[int]) -> None:
 
 
 @articles.handler()
-async def any_answer(lease: rm.Lease[Article]) -> rm.Answer:
+async def any_answer(lease: rm.Lease[Article]) -> rm.typing.Answer:
     return rm.Dead("no_title") if not lease.row.title else {"score": 0.5}
 
 
 @articles.batch_handler(size=50)
-def any_answers(leases: list[rm.Lease[Article]]) -> rm.BatchAnswer:
+def any_answers(leases: list[rm.Lease[Article]]) -> rm.typing.BatchAnswer:
     return [ValueError("this one"), None]
 
 
@@ -116,8 +116,8 @@ async def note_many(batch: rm.Batch[Article]) -> None:
 
 async def calls(lease: rm.Lease[Article]) -> None:
     assert_type(await classify(lease), rm.Done | dict[str, float])
-    assert_type(await any_answer(lease), rm.Answer)
-    assert_type(any_answers([lease]), rm.BatchAnswer)
+    assert_type(await any_answer(lease), rm.typing.Answer)
+    assert_type(any_answers([lease]), rm.typing.BatchAnswer)
 
 
 @articles.handler()  # E: Value of type variable "One" of function cannot be "Coroutine[Any, Any, int]"
@@ -150,7 +150,7 @@ async def run() -> None:
     assert_type(report.done, int)
     assert_type(await articles.load([{"title": "a"}]), int)
     async with mill.worker(["articles"]) as worker:
-        assert_type(await worker.run(), rm.Report)
+        assert_type(await worker.run(), rm.worker.Report)
 """
 
 

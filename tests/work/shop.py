@@ -9,9 +9,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Connection, MetaData, Table
 
-from rowmill import Mill, Queue, Report, Stage, States, Worker, WorkerSettings
+from rowmill import Mill, Queue, Stage, States
 from rowmill.store import rescue as rescuing
 from rowmill.store.own.schema import own_tables
+from rowmill.worker import Report, Worker, WorkerSettings
 
 MOMENT = sa.DateTime(timezone=True)
 QUICK = WorkerSettings(poll_base=0.01, poll_max=0.05, grace=10.0, heartbeat=0.2, rescue_every=0.1)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rowmill import Dead, Lease, ProviderDown, Retry, RetryLater, TransientError, fixed
+from rowmill import Dead, Lease, Retry, RetryLater, TransientError, fixed
+from rowmill.errors import ProviderDown
 from tests.work.shop import shop_on
 
 LATER = Retry(attempts=3, backoff=fixed(3600.0))

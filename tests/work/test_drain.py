@@ -6,8 +6,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, MetaData, Table
 
-from rowmill import Dead, Lease, Mill, OrderPerKey, Report, Retry, RetryLater, States, TransientError, fixed
+from rowmill import Dead, Lease, Mill, OrderPerKey, Retry, RetryLater, States, TransientError, fixed
 from rowmill.store.own.schema import own_tables
+from rowmill.worker import Report
 from tests.work.shop import MOMENT, QUICK, SECONDS, TWO_STAGES, WORDS, job_table, quick, shop_on
 
 

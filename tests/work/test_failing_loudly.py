@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from rowmill import DatabaseUnreachable, Lease
+from rowmill import Lease
+from rowmill.errors import DatabaseUnreachable
 from tests.work.shop import QUICK, SECONDS, Shop, shop_on, soon
 
 

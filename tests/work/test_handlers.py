@@ -10,19 +10,8 @@ from typing import Any
 
 import pytest
 
-from rowmill import (
-    Cancel,
-    Dead,
-    DeclarationError,
-    Done,
-    Lease,
-    PermanentError,
-    RateLimited,
-    Retry,
-    RetryLater,
-    TransientError,
-    fixed,
-)
+from rowmill import Cancel, Dead, Done, Lease, PermanentError, RateLimited, Retry, RetryLater, TransientError, fixed
+from rowmill.errors import DeclarationError
 from rowmill.worker.handler import HandlerRunner
 from rowmill.worker.settings import WorkerSettings
 from tests.work.shop import shop_on, soon

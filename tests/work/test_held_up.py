@@ -10,10 +10,11 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from rowmill import Alerts, Lease, Queue
+from rowmill import Lease, Queue
 from rowmill.cli.stats import unwritten
 from rowmill.doctor.checks import audit
 from rowmill.model.alerts import alerts_of
+from rowmill.observe import Alerts
 from rowmill.operator import activity
 from rowmill.operator.activity import see
 from rowmill.operator.why import why

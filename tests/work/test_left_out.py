@@ -41,7 +41,7 @@ class Dog(Animal):
     bark: Mapped[str | None] = mapped_column(sa.Text, deferred=True)
 
 
-async def drain(mill: rm.Mill) -> rm.Report:
+async def drain(mill: rm.Mill) -> rm.worker.Report:
     async with asyncio.timeout(SECONDS):
         return await mill.drain(settings=quick())
 
@@ -85,7 +85,7 @@ async def test_a_column_that_was_left_out_says_how_to_fetch_it(database_url: str
         async def handle(job: rm.Lease[rm.Record]) -> None:
             try:
                 read(job.row)
-            except rm.ColumnNotLoaded as error:
+            except rm.errors.ColumnNotLoaded as error:
                 said.append(str(error))
 
         await shop.put(1)
@@ -166,7 +166,7 @@ async def test_nothing_is_read_of_a_row_that_somebody_else_holds(database_url: s
             await shop.rob(job.key)
             try:
                 await job.fetch("title")
-            except rm.LeaseLost as error:
+            except rm.errors.LeaseLost as error:
                 raised.append(error)
                 assert job.lost
                 raise
@@ -204,7 +204,7 @@ async def test_deferred_columns_of_an_orm_class_do_not_come_with_a_claim(databas
     @papers.handler()
     async def handle(paper: rm.Lease[Paper]) -> None:
         for read in (lambda: paper.row.body, lambda: paper.row.extra):
-            with pytest.raises(rm.ColumnNotLoaded):
+            with pytest.raises(rm.errors.ColumnNotLoaded):
                 read()
         seen.extend([paper.row.title, await paper.fetch("body"), paper.row.body, await paper.fetch("extra")])
         seen.append(await paper.fetch("content"))
@@ -223,7 +223,7 @@ async def test_named_columns_come_even_if_the_class_defers_them(database_url: st
     @papers.handler()
     async def handle(paper: rm.Lease[Paper]) -> None:
         seen.append(paper.row.body)
-        with pytest.raises(rm.ColumnNotLoaded, match="title"):
+        with pytest.raises(rm.errors.ColumnNotLoaded, match="title"):
             _ = paper.row.title
 
     report = await drain(papers.mill)
@@ -267,7 +267,7 @@ async def test_each_row_of_a_table_of_several_classes_has_its_own_columns(databa
 
 
 def test_a_wrong_name_is_refused_at_declaration() -> None:
-    with pytest.raises(rm.DeclarationError, match=r"load=\.\.\. names column titel"):
+    with pytest.raises(rm.errors.DeclarationError, match=r"load=\.\.\. names column titel"):
         rm.Mill("sqlite:///never-opened.db").queue(Paper, load=("titel",))
-    with pytest.raises(rm.DeclarationError, match=r"load=\.\.\. takes a tuple of names"):
+    with pytest.raises(rm.errors.DeclarationError, match=r"load=\.\.\. takes a tuple of names"):
         rm.Mill("sqlite:///never-opened.db").queue(Paper, load="title")

@@ -60,9 +60,9 @@ async def test_rows_are_listed_by_what_they_are_asked_for(database_url: str) -> 
         assert await keys(state="done", until=datetime(2020, 1, 1, tzinfo=UTC)) == []
         dead = (await jobs.list(2))[0]
         assert (dead.state, dead.kind, dead.attempts) == ("dead", "dead", 1)
-        with pytest.raises(rm.BadRequest, match="no state deed"):
+        with pytest.raises(rm.errors.BadRequest, match="no state deed"):
             await jobs.list(state="deed")
-        with pytest.raises(rm.BadRequest, match=r"sa\.text"):
+        with pytest.raises(rm.errors.BadRequest, match=r"sa\.text"):
             await jobs.list(where="id > 3")  # type: ignore[arg-type]
 
 
@@ -91,7 +91,7 @@ async def test_why_says_what_holds_a_row(database_url: str) -> None:
         assert (why.row.key, why.reason) == ("2", "dead")
         assert str(why).startswith("2 (dead)\n  dead: it is dead: attempt 1 of stage work failed with broken.")
         assert [hold.reason for hold in (await shop.jobs.why(3)).holds][:1] == ["backoff"]
-        with pytest.raises(rm.UnknownRow):
+        with pytest.raises(rm.errors.UnknownRow):
             await shop.jobs.why(99)
 
 
@@ -188,14 +188,16 @@ async def test_states_may_be_named_as_they_are_declared(database_url: str) -> No
 async def test_what_is_no_key_is_refused(sqlite_url: str, method: str, key: Any) -> None:
     """As text, it might be the key of another row."""
     async with shop_on(sqlite_url) as shop:
-        with pytest.raises(rm.BadRequest, match=r"the key of a row of job is a value.*Name several rows one by one"):
+        with pytest.raises(
+            rm.errors.BadRequest, match=r"the key of a row of job is a value.*Name several rows one by one"
+        ):
             await getattr(shop.jobs, method)(key)
 
 
 @pytest.mark.parametrize("key", ["one", True, 1.5, (1, 2), 1 << 80, "1|2"])
 async def test_a_key_of_another_type_is_refused(sqlite_url: str, key: Any) -> None:
     async with shop_on(sqlite_url) as shop:
-        with pytest.raises(rm.BadRequest, match="is not a key of queue job"):
+        with pytest.raises(rm.errors.BadRequest, match="is not a key of queue job"):
             await shop.jobs.requeue(key)
 
 
@@ -213,7 +215,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 async def test_a_filter_of_another_type_is_refused(database_url: str, which: dict[str, Any], says: str) -> None:
     async with shop_on(database_url) as shop:
         for method in (shop.jobs.list, shop.jobs.requeue, shop.jobs.cancel):
-            with pytest.raises(rm.BadRequest, match=says):
+            with pytest.raises(rm.errors.BadRequest, match=says):
                 await method(**which)
 
 
@@ -246,7 +248,7 @@ async def test_inside_a_running_loop_each_says_what_to_write(
     sqlite_url: str, call: Callable[[rm.Queue[Any]], Any], instead: str
 ) -> None:
     async with shop_on(sqlite_url) as shop:
-        with pytest.raises(rm.BadRequest, match=instead):
+        with pytest.raises(rm.errors.BadRequest, match=instead):
             call(shop.jobs)
 
 
@@ -304,7 +306,8 @@ def test_a_thread_is_told_when_the_loop_that_it_asked_has_ended(sqlite_url: str)
 
 async def test_a_misspelled_filter_names_the_right_one(sqlite_url: str) -> None:
     async with shop_on(sqlite_url) as shop:
-        with pytest.raises(rm.UnknownOption, match=r"requeue\(\) has no option error_cod\. Did you mean error_code\?"):
+        said = r"requeue\(\) has no option error_cod\. Did you mean error_code\?"
+        with pytest.raises(rm.errors.UnknownOption, match=said):
             await shop.jobs.requeue(error_cod="broken")  # type: ignore[call-arg]
-        with pytest.raises(rm.UnknownOption, match="Did you mean to_stage"):
+        with pytest.raises(rm.errors.UnknownOption, match="Did you mean to_stage"):
             await shop.jobs.requeue(1, to_stag="work")  # type: ignore[call-arg]

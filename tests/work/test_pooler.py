@@ -9,7 +9,8 @@ import asyncpg
 import pytest
 import sqlalchemy as sa
 
-from rowmill import DatabaseUnreachable, Lease, Mill
+from rowmill import Lease, Mill
+from rowmill.errors import DatabaseUnreachable
 from rowmill.store import dsn
 from rowmill.store.open import parse_url
 from rowmill.store.postgres.connection import DedicatedConnection

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from rowmill import Lease, WorkerSettings
-from rowmill.worker import settler, stage
+from rowmill import Lease
+from rowmill.worker import WorkerSettings, settler, stage
 from rowmill.worker.prefetch import Prefetch
 from tests.work.shop import shop_on, soon, until
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from rowmill import Dead, Done, Lease, LeaseLost, Mill, Outcome, Retry, RetryLater, fixed
+from rowmill import Dead, Done, Lease, Mill, Outcome, Retry, RetryLater, fixed
+from rowmill.errors import LeaseLost
 from rowmill.model.errors import BadRequest
 from rowmill.worker import row_runner
 from tests.work.shop import TWO_STAGES, Shop, shop_on, until

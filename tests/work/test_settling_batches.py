@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from rowmill import Batch, Dead, Done, Lease, LeaseLost, Retry, TransactionMisused, fixed
+from rowmill import Batch, Dead, Done, Lease, Retry, fixed
+from rowmill.errors import LeaseLost, TransactionMisused
 from tests.work.shop import SECONDS, Shop, shop_on, until
 
 LATER = Retry(attempts=3, backoff=fixed(3600.0))

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 import rowmill as rm
-from rowmill import Lease, LeaseLost, Mill, QueueMixin, Retry, TransactionMisused, fixed
+from rowmill import Lease, Mill, QueueMixin, Retry, fixed
+from rowmill.errors import LeaseLost, TransactionMisused
 from tests.work.shop import SECONDS, Shop, shop_on, until
 
 LATER = Retry(attempts=3, backoff=fixed(3600.0))
@@ -396,7 +397,7 @@ class Article(QueueMixin, Base):
 async def test_a_change_of_the_row_that_nothing_writes_is_said_or_fails_the_row(
     database_url: str, strict: bool
 ) -> None:
-    mill, events = Mill(database_url, settings=rm.WorkerSettings(strict=strict, poll_base=0.01)), []
+    mill, events = Mill(database_url, settings=rm.worker.WorkerSettings(strict=strict, poll_base=0.01)), []
     articles = mill.queue(Article)
     mill.observe(lambda event, fields: events.append((event, dict(fields))))
 
@@ -429,7 +430,7 @@ async def test_a_change_of_the_row_that_nothing_writes_is_said_or_fails_the_row(
 
 
 async def test_a_changed_row_that_is_added_to_the_blocks_session_is_written(database_url: str) -> None:
-    mill, events = Mill(database_url, settings=rm.WorkerSettings(strict=True, poll_base=0.01)), []
+    mill, events = Mill(database_url, settings=rm.worker.WorkerSettings(strict=True, poll_base=0.01)), []
     articles = mill.queue(Article)
     mill.observe(lambda event, fields: events.append(event))
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rowmill import Lease, Rate, Retry, fixed
+from rowmill import Lease, Retry, fixed
+from rowmill.limits import Rate
 from rowmill.store import rescue
 from tests.work.shop import SECONDS, Shop, shop_on, soon, until
 

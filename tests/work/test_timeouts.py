@@ -6,7 +6,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from rowmill import Lease, LeaseLost, Retry, fixed
+from rowmill import Lease, Retry, fixed
+from rowmill.errors import LeaseLost
 from tests.work.shop import SECONDS, shop_on, soon, until
 
 LATER = Retry(attempts=3, backoff=fixed(3600.0))

@@ -12,7 +12,9 @@ import rowmill as rm
 
 ATTEMPTS = 3
 LEASE = 2.0
-SETTINGS = rm.WorkerSettings(poll_base=0.05, poll_max=0.5, grace=5.0, heartbeat=0.4, rescue_every=0.4, rescue_most=2000)
+SETTINGS = rm.worker.WorkerSettings(
+    poll_base=0.05, poll_max=0.5, grace=5.0, heartbeat=0.4, rescue_every=0.4, rescue_most=2000
+)
 
 
 class DemoBase(DeclarativeBase):

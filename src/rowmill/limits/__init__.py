@@ -4,5 +4,6 @@ from rowmill.limits.call import Call, together
 from rowmill.limits.limit import Limit
 from rowmill.limits.registry import Limits
 from rowmill.limits.state import LimitState
+from rowmill.model.limits import Breaker, Budget, Rate
 
-__all__ = ["Call", "Limit", "LimitState", "Limits", "together"]
+__all__ = ["Breaker", "Budget", "Call", "Limit", "LimitState", "Limits", "Rate", "together"]

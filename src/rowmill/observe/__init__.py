@@ -1,1 +1,5 @@
-"""What the engine says of itself: events, and the log made of them."""
+"""What the engine says of itself: events, the log made of them, alerts."""
+
+from rowmill.model.alerts import Alerts
+
+__all__ = ["Alerts"]

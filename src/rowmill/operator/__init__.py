@@ -1,1 +1,7 @@
 """What people and dashboards ask about rows and do to them: filters, lists, counts, why, requeue, cancel, prune."""
+
+from rowmill.operator.browse import RowView
+from rowmill.operator.counts import RowCounts
+from rowmill.operator.why import Why
+
+__all__ = ["RowCounts", "RowView", "Why"]

@@ -1,1 +1,21 @@
-"""Events that are written with the change that they tell of, and dispatched afterwards, in order per aggregate."""
+"""Events that are written with the change that they are about, and dispatched afterwards, in order per aggregate."""
+
+from rowmill.outbox.event import Event
+from rowmill.outbox.inbox import Inbox, InboxColumns
+from rowmill.outbox.message import Message, Publisher
+from rowmill.outbox.outbox import Outbox
+from rowmill.outbox.queries import OutboxStats
+from rowmill.outbox.table import OutboxColumns, OutboxMixin, outbox_table
+
+__all__ = [
+    "Event",
+    "Inbox",
+    "InboxColumns",
+    "Message",
+    "Outbox",
+    "OutboxColumns",
+    "OutboxMixin",
+    "OutboxStats",
+    "Publisher",
+    "outbox_table",
+]

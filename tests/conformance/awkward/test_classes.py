@@ -18,7 +18,8 @@ from sqlalchemy.orm import (
 )
 from sqlalchemy.orm.exc import DetachedInstanceError
 
-from rowmill import ColumnNotLoaded, Columns, DeclarationError, Lease, Mill, Queue, QueueMixin
+from rowmill import Columns, Lease, Mill, Queue, QueueMixin
+from rowmill.errors import ColumnNotLoaded, DeclarationError
 from tests.conformance.fleet import worker
 from tests.support.sqlmodel_like import Field, SQLModel
 

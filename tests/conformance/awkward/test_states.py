@@ -8,7 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 from sqlalchemy.dialects import postgresql
 
-from rowmill import Dead, DeclarationError, Mill, Queue, Stage, States
+from rowmill import Dead, Mill, Queue, Stage, States
+from rowmill.errors import DeclarationError
 from rowmill.operator import change as operate
 from rowmill.operator import counts, why
 from rowmill.operator.filters import Filter

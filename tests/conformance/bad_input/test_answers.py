@@ -9,7 +9,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column, MetaData, Table
 
-from rowmill import Cancel, Dead, Done, Lease, Mill, ProviderDown, Queue, RateLimited, RetryLater, States
+from rowmill import Cancel, Dead, Done, Lease, Mill, Queue, RateLimited, RetryLater, States
+from rowmill.errors import ProviderDown
 from tests.conformance.fleet import Declare, Member, jobs, worker
 
 

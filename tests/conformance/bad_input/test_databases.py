@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 from sqlalchemy.engine import make_url
 
-from rowmill import DatabaseUnreachable, DeclarationError, Lease, Mill, Order, Queue, RowmillError
+from rowmill import Lease, Mill, Order, Queue, RowmillError
+from rowmill.errors import DatabaseUnreachable, DeclarationError
 from rowmill.store.sqlite import writer
 from rowmill.testing import QUICK
 from tests.conformance.fleet import jobs, worker

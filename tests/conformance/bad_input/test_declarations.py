@@ -8,7 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy import Column, MetaData, Table
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from rowmill import Columns, DeclarationError, Mill, Order, OrderPerKey, Retry, Stage, States
+from rowmill import Columns, Mill, Order, OrderPerKey, Retry, Stage, States
+from rowmill.errors import DeclarationError
 from tests.conformance.fleet import jobs
 
 

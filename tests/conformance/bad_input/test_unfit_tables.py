@@ -7,9 +7,10 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Column
 
-from rowmill import DeclarationError, Lease, Mill, Queue
+from rowmill import Lease, Mill, Queue
 from rowmill.adopt import examine_queue
 from rowmill.doctor import audit
+from rowmill.errors import DeclarationError
 from rowmill.model.errors import RowmillError
 from rowmill.store.table_checks import key_problem
 from tests.conformance.fleet import jobs, worker

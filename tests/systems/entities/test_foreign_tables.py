@@ -152,7 +152,7 @@ async def test_what_can_t_be_worked_on_is_refused_with_what_to_do(
     pg_url: str, columns: str, settings: dict[str, Any], message: str
 ) -> None:
     await prepare(pg_url, f"CREATE TABLE entities ({columns})")
-    with pytest.raises(rm.DeclarationError) as refused:
+    with pytest.raises(rm.errors.DeclarationError) as refused:
         async with house_on(pg_url, Sage(), **settings):
             pass
     assert message in str(refused.value)
@@ -163,7 +163,7 @@ async def test_numbers_are_no_ids(database_url: str) -> None:
     await prepare(database_url, "CREATE TABLE entities (entity_id INTEGER PRIMARY KEY, name TEXT)")
     entities = Entities(EntitiesSettings(database_url=database_url), sources=[Sage()])
     for attempt in (entities.opened().__aenter__(), entities.migrate()):
-        with pytest.raises(rm.DeclarationError, match="ids are text or uuid"):
+        with pytest.raises(rm.errors.DeclarationError, match="ids are text or uuid"):
             await attempt
     found = await entities.mill.run(lambda connection: sa.inspect(connection).get_columns("entities"), write=False)
     assert [column["name"] for column in found] == ["entity_id", "name"]
@@ -174,6 +174,6 @@ async def test_numbers_are_no_ids(database_url: str) -> None:
     [({"nmae": "label"}, "there is no column nmae"), ({"name": "x", "context": "x"}, "renamed to the same name")],
 )
 async def test_odd_settings_are_said_at_once(sqlite_url: str, columns: dict[str, str], message: str) -> None:
-    with pytest.raises(rm.DeclarationError, match=message):
+    with pytest.raises(rm.errors.DeclarationError, match=message):
         async with house_on(sqlite_url, Sage(), columns=columns):
             pass

@@ -266,9 +266,9 @@ async def test_it_says_which_services_are_waited_for(sqlite_url: str) -> None:
         assert await waits(house.entities, worker) == ""
         limits = house.entities.limits
         await limits["wikidata"].park(3600)
-        with pytest.raises(rm.ProviderRefused):
+        with pytest.raises(rm.errors.ProviderRefused):
             async with limits["dbpedia-data"].call():
-                raise rm.ProviderRefused("no")
+                raise rm.errors.ProviderRefused("no")
         said = await waits(house.entities, worker)
     waited, off = said.split("; ")
     assert waited.startswith("waiting for wikidata until ")

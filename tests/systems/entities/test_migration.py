@@ -89,6 +89,6 @@ async def test_it_can_be_run_again_and_taken_back(database_url: str) -> None:
 
 
 async def test_an_unknown_source_is_said_at_once(sqlite_url: str) -> None:
-    with pytest.raises(rm.DeclarationError, match="there is no source freebase"):
+    with pytest.raises(rm.errors.DeclarationError, match="there is no source freebase"):
         async with house_on(sqlite_url, sources="embedded,freebase"):
             pass

@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "systems" / "intake.md"
 OF_THE_MODEL = {
     "model_answer": True,
     Rejected.code: Rejected.retryable,
-    **{kind.code: True for kind in (rm.RateLimited, rm.ProviderDown, rm.ProviderRefused)},
+    **{kind.code: True for kind in (rm.RateLimited, rm.errors.ProviderDown, rm.errors.ProviderRefused)},
 }
 """Codes that a model behind the seam adds: whether they may be tried again."""
 

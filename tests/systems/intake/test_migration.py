@@ -201,7 +201,7 @@ async def test_a_table_that_intake_can_t_work_on_is_refused_with_what_to_do(
         connection.exec_driver_sql(f"INSERT INTO project_files VALUES ({row})").close()
 
     await mill.run(make)
-    with pytest.raises(rm.SchemaMismatch) as refused:
+    with pytest.raises(rm.errors.SchemaMismatch) as refused:
         await mill.run(revisions.upgrade)
     assert all(part in str(refused.value) for part in [*advice, "rowmill adopt project_files"])
     tables = await mill.run(lambda connection: sa.inspect(connection).get_table_names(), write=False)

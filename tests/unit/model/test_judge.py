@@ -57,7 +57,7 @@ def test_permanent_errors_end_dead_at_once() -> None:
 @pytest.mark.parametrize(("retryable", "move"), [(True, lifecycle.AGAIN), (False, lifecycle.DIE)])
 def test_an_error_that_says_whether_it_is_retryable_is_judged_by_that(retryable: bool, move: lifecycle.Move) -> None:
     for retry in (rm.Retry(), rm.Retry(unknown_is_permanent=True)):
-        verdict = judge(lease(queue(retry=retry)), rm.WorkError("x", code="odd", retryable=retryable), 0.0)
+        verdict = judge(lease(queue(retry=retry)), rm.errors.WorkError("x", code="odd", retryable=retryable), 0.0)
         assert (verdict.move, verdict.code) == (move, "odd")
 
 
@@ -67,8 +67,8 @@ def test_types_named_by_the_queue_are_judged_as_it_says() -> None:
     assert judged == {KeyError: lifecycle.DIE, OSError: lifecycle.AGAIN, ValueError: lifecycle.DIE}
 
 
-@pytest.mark.parametrize("error", [rm.RateLimited(retry_after=9), rm.ProviderDown(retry_after=9)])
-def test_a_provider_that_asks_for_patience_costs_no_attempt_even_the_last(error: rm.WorkError) -> None:
+@pytest.mark.parametrize("error", [rm.RateLimited(retry_after=9), rm.errors.ProviderDown(retry_after=9)])
+def test_a_provider_that_asks_for_patience_costs_no_attempt_even_the_last(error: rm.errors.WorkError) -> None:
     verdict = judge(lease(attempt=3), error, 0.0)
     assert (verdict.move, verdict.wait) == (lifecycle.PARK, 9.0)
 
@@ -140,7 +140,7 @@ def test_a_wait_is_understood_however_it_is_said(case: str) -> None:
     given, seconds = WAITS[case]
     given = given() if callable(given) else given  # counted from now, not from when the tests were collected
     assert judge(lease(), rm.RetryLater(after=given), 0.0).wait == pytest.approx(seconds, abs=120)
-    for kind in (rm.RateLimited, rm.ProviderDown, rm.ProviderRefused):
+    for kind in (rm.RateLimited, rm.errors.ProviderDown, rm.errors.ProviderRefused):
         verdict = judge(lease(attempt=3), kind(retry_after=given), 0.0)
         assert verdict.move is lifecycle.PARK
         assert verdict.wait == pytest.approx(seconds, abs=120)

@@ -22,10 +22,10 @@ MISSPELLED: list[tuple[Callable[..., Any], str, str, str]] = [
     (rm.Retention, "Retention", "canceled", "cancelled"),
     (rm.CrashCodes, "CrashCodes", "burried", "buried"),
     (rm.Retry, "Retry", "attempt", "attempts"),
-    (rm.Alerts, "Alerts", "back_log", "backlog"),
-    (rm.OutboxColumns, "OutboxColumns", "attempt", "attempts"),
-    (rm.InboxColumns, "InboxColumns", "expires", "expires_at"),
-    (rm.WorkerSettings, "WorkerSettings", "graze", "grace"),
+    (rm.observe.Alerts, "Alerts", "back_log", "backlog"),
+    (rm.outbox.OutboxColumns, "OutboxColumns", "attempt", "attempts"),
+    (rm.outbox.InboxColumns, "InboxColumns", "expires", "expires_at"),
+    (rm.worker.WorkerSettings, "WorkerSettings", "graze", "grace"),
     (lambda **options: jobs().handler(**options), "handler()", "concurency", "concurrency"),
     (lambda **options: jobs().batch_handler(**options), "batch_handler()", "siz", "size"),
     (lambda **options: rm.Mill().queue(job_table(), **options), "Mill.queue()", "retries", "retry"),
@@ -39,7 +39,7 @@ MISSPELLED: list[tuple[Callable[..., Any], str, str, str]] = [
 
 @pytest.mark.parametrize(("call", "subject", "wrong", "right"), MISSPELLED)
 def test_a_misspelled_option_names_the_nearest(call: Callable[..., Any], subject: str, wrong: str, right: str) -> None:
-    with pytest.raises(rm.UnknownOption) as told:
+    with pytest.raises(rm.errors.UnknownOption) as told:
         call(**{wrong: None})
     assert str(told.value) == f"{subject} has no option {wrong}. Did you mean {right}?"
 
@@ -50,7 +50,7 @@ def test_an_option_like_no_other_is_answered_with_all_that_there_are() -> None:
 
 
 def test_every_misspelled_option_is_named() -> None:
-    with pytest.raises(rm.UnknownOption, match=r"mean state\?.*mean error\?"):
+    with pytest.raises(rm.errors.UnknownOption, match=r"mean state\?.*mean error\?"):
         rm.Columns(sate="s", eror="e")  # type: ignore[call-arg]
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from rowmill import WorkerSettings
 from rowmill.model.errors import BadRequest
+from rowmill.worker import WorkerSettings
 from rowmill.worker.settings import PREFIX, from_environment
 
 WRONG = {"poll_max": float("nan"), "poll_base": float("inf"), "heartbeat": 0, "grace": -1, "rescue_most": 1.5}

@@ -43,12 +43,12 @@ class Entities:
         handle(self, enrich=enrich)
 
         @self.mill.every("entities-forget", rm.hours(1))
-        async def forget(tick: rm.Tick) -> None:
+        async def forget(tick: rm.schedules.Tick) -> None:
             """Answers of services that hold no longer."""
             await forget_expired(self.mill)
 
         @self.mill.every("entities-null-status", rm.minutes(1))
-        async def sweep(tick: rm.Tick) -> None:
+        async def sweep(tick: rm.schedules.Tick) -> None:
             """Rows without a status that no trigger saw."""
             while await self.mill.run(lambda connection: null_status.sweep(connection, self.tables)):
                 pass
@@ -92,5 +92,5 @@ def shape_of(settings: EntitiesSettings) -> Shape:
     if len(set(settings.columns.values())) < len(settings.columns):
         problems.append("columns: two are renamed to the same name")
     if problems:
-        raise rm.DeclarationError("entities", problems, kind="settings of")
+        raise rm.errors.DeclarationError("entities", problems, kind="settings of")
     return Shape(frozenset(settings.columns.items()), settings.id_type)

@@ -31,7 +31,7 @@ def check_table(connection: sa.Connection, shape: Shape) -> None:
     if connection.dialect.name == "postgresql":  # a column of SQLite takes values of any type
         problems += _types(there, shape)
     if problems:
-        raise rm.DeclarationError(TABLE, problems, kind="a queue on table")
+        raise rm.errors.DeclarationError(TABLE, problems, kind="a queue on table")
 
 
 def _key(inspector: sa.Inspector, there: Mapping[str, Mapping[str, Any]], shape: Shape) -> Iterator[str]:

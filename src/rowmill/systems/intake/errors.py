@@ -39,7 +39,7 @@ __all__ = [
     "ReadingTimedOut", "RetryableError", "StorageFailed", "TransientError", "UnsupportedFile",
 ]  # fmt: skip
 
-RetryableError = rm.WorkError
+RetryableError = rm.errors.WorkError
 PermanentError = rm.PermanentError
 TransientError = rm.TransientError
 

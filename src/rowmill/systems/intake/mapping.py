@@ -10,8 +10,8 @@ def model_mapper(settings: IntakeSettings, mill: rm.Mill) -> ModelMapper:
     rate, tokens = settings.model_calls_per_minute, settings.model_tokens_per_day
     limit = mill.limit(
         "intake-model",
-        rate=rm.Rate(rate, per=60) if rate is not None else None,
-        budget=rm.Budget(tokens, per="day") if tokens is not None else None,
+        rate=rm.limits.Rate(rate, per=60) if rate is not None else None,
+        budget=rm.limits.Budget(tokens, per="day") if tokens is not None else None,
         lease=settings.model_seconds + 30,
     )
     model = ModelSettings(

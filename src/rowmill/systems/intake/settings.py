@@ -68,8 +68,8 @@ class IntakeSettings(BaseSettings):
     """A rate for the whole fleet."""
 
     @property
-    def worker(self) -> rm.WorkerSettings:
-        return rm.WorkerSettings(
+    def worker(self) -> rm.worker.WorkerSettings:
+        return rm.worker.WorkerSettings(
             poll_base=min(self.worker_poll_base_seconds, self.worker_poll_max_seconds),
             poll_max=self.worker_poll_max_seconds,
             rescue_every=SWEEP_SECONDS,

@@ -10,7 +10,7 @@ from rowmill.systems.entities.asking.desk import open_services
 from tests.systems.entities.services import PERSON, settings_for
 
 QUESTIONS, AT_ONCE = 5, 2
-RATE = rm.Rate(10, per=1.0, margin=2.0)
+RATE = rm.limits.Rate(10, per=1.0, margin=2.0)
 """The machine may be busy: a second may pass between a grant and the call's arrival."""
 
 

@@ -14,8 +14,10 @@ from tests.systems.entities.services import PERSON, desk_on, kept
 QUESTION = PERSON | {"search": "Planted Name"}
 
 
-async def failed(desk: Desk, service: str = "wikidata", path: str = "", question: Any = QUESTION) -> rm.WorkError:
-    with pytest.raises(rm.WorkError) as raised:
+async def failed(
+    desk: Desk, service: str = "wikidata", path: str = "", question: Any = QUESTION
+) -> rm.errors.WorkError:
+    with pytest.raises(rm.errors.WorkError) as raised:
         await desk[service].get(path, question)
     return raised.value
 
@@ -25,14 +27,15 @@ async def failed(desk: Desk, service: str = "wikidata", path: str = "", question
     [
         (Fault.TOO_MANY, rm.RateLimited, "rate_limited"), (Fault.UNAVAILABLE, rm.RateLimited, "rate_limited"),
         (Fault.MAXLAG, rm.RateLimited, "rate_limited"), (Fault.RATELIMITED, rm.RateLimited, "rate_limited"),
-        (Fault.BROKEN, rm.ProviderDown, "provider_down"), (Fault.CUT, rm.ProviderDown, "provider_down"),
-        (Fault.SHORT, rm.ProviderDown, "provider_down"), (Fault.HTML, rm.ProviderDown, "provider_down"),
-        (Fault.FORBIDDEN, rm.ProviderRefused, "provider_refused"),
-        (Fault.REDIRECT, rm.ProviderRefused, "provider_refused"), (Fault.REJECTED, rm.PermanentError, "rejected"),
+        (Fault.BROKEN, rm.errors.ProviderDown, "provider_down"), (Fault.CUT, rm.errors.ProviderDown, "provider_down"),
+        (Fault.SHORT, rm.errors.ProviderDown, "provider_down"), (Fault.HTML, rm.errors.ProviderDown, "provider_down"),
+        (Fault.FORBIDDEN, rm.errors.ProviderRefused, "provider_refused"),
+        (Fault.REDIRECT, rm.errors.ProviderRefused, "provider_refused"),
+        (Fault.REJECTED, rm.PermanentError, "rejected"),
     ],
 )  # fmt: skip
 async def test_a_failure_is_told_to_the_fleet_and_never_kept(
-    server: Server, database_url: str, fault: Fault, kind: type[rm.WorkError], code: str
+    server: Server, database_url: str, fault: Fault, kind: type[rm.errors.WorkError], code: str
 ) -> None:
     """E9."""
     server.plan.next["wikidata"] = [fault]
@@ -43,7 +46,7 @@ async def test_a_failure_is_told_to_the_fleet_and_never_kept(
         assert (type(error) is kind or isinstance(error, kind), error.code) == (True, code)
         assert await kept(mill) == []
         assert state.slots == 0
-        assert state.off == (kind is rm.ProviderRefused)
+        assert state.off == (kind is rm.errors.ProviderRefused)
         assert (state.parked_until is not None) == (kind is rm.RateLimited)
         if isinstance(error, rm.RateLimited):
             assert error.retry_after == 7
@@ -53,7 +56,7 @@ async def test_a_failure_is_told_to_the_fleet_and_never_kept(
 async def test_a_call_that_takes_too_long(server: Server, sqlite_url: str, fault: Fault) -> None:
     server.plan.next["wikidata"] = [fault, ""]
     async with desk_on(server, sqlite_url, call_seconds=0.5) as (desk, mill):
-        assert isinstance(await failed(desk), rm.ProviderDown)
+        assert isinstance(await failed(desk), rm.errors.ProviderDown)
         assert await kept(mill) == []
 
 
@@ -68,7 +71,7 @@ async def test_after_a_failure_it_is_asked_again(server: Server, database_url: s
 async def test_a_service_that_is_not_there(server: Server, sqlite_url: str) -> None:
     nobody = f"http://127.0.0.1:{free_port()}/w/api.php"
     async with desk_on(server, sqlite_url, wikidata_url=nobody) as (desk, _):
-        assert isinstance(await failed(desk), rm.ProviderDown)
+        assert isinstance(await failed(desk), rm.errors.ProviderDown)
 
 
 async def test_a_name_that_a_service_does_not_have_is_no_wrong_address(server: Server, sqlite_url: str) -> None:
@@ -76,7 +79,7 @@ async def test_a_name_that_a_service_does_not_have_is_no_wrong_address(server: S
         error = await failed(desk, "dbpedia-data", "/Nobody.json", {})
         assert (error.code, getattr(error, "gone", False)) == ("rejected", True)
         assert (await mill.limits["entities-dbpedia-data"].state()).available
-        assert isinstance(await failed(desk), rm.ProviderRefused), "there the address itself is wrong"
+        assert isinstance(await failed(desk), rm.errors.ProviderRefused), "there the address itself is wrong"
 
 
 async def test_a_question_that_mediawiki_does_not_take_is_that_question_s_fault(
@@ -100,7 +103,8 @@ async def test_json_of_another_kind_is_no_answer(
     for asked in ("lookup", "candidates", "data"):
         monkeypatch.setattr(server.dbpedia, asked, lambda given: odd)
     async with desk_on(server, sqlite_url) as (desk, mill):
-        assert isinstance(await failed(desk, service, "/x.json" if service == "dbpedia-data" else ""), rm.ProviderDown)
+        error = await failed(desk, service, "/x.json" if service == "dbpedia-data" else "")
+        assert isinstance(error, rm.errors.ProviderDown)
         assert await kept(mill) == []
 
 
@@ -108,7 +112,7 @@ async def test_one_who_does_not_say_who_calls_is_told_what_to_set(server: Server
     async with desk_on(server, sqlite_url) as (desk, _):
         desk._client.headers["User-Agent"] = "python-httpx/0.28"
         error = await failed(desk)
-        assert isinstance(error, rm.ProviderRefused)
+        assert isinstance(error, rm.errors.ProviderRefused)
         assert "ENTITIES_CONTACT" in str(error)
 
 

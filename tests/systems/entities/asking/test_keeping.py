@@ -117,7 +117,7 @@ async def test_what_is_no_object_is_no_answer(
 ) -> None:
     monkeypatch.setattr("demos.entities.server.dumped", lambda _: body)
     async with desk_on(server, sqlite_url) as (desk, mill):
-        with pytest.raises(rm.ProviderDown):
+        with pytest.raises(rm.errors.ProviderDown):
             await desk["wikidata"].get("", PERSON | {"search": "x"})
         assert await kept(mill) == []
 

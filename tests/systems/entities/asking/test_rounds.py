@@ -21,7 +21,7 @@ class Clerk:
         self.rounds.append(list(asked))
         await self.go.wait()
         if self.away:
-            raise rm.DatabaseUnreachable("away")
+            raise rm.errors.DatabaseUnreachable("away")
         if any(number % 2 for number in asked):
             raise ValueError("odd")
         return [2 * number for number in asked]
@@ -59,7 +59,7 @@ async def test_a_database_that_is_away_is_away_for_all() -> None:
     clerk.go.set()
     rounds = Rounds(clerk.work)
     answers = await asyncio.gather(*(rounds.ask(number) for number in (2, 4)), return_exceptions=True)
-    assert [type(answer) for answer in answers] == [rm.DatabaseUnreachable] * 2
+    assert [type(answer) for answer in answers] == [rm.errors.DatabaseUnreachable] * 2
     assert clerk.rounds == [[2, 4]], "nobody is tried alone"
 
 

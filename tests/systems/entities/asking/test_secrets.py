@@ -40,7 +40,7 @@ async def test_no_name_is_shown(
             ):
                 try:
                     await desk[service].get(path, given)
-                except rm.WorkError as error:
+                except rm.errors.WorkError as error:
                     for each in chain(error):
                         shown += [str(each), repr(each), *map(repr, each.args)]
                     shown += traceback.format_exception(error)
@@ -61,5 +61,5 @@ def test_what_others_ask_is_logged_as_ever() -> None:
 
 @pytest.mark.parametrize("contact", ["two\nlines", "ümlaut@example.org"])
 def test_a_contact_that_no_header_takes_is_refused(contact: str) -> None:
-    with pytest.raises(rm.DeclarationError, match="contact"):
+    with pytest.raises(rm.errors.DeclarationError, match="contact"):
         calling.user_agent(contact)

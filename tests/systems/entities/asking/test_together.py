@@ -68,7 +68,7 @@ async def test_all_who_waited_hear_of_a_failure(server: Server, sqlite_url: str)
     async with desk_on(server, sqlite_url) as (desk, _):
         asked = [desk["wikidata"].get("", QUESTION) for _ in range(3)]
         found = await asyncio.gather(*asked, return_exceptions=True)
-        assert [type(each) for each in found] == [rm.ProviderDown] * 3
+        assert [type(each) for each in found] == [rm.errors.ProviderDown] * 3
         assert len(server.counts["wikidata"].arrivals) == 1
 
 
@@ -102,7 +102,7 @@ async def test_a_failure_of_a_batch_is_told_to_all_and_not_kept(server: Server, 
         server.plan.next["wikidata"] = [Fault.BROKEN]
         asked = [service.each(LABELS, ids) for ids in ([one], [known, two], [known])]
         found = await asyncio.gather(*asked, return_exceptions=True)
-        assert [type(each) for each in found] == [rm.ProviderDown, rm.ProviderDown, dict]
+        assert [type(each) for each in found] == [rm.errors.ProviderDown, rm.errors.ProviderDown, dict]
         assert len(await kept(mill)) == 1
         assert set(await service.each(LABELS, [one, two])) == {one, two}
 
@@ -199,11 +199,11 @@ async def test_who_waits_for_a_call_that_can_t_be_made_hears_of_it() -> None:
         return {}
 
     async def ask(take: Take[str]) -> dict[str, str]:
-        raise rm.Limited("wikidata", "", "rate", 1.0)
+        raise rm.errors.Limited("wikidata", "", "rate", 1.0)
 
     gatherer = Gatherer(known, ask, most=3, pause=0)
     for _ in range(2):
-        with pytest.raises(rm.Limited):
+        with pytest.raises(rm.errors.Limited):
             await gatherer.get(["Q1"])
     await gatherer.close()
 
@@ -214,7 +214,7 @@ async def test_what_can_t_be_looked_up_is_told_and_the_rest_is_given_up_at_the_e
     async def known(items: Sequence[str]) -> dict[str, str]:
         if not broken.is_set():
             broken.set()
-            raise rm.DatabaseUnreachable("away")
+            raise rm.errors.DatabaseUnreachable("away")
         hanging.set()
         await asyncio.Event().wait()
         return {}
@@ -223,7 +223,7 @@ async def test_what_can_t_be_looked_up_is_told_and_the_rest_is_given_up_at_the_e
         return {}
 
     gatherer = Gatherer(known, ask, most=3, pause=0)
-    with pytest.raises(rm.DatabaseUnreachable):
+    with pytest.raises(rm.errors.DatabaseUnreachable):
         await gatherer.get(["Q1"])
     waits = asyncio.create_task(gatherer.get(["Q1"]))
     await hanging.wait()

@@ -46,7 +46,7 @@ async def test_one_retry_after_holds_the_whole_fleet(server: Server, database_ur
         with pytest.raises(rm.RateLimited):
             await one["wikidata"].get("", PERSON | {"search": "a"})
         for number in range(3):
-            with pytest.raises(rm.Limited) as raised:
+            with pytest.raises(rm.errors.Limited) as raised:
                 await other["wikidata"].get("", PERSON | {"search": f"b{number}"})
             assert raised.value.reason == "parked"
             assert 200 < raised.value.retry_after <= 301
@@ -64,8 +64,8 @@ async def test_who_waits_too_long_goes_back_to_the_queue(server: Server, databas
                 await asyncio.sleep(0.005)
         asked = [desk["wikidata"].get("", PERSON | {"search": f"b{number}"}) for number in range(5)]
         found = await asyncio.gather(*asked, return_exceptions=True)
-        assert [type(each) for each in found] == [rm.Limited] * 5
-        assert {each.code for each in found if isinstance(each, rm.Limited)} == {"limit_slots"}
+        assert [type(each) for each in found] == [rm.errors.Limited] * 5
+        assert {each.code for each in found if isinstance(each, rm.errors.Limited)} == {"limit_slots"}
         assert len(server.counts["wikidata"].arrivals) == 1
         hangs.cancel()
 
@@ -78,7 +78,7 @@ async def test_a_breaker_opens_for_the_fleet(server: Server, sqlite_url: str) ->
             with pytest.raises(rm.TransientError) as raised:
                 await desk["wikidata"].get("", PERSON | {"search": f"b{number}"})
             kinds.append(type(raised.value))
-    assert kinds == [rm.ProviderDown] * 5 + [rm.Limited] * 3
+    assert kinds == [rm.errors.ProviderDown] * 5 + [rm.errors.Limited] * 3
     assert len(server.counts["wikidata"].arrivals) == 5
 
 

@@ -87,8 +87,8 @@ async def test_nobody_is_asked_for_an_id_that_is_known_or_of_a_thing_that_it_doe
 
 
 async def test_without_the_data_of_whom_only_dbpedia_offers_nothing_is_concluded() -> None:
-    down = rm.ProviderDown(retry_after=5)
-    with pytest.raises(rm.ProviderDown):
+    down = rm.errors.ProviderDown(retry_after=5)
+    with pytest.raises(rm.errors.ProviderDown):
         await linker(Knowing("dbpedia", [candidate("Berlin", PLACE, source="dbpedia", id=BERLIN)], down)).link(
             mention("Berlin")
         )
@@ -109,8 +109,8 @@ async def test_no_source_knows_it() -> None:
 
 async def test_if_one_cannot_be_asked_the_others_finish_and_nothing_is_concluded() -> None:
     fine = Asked("embedded", [BASKETBALL])
-    down = rm.ProviderDown(retry_after=5)
-    with pytest.raises(rm.ProviderDown) as caught:
+    down = rm.errors.ProviderDown(retry_after=5)
+    with pytest.raises(rm.errors.ProviderDown) as caught:
         await linker(Asked("wikidata", down), fine).link(mention("Michael Jordan"))
     assert caught.value is down
     assert fine.finished == 1
@@ -120,14 +120,14 @@ async def test_if_one_cannot_be_asked_the_others_finish_and_nothing_is_concluded
 @pytest.mark.parametrize(
     ("told", "other"),
     [
-        (rm.ProviderDown(retry_after=60), rm.RateLimited(retry_after=5)),
-        (rm.RateLimited(retry_after=600), rm.ProviderDown(retry_after=60)),
-        (rm.ProviderRefused(retry_after=60), rm.Limited("dbpedia", "", "rate", 0.2)),
-        (rm.Limited("dbpedia", "", "off", 300), rm.RateLimited(retry_after=5)),
+        (rm.errors.ProviderDown(retry_after=60), rm.RateLimited(retry_after=5)),
+        (rm.RateLimited(retry_after=600), rm.errors.ProviderDown(retry_after=60)),
+        (rm.errors.ProviderRefused(retry_after=60), rm.errors.Limited("dbpedia", "", "rate", 0.2)),
+        (rm.errors.Limited("dbpedia", "", "off", 300), rm.RateLimited(retry_after=5)),
         (rm.PermanentError(code="rejected"), rm.RateLimited(retry_after=600)),
         (rm.TransientError(), rm.RateLimited(retry_after=600)),
         (rm.PermanentError(code="rejected"), rm.TransientError()),
-        (KeyError("a mistake of ours"), rm.ProviderDown(retry_after=60)),
+        (KeyError("a mistake of ours"), rm.errors.ProviderDown(retry_after=60)),
     ],
 )
 async def test_of_several_failures_the_one_that_lasts_longest_is_told(

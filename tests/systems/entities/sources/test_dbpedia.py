@@ -115,7 +115,7 @@ def moved(uri: str) -> dict[str, Any]:
 @pytest.mark.parametrize("service", ["dbpedia-lookup", "dbpedia-spotlight"])
 async def test_nothing_is_concluded_from_a_failure(dbpedia: DbpediaSource, server: Server, service: str) -> None:
     server.plan.next[service] = [Fault.HTML]
-    with pytest.raises(rm.ProviderDown):
+    with pytest.raises(rm.errors.ProviderDown):
         await dbpedia.candidates(Mention("Ada", context="Ada was there"))
 
 

@@ -103,7 +103,7 @@ async def ask_everything(source: Source, mention: Mention) -> bool:
             json.dumps([fact.values for fact in facts], allow_nan=False)
             if isinstance(source, KnowsWikidata):
                 await source.wikidata_id(id)
-    except rm.WorkError:
+    except rm.errors.WorkError:
         return False
     return True
 

@@ -85,7 +85,7 @@ async def test_properties_are_not_asked_for_at_another_host(
 @pytest.mark.parametrize("calls", [0, 1])
 async def test_nothing_is_concluded_from_a_failure(source: ReconciliationSource, server: Server, calls: int) -> None:
     server.plan.next["reconciliation"] = [*[""] * calls, Fault.CUT]
-    with pytest.raises(rm.ProviderDown):
+    with pytest.raises(rm.errors.ProviderDown):
         await source.candidates(Mention("Ada"))
 
 

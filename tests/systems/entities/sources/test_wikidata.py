@@ -136,7 +136,7 @@ async def test_nothing_is_concluded_from_a_failure(
 ) -> None:
     """E9."""
     server.plan.next["wikidata"] = [*[""] * calls, Fault.BROKEN]
-    with pytest.raises(rm.ProviderDown):
+    with pytest.raises(rm.errors.ProviderDown):
         await wikidata.candidates(Mention(some(world, EntityType.PERSON).name))
 
 
@@ -145,9 +145,9 @@ async def test_an_answer_to_another_question_is_none(
     wikidata: WikidataSource, server: Server, monkeypatch: pytest.MonkeyPatch, odd: Any
 ) -> None:
     monkeypatch.setattr(server.wikidata, "answer", lambda given: odd)
-    with pytest.raises(rm.ProviderDown):
+    with pytest.raises(rm.errors.ProviderDown):
         await wikidata.candidates(Mention("Ada"))
-    with pytest.raises(rm.ProviderDown):
+    with pytest.raises(rm.errors.ProviderDown):
         await wikidata.facts("Q42", None)
 
 

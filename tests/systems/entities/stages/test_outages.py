@@ -20,8 +20,8 @@ def sage() -> Sage:
     "failure",
     [
         rm.RateLimited(retry_after=30),
-        rm.ProviderRefused("no"),
-        rm.Limited("entities-wikidata", "", "parked", 30.0),
+        rm.errors.ProviderRefused("no"),
+        rm.errors.Limited("entities-wikidata", "", "parked", 30.0),
     ],
 )
 @pytest.mark.parametrize("stage", ["candidates", "facts"])
@@ -47,7 +47,7 @@ async def test_an_entity_waits_and_spends_no_attempt(database_url: str, failure:
 async def test_one_source_that_is_away_keeps_all_from_concluding(database_url: str) -> None:
     """E6: also where the other one has found somebody: who did not answer may have known better."""
     wise, other = sage(), Sage("dbpedia")
-    other.failure = rm.ProviderDown("away")
+    other.failure = rm.errors.ProviderDown("away")
     async with house_on(database_url, wise, other, **AWAY) as house:
         id, nobody = await house.put("Ada Lovelace", entity_type="person"), await house.put("Nobody at All")
         await house.drain()
@@ -63,7 +63,7 @@ async def test_one_source_that_is_away_keeps_all_from_concluding(database_url: s
 async def test_failures_of_a_service_that_is_not_known_to_be_down_cost_attempts(database_url: str) -> None:
     """E4: 1, 2 seconds, three attempts, then FAILED."""
     wise = sage()
-    wise.failure = rm.ProviderDown("status 500")
+    wise.failure = rm.errors.ProviderDown("status 500")
     async with house_on(database_url, wise, **AWAY) as house:
         id = await house.put("Ada Lovelace", entity_type="person")
         for attempt in (1, 2):
@@ -84,8 +84,8 @@ async def test_failures_of_a_service_that_is_not_known_to_be_down_cost_attempts(
     "failure",
     [
         rm.RateLimited(retry_after=30),
-        rm.ProviderRefused("no"),
-        rm.Limited("entities-wikidata", "", "open", 30.0),
+        rm.errors.ProviderRefused("no"),
+        rm.errors.Limited("entities-wikidata", "", "open", 30.0),
     ],
 )
 async def test_all_of_them_can_be_counted(database_url: str, failure: Exception) -> None:
@@ -103,22 +103,22 @@ async def test_all_of_them_can_be_counted(database_url: str, failure: Exception)
 @pytest.mark.parametrize("count_outages", [True, False])
 async def test_to_wait_for_room_in_a_limit_of_ours_is_no_failure(sqlite_url: str, count_outages: bool) -> None:
     async with house_on(sqlite_url, sage(), count_outages=count_outages, **AWAY) as house:
-        full = rm.Limited("entities-wikidata", "", "rate", 30.0)
-        with pytest.raises(rm.Limited):
+        full = rm.errors.Limited("entities-wikidata", "", "rate", 30.0)
+        with pytest.raises(rm.errors.Limited):
             await put_back(house.entities, full)
 
 
 async def test_in_an_outage_nothing_is_counted(database_url: str) -> None:
     """E4: however long it lasts, the breaker of the whole fleet is open."""
     wise = sage()
-    wise.failure = rm.ProviderDown("away")
+    wise.failure = rm.errors.ProviderDown("away")
     async with house_on(database_url, wise, **AWAY) as house:
 
         async def open_breaker() -> None:
             for _ in range(5):
-                with pytest.raises(rm.ProviderDown):
+                with pytest.raises(rm.errors.ProviderDown):
                     async with house.entities.limits["wikidata"].call():
-                        raise rm.ProviderDown("away")
+                        raise rm.errors.ProviderDown("away")
 
         await open_breaker()
         id = await house.put("Ada Lovelace", entity_type="person")

@@ -63,9 +63,9 @@ async def test_the_pipeline_says_how_services_are_and_why_entities_wait(sqlite_u
         limits = house.entities.limits
         until = datetime.now(UTC) + timedelta(hours=1)
         await limits["wikidata"].park(3600)
-        with pytest.raises(rm.ProviderRefused):
+        with pytest.raises(rm.errors.ProviderRefused):
             async with limits["dbpedia-lookup"].call():
-                raise rm.ProviderRefused("no")
+                raise rm.errors.ProviderRefused("no")
         shown = await page(house, "/")
         rows = {row[0]: row[1] for row in re.findall(r"<tr><td>([\w-]+)</td>\s*<td>(.*?)</td></tr>", shown, re.DOTALL)}
         assert "It asked us to wait" in rows["wikidata"]

@@ -52,7 +52,7 @@ async def outcome(reader: Reader, name: str) -> str:
     """The text of a document, or the code of its failure."""
     try:
         return (await reader.read(DOCUMENTS[name], filename=name, media_type=None)).text.strip()
-    except rm.WorkError as error:
+    except rm.errors.WorkError as error:
         return error.code
 
 

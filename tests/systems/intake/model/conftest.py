@@ -29,12 +29,12 @@ async def mill(sqlite_url: str) -> AsyncIterator[rm.Mill]:
 
 
 @pytest.fixture
-async def limit(mill: rm.Mill) -> rm.Limit:
-    return mill.limit("intake-model", concurrent=4, budget=rm.Budget(1_000_000, per="day"))
+async def limit(mill: rm.Mill) -> rm.limits.Limit:
+    return mill.limit("intake-model", concurrent=4, budget=rm.limits.Budget(1_000_000, per="day"))
 
 
 @pytest.fixture
-async def mapper(server: ChatServer, limit: rm.Limit) -> AsyncIterator[Maker]:
+async def mapper(server: ChatServer, limit: rm.limits.Limit) -> AsyncIterator[Maker]:
     """Makes mappers; `limit=` and settings may be other ones."""
     made: list[ModelMapper] = []
 

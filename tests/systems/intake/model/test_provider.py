@@ -20,14 +20,14 @@ async def asked(mapper: ModelMapper) -> Any:
     return await mapper.map(PAPER, doc_type=None, catalogue=CATALOGUE)
 
 
-async def failed(mapper: ModelMapper) -> rm.WorkError:
-    with pytest.raises(rm.WorkError) as raised:
+async def failed(mapper: ModelMapper) -> rm.errors.WorkError:
+    with pytest.raises(rm.errors.WorkError) as raised:
         await asked(mapper)
     return raised.value
 
 
 async def test_a_429_keeps_everybody_away_for_as_long_as_it_says(
-    server: ChatServer, mapper: Maker, limit: rm.Limit
+    server: ChatServer, mapper: Maker, limit: rm.limits.Limit
 ) -> None:
     server.reply = lambda asked, number: Reply(429, {"Retry-After": "7"})
     error = await failed(mapper())
@@ -35,7 +35,7 @@ async def test_a_429_keeps_everybody_away_for_as_long_as_it_says(
     assert error.retry_after == 7.0
     state = await limit.state()
     assert (state.parked_until is not None, state.spent, state.slots) == (True, 0, 0)
-    with pytest.raises(rm.Limited):
+    with pytest.raises(rm.errors.Limited):
         await asked(mapper())
     assert len(server.asked) == 1, "nobody calls before that"
 
@@ -43,27 +43,27 @@ async def test_a_429_keeps_everybody_away_for_as_long_as_it_says(
 @pytest.mark.parametrize(
     ("status", "kind", "code"),
     [
-        (500, rm.ProviderDown, "provider_down"), (503, rm.ProviderDown, "provider_down"),
-        (408, rm.ProviderDown, "provider_down"), (401, rm.ProviderRefused, "provider_refused"),
-        (403, rm.ProviderRefused, "provider_refused"), (404, rm.ProviderRefused, "provider_refused"),
-        (302, rm.ProviderRefused, "provider_refused"), (400, rm.PermanentError, "model_rejected"),
+        (500, rm.errors.ProviderDown, "provider_down"), (503, rm.errors.ProviderDown, "provider_down"),
+        (408, rm.errors.ProviderDown, "provider_down"), (401, rm.errors.ProviderRefused, "provider_refused"),
+        (403, rm.errors.ProviderRefused, "provider_refused"), (404, rm.errors.ProviderRefused, "provider_refused"),
+        (302, rm.errors.ProviderRefused, "provider_refused"), (400, rm.PermanentError, "model_rejected"),
         (413, rm.PermanentError, "model_rejected"), (422, rm.PermanentError, "model_rejected"),
     ],
 )  # fmt: skip
 async def test_a_status_that_is_not_well(
-    server: ChatServer, mapper: Maker, limit: rm.Limit, status: int, kind: type[rm.WorkError], code: str
+    server: ChatServer, mapper: Maker, limit: rm.limits.Limit, status: int, kind: type[rm.errors.WorkError], code: str
 ) -> None:
     server.reply = lambda asked, number: Reply(status, {"Location": "/elsewhere"}, b'{"error": "no"}')
     error = await failed(mapper())
     assert (isinstance(error, kind), error.code) == (True, code)
     state = await limit.state()
     assert (state.spent, state.reserved, state.slots) == (0, 0, 0)
-    assert state.available == (kind is not rm.ProviderRefused)
+    assert state.available == (kind is not rm.errors.ProviderRefused)
 
 
-async def test_a_server_that_is_not_there(mapper: Maker, limit: rm.Limit) -> None:
+async def test_a_server_that_is_not_there(mapper: Maker, limit: rm.limits.Limit) -> None:
     error = await failed(mapper(base_url=f"http://127.0.0.1:{free_port()}/v1"))
-    assert isinstance(error, rm.ProviderDown)
+    assert isinstance(error, rm.errors.ProviderDown)
     assert error.__cause__ is not None
     assert (await limit.state()).spent == 0
 
@@ -75,12 +75,12 @@ CUT = [Reply(body=b"{" * 5000, cut_at=2000), Reply(raw=b""), Reply(raw=b"\x16\x0
 @pytest.mark.parametrize("reply", CUT, ids=["cut", "closed", "garbage", "not gzip"])
 async def test_a_connection_that_breaks(server: ChatServer, mapper: Maker, reply: Reply) -> None:
     server.reply = lambda asked, number: reply
-    assert isinstance(await failed(mapper()), rm.ProviderDown)
+    assert isinstance(await failed(mapper()), rm.errors.ProviderDown)
 
 
 @pytest.mark.parametrize("reply", [HANGS, Reply(drips=True)], ids=["hangs", "drips"])
 async def test_a_question_that_takes_too_long_is_one_of_its_attempts(
-    server: ChatServer, mapper: Maker, limit: rm.Limit, reply: Reply
+    server: ChatServer, mapper: Maker, limit: rm.limits.Limit, reply: Reply
 ) -> None:
     server.reply = lambda asked, number: reply
     error = await failed(mapper(timeout=0.3))
@@ -93,7 +93,7 @@ async def test_a_question_that_takes_too_long_is_one_of_its_attempts(
 async def test_a_server_that_hangs_as_a_whole_is_down(server: ChatServer, mapper: Maker, looked: Reply) -> None:
     server.reply = lambda asked, number: HANGS
     server.looked = lambda: looked
-    assert isinstance(await failed(mapper(timeout=0.3)), rm.ProviderDown)
+    assert isinstance(await failed(mapper(timeout=0.3)), rm.errors.ProviderDown)
 
 
 GARBAGE = {
@@ -128,7 +128,7 @@ async def test_a_model_that_refuses_is_not_asked_again(server: ChatServer, mappe
 
 @pytest.mark.parametrize(("used", "spent"), [(321, 321), (None, None), ({"total_tokens": -5}, None)])
 async def test_tokens_are_spent_as_the_server_says_or_as_was_estimated(
-    server: ChatServer, mapper: Maker, limit: rm.Limit, used: Any, spent: int | None
+    server: ChatServer, mapper: Maker, limit: rm.limits.Limit, used: Any, spent: int | None
 ) -> None:
     reserved: list[Any] = []
 
@@ -147,7 +147,7 @@ async def test_tokens_are_spent_as_the_server_says_or_as_was_estimated(
 
 
 async def test_tokens_are_reserved_while_the_server_thinks(server: ChatServer, mapper: Maker, mill: rm.Mill) -> None:
-    small = mill.limit("small", budget=rm.Budget(6_000, per="day"))
+    small = mill.limit("small", budget=rm.limits.Budget(6_000, per="day"))
     arrived = asyncio.Event()
 
     def reply(asked: Any, number: int) -> Reply:
@@ -158,7 +158,7 @@ async def test_tokens_are_reserved_while_the_server_thinks(server: ChatServer, m
     first = asyncio.create_task(asked(mapper(limit=small)))
     await arrived.wait()
     assert 4_000 < (await small.state()).reserved <= 6_000
-    with pytest.raises(rm.Limited):
+    with pytest.raises(rm.errors.Limited):
         await asked(mapper(limit=small))
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
@@ -166,6 +166,6 @@ async def test_tokens_are_reserved_while_the_server_thinks(server: ChatServer, m
 
 
 async def test_the_calls_of_one_document_wait_for_room(server: ChatServer, mapper: Maker, mill: rm.Mill) -> None:
-    slow = mill.limit("slow", rate=rm.Rate(1, per=0.2))
+    slow = mill.limit("slow", rate=rm.limits.Rate(1, per=0.2))
     server.reply = lambda asked, number: answer(RIGHT) if number == 2 else saying("Let me see")
     assert len((await asked(mapper(limit=slow, wait=20.0))).suggestions) == 4

@@ -22,8 +22,9 @@ async def test_no_file_is_lost_and_no_attempt_is_spent_while_the_provider_is_dow
     server.reply = lambda asked, number: answer(RIGHT, used=10) if well else trouble[number % len(trouble)]
     async with shop_on(sqlite_url, retry=rm.Retry(attempts=1)) as shop:
         limit = shop.mill.limit(
-            "of-this-shop", rate=rm.Rate(100, per=1.0), concurrent=2, budget=rm.Budget(100_000, per="day"),
-            breaker=rm.Breaker(failures=3, pause=0.2, longest=0.2),
+            "of-this-shop", rate=rm.limits.Rate(100, per=1.0), concurrent=2,
+            budget=rm.limits.Budget(100_000, per="day"),
+            breaker=rm.limits.Breaker(failures=3, pause=0.2, longest=0.2),
         )  # fmt: skip
         model = mapper(limit=limit, timeout=0.3)
 

@@ -54,7 +54,7 @@ async def test_neither_key_nor_content_is_shown(
     with caplog.at_level(logging.DEBUG):
         try:
             await model.map(PAPER, doc_type=None, catalogue=CATALOGUE)
-        except rm.WorkError as error:
+        except rm.errors.WorkError as error:
             for each in chain(error):
                 shown += [str(each), repr(each), *map(repr, each.args)]
             shown += traceback.format_exception(error)
@@ -84,6 +84,6 @@ async def test_neither_key_nor_content_is_shown(
 )
 def test_wrong_settings_are_refused_with_their_fix_and_not_shown(options: dict[str, object], fix: str) -> None:
     given: dict[str, object] = {"base_url": "https://host/v1", "model": "m", **options}
-    with pytest.raises(rm.DeclarationError, match=fix) as raised:
+    with pytest.raises(rm.errors.DeclarationError, match=fix) as raised:
         ModelSettings(**given)  # type: ignore[arg-type]
     assert SECRET not in str(raised.value)

@@ -58,7 +58,7 @@ async def test_the_answers_of_all_calls_are_put_together(server: ChatServer, map
 async def test_later_calls_of_a_document_wait_for_room_instead_of_beginning_anew(
     server: ChatServer, mapper: Maker, mill: rm.Mill
 ) -> None:
-    slow = mill.limit("slow", rate=rm.Rate(1, per=0.2))
+    slow = mill.limit("slow", rate=rm.limits.Rate(1, per=0.2))
     paper = document(*(["x" * 900] for _ in range(3)))
     await mapper(limit=slow, wait=20.0, max_input_tokens=overhead() + 400).map(paper, doc_type=None, catalogue=PLAIN)
     assert [page["page"] for asked in server.asked for page in asked.material["pages"]] == [1, 2, 3]

@@ -45,14 +45,14 @@ def test_a_bucket_with_its_server() -> None:
     ],
 )
 def test_a_wrong_url_is_refused_with_its_fix_and_not_shown(url: str, fix: str) -> None:
-    with pytest.raises(rm.DeclarationError) as raised:
+    with pytest.raises(rm.errors.DeclarationError) as raised:
         open_storage(url)
     assert fix in str(raised.value)
     assert "planted" not in str(raised.value)
 
 
 def test_half_of_a_key_is_refused() -> None:
-    with pytest.raises(rm.DeclarationError, match="go together"):
+    with pytest.raises(rm.errors.DeclarationError, match="go together"):
         open_storage("s3://bucket", access_key="a")
 
 

@@ -41,16 +41,16 @@ def problems(**why: str) -> dict[int | str, dict[str, Any]]:
     return {int(name[1:]): {"model": Problem, "description": text} for name, text in why.items()}
 
 
-def answer_with_problems(app: FastAPI, status: Mapping[type[rm.WorkError], int]) -> None:
+def answer_with_problems(app: FastAPI, status: Mapping[type[rm.errors.WorkError], int]) -> None:
     """Every error of the application has a code, also those of the framework. `status` is for errors of its own."""
 
     async def work_error(request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, rm.WorkError)
+        assert isinstance(error, rm.errors.WorkError)
         usual = 503 if error.retryable else 422
         return JSONResponse({"code": error.code, "message": str(error)}, status.get(type(error), usual))
 
-    app.add_exception_handler(rm.WorkError, work_error)
-    app.add_exception_handler(rm.DatabaseUnreachable, _unreachable)
+    app.add_exception_handler(rm.errors.WorkError, work_error)
+    app.add_exception_handler(rm.errors.DatabaseUnreachable, _unreachable)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid)
 

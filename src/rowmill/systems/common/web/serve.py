@@ -20,7 +20,7 @@ async def serve_until_told(
     app: FastAPI,
     host: str,
     port: int,
-    worker_settings: rm.WorkerSettings,
+    worker_settings: rm.worker.WorkerSettings,
     with_worker: bool,
     said: Callable[[str], None],
 ) -> None:

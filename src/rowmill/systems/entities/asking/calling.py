@@ -31,7 +31,8 @@ def new_client(contact: str, seconds: float) -> httpx.AsyncClient:
 
 def user_agent(contact: str) -> str:
     if contact and not (contact.isascii() and contact.isprintable()):
-        raise rm.DeclarationError("entities", ["contact has characters that no header may have"], kind="settings of")
+        problems = ["contact has characters that no header may have"]
+        raise rm.errors.DeclarationError("entities", problems, kind="settings of")
     about = f"entities; {contact}" if contact else "entities"
     return f"Rowmill/{rm.__version__} ({about}) python-httpx/{httpx.__version__}"
 
@@ -48,7 +49,7 @@ async def call(
     try:
         answer = read_json(content)
     except ValueError as error:
-        raise rm.ProviderDown(f"{name} answers no JSON, or ends early") from error
+        raise rm.errors.ProviderDown(f"{name} answers no JSON, or ends early") from error
     if (wrong := fault(name, answer, headers)) is not None:
         raise wrong
     return answer
@@ -71,7 +72,7 @@ async def _sent(
         happened = "broke off"
     finally:
         OURS.reset(token)
-    raise rm.ProviderDown(f"{name} {happened}")  # without a cause: it may quote what was sent
+    raise rm.errors.ProviderDown(f"{name} {happened}")  # without a cause: it may quote what was sent
 
 
 OURS: ContextVar[bool] = ContextVar("OURS", default=False)

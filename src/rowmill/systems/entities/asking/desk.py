@@ -49,7 +49,7 @@ class Desk:
         await self._client.aclose()
 
 
-def declare_limits(settings: EntitiesSettings, mill: rm.Mill) -> dict[str, rm.Limit]:
+def declare_limits(settings: EntitiesSettings, mill: rm.Mill) -> dict[str, rm.limits.Limit]:
     """By service. Those that the mill has already are taken as they are."""
     limits = {}
     for address in addresses(settings):
@@ -98,7 +98,7 @@ def addresses(settings: EntitiesSettings) -> list[Address]:
     ]
     problems = [*_odd_names(settings), *_odd_addresses(found)]
     if problems:
-        raise rm.DeclarationError("entities", problems, kind="settings of")
+        raise rm.errors.DeclarationError("entities", problems, kind="settings of")
     return found
 
 

@@ -9,7 +9,7 @@ import rowmill as rm
 from rowmill.systems.common.answers import retry_after
 from rowmill.systems.entities.asking.refusals import Rejected
 
-Fault = Callable[[str, Any, httpx.Headers], rm.WorkError | None]
+Fault = Callable[[str, Any, httpx.Headers], rm.errors.WorkError | None]
 """Of the service's name, its answer and the headers; None: it is an answer."""
 LAG_SECONDS = 5.0
 
@@ -18,45 +18,45 @@ DOWN = ("readonly", "cirrussearch-backend-error", "search-error")
 REFUSED = ("readapidenied", "permissiondenied", "blocked", "globalblocking-ipblocked", "mustbeloggedin")
 
 
-def of_mediawiki(name: str, answer: Any, headers: httpx.Headers) -> rm.WorkError | None:
+def of_mediawiki(name: str, answer: Any, headers: httpx.Headers) -> rm.errors.WorkError | None:
     """Errors come with status 200. Only their code is repeated: the text quotes the question."""
     if not isinstance(answer, dict):
-        return rm.ProviderDown(f"{name} answers with something else than was asked for")
+        return rm.errors.ProviderDown(f"{name} answers with something else than was asked for")
     error = answer.get("error")
     if error is None and any(part in answer for part in ("entities", "search", "query")):
         return None
     code = error.get("code") if isinstance(error, dict) else None
     if not isinstance(code, str):
-        return rm.ProviderDown(f"{name} answers with something else than was asked for")
+        return rm.errors.ProviderDown(f"{name} answers with something else than was asked for")
     if code in SLOW_DOWN:
         seconds = retry_after(headers) if "retry-after" in headers else LAG_SECONDS
         return rm.RateLimited(f"{name} asks us to slow down", retry_after=seconds)
     if code in DOWN or code.startswith("internal_api_error"):
-        return rm.ProviderDown(f"{name} has an error of its own")
+        return rm.errors.ProviderDown(f"{name} has an error of its own")
     if code in REFUSED:
-        return rm.ProviderRefused(f"{name} does not let us in")
+        return rm.errors.ProviderRefused(f"{name} does not let us in")
     return Rejected(f"{name} does not take the question")
 
 
 def with_key(*keys: str) -> Fault:
     """For services whose answers always have one of these."""
 
-    def fault(name: str, answer: Any, headers: httpx.Headers) -> rm.WorkError | None:
+    def fault(name: str, answer: Any, headers: httpx.Headers) -> rm.errors.WorkError | None:
         if isinstance(answer, dict) and any(key in answer for key in keys):
             return None
-        return rm.ProviderDown(f"{name} answers with something else than was asked for")
+        return rm.errors.ProviderDown(f"{name} answers with something else than was asked for")
 
     return fault
 
 
-def of_objects(name: str, answer: Any, headers: httpx.Headers) -> rm.WorkError | None:
+def of_objects(name: str, answer: Any, headers: httpx.Headers) -> rm.errors.WorkError | None:
     """For services whose answers are objects by name: RDF as JSON."""
     if isinstance(answer, dict) and all(isinstance(value, dict) for value in answer.values()):
         return None
-    return rm.ProviderDown(f"{name} answers with something else than was asked for")
+    return rm.errors.ProviderDown(f"{name} answers with something else than was asked for")
 
 
-def of_reconciliation(name: str, answer: Any, headers: httpx.Headers) -> rm.WorkError | None:
+def of_reconciliation(name: str, answer: Any, headers: httpx.Headers) -> rm.errors.WorkError | None:
     """A manifest, results by query, rows of values, or proposals of properties."""
     if isinstance(answer, dict) and (
         "identifierSpace" in answer
@@ -65,8 +65,8 @@ def of_reconciliation(name: str, answer: Any, headers: httpx.Headers) -> rm.Work
         or any(isinstance(one, dict) and isinstance(one.get("result"), list) for one in answer.values())
     ):
         return None
-    return rm.ProviderDown(f"{name} answers with something else than was asked for")
+    return rm.errors.ProviderDown(f"{name} answers with something else than was asked for")
 
 
-def none(name: str, answer: Any, headers: httpx.Headers) -> rm.WorkError | None:
+def none(name: str, answer: Any, headers: httpx.Headers) -> rm.errors.WorkError | None:
     return None

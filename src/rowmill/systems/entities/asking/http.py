@@ -32,7 +32,7 @@ class HttpService:
         self,
         name: str,
         base_url: str,
-        limit: rm.Limit,
+        limit: rm.limits.Limit,
         client: httpx.AsyncClient,
         answers: Answers,
         settings: EntitiesSettings,
@@ -116,7 +116,7 @@ class HttpService:
     def _checked(self, empty: Callable[[Any], bool], *, must: bool = False) -> Fault:
         """Whoever can't find their way in an answer was answered something else; `must`: and an empty one is none."""
 
-        def fault(name: str, answer: Any, headers: httpx.Headers) -> rm.WorkError | None:
+        def fault(name: str, answer: Any, headers: httpx.Headers) -> rm.errors.WorkError | None:
             if (wrong := self._fault(name, answer, headers)) is not None:
                 return wrong
             try:
@@ -124,7 +124,7 @@ class HttpService:
                     return None
             except (AttributeError, IndexError, KeyError, TypeError):
                 pass  # not a cause: it may quote what was answered
-            return rm.ProviderDown(f"{name} answers with something else than was asked for")
+            return rm.errors.ProviderDown(f"{name} answers with something else than was asked for")
 
         return fault
 
@@ -147,7 +147,7 @@ class HttpService:
             half = len(items) // 2
             first = await self._ask(batch, lambda: items[:half], key)
             return first | await self._ask(batch, lambda: items[half:], key)
-        except rm.WorkError as error:
+        except rm.errors.WorkError as error:
             return dict.fromkeys(take(), error)
         items = take()
         found = dict(batch.split(answer, items))

@@ -33,18 +33,19 @@ class TooLong(Rejected):
     """The question or its answer is longer than one may be. A part of it may not be."""
 
 
-def refusal(name: str, status: int, headers: httpx.Headers, *, path: str) -> rm.WorkError:
+def refusal(name: str, status: int, headers: httpx.Headers, *, path: str) -> rm.errors.WorkError:
     """By the status alone: a text may quote what was asked. `path` is what the question added to the service's address:
     if it added nothing, a redirect or a 404 means that the address is wrong, and that is no question's fault."""
     told = f"{name} answers {status}"
     if status == TOO_MANY or (status == UNAVAILABLE and "retry-after" in headers):
         return rm.RateLimited(told, retry_after=retry_after(headers))
     if status in REFUSED:
-        return rm.ProviderRefused(f"{told}: set ENTITIES_CONTACT, since services refuse programs that are nobody's")
+        why = "set ENTITIES_CONTACT, since services refuse programs that are nobody's"
+        return rm.errors.ProviderRefused(f"{told}: {why}")
     if (status in GONE and not path) or (status < 400 and _moved(headers, path)):
-        return rm.ProviderRefused(f"{told}: look at its address")
+        return rm.errors.ProviderRefused(f"{told}: look at its address")
     if status >= 500 or status in AWAY or status < 200:
-        return rm.ProviderDown(told)
+        return rm.errors.ProviderDown(told)
     if status in TOO_LONG:
         return TooLong(told, status=status)
     return Rejected(told, status=status)

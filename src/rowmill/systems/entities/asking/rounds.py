@@ -33,7 +33,7 @@ class Rounds(Generic[Asked, Answered]):
             some, self._waiting = [each for each in self._waiting if not each[1].done()], []
             try:
                 await self._round(some)
-            except rm.DatabaseUnreachable as error:
+            except rm.errors.DatabaseUnreachable as error:
                 fail(some, error)
             except Exception:
                 for one in some:

@@ -15,7 +15,7 @@ side costs a third of the calls that the service would have allowed."""
 class Turns:
     """Calls queue up here before they ask the limit, so that fifty handlers don't ask the database all at once."""
 
-    def __init__(self, limit: rm.Limit, at_once: int, wait: float) -> None:
+    def __init__(self, limit: rm.limits.Limit, at_once: int, wait: float) -> None:
         self._limit, self._wait = limit, wait
         self._inside = asyncio.Semaphore(at_once)
 
@@ -42,10 +42,10 @@ class Turns:
         return True
 
 
-def rate_of(calls_per_second: float) -> rm.Rate:
+def rate_of(calls_per_second: float) -> rm.limits.Rate:
     """Whole numbers as they are; with a fraction, one call every so often, so that no second has more than the next
     whole number."""
     calls, per = int(calls_per_second), 1.0
     if calls != calls_per_second and 1 / calls_per_second >= LEAST_PERIOD:
         calls, per = 1, 1 / calls_per_second
-    return rm.Rate(calls, per, margin=min(max(per * MARGIN_SHARE, LEAST_MARGIN), MOST_MARGIN))
+    return rm.limits.Rate(calls, per, margin=min(max(per * MARGIN_SHARE, LEAST_MARGIN), MOST_MARGIN))

@@ -53,7 +53,7 @@ def _gravity(failure: BaseException) -> tuple[int, float]:
     """Which of several failures is told. What waiting does not heal comes first; then whoever has to be waited for the
     longest, since before that nothing is concluded anyway."""
     match failure:
-        case rm.RateLimited() | rm.ProviderDown() | rm.ProviderRefused() | rm.Limited():
+        case rm.RateLimited() | rm.errors.ProviderDown() | rm.errors.ProviderRefused() | rm.errors.Limited():
             return (0, failure.retry_after)
         case rm.TransientError():
             return (1, 0.0)

@@ -20,7 +20,7 @@ def names_of(settings: EntitiesSettings) -> list[str]:
     if not names:
         problems = [f"name at least one source. There are: {', '.join(known)}"]
     if problems:
-        raise rm.DeclarationError("entities", problems, kind="settings of")
+        raise rm.errors.DeclarationError("entities", problems, kind="settings of")
     return names
 
 

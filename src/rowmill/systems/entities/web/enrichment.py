@@ -22,7 +22,7 @@ async def stats(entities: GivenEntities) -> schemas.Stats:
     return schemas.Stats.model_validate({**found, "services": services})
 
 
-def service_of(name: str, state: rm.LimitState) -> schemas.Service:
+def service_of(name: str, state: rm.limits.LimitState) -> schemas.Service:
     why = state.refuses
     until = {"parked": state.parked_until, "open": state.open_until}.get(str(why))
     return schemas.Service(service=name, available=why is None, why=None if why is None else str(why), until=until)

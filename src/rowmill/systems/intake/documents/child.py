@@ -72,7 +72,7 @@ def answer(frame: Frame, answers: BinaryIO, limits: Limits, ocr: Ocr | None) -> 
                     frame.blob, Kind(said["kind"]), said["number"], width=said["width"], limits=limits
                 )
                 send(answers, Frame({"is": "picture"}, picture))
-    except rm.WorkError as error:
+    except rm.errors.WorkError as error:
         send(answers, Frame(describe(error)))
     except MemoryError as error:
         send(answers, Frame(describe(OutOfMemory("memory"), error)))
@@ -80,7 +80,7 @@ def answer(frame: Frame, answers: BinaryIO, limits: Limits, ocr: Ocr | None) -> 
         send(answers, Frame(describe(ReaderDied("it raised"), error)))
 
 
-def describe(error: rm.WorkError, cause: BaseException | None = None) -> dict[str, Any]:
+def describe(error: rm.errors.WorkError, cause: BaseException | None = None) -> dict[str, Any]:
     """The cause by its classes and lines of code: its texts may quote the document."""
     causes = " < ".join(_chain(cause or error.__cause__))
     return {"is": "error", "class": type(error).__name__, "code": error.code, "text": str(error), "cause": causes}

@@ -58,7 +58,7 @@ def _contents(kind: Kind, file_bytes: bytes, reading: Reading) -> Contents:
             with open_zip(file_bytes, reading.limits) as archive:
                 refuse_dtds(archive)
         return read(file_bytes, reading)
-    except rm.WorkError:
+    except rm.errors.WorkError:
         raise
     except MemoryError as error:
         raise OutOfMemory("memory") from error

@@ -29,7 +29,7 @@ def check_existing(connection: sa.Connection, columns: Mapping[str, "sa.Column[A
     problems = [*_of_another_type(found), *(_missing(found, columns) if has_rows else ())]
     if problems:
         told = "".join(f"\n  - {problem}" for problem in problems)
-        raise rm.SchemaMismatch(
+        raise rm.errors.SchemaMismatch(
             f"intake can't work on the table {TABLE} that is there:{told}\n"
             "Or leave the table as it is, and declare it as a queue of your own, with names and keys of any type: "
             f"rowmill adopt {TABLE}"

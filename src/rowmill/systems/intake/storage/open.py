@@ -83,6 +83,6 @@ def is_server(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname) and plain
 
 
-def wrong(scheme: str, *problems: str) -> rm.DeclarationError:
+def wrong(scheme: str, *problems: str) -> rm.errors.DeclarationError:
     """Without the URL: it may hold what must not be shown."""
-    return rm.DeclarationError(f"{scheme}://…" if scheme else "of files", problems, "storage")
+    return rm.errors.DeclarationError(f"{scheme}://…" if scheme else "of files", problems, "storage")

@@ -37,7 +37,7 @@ def translated(missing: type[MissingObject | StorageFailed] = MissingObject) -> 
         raise NetworkFailed(f"the S3 server can't be reached, or broke off: {type(error).__name__}") from error
 
 
-def said(error: boto.ClientError, missing: type[MissingObject | StorageFailed]) -> rm.WorkError:
+def said(error: boto.ClientError, missing: type[MissingObject | StorageFailed]) -> rm.errors.WorkError:
     """By status and code; never by text."""
     code = str(error.response.get("Error", {}).get("Code", ""))
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))

@@ -13,7 +13,7 @@ from rowmill.systems.intake.errors import EmptyFile, FileTooLarge, MissingObject
 from rowmill.systems.intake.intake import Intake
 from rowmill.systems.intake.web import files, pages, review
 
-STATUS: dict[type[rm.WorkError], int] = {EmptyFile: 422, FileTooLarge: 413, MissingObject: 404}
+STATUS: dict[type[rm.errors.WorkError], int] = {EmptyFile: 422, FileTooLarge: 413, MissingObject: 404}
 
 
 def create_app(intake: Intake, *, hosts: Sequence[str] = LOOPBACK) -> FastAPI:

@@ -34,7 +34,7 @@ class Rejected(rm.PermanentError):
 class Chat:
     """Made once, closed once. The key is sent, and never shown."""
 
-    def __init__(self, settings: ModelSettings, limit: rm.Limit) -> None:
+    def __init__(self, settings: ModelSettings, limit: rm.limits.Limit) -> None:
         self._settings, self._limit = settings, limit
         key = settings.api_key.get_secret_value() if settings.api_key else None
         self._base = settings.base_url.rstrip("/")
@@ -56,7 +56,7 @@ class Chat:
                 call.cost(used)
             return answer
 
-    async def _post(self, body: Mapping[str, Any], call: rm.Call) -> tuple[int, httpx.Headers, bytes]:
+    async def _post(self, body: Mapping[str, Any], call: rm.limits.Call) -> tuple[int, httpx.Headers, bytes]:
         late: Exception | None = None
         try:
             # httpx counts from byte to byte, and a server may drip.
@@ -65,15 +65,15 @@ class Chat:
                 return response.status_code, response.headers, await all_of(response, MOST_BYTES) or b""
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             call.cost(0)
-            raise rm.ProviderDown(f"the model's server can't be reached: {type(error).__name__}") from error
+            raise rm.errors.ProviderDown(f"the model's server can't be reached: {type(error).__name__}") from error
         except (TimeoutError, httpx.TimeoutException) as error:
             late = error
         except (httpx.NetworkError, httpx.ProxyError) as error:
-            raise rm.ProviderDown(f"the model's server broke off: {type(error).__name__}") from error
+            raise rm.errors.ProviderDown(f"the model's server broke off: {type(error).__name__}") from error
         except httpx.RequestError:
             pass  # not a cause: it quotes what the server sent, which may be what the document says
         if late is None:
-            raise rm.ProviderDown("the model's server does not speak HTTP as it should")
+            raise rm.errors.ProviderDown("the model's server does not speak HTTP as it should")
         await self._look(late)
         raise ReadingTimedOut(f"no answer of the model within {self._settings.timeout:g} seconds") from late
 
@@ -90,18 +90,18 @@ class Chat:
         except (TimeoutError, httpx.RequestError):
             alive = False
         if not alive:
-            raise rm.ProviderDown("the model's server hangs") from late
+            raise rm.errors.ProviderDown("the model's server hangs") from late
 
     async def close(self) -> None:
         await self._client.aclose()
 
 
-def refusal(status: int, headers: httpx.Headers) -> rm.WorkError:
+def refusal(status: int, headers: httpx.Headers) -> rm.errors.WorkError:
     """By status alone: the text may quote the document."""
     if status == TOO_MANY:
         return rm.RateLimited("the model's server answers 429", retry_after=retry_after(headers))
     if status in REFUSED:
-        return rm.ProviderRefused(f"the model's server answers {status}: look at base_url, model and api_key")
+        return rm.errors.ProviderRefused(f"the model's server answers {status}: look at base_url, model and api_key")
     if status >= 500 or status in AWAY or status < 400:
-        return rm.ProviderDown(f"the model's server answers {status}", retry_after=retry_after(headers))
+        return rm.errors.ProviderDown(f"the model's server answers {status}", retry_after=retry_after(headers))
     return Rejected(f"the model's server answers {status}", status=status)

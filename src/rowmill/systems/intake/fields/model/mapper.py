@@ -32,7 +32,7 @@ class ModelMapper:
     the page, which a person rejects.
     """
 
-    def __init__(self, settings: ModelSettings, limit: rm.Limit, *, proof: Proof = is_proved) -> None:
+    def __init__(self, settings: ModelSettings, limit: rm.limits.Limit, *, proof: Proof = is_proved) -> None:
         """`limit` counts calls, and tokens if it has a budget. `proof` is for ids of schemes whose check digits we do
         not know: without proof they are never suggested with much confidence."""
         self.settings = settings

@@ -42,7 +42,7 @@ class ModelSettings:
             ]),
         ]  # fmt: skip
         if problems:
-            raise rm.DeclarationError("of intake", problems, "model")
+            raise rm.errors.DeclarationError("of intake", problems, "model")
 
 
 def is_plain_server(url: str) -> bool:
