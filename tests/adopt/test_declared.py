@@ -9,6 +9,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 import rowmill as rm
 from rowmill.adopt import Adoption, StepKind, carry_out, examine_queue
 from rowmill.model.errors import BadRequest
+from rowmill.model.lifecycle import StateKind
 from tests.adopt.conftest import Site
 
 
@@ -157,3 +158,52 @@ async def test_a_table_that_is_not_there_is_refused(site: Site) -> None:
 
     with pytest.raises(BadRequest, match=r"no table articles. .*rowmill migrate --tables"):
         await look(site, mill, "articles")
+
+
+async def test_rows_that_would_get_no_state_are_refused_where_one_is_declared(site: Site) -> None:
+    class Base(DeclarativeBase):
+        pass
+
+    class Mail(rm.QueueMixin, Base):
+        __tablename__ = "mails"
+        id: Mapped[int] = mapped_column(primary_key=True)
+        code: Mapped[int | None]
+
+    await site.sql(
+        "CREATE TABLE mails (id integer PRIMARY KEY, code integer)",
+        "INSERT INTO mails VALUES (1, NULL), (2, 250), (3, 7)",
+    )
+    mill = rm.Mill(site.url)
+    queue = mill.queue(Mail)
+    where = {StateKind.READY: "code IS NULL", StateKind.DONE: "code = 250"}
+
+    terms = mill.store.terms(queue)
+    found = await site.store.run(lambda connection: examine_queue(connection, terms, queue, where))
+    more = {**where, StateKind.CANCELLED: "code = 7"}
+    said = await site.store.run(lambda connection: examine_queue(connection, terms, queue, more))
+
+    [obstacle] = found.plan.obstacles
+    assert obstacle.startswith("1 rows fit none of the conditions")
+    assert said.plan.obstacles == []
+
+
+async def test_states_that_are_declared_as_others_are_no_news(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status text)", "INSERT INTO jobs VALUES (1, 'archived'), (2, 'odd')"
+    )
+    table = sa.Table(
+        "jobs",
+        sa.MetaData(),
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("status", sa.Text),
+        sa.Column("attempts", sa.Integer),
+        *(sa.Column(name, sa.DateTime) for name in ("available_at", "leased_until", "finished_at")),
+        sa.Column("lease", sa.BigInteger),
+        sa.Column("error", sa.Text),
+    )
+    mill = rm.Mill(site.url)
+    mill.queue(table, columns=rm.Columns(state="status"), states=rm.States(others="archived"))
+
+    found = await look(site, mill, "jobs")
+
+    assert found.unknown == {"odd": 1}

@@ -214,9 +214,10 @@ async def test_a_lock_that_has_not_ended_on_a_ready_row_is_a_doubt(site: Site) -
 
 async def test_a_count_of_something_else_is_not_taken_by_itself(site: Site) -> None:
     await site.sql(
-        "CREATE TABLE cleanups (id integer PRIMARY KEY, status text, login_attempts integer)",
-        "CREATE TABLE uploads (id integer PRIMARY KEY, cleanup_status text, cleanup_attempts integer)",
-        "CREATE TABLE retries (id integer PRIMARY KEY, status text, retried integer, max_retries integer)",
+        "CREATE TABLE cleanups (id integer PRIMARY KEY, status text DEFAULT 'new', login_attempts integer)",
+        "CREATE TABLE uploads (id integer PRIMARY KEY, cleanup_status text DEFAULT 'new', cleanup_attempts integer)",
+        "CREATE TABLE retries (id integer PRIMARY KEY, status text DEFAULT 'new', retried integer, "
+        "max_retries integer)",
     )
 
     other, related, short = [await site.look(name) for name in ("cleanups", "uploads", "retries")]
@@ -374,6 +375,19 @@ async def test_local_times_are_noticed(sqlite: Site) -> None:
     assert "datetime(next_retry_at, 'utc')" in doubt(found.doubts, "local time")
 
 
+async def test_local_times_that_lie_behind_are_noticed_by_the_time_that_the_database_writes(sqlite: Site) -> None:
+    await sqlite.sql(
+        "CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT, updated_at TEXT, next_retry_at TEXT, "
+        "created_at TEXT DEFAULT CURRENT_TIMESTAMP)",
+        "INSERT INTO jobs (id, status, updated_at, next_retry_at) "
+        "VALUES (1, 'pending', datetime('now', '-5 hours'), datetime('now', '-5 hours'))",
+    )
+
+    found = await sqlite.look("jobs")
+
+    assert "updated_at lies hours before created_at on 1 rows" in doubt(found.doubts, "local time")
+
+
 async def test_a_default_in_local_time_is_noticed(sqlite: Site) -> None:
     await sqlite.sql(
         "CREATE TABLE jobs (id INTEGER PRIMARY KEY, status TEXT, "
@@ -445,3 +459,287 @@ async def test_what_the_caller_says_is_the_end_is_the_only_one(site: Site) -> No
 
     assert doubt(guessed.doubts, "finished_at")
     assert dict(await site.rows("SELECT id, state FROM mails")) == {1: "ready", 2: "done"}
+
+
+@pytest.mark.parametrize("name", ["NextRetryAtUtc", "next_retry_dt", "nextretryat", "run_at_gmt"])
+async def test_a_name_is_known_without_its_marks_and_with_its_clock(site: Site, name: str) -> None:
+    await site.sql(
+        f'CREATE TABLE jobs (id integer PRIMARY KEY, status text, "{name}" timestamp)',
+        f"INSERT INTO jobs VALUES (1, 'pending', {ahead(site, -1)}), (2, 'done', NULL)",
+    )
+
+    found = await site.look("jobs")
+
+    assert found.doubts == []
+    assert found.columns["available_at"] == name
+
+
+async def test_the_end_of_a_table_without_a_state_is_known_by_such_names_too(site: Site) -> None:
+    await site.sql(
+        'CREATE TABLE outbox (id integer PRIMARY KEY, "ProcessedAtUtc" timestamp, deletedat timestamp)',
+        f"INSERT INTO outbox VALUES (1, NULL, NULL), (2, {ahead(site, -1)}, NULL), (3, NULL, {ahead(site, -1)})",
+    )
+
+    found = await site.adopt("outbox")
+
+    assert found.doubts == []
+    assert dict(await site.rows("SELECT id, state FROM outbox")) == {1: "ready", 2: "done", 3: "cancelled"}
+
+
+@pytest.mark.parametrize("name", ["scheduled_slot", "next_fetch_at", "execution_time"])
+async def test_a_name_that_sounds_like_a_start_is_not_passed_over_while_nothing_lies_ahead(
+    site: Site, name: str
+) -> None:
+    await site.sql(
+        f"CREATE TABLE jobs (id integer PRIMARY KEY, status text, {name} timestamp, last_execution timestamp)",
+        f"INSERT INTO jobs VALUES (1, 'pending', {ahead(site, -1)}, {ahead(site, -2)})",
+    )
+
+    found = await site.look("jobs")
+
+    text = doubt(found.doubts, "available_at, which says from when on a row may run")
+    assert f"--column available_at={name}; or --new available_at" in text
+    assert "last_execution" not in text
+
+
+async def test_a_time_by_which_ready_rows_are_indexed_may_be_their_start(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE notes (id integer PRIMARY KEY, status text, notification_date timestamp, "
+        "came timestamp DEFAULT CURRENT_TIMESTAMP)",
+        "CREATE INDEX notes_due ON notes (notification_date) WHERE status = 'pending'",
+        "CREATE INDEX notes_came ON notes (status, came)",
+        "INSERT INTO notes (id, status, notification_date) "
+        f"VALUES (1, 'pending', {ahead(site, -1)}), (2, 'sent', {ahead(site, -2)})",
+    )
+
+    found = await site.look("notes")
+
+    text = doubt(found.doubts, "available_at")
+    assert "--column available_at=notification_date" in text
+    assert "came" not in text
+
+
+async def test_a_second_start_that_is_set_is_a_doubt_though_nothing_lies_ahead(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE sends (id integer PRIMARY KEY, status text, send_at timestamp, next_retry_at timestamp)",
+        f"INSERT INTO sends VALUES (1, 'pending', {ahead(site, -1)}, NULL), (2, 'sent', {ahead(site, -2)}, NULL)",
+    )
+
+    found = await site.look("sends")
+    await site.sql("UPDATE sends SET send_at = NULL")
+    unused = await site.look("sends")
+
+    assert "--column available_at=send_at" in doubt(found.doubts, "available_at")
+    assert unused.doubts == []
+
+
+async def test_a_date_is_not_offered_as_a_start(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE sends (id integer PRIMARY KEY, status text, send_at date)",
+        "INSERT INTO sends VALUES (1, 'pending', '2090-01-01')",
+    )
+
+    text = doubt((await site.look("sends")).doubts, "available_at")
+
+    assert "--column available_at=send_at" not in text
+    assert "send_at would have to be a timestamp first" in text
+
+
+async def test_rows_that_failed_and_have_a_next_try_are_a_doubt(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE hooks (id integer PRIMARY KEY, status text, attempts integer, next_retry_at timestamp)",
+        f"INSERT INTO hooks VALUES (1, 'pending', 0, NULL), (2, 'failed', 1, {ahead(site)}), (3, 'success', 1, NULL)",
+    )
+
+    guessed = await site.look("hooks")
+    dead = await site.look("hooks", AdoptOptions(words={StateKind.DEAD: ("failed",)}))
+    retried = await site.look("hooks", AdoptOptions(words={StateKind.WAITING: ("failed",)}))
+
+    text = doubt(guessed.doubts, "1 rows in state 'failed', which is taken for dead, have a next_retry_at ahead")
+    assert "--waiting failed" in text
+    assert "--dead failed" in text
+    assert dead.doubts == retried.doubts == []
+    assert retried.states[StateKind.DEAD] == ("dead",), "another word than the one that waits"
+
+
+async def test_a_time_of_success_is_left_empty_where_a_row_fails(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE mails (id integer PRIMARY KEY, status text, sent_at timestamp)",
+        f"INSERT INTO mails VALUES (1, 'pending', NULL), (2, 'sent', {ahead(site, -1)})",
+        "CREATE TABLE runs (id integer PRIMARY KEY, status text, processed_at timestamp)",
+        f"INSERT INTO runs VALUES (1, 'pending', NULL), (2, 'done', {ahead(site, -1)}), (3, 'failed', NULL)",
+        "CREATE TABLE ends (id integer PRIMARY KEY, status text, sent_at timestamp)",
+        f"INSERT INTO ends VALUES (1, 'pending', NULL), (2, 'sent', {ahead(site, -1)}), "
+        f"(3, 'failed', {ahead(site, -1)})",
+    )
+
+    by_name, by_rows, not_so = [await site.adopt(name) for name in ("mails", "runs", "ends")]
+
+    assert site.declared(by_name)["mails"].finished_on == "done"
+    assert site.declared(by_rows)["runs"].finished_on == "done"
+    assert site.declared(not_so)["ends"].finished_on == "final"
+    assert any("sent_at is taken for the time of success" in note for note in by_name.notes)
+
+
+@pytest.mark.parametrize(
+    ("columns", "values"),
+    [
+        ("attempt_number integer NOT NULL", "2"),
+        ("attempt integer NOT NULL DEFAULT 1", "1"),
+        ("error_count integer NOT NULL DEFAULT 0, total_rows integer", "0, 9"),
+    ],
+)
+async def test_a_number_that_may_be_part_of_the_work_is_not_taken_for_the_attempts(
+    site: Site, columns: str, values: str
+) -> None:
+    await site.sql(
+        f"CREATE TABLE jobs (id integer PRIMARY KEY, status text, {columns})",
+        f"INSERT INTO jobs VALUES (1, 'pending', {values})",
+    )
+
+    found = await site.look("jobs")
+    new = await site.look("jobs", AdoptOptions(new=frozenset({"attempts"})))
+
+    assert "--new attempts" in doubt(found.doubts, "attempts, which counts the attempts: is it?")
+    assert new.doubts == []
+
+
+async def test_numbers_of_tries_that_begin_at_0_are_attempts(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status text, attempt integer NOT NULL DEFAULT 0)",
+        "CREATE TABLE tasks (id integer PRIMARY KEY, status text, attempt_number integer)",
+        "INSERT INTO jobs VALUES (1, 'pending', 1)",
+        "INSERT INTO tasks VALUES (1, 'pending', 0), (2, 'pending', 2)",
+    )
+
+    for table, name in (("jobs", "attempt"), ("tasks", "attempt_number")):
+        found = await site.look(table)
+        assert found.doubts == []
+        assert found.columns["attempts"] == name
+
+
+async def test_a_start_that_every_row_must_have_is_left_alone(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status text DEFAULT 'pending', "
+        "started_at timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP)"
+    )
+
+    found = await site.look("jobs")
+
+    assert found.doubts == []
+    assert "started_at" not in found.columns
+    assert not any("started_at" in change.what for change in found.plan.changes)
+
+
+async def test_rows_that_are_deleted_are_left_out(site: Site) -> None:
+    flag, yes, no = ("boolean", "true", "false") if site.postgres else ("BOOLEAN", "1", "0")
+    await site.sql(
+        f"CREATE TABLE invites (id integer PRIMARY KEY, status text, deleted_at timestamp, is_paused {flag})",
+        f"INSERT INTO invites VALUES (1, 'pending', NULL, NULL), (2, 'pending', {ahead(site, -1)}, {no}), "
+        f"(3, 'pending', NULL, {yes}), (4, 'pending', NULL, {no})",
+    )
+
+    found = await site.adopt("invites")
+    mill = site.declared(found)["mill"]
+    await mill.migrate()
+    await mill.drain()
+
+    assert found.doubts == []
+    assert any(
+        note.startswith("rows with deleted_at set are left out") and "; 1 of them" in note for note in found.notes
+    )
+    assert dict(await site.rows("SELECT id, status FROM invites")) == {1: "done", 2: "pending", 3: "pending", 4: "done"}
+
+
+async def test_rows_that_are_ready_by_their_state_and_done_by_a_flag_are_a_doubt(site: Site) -> None:
+    yes, no = ("true", "false") if site.postgres else ("1", "0")
+    await site.sql(
+        "CREATE TABLE mails (id integer PRIMARY KEY, status text, sent boolean)",
+        f"INSERT INTO mails VALUES (1, 'pending', {no}), (2, 'pending', {yes}), (3, 'done', {yes})",
+    )
+
+    text = doubt((await site.look("mails")).doubts, "1 rows are ready by their state, and sent is set on them")
+    await site.sql(text.partition("If they are done: ")[2].partition(". If sent")[0])
+
+    assert (await site.look("mails")).doubts == []
+    assert dict(await site.rows("SELECT id, status FROM mails")) == {1: "pending", 2: "done", 3: "done"}
+
+
+async def test_a_row_that_was_started_and_not_finished_is_in_progress(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE runs (id integer PRIMARY KEY, started_at timestamp, finished_at timestamp)",
+        f"INSERT INTO runs VALUES (1, NULL, NULL), (2, {ahead(site, -1)}, NULL), "
+        f"(3, {ahead(site, -1)}, {ahead(site, -1)})",
+    )
+
+    await site.adopt("runs")
+
+    assert dict(await site.rows("SELECT id, state FROM runs")) == {1: "ready", 2: "running", 3: "done"}
+
+
+async def test_a_zero_among_numbers_that_are_times_is_no_time(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, run_at bigint NOT NULL, finished_at bigint, failed_at bigint)",
+        "INSERT INTO jobs VALUES (1, 0, 0, 0), (2, 4000000000, 0, 0), (3, 1700000000, 1700000000, 0), "
+        "(4, 1700000000, 0, 1700000000)",
+    )
+
+    found = await site.adopt("jobs")
+
+    assert found.doubts == []
+    assert found.columns["available_at"] == "run_at"
+    assert found.columns["finished_at"] == "finished_at"
+    assert dict(await site.rows("SELECT id, state FROM jobs")) == {1: "ready", 2: "ready", 3: "done", 4: "dead"}
+
+
+async def test_a_unit_of_time_that_no_row_shows_is_asked_for(site: Site) -> None:
+    await site.sql("CREATE TABLE jobs (id integer PRIMARY KEY, status text DEFAULT 'new', run_at bigint)")
+
+    guessed = await site.look("jobs")
+    said = await site.look("jobs", AdoptOptions(epoch="ms"))
+
+    assert "run_at (empty). Say --epoch s or --epoch ms" in doubt(guessed.doubts, "in which unit")
+    assert said.doubts == []
+    assert 'epoch="ms"' in str(said.declaration)
+
+
+async def test_two_units_of_time_are_a_doubt(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status text, run_at bigint, created_at bigint)",
+        "INSERT INTO jobs VALUES (1, 'new', 1700000000000, 1700000000)",
+    )
+
+    guessed = await site.look("jobs")
+    said = await site.look("jobs", AdoptOptions(new=frozenset({"created_at"})))
+
+    assert "run_at (ms)" in doubt(guessed.doubts, "some times are in seconds, others in milliseconds")
+    assert said.doubts == []
+    assert 'epoch="ms"' in str(said.declaration)
+
+
+async def test_rows_that_are_over_are_told(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE codes (id integer PRIMARY KEY, status text, expires_at timestamp)",
+        f"INSERT INTO codes VALUES (1, 'pending', {ahead(site, -1)}), (2, 'done', {ahead(site, -1)})",
+    )
+
+    found = await site.look("codes")
+
+    assert found.doubts == []
+    assert any(note.startswith("1 rows are ready whose expires_at is over") for note in found.notes)
+
+
+async def test_a_condition_takes_the_place_of_the_one_that_is_guessed_and_of_no_other(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, run_at timestamp, locked_at timestamp, failed_at timestamp, "
+        "checked_on timestamp)",
+        f"INSERT INTO jobs VALUES (1, NULL, NULL, NULL, NULL), (2, NULL, {ahead(site, -1)}, NULL, NULL), "
+        f"(3, NULL, {ahead(site, -1)}, {ahead(site, -1)}, NULL)",
+    )
+
+    text = doubt((await site.look("jobs")).doubts, "done already")
+    found = await site.adopt("jobs", AdoptOptions(where={StateKind.DONE: "false"}))
+
+    assert "It may be one of: checked_on. If every row is meant, say --done-where false" in text
+    assert found.doubts == []
+    assert dict(await site.rows("SELECT id, state FROM jobs")) == {1: "ready", 2: "running", 3: "dead"}

@@ -1,6 +1,7 @@
 """What is guessed, what is asked, and what is left alone."""
 
 import pytest
+import sqlalchemy as sa
 
 from rowmill.adopt import AdoptOptions, StepKind, look
 from rowmill.model.errors import BadRequest, UnknownQueue
@@ -95,7 +96,8 @@ async def test_a_second_word_for_ready_is_not_taken_by_itself(site: Site) -> Non
 
     assert guessed.states[StateKind.READY] == ("pending",)
     assert guessed.unknown == {"new": 1}
-    assert any("--ready new" in note for note in guessed.notes)
+    assert any("--ready pending --ready new" in doubt for doubt in guessed.doubts)
+    assert said.doubts == []
     assert said.states[StateKind.READY] == ("pending", "new")
 
 
@@ -332,3 +334,171 @@ async def test_rows_that_the_first_claim_would_bury_are_named(site: Site) -> Non
     assert note.startswith("2 rows are ready that have had 3 attempts or more")
     await site.sql(note.partition("If they should run: ")[2])
     assert await site.value("SELECT sum(attempts) FROM jobs") == 3
+
+
+async def test_a_limit_of_the_rows_own_decides_which_the_first_claim_would_bury(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status text, attempts integer NOT NULL, max_attempts integer)",
+        "INSERT INTO jobs VALUES (1, 'pending', 4, 9), (2, 'pending', 1, 1), (3, 'pending', 3, NULL)",
+    )
+
+    found = await site.look("jobs")
+
+    [note] = [note for note in found.notes if "their next claim buries them" in note]
+    assert note.startswith("2 rows are ready that have had as many attempts as their max_attempts says or more")
+
+
+@pytest.mark.parametrize("default", ["", " NOT NULL", " DEFAULT 'fresh'"])
+async def test_a_word_for_ready_is_not_made_up_for_an_empty_table(site: Site, default: str) -> None:
+    await site.sql(f"CREATE TABLE jobs (id integer PRIMARY KEY, status text{default})")
+
+    guessed = await site.look("jobs")
+    said = await site.look("jobs", AdoptOptions(words={StateKind.READY: ("fresh",)}))
+
+    assert any("no word of column status says which rows are ready" in doubt for doubt in guessed.doubts)
+    assert said.doubts == []
+
+
+async def test_words_of_an_index_are_words_of_the_table(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status text)",
+        "CREATE INDEX jobs_open ON jobs (id) WHERE status = 'QUEUED'",
+    )
+
+    found = await site.look("jobs")
+
+    assert found.doubts == []
+    assert found.states[StateKind.READY] == ("QUEUED",)
+    assert found.states[StateKind.RUNNING] == ("PROCESSING",)
+
+
+async def test_a_word_that_new_rows_begin_with_is_not_taken_for_one_in_progress(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE dunning (id integer PRIMARY KEY, status text DEFAULT 'active')",
+        "INSERT INTO dunning VALUES (1, 'active'), (2, 'resolved'), (3, 'pending')",
+    )
+
+    guessed = await site.look("dunning")
+    said = await site.look("dunning", AdoptOptions(words={StateKind.READY: ("active",)}))
+
+    assert any("new rows begin as 'active', which is taken for running" in doubt for doubt in guessed.doubts)
+    assert said.doubts == []
+
+
+async def test_words_can_be_left_alone_on_purpose(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status text)",
+        "INSERT INTO jobs VALUES (1, 'pending'), (2, 'paused'), (3, 'expired'), (4, 'done'), (5, 'new')",
+    )
+
+    guessed = await site.look("jobs")
+    found = await site.adopt("jobs", AdoptOptions(others=("paused", "expired", "new")))
+
+    assert len([doubt for doubt in guessed.doubts if "--other" in doubt]) == 2
+    assert found.doubts == []
+    assert found.unknown == {}
+    assert site.declared(found)["jobs"].vocabulary.others == ("paused", "expired", "new")
+
+
+async def test_a_state_that_can_not_be_written_is_a_doubt(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE parcels (id integer PRIMARY KEY, sent_at timestamp, failed boolean, "
+        "status text GENERATED ALWAYS AS (CASE WHEN failed THEN 'failed' ELSE 'pending' END) STORED)",
+        "INSERT INTO parcels (id, failed) VALUES (1, false), (2, true)",
+        "CREATE TABLE letters (id integer PRIMARY KEY, sent_at timestamp, status boolean)",
+    )
+    where = {StateKind.DONE: "sent_at IS NOT NULL", StateKind.DEAD: "status = 'failed'"}
+
+    computed, boolean = await site.look("parcels"), await site.look("letters")
+    said = await site.adopt("parcels", AdoptOptions(where=where))
+
+    assert any("status is called a state, but it is computed by the database" in doubt for doubt in computed.doubts)
+    assert any("status is called a state, but it is BOOLEAN" in doubt for doubt in boolean.doubts)
+    assert said.doubts == []
+    assert dict(await site.rows("SELECT id, state FROM parcels")) == {1: "ready", 2: "dead"}
+
+
+async def test_a_state_that_refers_to_a_table_of_states(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE words (word varchar(20) PRIMARY KEY)",
+        "INSERT INTO words VALUES ('pending'), ('done'), ('failed')",
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status varchar(20) REFERENCES words (word))",
+        "INSERT INTO jobs VALUES (1, 'pending'), (2, 'done'), (3, 'failed')",
+    )
+
+    refused = await site.look("jobs")
+    await site.sql("INSERT INTO words VALUES ('processing')")
+    found = await site.adopt("jobs")
+
+    assert refused.columns["state"] == "status"
+    [obstacle] = refused.plan.obstacles
+    assert "refers to words.word, which does not have processing" in obstacle
+    assert found.doubts == []
+
+
+async def test_a_number_that_refers_to_a_table_of_states_is_not_passed_over(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE words (id integer PRIMARY KEY, word text)",
+        "INSERT INTO words VALUES (1, 'queued'), (2, 'executing'), (3, 'ok'), (4, 'failed')",
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status_id integer REFERENCES words (id), processed_at timestamp)",
+        "INSERT INTO jobs VALUES (1, 1, NULL), (2, 4, NULL)",
+    )
+    words = {StateKind.READY: ("1",), StateKind.RUNNING: ("2",), StateKind.DONE: ("3",), StateKind.DEAD: ("4",)}
+
+    guessed = await site.look("jobs")
+    found = await site.adopt("jobs", AdoptOptions(state="status_id", words=words))
+
+    assert any("--state-column status_id" in doubt for doubt in guessed.doubts)
+    assert found.doubts == []
+    names = site.declared(found)
+    await names["mill"].migrate()
+    assert (await names["mill"].drain()).done == 1
+
+
+async def test_long_texts_are_not_counted_in_search_of_states(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    whole = look.words_in
+
+    def counted(connection: object, about: object, column: sa.Column[str]) -> look.ColumnValues:
+        looked.append(column.name)
+        return whole(connection, about, column)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("rowmill.adopt.guess.words_in", counted)
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status text, body text, kind text)",
+        f"INSERT INTO jobs VALUES (1, 'pending', '{'x' * 200}', 'a')",
+    )
+
+    found = await site.look("jobs")
+
+    assert found.columns["state"] == "status"
+    assert "body" not in looked
+    assert "kind" in looked
+
+
+async def test_the_state_of_an_address_is_not_taken_for_one_that_was_added(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE orders (id integer PRIMARY KEY, state char(2), status text, started_at timestamp NOT NULL)",
+        "INSERT INTO orders VALUES (1, 'CA', 'NEW', '2026-01-01'), (2, 'NY', 'DONE', '2026-01-01')",
+    )
+
+    found = await site.adopt("orders")  # looks again
+    again = await site.look("orders")
+
+    assert found.columns == again.columns
+    assert again.columns["state"] == "status"
+
+
+async def test_a_state_of_fixed_length_is_read_without_its_blanks(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status char(10) DEFAULT 'PENDING')",
+        "INSERT INTO jobs VALUES (1, 'PENDING'), (2, 'DONE'), (3, 'FAILED')",
+    )
+
+    found = await site.adopt("jobs")
+
+    assert found.doubts == []
+    assert found.states[StateKind.READY] == ("PENDING",)
+    names = site.declared(found)
+    await names["mill"].migrate()
+    assert (await names["mill"].drain()).done == 1

@@ -262,3 +262,39 @@ async def test_a_trigger_that_is_switched_off_is_made_again(postgres: Site) -> N
     found = await postgres.adopt("jobs")
 
     assert [change.part for change in found.plan.changes] == [StepKind.TRIGGER]
+
+
+async def test_a_domain_is_taken_as_the_type_behind_it(postgres: Site) -> None:
+    await postgres.sql(
+        "CREATE DOMAIN job_status AS text CHECK (VALUE IN ('pending', 'running', 'done', 'failed'))",
+        "CREATE DOMAIN short_status AS text CHECK (VALUE IN ('pending', 'done'))",
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status job_status NOT NULL DEFAULT 'pending', "
+        "processed_at timestamptz)",
+        "INSERT INTO jobs VALUES (1, 'pending'), (2, 'failed'), (3, 'done')",
+        "CREATE TABLE tasks (id integer PRIMARY KEY, status short_status)",
+        "INSERT INTO tasks VALUES (1, 'pending')",
+    )
+
+    found = await postgres.adopt("jobs")
+    refused = await postgres.look("tasks")
+
+    assert found.columns["state"] == "status"
+    assert found.doubts == []
+    names = postgres.declared(found)
+    await names["mill"].migrate()
+    assert (await names["mill"].drain()).done == 1
+    [obstacle] = refused.plan.obstacles
+    assert "domain short_status of column status does not allow 'processing', 'failed'" in obstacle
+    await postgres.sql(*obstacle.partition("change it: ")[2].split("; "))
+    assert (await postgres.look("tasks")).plan.obstacles == []
+
+
+async def test_a_table_that_others_inherit_from_is_refused(postgres: Site) -> None:
+    await postgres.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status text DEFAULT 'pending')",
+        "CREATE TABLE mails (address text) INHERITS (jobs)",
+    )
+
+    found = await postgres.look("jobs")
+
+    assert "tables mails inherit from jobs" in found.plan.obstacles[0]

@@ -116,3 +116,21 @@ async def test_a_failed_step_leaves_everything_as_it_was(sqlite: Site) -> None:
         pass
 
     assert await sqlite.rows("SELECT name, sql FROM sqlite_master") == before
+
+
+async def test_columns_whose_type_only_their_values_tell(sqlite: Site) -> None:
+    await sqlite.sql(
+        "CREATE TABLE q (id INTEGER PRIMARY KEY, body, status STRING DEFAULT 'pending', processed_at, "
+        "next_retry STRING)",
+        "INSERT INTO q VALUES (1, 'x', 'pending', NULL, '2020-01-01 00:00:00'), "
+        "(2, 'y', 'done', '2024-01-01 00:00:00', NULL), (3, 'z', 'failed', NULL, NULL)",
+    )
+
+    found = await sqlite.adopt("q")
+
+    assert found.doubts == []
+    assert found.columns["state"] == "status"
+    assert found.columns["available_at"] == "next_retry"
+    names = sqlite.declared(found)
+    await names["mill"].migrate()
+    assert (await names["mill"].drain()).done == 1

@@ -83,13 +83,13 @@ def _new_column(role: str, name: str, states: StateGuess) -> "Column[Any]":
             return Column(name, moment)
 
 
-def state_words(words: Mapping[StateKind, tuple[Word, ...]]) -> StateWords:
+def state_words(words: Mapping[StateKind, tuple[Word, ...]], others: tuple[Word, ...] = ()) -> StateWords:
     def of(kind: StateKind) -> Any:
         found = words.get(kind, ())
         return found[0] if len(found) == 1 else found or None
 
     given = StateWords(of(StateKind.READY), of(StateKind.RUNNING), of(StateKind.DONE), of(StateKind.DEAD))
-    return replace(given, waiting=of(StateKind.WAITING), cancelled=of(StateKind.CANCELLED))
+    return replace(given, waiting=of(StateKind.WAITING), cancelled=of(StateKind.CANCELLED), others=others or None)
 
 
 def order_of(look: TableFacts, roles: Roles, wishes: AdoptOptions) -> Order:
@@ -113,7 +113,7 @@ def build_queue(
     names = declare.columns_by_name(table, None)
     checked = declare.DeclarationChecker(table.name, table, names)
     mapped = checked.columns(columns)
-    words = vocabulary(state_words(states.words), (), Retry(), wishes.lease, None)
+    words = vocabulary(state_words(states.words, states.others), (), Retry(), wishes.lease, None)
     checked.words(words, mapped.get("state"))
     priority, order_by = checked.order(order)
     checked.epoch(roles.epoch, mapped)
@@ -122,5 +122,6 @@ def build_queue(
         name=table.name, table=table, mapper=None, columns=mapped, names=names, vocabulary=words,
         priority=priority, lower_first=order.lower_first, order_by=order_by, epoch=roles.epoch,
         counts="failures" if known_names.counts_failures(columns.attempts) else "attempts",
+        finished_on=roles.finished_on,
     )  # fmt: skip
     return queue, columns, order

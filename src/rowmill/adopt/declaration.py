@@ -8,8 +8,9 @@ import sqlalchemy as sa
 from sqlalchemy import Column
 
 from rowmill.adopt import known_names
+from rowmill.adopt.flags import HeldBack
 from rowmill.adopt.guess import AdoptOptions, StateGuess
-from rowmill.adopt.look import TableFacts
+from rowmill.adopt.look import DOMAINS, RETYPED, TableFacts
 from rowmill.adopt.roles import Roles
 from rowmill.model.lifecycle import StateKind
 from rowmill.model.queue import Columns, Order, QueueSpec
@@ -25,6 +26,7 @@ def declaration(
     states: StateGuess,
     roles: Roles,
     wishes: AdoptOptions,
+    held: list[HeldBack],
 ) -> str:
     """Ready to paste: on a reflected Table; with what to add to an ORM class, if there is one."""
     table = look.table
@@ -39,8 +41,10 @@ def declaration(
         policies.append(f"epoch={_literal(queue.epoch)}")
     if queue.counting != "attempts":
         policies.append(f"counts={_literal(queue.counting)}")
-    options += _packed(policies)
+    if queue.finished_on != "final":
+        policies.append(f"finished_on={_literal(queue.finished_on)}")
     name = known_names.plain(table.name) or "rows"
+    options += _packed([*policies, *_where(f"{name}_table", held)])
     on_expression = queue.priority is not None and queue.priority.nullable
     quiet = [] if not on_expression else [
         "",
@@ -79,6 +83,14 @@ def declaration(
     return "\n".join(lines) + "\n"
 
 
+def _where(table: str, held: list[HeldBack]) -> list[str]:
+    """The rows that may be claimed, where some of them are held back."""
+    free = [one.free.format(f"{table}.c[{_literal(one.column)}]") for one in held]
+    if len(free) > 1:
+        free = [f"sa.and_({', '.join(free)})"]
+    return [f"where={condition}" for condition in free]
+
+
 def _packed(parts: list[str], indent: str = "    ") -> list[str]:
     """Arguments, as many on a line as fit."""
     lines: list[str] = []
@@ -99,7 +111,12 @@ def _columns(look: TableFacts, queue: QueueSpec[Any], roles: Roles) -> list[str]
         if there is None:
             options = "" if column.nullable else ", nullable=False"
             found.append(f"sa.Column({_literal(column.name)}, {_kind(column)}{options}{_default(column)})")
-        elif column.name in roles.types or there.nullable != column.nullable or repr(there.type) != repr(column.type):
+        elif (
+            column.name in roles.types
+            or there.nullable != column.nullable
+            or repr(there.type) != repr(column.type)
+            or ((there.info.get(DOMAINS) or there.info.get(RETYPED)) and column in queue.columns.values())
+        ):
             found.append(f"sa.Column({_literal(column.name)}, {_kind(column)})")
     return found
 
@@ -151,6 +168,8 @@ def _states(states: StateGuess) -> dict[str, Any]:
         words = states.words.get(kind, ())
         if words:
             found[str(kind)] = words[0] if len(words) == 1 else words
+    if states.others:
+        found["others"] = states.others
     return found
 
 

@@ -14,6 +14,8 @@ from rowmill.model.queue import EpochUnit
 
 SHOWN = 3
 """Values of a column that a person is shown."""
+ZONES = (20 * 60, 14 * 3600)
+"""Seconds by which a local time may be off; less may be two clocks that disagree."""
 FIRST_COLUMN: Any = sa.literal_column("1")
 FIRST = (StateKind.DONE, StateKind.DEAD, StateKind.CANCELLED, StateKind.RUNNING, StateKind.WAITING, StateKind.READY)
 """Of two states that both hold for a row, the earlier one is meant: work is not done twice."""
@@ -99,6 +101,8 @@ class RowEvidence:
                 filled = value.is_not(None)
                 if isinstance(column.type, sa.String) and not isinstance(column.type, sa.Enum):
                     filled &= sa.cast(value, sa.String) != ""
+                elif column.name in units and isinstance(column.type, (sa.Integer, sa.Numeric)):
+                    filled &= sa.type_coerce(value, sa.Numeric) != sa.literal_column("0")  # stands for no time
                 parts.append(_how_many(filled))
                 parts.append(
                     _how_many(self._ahead(column, value, units[column.name])) if column.name in units else sa.literal(0)
@@ -118,6 +122,20 @@ class RowEvidence:
         for rows in self._sources():
             some = sa.select(self._kind(rows), wanted(rows).label("wanted")).select_from(rows).subquery()
             number = sa.select(sa.func.count()).select_from(some).where(some.c.kind.in_(kinds), some.c.wanted)
+            found += self.connection.scalar(number) or 0
+        return found
+
+    def hours_before(self, name: str, other: str) -> int:
+        """Rows in which one time lies before another by as much as a zone may be off."""
+        found = 0
+        for rows in self._sources():
+            first, second = (sa.type_coerce(rows.c[one], sa.types.NullType()) for one in (name, other))
+            if self.postgres:
+                seconds: Any = sa.extract("epoch", second) - sa.extract("epoch", first)
+            else:
+                whole = [sa.cast(sa.func.strftime("%s", one), sa.Integer) for one in (second, first)]
+                seconds = whole[0] - whole[1]
+            number = sa.select(sa.func.count()).select_from(rows).where(seconds.between(*ZONES))
             found += self.connection.scalar(number) or 0
         return found
 
@@ -162,6 +180,8 @@ class RowEvidence:
                 else sa.literal_column("CAST(strftime('%s', 'now') AS INTEGER)")
             )
             return sa.type_coerce(value, sa.Numeric) > now * sa.literal_column("1000" if unit == "ms" else "1")
+        if isinstance(column.type, (sa.Integer, sa.Numeric)):
+            return sa.false()  # numbers of which none is a time
         if not self.postgres:
             text = sa.func.strftime("%s", sa.type_coerce(value, sa.types.NullType()))
             return sa.cast(text, sa.Integer) > sa.literal_column("CAST(strftime('%s', 'now') AS INTEGER)")

@@ -11,14 +11,14 @@ from rowmill.adopt import known_names
 from rowmill.adopt.build import build_queue, terms_of
 from rowmill.adopt.declaration import declaration
 from rowmill.adopt.evidence import FIRST, RowEvidence, StateCondition
-from rowmill.adopt.flags import Flags, read_flags
+from rowmill.adopt.flags import Flags, HeldBack, done_flags, held_back, read_flags
 from rowmill.adopt.guess import AdoptOptions, StateGuess, guess_states
 from rowmill.adopt.look import TableFacts, find_table, look_at, reflect, words_in
 from rowmill.adopt.plan import UNFILLED, make_plan, texts_of, word_text
 from rowmill.adopt.roles import Roles, guess_roles
 from rowmill.adopt.steps import MigrationPlan
 from rowmill.model.errors import BadRequest
-from rowmill.model.lifecycle import StateKind
+from rowmill.model.lifecycle import CLAIMABLE, StateKind
 from rowmill.model.queue import Columns, Order, QueueSpec
 from rowmill.model.states import Step, Word
 from rowmill.store.queue_sql import QueueSql, bare
@@ -75,11 +75,17 @@ def examine_table(
     found.doubts += roles.doubts
     if flags is not None:
         _tell_flags(found, flags, evidence)
+    else:
+        _doubt_done_flags(found, terms, look, evidence, done_flags(connection, look))
+    if not wishes.where:
+        _doubt_retries(found, states, roles, wishes, look, evidence)
+    held = held_back(connection, look, found.columns.values())
+    _tell_held_back(found, held, evidence)
     _tell_rows(found, terms, look, evidence)
     found.notes = [*states.notes, *roles.notes, *_order_notes(order, wishes), *found.notes, *_count_notes(queue)]
     if found.plan.changes:
         found.notes.append(STOP_FIRST)
-    found.declaration = declaration(look, queue, columns, order, states, roles, wishes)
+    found.declaration = declaration(look, queue, columns, order, states, roles, wishes, held)
     return found
 
 
@@ -115,7 +121,7 @@ def examine_queue(
     if column is not None:
         seen = words_in(connection, look, column)
         states.seen, states.seen_all = seen.counts, seen.complete
-        known = texts_of(terms)
+        known = [*texts_of(terms), *_spelled(terms, queue.vocabulary.others)]
         states.unknown = {word: n for word, n in seen.counts.items() if word is None or str(word) not in known}
     flags = None
     if _unfilled(look, states.column):
@@ -130,8 +136,25 @@ def examine_queue(
     evidence = RowEvidence(connection, look, spelled if flags is None else flags.conditions)
     if flags is not None:
         _tell_flags(found, flags, evidence)
+        _refuse_without_state(found, terms, look, flags, evidence)
     _tell_rows(found, terms, look, evidence)
     return found
+
+
+def _refuse_without_state(
+    found: Adoption, terms: QueueSql, look: TableFacts, flags: Flags, evidence: RowEvidence
+) -> None:
+    """Rows for which no condition holds get no state, and a column that is declared NOT NULL must have one."""
+    state = terms.queue.columns["state"]
+    if StateKind.READY not in flags.where or state.nullable or look.empty:
+        return
+    rows = evidence.counts().get(None, 0)
+    if rows:
+        found.plan.obstacles.append(
+            f"{rows:,} rows fit none of the conditions, and would get no state, but column {state.name} is declared "
+            "NOT NULL: declare it as nullable; or leave out --ready-where, and they are ready; or give them another "
+            "condition, such as --cancelled-where"
+        )
 
 
 def _spelled(terms: QueueSql, words: Iterable[Word]) -> tuple[str, ...]:
@@ -201,6 +224,61 @@ def _count_notes(queue: QueueSpec[Any]) -> list[str]:
     return [f'{name} is taken for a count of failed tries; if it counts every try, leave out counts="failures"']
 
 
+def _doubt_retries(
+    found: Adoption, states: StateGuess, roles: Roles, wishes: AdoptOptions, look: TableFacts, evidence: RowEvidence
+) -> None:
+    """Rows that seem to have failed for good, and have a time for their next try."""
+    name = roles.names.get("available_at")
+    if name is None or StateKind.DEAD in wishes.words or StateKind.WAITING in wishes.words:
+        return
+    column = look.table.columns[name]
+    numbers = isinstance(roles.types.get(name, column.type), (sa.Integer, sa.Numeric))
+    ahead = evidence.held([column], {name: roles.epoch if numbers else None})[name].of(StateKind.DEAD).ahead
+    if not ahead:
+        return
+    if states.column is None:
+        found.doubts.append(
+            f"{ahead:,} rows that are taken for dead have a {name} ahead, as if they were to be tried again. Say which "
+            "are dead with --dead-where SQL, and the other conditions with it; or --sure, if they are"
+        )
+        return
+    words = states.words[StateKind.DEAD]
+    found.doubts.append(
+        f"{ahead:,} rows in state {', '.join(map(repr, words))}, which is taken for dead, have a {name} ahead, as if "
+        f"they were to be tried again. Say --waiting {words[0]}, if such rows are retried: those without a {name} run "
+        f"at once, as far as they have attempts left. Or --dead {words[0]}, if they are not"
+    )
+
+
+def _doubt_done_flags(
+    found: Adoption, terms: QueueSql, look: TableFacts, evidence: RowEvidence, flags: Mapping[str, str]
+) -> None:
+    """Rows that are ready by their state, and done by a flag."""
+    for name, condition in flags.items():
+        rows = evidence.how_many(_says(condition), StateKind.READY, StateKind.WAITING)
+        if rows:
+            done = terms.word(terms.queue.vocabulary.of(StateKind.DONE)[0])
+            ready = terms.is_in(terms.queue.vocabulary.all_of(CLAIMABLE))
+            found.doubts.append(
+                f"{rows:,} rows are ready by their state, and {name} is set on them, as if they were done: they would "
+                f"be worked on. If they are done: UPDATE {terms.table} SET {terms.state} = {done} WHERE {ready} AND "
+                f"{condition}. If {name} means something else, say --sure"
+            )
+
+
+def _tell_held_back(found: Adoption, held: list[HeldBack], evidence: RowEvidence) -> None:
+    for one in held:
+        rows = evidence.how_many(_says(one.sql), StateKind.READY, StateKind.WAITING)
+        found.notes.append(
+            f"rows with {one.column} set are left out of every claim by where=... in the declaration; {rows:,} of them "
+            "are ready now. If they are to be worked on, take it out"
+        )
+
+
+def _says(condition: str) -> "Callable[[Any], sa.ColumnElement[bool]]":
+    return lambda rows: sa.literal_column(condition, sa.Boolean)
+
+
 def _tell_flags(found: Adoption, flags: Flags, evidence: RowEvidence) -> None:
     """Which rows get which state, with counts; and what becomes of flags."""
     found.doubts += flags.doubts
@@ -226,12 +304,16 @@ def _tell_rows(found: Adoption, terms: QueueSql, look: TableFacts, evidence: Row
     columns = {role: look.table.columns.get(column.name) for role, column in terms.queue.columns.items()}
     attempts, error = columns["attempts"], columns["error"]
     if attempts is not None:
+        own = columns.get("max_attempts")
         for step in terms.queue.steps:
             used_up = evidence.how_many(_used_up(terms, look, step, attempts), StateKind.READY, StateKind.WAITING)
             if used_up:
                 where = f"{terms.is_in(step.claimable)} AND {terms.used_up(step)}"
+                most = (
+                    f"{step.retry.attempts} attempts" if own is None else f"as many attempts as their {own.name} says"
+                )
                 found.notes.append(
-                    f"{used_up:,} rows are ready that have had {step.retry.attempts} attempts or more: their next "
+                    f"{used_up:,} rows are ready that have had {most} or more: their next "
                     "claim buries them. Give the queue more with retry=rm.Retry(attempts=...). If they should run: "
                     f"UPDATE {terms.table} SET {terms.attempts} = 0 WHERE {where}"
                 )
@@ -250,8 +332,12 @@ def _used_up(
 ) -> "Callable[[Any], sa.ColumnElement[bool]]":
     state = terms.queue.columns["state"].name
 
+    own = terms.queue.columns.get("max_attempts")
+
     def holds(rows: Any) -> "sa.ColumnElement[bool]":
-        many = sa.func.coalesce(rows.c[attempts.name], 0) >= step.retry.attempts
+        many: sa.ColumnElement[bool] = sa.func.coalesce(rows.c[attempts.name], 0) >= step.retry.attempts
+        if own is not None and own.name in look.table.columns:
+            many = sa.literal_column(terms.used_up(step), sa.Boolean)
         if state not in look.table.columns:
             return many
         return many & sa.cast(rows.c[state], sa.String).in_(_spelled(terms, step.claimable))
@@ -280,9 +366,18 @@ def _tell_local_times(found: Adoption, terms: QueueSql, look: TableFacts, eviden
         for column in naive.values()
         if "localtime" in str(getattr(look.table.columns[column.name].server_default, "arg", ""))
     ]
-    if not ahead and not written:
+    created = naive.get("created_at")
+    earlier = {} if created is None else {
+        column.name: rows
+        for column in past
+        if (rows := evidence.hours_before(column.name, created.name))
+    }  # fmt: skip
+    if not ahead and not written and not earlier:
         return
     signs = [f"{name} lies ahead of the database's clock on {n:,} rows" for name, n in ahead.items()]
+    signs += [
+        f"{name} lies hours before {created.name} on {n:,} rows" for name, n in earlier.items() if created is not None
+    ]
     signs += [f"{name} has a default in local time" for name in written]
     text = f"{'; '.join(signs)}: times seem to be written in local time, and a queue compares with UTC. "
     start = naive.get("available_at")

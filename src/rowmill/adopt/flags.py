@@ -1,5 +1,6 @@
 """States of a table that has no column for them: from flags, from times that are set, or as the caller says."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,48 +36,117 @@ class Flags:
 
 
 def read_flags(connection: Connection, look: TableFacts, wishes: AdoptOptions) -> Flags:
-    """What the caller says decides alone. Otherwise a row is what its flags and times say."""
+    """A row is what its flags and times say, unless the caller says otherwise. Who says which rows are ready has said
+    all of it."""
     if wishes.where:
         _check(connection, look, wishes)
+    if StateKind.READY in wishes.where:
         return Flags(dict(wishes.where))
     flags = Flags()
     format_column = connection.dialect.identifier_preparer.format_column
     found: dict[StateKind, list[str]] = {}
     weak: list[str] = []
     for column in look.table.columns:
-        name, quoted = known_names.plain(column.name), format_column(column)
-        kind = known_names.flag_kind(name)
-        if kind is not None and _is_flag(connection, look, column):
+        quoted = format_column(column)
+        kind = known_names.flag_kind(column.name)
+        if kind is not None and is_flag(connection, look, column):
             flags.columns.append(column.name)
             test = quoted if isinstance(column.type, sa.Boolean) else f"{quoted} <> 0"
             found.setdefault(kind, []).append(f"coalesce({test}, false)")
             continue
-        kind = _time_kind(name, column, wishes)
-        if kind is not None and kind_of_time(connection, look, column) is not None:
-            found.setdefault(kind, []).append(f"{quoted} IS NOT NULL")
-        elif name in known_names.WEAK_NAMES["finished_at"] and kind_of_time(connection, look, column) is not None:
+        kind = _time_kind(column, wishes)
+        if kind is not None and (time := kind_of_time(connection, look, column)) is not None:
+            numbers = isinstance(time[0], (sa.Integer, sa.Numeric))
+            found.setdefault(kind, []).append(f"coalesce({quoted}, 0) <> 0" if numbers else f"{quoted} IS NOT NULL")
+        elif known_names.is_called(column.name, known_names.WEAK_NAMES["finished_at"]) and kind_of_time(
+            connection, look, column
+        ):
             weak.append(quoted)
-    flags.where = {kind: " OR ".join(found[kind]) for kind in FIRST if kind in found}
+    guessed = {kind: " OR ".join(found[kind]) for kind in found}
+    flags.where = {kind: where for kind in FIRST if (where := wishes.where.get(kind) or guessed.get(kind))}
     if StateKind.DONE not in flags.where and not look.empty:
         way = f'--done-where "{weak[0]} IS NOT NULL", if that is what it means' if weak else "--done-where SQL"
+        telling = _telling(look)
+        among = f" It may be one of: {', '.join(telling)}." if telling and not weak else ""
         flags.doubts.append(
-            f"nothing says for certain which rows are done already: every row would be worked on. Say it with {way}. "
-            "If every row is meant, say --sure"
+            f"nothing says for certain which rows are done already: every row would be worked on. Say it with {way}."
+            f"{among} If every row is meant, say --done-where false, or --sure"
         )
     return flags
 
 
-def _time_kind(name: str, column: "Column[Any]", wishes: AdoptOptions) -> StateKind | None:
+def _telling(look: TableFacts) -> list[str]:
+    """Columns that may tell which rows are done: booleans, and times that are not always set."""
+    others = [name for role, names in known_names.NAMES.items() if role != "finished_at" for name in names]
+    others += [name for names in (*known_names.FLAGS.values(), *known_names.STATE_TIMES.values()) for name in names]
+    return [
+        column.name
+        for column in look.table.columns
+        if column.nullable or isinstance(column.type, sa.Boolean)
+        if not known_names.is_called(column.name, others)
+        if isinstance(column.type, (sa.Boolean, sa.DateTime)) and not column.primary_key
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """A column that keeps a row from being worked on, whatever its state: deleted_at, paused."""
+
+    column: str
+    sql: str
+    """Holds for a row that is held back."""
+    free: str
+    """The end of a condition in Python, after the column, that holds for the other rows. `{}` stands for the column."""
+
+
+def held_back(connection: Connection, look: TableFacts, mapped: Iterable[str]) -> list[HeldBack]:
+    """Of the columns that are none of the queue's."""
+    format_column = connection.dialect.identifier_preparer.format_column
+    found = []
+    for column in look.table.columns:
+        if column.name in mapped:
+            continue
+        name, quoted = known_names.without_verb(column.name), format_column(column)
+        flag = known_names.flag_kind(column.name) is StateKind.CANCELLED or known_names.is_called(
+            name, known_names.HELD_BACK
+        )
+        if flag and isinstance(column.type, sa.Boolean):
+            found.append(HeldBack(column.name, f"coalesce({quoted}, false)", "{}.is_not(True)"))
+        elif flag and is_flag(connection, look, column):
+            found.append(HeldBack(column.name, f"coalesce({quoted}, 0) <> 0", "sa.func.coalesce({}, 0) == 0"))
+        elif known_names.is_called(column.name, known_names.STATE_TIMES[StateKind.CANCELLED]):
+            time = kind_of_time(connection, look, column)
+            if time is not None and isinstance(time[0], (sa.Integer, sa.Numeric)):
+                found.append(HeldBack(column.name, f"coalesce({quoted}, 0) <> 0", "sa.func.coalesce({}, 0) == 0"))
+            elif time is not None:
+                found.append(HeldBack(column.name, f"{quoted} IS NOT NULL", "{}.is_(None)"))
+    return found
+
+
+def done_flags(connection: Connection, look: TableFacts) -> dict[str, str]:
+    """Booleans that say that a row is done, with the condition for it."""
+    format_column = connection.dialect.identifier_preparer.format_column
+    found = {}
+    for column in look.table.columns:
+        if known_names.flag_kind(column.name) is StateKind.DONE and is_flag(connection, look, column):
+            test = format_column(column) if isinstance(column.type, sa.Boolean) else f"{format_column(column)} <> 0"
+            found[column.name] = f"coalesce({test}, false)"
+    return found
+
+
+def _time_kind(column: "Column[Any]", wishes: AdoptOptions) -> StateKind | None:
     """The state of a row in which this time is set. Which one says that it is done, the caller may know better."""
     chosen = wishes.columns.get("finished_at")
     if column.name == chosen:
         return StateKind.DONE
-    if name in known_names.NAMES["finished_at"]:
+    if known_names.is_called(column.name, known_names.NAMES["finished_at"]):
         return StateKind.DONE if chosen is None and "finished_at" not in wishes.new else None
-    return next((kind for kind, names in known_names.STATE_TIMES.items() if name in names), None)
+    return next(
+        (kind for kind, names in known_names.STATE_TIMES.items() if known_names.is_called(column.name, names)), None
+    )
 
 
-def _is_flag(connection: Connection, look: TableFacts, column: "Column[Any]") -> bool:
+def is_flag(connection: Connection, look: TableFacts, column: "Column[Any]") -> bool:
     """A boolean, or a number that is never anything but 0 or 1."""
     if isinstance(column.type, sa.Boolean):
         return True

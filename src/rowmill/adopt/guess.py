@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Connection
 
 from rowmill.adopt import known_names
-from rowmill.adopt.look import MANY_WORDS, ColumnValues, TableFacts, words_in
+from rowmill.adopt.look import DOMAINS, MANY_WORDS, ColumnValues, TableFacts, has_few_words, words_in
 from rowmill.model.errors import one_line
 from rowmill.model.lifecycle import StateKind
 from rowmill.model.queue import EpochUnit
@@ -35,6 +35,8 @@ class AdoptOptions:
     """Roles for which no column of the table is taken."""
     where: Mapping[StateKind, str] = field(default_factory=dict)
     """Conditions in SQL that say which rows of a table without a state are in which."""
+    others: tuple[str, ...] = ()
+    """Words that the queue leaves alone."""
     lower_first: bool = False
     epoch: EpochUnit | None = None
     lease: float = DEFAULT_LEASE
@@ -47,6 +49,8 @@ class StateGuess:
     column: str | None
     """None: no column holds a state, so one must be added."""
     words: dict[StateKind, tuple[Word, ...]] = field(default_factory=dict)
+    others: tuple[Word, ...] = ()
+    """Words that are left alone on purpose."""
     unknown: dict[Any, int] = field(default_factory=dict)
     """Words that mean nothing to us, with the rows seen; None is a NULL."""
     seen: dict[Any, int] = field(default_factory=dict)
@@ -68,18 +72,21 @@ def guess_states(connection: Connection, look: TableFacts, wishes: AdoptOptions)
     else:
         states = StateGuess(column.name, seen=seen.counts, seen_all=seen.complete, doubts=doubts)
         allowed = allowed_words(look, column)
-        vocabulary = list(dict.fromkeys([*seen.known, *allowed, *_default_of(column)]))
+        vocabulary = list(dict.fromkeys([*seen.known, *allowed, *_default_of(column), *_indexed_words(look, column)]))
         states.words = dict(_chosen(wishes, column))
+        states.others = _as_words(wishes.others, column)
         states.chosen_done = StateKind.DONE in states.words
-        left = [word for word in vocabulary if not any(word in words for words in states.words.values())]
+        told = {word for words in (*states.words.values(), states.others) for word in words}
+        left = [word for word in vocabulary if word not in told]
         if isinstance(column.type, sa.Integer):
             _read_codes(states, left, column)
         else:
             _read_words(states, [str(word) for word in left], seen)
-        mapped = {word for words in states.words.values() for word in words}
+        mapped = {word for words in (*states.words.values(), states.others) for word in words}
         states.unknown = {word: n for word, n in seen.counts.items() if word not in mapped}
         if not isinstance(column.type, sa.Integer):
             _doubt_phases(states, [str(word) for word in vocabulary if word not in mapped])
+            _doubt_beginning(states, _default_of(column), wishes)
     _complete(states, look)
     return states
 
@@ -110,6 +117,8 @@ def find_state_column(
         return None, None
     found = [_candidate(connection, look, column) for column in look.table.columns]
     candidates = sorted((one for one in found if one is not None), key=lambda one: -one.score)
+    if not (candidates and candidates[0].certain):
+        doubts += [_unfit(column) for column in look.table.columns if _is_unfit(column)]
     if not candidates:
         return None, None
     best = candidates[0]
@@ -123,11 +132,27 @@ def find_state_column(
     return best.column, best.words
 
 
+def _is_unfit(column: "Column[Any]") -> bool:
+    """Is it called a state, and can't be one?"""
+    return _name_score(column) == STRONG and (column.computed is not None or not _may_hold_states(column))
+
+
+def _unfit(column: "Column[Any]") -> str:
+    why = "computed by the database" if column.computed is not None else f"{column.type}, neither text nor a number"
+    return (
+        f"column {column.name} is called a state, but it is {why}: a queue can't keep its state in it. Say which rows "
+        "are in which state with conditions on it (--done-where SQL and the like); or, if it says nothing of that, "
+        "--new state"
+    )
+
+
 def _candidate(connection: Connection, look: TableFacts, column: "Column[Any]") -> StateCandidate | None:
     named = _name_score(column)
-    if column.primary_key or column.foreign_keys or not _may_hold_states(column):
+    if column.primary_key or column.computed is not None or not _may_hold_states(column):
         return None
-    if not named and isinstance(column.type, sa.Integer):
+    if not named and (column.foreign_keys or isinstance(column.type, sa.Integer)):
+        return None
+    if not named and not has_few_words(connection, look, column):
         return None
     words = words_in(connection, look, column)
     if len(words.counts) > MANY_WORDS:
@@ -157,23 +182,43 @@ def _seen(one: StateCandidate) -> str:
 
 
 def _name_score(column: "Column[Any]") -> int:
-    last = known_names.plain(column.name).rsplit("_", 1)[-1]
-    return STRONG if last in known_names.STATE_NAMES else 1 if last in known_names.WEAK_STATE_NAMES else 0
+    parts = known_names.plain(column.name).split("_")
+    if parts[-1] in known_names.STATE_NAMES or parts[-1].endswith("status"):
+        return STRONG
+    refers = len(parts) > 1 and parts[-1] == "id" and parts[-2] in known_names.STATE_NAMES  # status_id
+    return 1 if refers or parts[-1] in known_names.WEAK_STATE_NAMES else 0
 
 
 def _doubt_phases(states: StateGuess, unknown: list[str]) -> None:
     """A row that passes several phases needs stages: to merge them would skip work, to leave them would lose it."""
     done = states.words.get(StateKind.DONE, ())
     others = [word for word in done if known_names.plain(str(word)) not in known_names.SAME_AS_DONE]
-    phases = [word for word in unknown if known_names.phases([known_names.plain(word)])]
+    strange = [word for word in unknown if known_names.meaning(known_names.plain(word), frozenset()) is None]
+    phases = [word for word in strange if known_names.phases([known_names.plain(word)])]
     if len(done) > 1 and others and not states.chosen_done:
         phases = [*(str(word) for word in done), *phases]
     if phases:
         states.doubts.append(
             f"{_listed(phases)} may be phases that a row passes one after the other, and this plan has one. Declare "
-            "each with rm.Stage in your code; or say what each word means: --ready, --running, --done or --dead WORD; "
-            "rows under a word that is not named are left alone"
+            "each with rm.Stage in your code; or say what each word means: --ready, --running, --done, --dead or "
+            "--cancelled WORD; --other WORD leaves its rows alone"
         )
+
+
+def _doubt_beginning(states: StateGuess, beginning: list[Word], wishes: AdoptOptions) -> None:
+    """New rows begin as something that is not ready: either they are, or something else makes them so."""
+    for word in beginning:
+        kind = next((kind for kind, words in states.words.items() if word in words), None)
+        if kind not in (None, StateKind.READY, StateKind.WAITING) and kind not in wishes.words:
+            states.doubts.append(
+                f"new rows begin as {word!r}, which is taken for {kind}: if they are to be worked on, say "
+                f"--ready {word}; if not, --{kind} {word}"
+            )
+        elif kind is None and word not in states.others and StateKind.READY in states.words:
+            states.notes.append(
+                f"new rows begin as {word!r}, which is left alone: something must make them "
+                f"{states.words[StateKind.READY][0]!r}. If they are ready, say --ready {word}"
+            )
 
 
 def _may_hold_states(column: "Column[Any]") -> bool:
@@ -181,21 +226,30 @@ def _may_hold_states(column: "Column[Any]") -> bool:
 
 
 def _chosen(wishes: AdoptOptions, column: "Column[Any] | None") -> Iterable[tuple[StateKind, tuple[Word, ...]]]:
-    numbers = column is not None and isinstance(column.type, sa.Integer)
     for kind, words in wishes.words.items():
         if words:
-            yield kind, tuple(int(word) if numbers and re.fullmatch(r"-?\d+", word) else word for word in words)
+            yield kind, _as_words(words, column)
+
+
+def _as_words(words: Iterable[str], column: "Column[Any] | None") -> tuple[Word, ...]:
+    numbers = column is not None and isinstance(column.type, sa.Integer)
+    return tuple(int(word) if numbers and re.fullmatch(r"-?\d+", word) else word for word in words)
 
 
 def allowed_words(look: TableFacts, column: "Column[Any]") -> list[Word]:
-    """The words that an enum type or a CHECK allows; none if anything goes."""
+    """The words that an enum type, a CHECK or a domain allows; none if anything goes."""
     if isinstance(column.type, sa.Enum):
         return list(column.type.enums)
-    for _, condition in look.checks:
-        words = words_of_check(condition, column.name)
+    for words in (*(words_of_check(check, column.name) for _, check in look.checks), words_of_domain(column)):
         if words:
             return [int(word) for word in words] if isinstance(column.type, sa.Integer) else list(words)
     return []
+
+
+def words_of_domain(column: "Column[Any]") -> list[str]:
+    """The words that the domains of a column allow; none if anything goes."""
+    checks = [domain.check for domain in column.info.get(DOMAINS, ()) if domain.check is not None]
+    return next((words for check in checks if (words := words_of_check(str(check), "VALUE"))), [])
 
 
 def words_of_check(condition: str, column: str) -> list[str]:
@@ -227,6 +281,16 @@ def _default_of(column: "Column[Any]") -> list[Word]:
     return [int(literal[1])] if isinstance(column.type, sa.Integer) else [literal[1].replace("''", "'")]
 
 
+def _indexed_words(look: TableFacts, column: "Column[Any]") -> list[Word]:
+    """The words of conditions such as `WHERE status = 'pending'`, by which queues index the rows to be worked on."""
+    if not isinstance(column.type, sa.String):
+        return []
+    found: list[Word] = []
+    for condition in look.index_conditions(column.name):
+        found += [text.replace("''", "'") for text in re.findall(r"'((?:[^']|'')*)'", condition)]
+    return found if not isinstance(column.type, sa.Enum) else []
+
+
 def _read_words(states: StateGuess, vocabulary: list[str], seen: ColumnValues) -> None:
     prefix = known_names.shared_prefix([known_names.plain(word) for word in vocabulary])
     plain = {word: known_names.plain(word).removeprefix(prefix) for word in vocabulary}
@@ -248,11 +312,14 @@ def _read_words(states: StateGuess, vocabulary: list[str], seen: ColumnValues) -
         elif kind is StateKind.RUNNING and len(words) > 1:
             together = [word for word in words if plain[word] in known_names.SAME_AS_RUNNING] or words[:1]
         states.words[kind] = tuple(together)
-        for word in words:
-            if word not in together:
-                states.notes.append(
-                    f"{word!r} may mean {kind} too; its rows are left alone unless you say --{kind} {word}"
-                )
+        aside = [word for word in words if word not in together]
+        if aside:
+            both = " ".join(f"--{kind} {word}" for word in (*together, *aside))
+            states.doubts.append(
+                f"{_listed(words)} may all mean {kind}, and only {_listed(together)} is taken so: rows under the "
+                f"others would be left alone. Say {both}, if all of them do; --other {aside[0]} leaves rows alone on "
+                "purpose"
+            )
     if len(by_kind.get(StateKind.DEAD, [])) > 1:
         states.notes.append(
             f"{_listed(states.words[StateKind.DEAD])} are all taken for dead, which is safe: such rows are never tried "
@@ -303,12 +370,28 @@ def _complete(states: StateGuess, look: TableFacts) -> None:
             new = max([*numbers, -1]) + 1
             numbers.append(new)
         else:
+            taken = [str(word) for word in (*known, *states.others, *states.seen)]
             new = known_names.in_style(known_names.WRITTEN[kind], [str(word) for word in known])
+            if new in taken:
+                new = known_names.in_style(str(kind), [str(word) for word in known])
         states.words[kind] = (new,)
         if states.column is not None:
             states.notes.append(f"there is no word for {kind} yet: {new!r} is used")
-            if kind is StateKind.READY and states.seen:
-                states.doubts.append("no word of this table says which rows are ready: say it with --ready WORD")
+            if kind is StateKind.READY:
+                states.doubts.append(_doubt_ready(states))
+
+
+def _doubt_ready(states: StateGuess) -> str:
+    text = (
+        f"no word of column {states.column} says which rows are ready: say it with --ready WORD; or, if it holds "
+        "something else, --new state"
+    )
+    if None in states.seen:
+        text += (
+            ". If it is NULL where rows are ready, a queue needs a word for that: give it one with an UPDATE and a "
+            "default; or say --new state --done-where SQL, and the like"
+        )
+    return text
 
 
 def _listed(words: Iterable[Word]) -> str:

@@ -1,6 +1,7 @@
 """What teams call their states and columns. Order matters: of two that fit, the earlier one is taken."""
 
 import re
+from collections.abc import Iterable
 
 from rowmill.model.lifecycle import StateKind
 
@@ -15,7 +16,7 @@ WORDS: dict[StateKind, tuple[str, ...]] = {
     ),
     StateKind.RUNNING: (
         "processing", "in_progress", "running", "inprogress", "in_process", "working", "started", "executing",
-        "claimed", "leased", "locked", "taken", "picked", "active", "busy", "doing", "wip", "sending",
+        "claimed", "leased", "locked", "taken", "picked", "active", "busy", "doing", "wip", "sending", "progressing",
     ),
     StateKind.DONE: (
         "done", "completed", "complete", "finished", "success", "succeeded", "successful", "processed", "ok",
@@ -23,11 +24,11 @@ WORDS: dict[StateKind, tuple[str, ...]] = {
     ),
     StateKind.DEAD: (
         "dead", "failed", "error", "errored", "failure", "exhausted", "abandoned", "permanently_failed",
-        "failed_permanently", "permanent_failure", "dead_letter", "gave_up", "given_up", "fatal", "poison",
-        "rejected", "invalid",
+        "failed_permanently", "permanent_failure", "dead_letter", "dead_lettered", "gave_up", "given_up", "fatal",
+        "poison", "rejected", "invalid",
     ),
     StateKind.CANCELLED: (
-        "cancelled", "canceled", "skipped", "ignored", "aborted", "withdrawn", "obsolete", "dropped",
+        "cancelled", "canceled", "skipped", "ignored", "aborted", "withdrawn", "obsolete", "dropped", "revoked",
     ),
 }  # fmt: skip
 
@@ -77,7 +78,8 @@ NAMES: dict[str, tuple[str, ...]] = {
         "consume_after", "execute_after", "visible_after", "visible_from", "delayed_until", "delay_until",
         "deferred_until", "postponed_until", "snoozed_until", "next_retry_time", "next_attempt_time", "next_run_time",
         "next_run", "next_try", "next_execution", "next_execution_at", "retry_time", "run_time_at", "perform_at",
-        "process_at", "eta", "wake_at", "resume_at", "not_before_time", "earliest_start",
+        "process_at", "eta", "wake_at", "resume_at", "not_before_time", "earliest_start", "invisible_until",
+        "hidden_until",
     ),
     "leased_until": (
         "leased_until", "lease_until", "locked_until", "lease_expires_at", "lease_expires", "lock_expires_at",
@@ -132,10 +134,29 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
 }
 """How names end that may be those of a part, or of something else: cleanup_attempts, login_attempts."""
 
-ENDS = frozenset(
-    {"expires", "expire", "expired", "expiry", "expiration", "deadline", "until", "ttl", "timeout", "ends"}
-)
+STARTS = frozenset({"next", "scheduled", "schedule", "planned", "due", "execution"})
+"""A time with one of these in its name may say when something may begin: next_fetch_at, execution_time."""
+
+PAST = frozenset({"last", "latest", "previous", "prev", "first"})
+"""A time with one of these in its name has been."""
+
+EXPIRY = frozenset({"expires", "expire", "expired", "expiry", "expiration", "ttl"})
+ENDS = EXPIRY | {"deadline", "until", "timeout", "ends"}
 """A time with one of these in its name may well lie ahead: it is when something ends, not when it may begin."""
+
+NUMBERED = ("attempt", "attempt_number", "attempt_no", "retry_number")
+"""Of the names for attempts, those that may number the tries of something, a row for each."""
+
+TALLIES = ("error_count", "failure_count", "fail_count", "failures")
+"""Of the names for attempts, those that may count what failed within a row's work, beside what did not."""
+
+TALLIED = frozenset(
+    {"success", "successes", "succeeded", "successful", "total", "rows", "items", "records", "processed"}
+)
+"""In the names of other numbers, what says that a row counts the parts of its work."""
+
+SUCCESSES = ("sent_at", "delivered_at", "published_at", "dispatched_at", "consumed_at", "resolved_at")
+"""Of the names for the end, those that only a success is called by."""
 
 FAILURES = (
     "retry_count", "retries", "num_retries", "failure_count", "fail_count", "error_count", "failures",
@@ -163,9 +184,15 @@ says that is set."""
 STATE_TIMES: dict[StateKind, tuple[str, ...]] = {
     StateKind.DEAD: ("failed_at", "dead_at", "rejected_at", "gave_up_at"),
     StateKind.CANCELLED: ("cancelled_at", "canceled_at", "archived_at", "deleted_at", "discarded_at", "skipped_at"),
-    StateKind.RUNNING: ("locked_at", "claimed_at", "reserved_at", "picked_at", "picked_up_at", "taken_at"),
-}
+    StateKind.RUNNING: (
+        "locked_at", "claimed_at", "reserved_at", "picked_at", "picked_up_at", "taken_at", "started_at",
+        "processing_started_at", "processing_at",
+    ),
+}  # fmt: skip
 """Times that stand in for a state where there is none: the row is in it once the time is set."""
+
+HELD_BACK = ("paused", "on_hold", "suspended", "blocked", "disabled")
+"""Booleans that keep a row from being worked on, beside those for cancelled."""
 
 WRITTEN: dict[StateKind, str] = {
     StateKind.READY: "pending",
@@ -182,10 +209,35 @@ def plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", spaced.lower()).strip("_")
 
 
+CLOCKS = frozenset({"utc", "gmt", "tz", "ts", "dt", "timestamp"})
+"""How names of times may end that say no more by it: processed_at_utc, next_retry_dt."""
+
+
+def spellings(name: str) -> list[str]:
+    """Under which of our names a column may be looked up, in one word: processed_at, ProcessedAtUtc and processedat are
+    one, and next_retry_dt is next_retry or next_retry_at."""
+    parts = plain(name).split("_")
+    found = ["".join(parts)]
+    if len(parts) > 1 and parts[-1] in CLOCKS:
+        short = "".join(parts[:-1])
+        found += [short, f"{short}at"]
+    return found
+
+
+def is_called(name: str, names: Iterable[str]) -> bool:
+    """Is a column of this name called by one of our names?"""
+    return not {one.replace("_", "") for one in names}.isdisjoint(spellings(name))
+
+
 def flag_kind(name: str) -> StateKind | None:
-    """The state that a boolean of this plain name stands for."""
-    short = re.sub(r"^(is|has|was|has_been)_", "", name)
-    return next((kind for kind, names in FLAGS.items() if short in names), None)
+    """The state that a boolean of this name stands for."""
+    short = without_verb(name)
+    return next((kind for kind, names in FLAGS.items() if is_called(short, names)), None)
+
+
+def without_verb(name: str) -> str:
+    """The plain name of a boolean without its is_, has_ or was_."""
+    return re.sub(r"^(is|has_been|has|was)_", "", plain(name))
 
 
 def phases(words: list[str]) -> list[str]:

@@ -10,10 +10,12 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Connection, MetaData, Table
+from sqlalchemy.dialects.postgresql import DOMAIN
 from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
 
 from rowmill.adopt import known_names
 from rowmill.model.errors import UnknownQueue
+from rowmill.model.queue import REQUIRED
 from rowmill.store.indexes import PREFIX
 from rowmill.store.own import schema
 
@@ -24,6 +26,13 @@ ALL = 100_000
 SAMPLE = 20_000
 MANY_WORDS = 60
 """A column with more different values than this holds no states."""
+FIRST_LOOK = 200
+DOMAINS = "rowmill_domains"
+"""Under which `Column.info` has the domains of a column."""
+RETYPED = "rowmill_retyped"
+"""Under which `Column.info` says that the values of a column tell its type, not the database."""
+LONGEST_WORD = 100
+"""Characters; what is longer is no word for a state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,8 @@ class TableFacts:
     checks: list[tuple[str | None, str]] = field(default_factory=list)
     """(name, condition) of each CHECK."""
     partitioned: bool = False
+    children: list[str] = field(default_factory=list)
+    """Tables that inherit from this one. Partitions do not count."""
     is_table: bool = True
     zone: str = "UTC"
     """The time zone in which the database writes a time without one."""
@@ -70,19 +81,37 @@ class TableFacts:
 
     def own_names(self, role: str) -> list[str]:
         """What an earlier adoption called a column that it added."""
+        if role not in REQUIRED:
+            return []
         given = [prefix + role for prefix in known_names.PREFIXES]
-        return [*given, role] if self.adopted else given
+        theirs = role == "state" and not self._is_own_state(role)
+        return [*given, role] if self.adopted and not theirs else given
+
+    def _is_own_state(self, name: str) -> bool:
+        """Was this column added as the state? It may be of another kind: the state of an address. The indexes of a
+        queue name its state; before there are any, the default tells, which a state that is added always has."""
+        own = [index for index in self.indexes if str(index["name"]).startswith(PREFIX)]
+        if own:
+            return any(_names(_condition(index), name) for index in own)
+        column = self.table.columns.get(name)
+        return column is not None and column.server_default is not None
 
     def is_indexed_first(self, column: str) -> bool:
         """Does an index begin with this column, or hold only rows with some of its values? So do those of queues."""
-        for index in self.indexes:
-            if index["column_names"][:1] == [column]:
-                return True
-            options = index.get("dialect_options") or {}
-            where = str(options.get("postgresql_where", options.get("sqlite_where", "")))
-            if re.search(rf"(?<![\w]){re.escape(column)}(?![\w])", where):
-                return True
-        return False
+        return bool(self.index_conditions(column)) or any(
+            index["column_names"][:1] == [column] for index in self.indexes
+        )
+
+    def index_conditions(self, column: str) -> list[str]:
+        """Of the indexes that hold only some of the rows, by this column."""
+        return [where for index in self.indexes if _names(where := _condition(index), column)]
+
+    def is_indexed_beside(self, column: str, other: str) -> bool:
+        """Is there an index on this column that begins with the other, or holds only rows with some of its values?"""
+        return any(
+            column in index["column_names"] and (index["column_names"][0] == other or _names(_condition(index), other))
+            for index in self.indexes
+        )
 
     @property
     def big(self) -> bool:
@@ -91,6 +120,15 @@ class TableFacts:
     @property
     def empty(self) -> bool:
         return self.rows == 0 and not self.elsewhere
+
+
+def _condition(index: dict[str, Any]) -> str:
+    options = index.get("dialect_options") or {}
+    return str(options.get("postgresql_where", options.get("sqlite_where", "")))
+
+
+def _names(condition: str, column: str) -> bool:
+    return re.search(rf"(?<![\w]){re.escape(column)}(?![\w])", condition) is not None
 
 
 @contextmanager
@@ -102,8 +140,25 @@ def quiet() -> Iterator[None]:
 
 
 def reflect(connection: Connection, name: str, schema_name: str | None) -> Table:
+    """The table as the database has it; a domain as the type behind it."""
     with quiet():
-        return Table(name, MetaData(), schema=schema_name, autoload_with=connection, resolve_fks=False)
+        table = Table(name, MetaData(), schema=schema_name, autoload_with=connection, resolve_fks=False)
+    for column in table.columns:
+        while isinstance(column.type, DOMAIN):
+            column.info.setdefault(DOMAINS, []).append(column.type)
+            column.type = column.type.data_type
+        if connection.dialect.name == "sqlite" and isinstance(column.type, (sa.NUMERIC, sa.types.NullType)):
+            _take_as_text(connection, column)
+    return table
+
+
+def _take_as_text(connection: Connection, column: "Column[Any]") -> None:
+    """SQLite takes any name for a type, such as STRING, or none at all: what a column holds, its values tell."""
+    value = sa.type_coerce(column, sa.types.NullType())
+    kinds = sa.select(sa.func.typeof(value).label("kind")).where(value.is_not(None)).limit(FIRST_LOOK).subquery()
+    if set(connection.scalars(sa.select(kinds.c.kind).distinct())) == {"text"}:
+        column.type = sa.Text()
+        column.info[RETYPED] = True
 
 
 def find_table(connection: Connection, name: str) -> Table:
@@ -150,6 +205,12 @@ def look_at(connection: Connection, table: Table, *, elsewhere: bool = False) ->
             sa.text("SELECT CAST(relkind AS text) FROM pg_class WHERE oid = to_regclass(:name)"), {"name": name}
         )
         found.partitioned, found.is_table = kind == "p", kind in ("r", "p")
+        if not found.partitioned:
+            heirs = sa.text(
+                "SELECT CAST(CAST(inhrelid AS regclass) AS text) FROM pg_inherits "
+                "WHERE inhparent = to_regclass(:name) ORDER BY 1"
+            )
+            found.children = list(connection.scalars(heirs, {"name": name}))
         found.zone = str(connection.scalar(sa.text("SELECT current_setting('TimeZone')")))
     else:
         found.is_table = table.name in inspector.get_table_names()
@@ -182,13 +243,30 @@ def words_in(connection: Connection, look: TableFacts, column: "Column[Any]") ->
         counted = sa.func.count().label("rows")
         found = sa.select(column, counted).group_by(column).order_by(counted.desc()).limit(MANY_WORDS + 1)
         rows = connection.execute(found).all()
-        return ColumnValues({row[0]: row[1] for row in rows}, len(rows) <= MANY_WORDS)
+        return ColumnValues({_unpadded(connection, column, row[0]): row[1] for row in rows}, len(rows) <= MANY_WORDS)
     seen: Counter[Any] = Counter()
     for sample in samples(look.table, [column]):
-        seen.update(row[0] for row in connection.execute(sample))
+        seen.update(_unpadded(connection, column, row[0]) for row in connection.execute(sample))
     for word in [*_in_index(connection, look, column), *_common(connection, look, column)]:
-        seen.setdefault(word, 0)
+        seen.setdefault(_unpadded(connection, column, word), 0)
     return ColumnValues(dict(seen.most_common(MANY_WORDS + 1)), False)
+
+
+def _unpadded(connection: Connection, column: "Column[Any]", word: Any) -> Any:
+    """PostgreSQL fills a `char(10)` with blanks, and does not count them."""
+    padded = isinstance(word, str) and isinstance(column.type, sa.CHAR) and connection.dialect.name == "postgresql"
+    return word.rstrip(" ") if padded else word
+
+
+def has_few_words(connection: Connection, look: TableFacts, column: "Column[Any]") -> bool:
+    """May the column hold states, by some of its values: few of them, and short? Quick, where its texts are long."""
+    if isinstance(column.type, sa.Enum):
+        return True
+    seen: set[Any] = set()
+    for sample in samples(look.table, [column], most=FIRST_LOOK):
+        text = sample.subquery().c[column.key]
+        seen.update(connection.scalars(sa.select(sa.func.substr(text, 1, LONGEST_WORD + 1))))
+    return len(seen) <= MANY_WORDS and all(len(str(word)) <= LONGEST_WORD for word in seen)
 
 
 def samples(

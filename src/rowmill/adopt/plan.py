@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Connection
 
 from rowmill.adopt.evidence import FIRST
-from rowmill.adopt.guess import allowed_words, words_of_check
-from rowmill.adopt.look import TableFacts, samples
+from rowmill.adopt.guess import allowed_words, words_of_check, words_of_domain
+from rowmill.adopt.look import DOMAINS, TableFacts, samples
 from rowmill.adopt.steps import Fill, MigrationPlan, MigrationStep, StepKind
 from rowmill.adopt.times import sorts_wrongly
 from rowmill.model.declare import NULLABLE
@@ -37,10 +37,50 @@ def texts_of(terms: QueueSql) -> list[str]:
     return list(dict.fromkeys(word_text(terms, word) for word, _ in terms.queue.vocabulary.meanings()))
 
 
+def refuse_words(connection: Connection, plan: MigrationPlan, terms: QueueSql, look: TableFacts) -> None:
+    """Words of the queue that a domain does not take, or that are missing in the table to which the state refers.
+    Neither is the queue's to change."""
+    state = look.table.columns.get(terms.queue.columns["state"].name)
+    if state is None:
+        return
+    words = texts_of(terms)
+    allowed = words_of_domain(state)
+    lacking = [word for word in words if allowed and word not in allowed]
+    if lacking:
+        domain = state.info[DOMAINS][0]
+        name = f"{terms.quote(domain.schema)}." if domain.schema else ""
+        name += terms.quote(domain.name)
+        listed = ", ".join(map(terms.text, dict.fromkeys([*allowed, *words])))
+        plan.obstacles.append(
+            f"domain {domain.name} of column {state.name} does not allow {', '.join(map(terms.text, lacking))}: use "
+            f"words that it allows, or change it: ALTER DOMAIN {name} DROP CONSTRAINT {domain.constraint_name}; "
+            f"ALTER DOMAIN {name} ADD CHECK (VALUE IN ({listed}))"
+        )
+    for key in state.foreign_keys:
+        schema_name, table, column = _target(key)
+        if not sa.inspect(connection).has_table(table, schema=schema_name):
+            continue
+        target = sa.table(table, sa.column(column), schema=schema_name)
+        value = sa.cast(target.c[column], sa.String)
+        known = set(connection.scalars(sa.select(value).where(value.in_(words))))
+        lacking = [word for word in words if word not in known]
+        if lacking:
+            plan.obstacles.append(
+                f"column {state.name} refers to {key.target_fullname}, which does not have {', '.join(lacking)}: add "
+                "rows for them to it, or use words that it has"
+            )
+
+
+def _target(key: "sa.ForeignKey") -> tuple[str | None, str, str]:
+    """Schema, table and column that a key refers to."""
+    *schema_name, table, column = key.target_fullname.split(".")
+    return ".".join(schema_name) or None, table, column
+
+
 def allow_words(plan: MigrationPlan, terms: QueueSql, look: TableFacts, postgres: bool) -> Iterator[MigrationStep]:
     """Words of the queue that an enum type or a CHECK does not take yet."""
     state = look.table.columns.get(terms.queue.columns["state"].name)
-    if state is None:
+    if state is None or words_of_domain(state):
         return
     allowed = [str(word) for word in allowed_words(look, state)]
     words = texts_of(terms)
@@ -407,12 +447,19 @@ def make_plan(
             f"ALTER TABLE {terms.table} ADD COLUMN id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
         )
         return plan
+    if look.children:
+        plan.obstacles.append(
+            f"tables {', '.join(look.children)} inherit from {look.table.name}, and their rows are seen in it, but no "
+            "key is unique over all of them: adopt the tables that hold the rows, or make them partitions"
+        )
+        return plan
     problem = key_problem(connection, terms)
     if problem is not None:
         plan.obstacles.append(f"{problem.what}. Mend it: {problem.fix}")
         return plan
     postgres = connection.dialect.name == "postgresql"
     plan.changes += allow_words(plan, terms, look, postgres)
+    refuse_words(connection, plan, terms, look)
     missing = missing_columns(plan, terms, look)
     plan.changes += add_columns(terms, look, missing, postgres)
     plan.changes += loosen_columns(plan, terms, look, postgres)

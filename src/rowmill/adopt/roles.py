@@ -1,6 +1,7 @@
 """Which column of a table plays which part. A name alone decides only where the rows do not speak against it, and where
 no other column competes: everything else is a doubt, which a person settles."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,7 @@ from rowmill.adopt.look import TableFacts
 from rowmill.adopt.times import kind_of_time
 from rowmill.model.declare import NULLABLE
 from rowmill.model.lifecycle import StateKind
-from rowmill.model.queue import Columns, EpochUnit
+from rowmill.model.queue import Columns, EpochUnit, FinishedOn
 
 TIME_ROLES = ("available_at", "leased_until", "finished_at", "started_at", "created_at", "updated_at")
 ORDER = ("lease", *(role for role in known_names.NAMES if role != "available_at"), "available_at")
@@ -37,6 +38,7 @@ class Roles:
     types: dict[str, "sa.types.TypeEngine[Any]"] = field(default_factory=dict)
     """By column: as what to take it where the database's own type says too little (SQLite)."""
     epoch: EpochUnit = "s"
+    finished_on: FinishedOn = "final"
     doubts: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -94,8 +96,9 @@ class _RoleGuess:
         self.roles = Roles()
         self.chosen = {role: name for role, name in wishes.columns.items() if role != "state"}
         self.taken = {*self.chosen.values(), *(() if state is None else (state,))}
-        self.units: set[EpochUnit] = set()
-        self.by_plain = {known_names.plain(column.name): column for column in look.table.columns}
+        self.units: dict[str, EpochUnit | None] = {}
+        """Of times that are numbers, by role; None where no row says."""
+        self.by_spelling = _by_spelling(look.table)
         self.sqlite = connection.dialect.name == "sqlite"
 
     def all(self) -> Roles:
@@ -104,9 +107,9 @@ class _RoleGuess:
             if found is not None:
                 self._take(role, found)
         roles = self.roles
-        if len(self.units) > 1:
-            roles.notes.append("some times are in seconds, others in milliseconds: map only those of one unit")
-        roles.epoch = self.wishes.epoch or ("ms" if self.units == {"ms"} else "s")
+        units = {unit for unit in self.units.values() if unit is not None}
+        roles.epoch = self.wishes.epoch or ("ms" if units == {"ms"} else "s")
+        self._doubt_units(units)
         if roles.epoch == "ms" and self.sqlite:
             for role in TIME_ROLES:
                 name = roles.names.get(role, "")
@@ -123,18 +126,45 @@ class _RoleGuess:
             )
             return
         self.roles.names[role] = name
-        self.units |= {found.unit} if found.unit else set()
+        if role in TIME_ROLES and isinstance(found.kind, (sa.Integer, sa.Numeric)):
+            self.units[role] = found.unit
+        if role == "finished_at" and self._only_on_success(found):
+            self.roles.finished_on = "done"
+            self.roles.notes.append(
+                f'{name} is taken for the time of success (finished_on="done"): rows that fail leave it empty'
+            )
         if found.kind is not found.column.type:
             self.roles.types[name] = found.kind
+
+    def _doubt_units(self, units: set[EpochUnit]) -> None:
+        """Numbers are times only in one unit, and a row must show in which."""
+        listed = ", ".join(f"{self.roles.names[role]} ({unit or 'empty'})" for role, unit in self.units.items())
+        if len(units) > 1:
+            self.roles.doubts.append(
+                f"some times are in seconds, others in milliseconds: {listed}. A queue keeps its times in one unit: "
+                "say --new PART for those in the other, as in --new created_at"
+            )
+        elif not units and not self.wishes.epoch and set(self.units) - {"created_at"}:
+            self.roles.doubts.append(
+                f"no row says in which unit the times are that are kept as numbers: {listed}. Say --epoch s or "
+                "--epoch ms"
+            )
+
+    def _only_on_success(self, found: RoleCandidate) -> bool:
+        """Is it left empty where a row failed? The rows tell; if none of them failed, the name does."""
+        dead, done = found.held.of(StateKind.DEAD), found.held.of(StateKind.DONE)
+        if dead.rows:
+            return dead.filled == 0 and done.filled > 0
+        words = [f"{word}_at" for word in self.done_words if word not in known_names.WORDS[StateKind.DONE]]
+        return known_names.is_called(found.column.name, (*known_names.SUCCESSES, *words))
 
     def _of(self, role: str) -> RoleCandidate | None:
         if role in self.chosen:
             column = self.look.table.columns[self.chosen[role]]
             if not self._may_be_null(role, column):
                 return None
-            return RoleCandidate(
-                column, True, *(_fits(self.connection, self.look, role, column) or (column.type, None))
-            )
+            kind, unit = _fits(self.connection, self.look, role, column) or (column.type, None)
+            return self._with_rows(role, [RoleCandidate(column, True, kind, unit)])[0]
         own = self._fitting(role, self.look.own_names(role), sure=True)
         if own:
             return own[0]
@@ -143,7 +173,8 @@ class _RoleGuess:
         names = self._names(role)
         sure = self._fitting(role, names, sure=True)
         weak = self._fitting(role, known_names.WEAK_NAMES.get(role, ()), sure=False)
-        found = self._with_rows([*sure, *weak])
+        names = [one.column.name for one in sure]
+        found = self._with_rows(role, [*sure, *(one for one in weak if one.column.name not in names)])
         match role:
             case "available_at":
                 return self._start(found)
@@ -165,19 +196,22 @@ class _RoleGuess:
         stem = ""
         if self.state is not None and not self.look.own_names("state").count(self.state):
             stem = known_names.plain(self.state).removesuffix("status").removesuffix("state")
-        stemmed = [f"{stem}{name}" for name in names if stem and f"{stem}{name}" in self.by_plain]
+        stemmed = [f"{stem}{name}" for name in names if stem and self._called(f"{stem}{name}") is not None]
         return stemmed if any(self._fitting(role, [name], sure=True) for name in stemmed) else names
 
     def _fitting(self, role: str, names: Iterable[str], *, sure: bool) -> list[RoleCandidate]:
         found = []
-        for name in dict.fromkeys(names):
-            column = self.by_plain.get(name)
+        for column in dict.fromkeys(map(self._called, names)):
             if column is None or column.name in self.taken:
                 continue
             fit = _fits(self.connection, self.look, role, column)
             if fit is not None and self._may_be_null(role, column):
                 found.append(RoleCandidate(column, sure, *fit))
         return found
+
+    def _called(self, name: str) -> "Column[Any] | None":
+        """The column that goes by one of our names."""
+        return self.by_spelling.get(name.replace("_", ""))
 
     def _may_be_null(self, role: str, column: "Column[Any]") -> bool:
         if column.nullable or role not in NULLABLE or not self.sqlite:
@@ -187,8 +221,8 @@ class _RoleGuess:
             self.roles.notes.append(note)
         return False
 
-    def _with_rows(self, found: list[RoleCandidate]) -> list[RoleCandidate]:
-        units = {one.column.name: one.unit for one in found if _is_time(one.kind) or one.unit}
+    def _with_rows(self, role: str, found: list[RoleCandidate]) -> list[RoleCandidate]:
+        units = {one.column.name: one.unit for one in found if role in TIME_ROLES}
         held = self.evidence.held([one.column for one in found], units)
         return [RoleCandidate(one.column, one.sure, one.kind, one.unit, held[one.column.name]) for one in found]
 
@@ -226,6 +260,7 @@ class _RoleGuess:
         for one in found:
             ready = one.held.ready
             payload = role != "updated_at" and ready.rows > 0 and ready.filled == ready.rows
+            payload |= role in NULLABLE and not one.column.nullable
             if (one.sure and not payload) or (one.borne_out and role != "updated_at"):
                 return one
             self.roles.notes.append(
@@ -235,50 +270,86 @@ class _RoleGuess:
         return None
 
     def _count(self, found: list[RoleCandidate]) -> RoleCandidate | None:
-        if len(found) == 1:
+        if len(found) == 1 and not self._counts_something_else(found[0]):
             return found[0]
         if found:
             return self._doubt("attempts", found)
         names = [
             name
-            for name in self.by_plain
+            for name in (known_names.plain(column.name) for column in self.look.table.columns)
             if not name.startswith("max_") and any(name.endswith(f"_{end}") for end in known_names.SUFFIXES["attempts"])
         ]
-        others = self._with_rows(self._fitting("attempts", names, sure=False))
-        about = set(known_names.plain(self.look.table.name).split("_")) | set(
-            known_names.plain(self.state or "").split("_")
-        )
+        others = self._with_rows("attempts", self._fitting("attempts", names, sure=False))
+        parts = f"{known_names.plain(self.look.table.name)}_{known_names.plain(self.state or '')}".split("_")
+        about = {*parts, *(part.removesuffix("s") for part in parts)}
         if len(others) == 1 and known_names.plain(others[0].column.name).split("_")[0] in about:
             return others[0]
         return self._doubt("attempts", others)
 
+    def _counts_something_else(self, one: RoleCandidate) -> bool:
+        """May it number the tries of something, a row for each? Or count what failed within a row's work?"""
+        name = one.column.name
+        default = re.fullmatch(r"\(*'?(\d+)'?(::\w+)?\)*", str(getattr(one.column.server_default, "arg", "")).strip())
+        if default is not None and int(default[1]) > 0:
+            return True
+        if known_names.is_called(name, known_names.NUMBERED) and default is None:
+            return not self.evidence.how_many(lambda rows: sa.func.coalesce(rows.c[name], 0) == 0, StateKind.READY)
+        numbers = [other for other in self.look.table.columns if isinstance(other.type, sa.Integer)]
+        return known_names.is_called(name, known_names.TALLIES) and any(
+            known_names.TALLIED & set(known_names.plain(other.name).split("_"))
+            for other in numbers
+            if other.name != name
+        )
+
     def _start(self, found: list[RoleCandidate]) -> RoleCandidate | None:
-        """From when on a row may run. A time that lies ahead on rows that are ready may be it, whatever its name."""
+        """From when on a row may run. A time that lies ahead on rows that are ready may be it, whatever its name; so
+        may one whose name says that something begins, or by which ready rows are indexed."""
         known = {one.column.name for one in found}
-        ahead = [one for one in self._times() if one.column.name not in known and one.held.ready.ahead > 0]
-        for one in [one for one in ahead if known_names.ENDS & set(known_names.plain(one.column.name).split("_"))]:
-            ahead.remove(one)
-            self.roles.notes.append(
-                f"{one.column.name} lies ahead on rows that are ready, and is taken for an end: if they may not run "
-                f"before, say --column available_at={one.column.name}"
-            )
+        others = [one for one in self._times() if one.column.name not in known]
+        ends = [one for one in others if known_names.ENDS & _words(one)]
+        for one in ends:
+            over = one.held.ready.filled - one.held.ready.ahead
+            if over and known_names.EXPIRY & _words(one):
+                self.roles.notes.append(
+                    f"{over:,} rows are ready whose {one.column.name} is over, and are worked on all the same: if they "
+                    "are not to be, put them into another state first"
+                )
+            if one.held.ready.ahead:
+                self.roles.notes.append(
+                    f"{one.column.name} lies ahead on rows that are ready, and is taken for an end: if they may not "
+                    f"run before, say --column available_at={one.column.name}"
+                )
+        others = [one for one in others if one not in ends]
         sure = [one for one in found if one.sure]
         weak = [one for one in found if not one.sure]
-        rivals = [*(one for one in weak if one.held.ready.ahead > 0), *ahead]
+        weak += [one for one in others if self._sounds_like_a_start(one)]
+        rivals = [one for one in weak if one.held.ready.ahead > 0]
+        rivals += [one for one in others if one not in weak and one.held.ready.ahead > 0]
+        if sure:
+            # Both may hold: not before the one, nor before the other.
+            rivals += [one for one in weak if one not in rivals and (one.held.ready.filled or not one.held.ready.rows)]
         if len(sure) == 1 and not rivals:
             return sure[0]
-        if (
-            not sure
-            and len(rivals) == 1
-            and rivals[0] in weak
-            and not rivals[0].held.of(StateKind.DONE, StateKind.DEAD).ahead
-        ):
-            return rivals[0]
+        lone = rivals[0] if not sure and len(rivals) == 1 else None
+        if lone is not None and lone.column.name in known and not lone.held.of(StateKind.DONE, StateKind.DEAD).ahead:
+            return lone
+        if not sure and not rivals:
+            weak += [one for one in others if one not in weak and self._is_indexed_as_a_start(one)]
         candidates = [*sure, *(rivals or weak)] if not sure else [*sure, *rivals]
         if not candidates:
             self._doubt_unfit()
             return None
         return self._doubt("available_at", candidates)
+
+    def _sounds_like_a_start(self, one: RoleCandidate) -> bool:
+        words = _words(one)
+        return bool(known_names.STARTS & words) and not known_names.PAST & words and not isinstance(one.kind, sa.Date)
+
+    def _is_indexed_as_a_start(self, one: RoleCandidate) -> bool:
+        """Are ready rows found by this time? Not by one that the database sets: that is when a row came in."""
+        if self.state is None or one.column.server_default is not None or known_names.PAST & _words(one):
+            return False
+        return self.look.is_indexed_beside(one.column.name, self.state)
 
     def _times(self) -> list[RoleCandidate]:
         """Every column with times that plays no part yet."""
@@ -292,12 +363,12 @@ class _RoleGuess:
             fit = kind_of_time(self.connection, self.look, column)
             if fit is not None and (fit[1] or _is_time(fit[0])):
                 found.append(RoleCandidate(column, False, *fit))
-        return self._with_rows(found)
+        return self._with_rows("available_at", found)
 
     def _doubt_unfit(self) -> None:
         """Columns that are called like a start time, and are of a type that can't be one."""
-        for name in known_names.NAMES["available_at"]:
-            column = self.by_plain.get(name)
+        weak = [name for name in known_names.WEAK_NAMES["available_at"] if _is_date(self._called(name))]
+        for column in dict.fromkeys(map(self._called, (*known_names.NAMES["available_at"], *weak))):
             if column is None or column.name in self.taken:
                 continue
             held = self.evidence.held([column], {})[column.name]
@@ -313,12 +384,15 @@ class _RoleGuess:
         if not candidates:
             return None
         listed = "; ".join(f"{one.column.name} ({self._told(one)})" for one in candidates)
-        names = " or ".join(f"--column {role}={one.column.name}" for one in candidates)
-        verb = "is it" if len(candidates) == 1 else "which one is it"
-        self.roles.doubts.append(
-            f"{role}, which {MEANS[role]}: {verb}? {listed}. Say {names}; or --new {role}, and a new column is added"
-        )
         usable = [one for one in candidates if not isinstance(one.kind, sa.Date)]
+        says = [f"--column {role}={one.column.name}" for one in usable]
+        dates = ", ".join(one.column.name for one in candidates if one not in usable)
+        first = f" ({dates} would have to be a timestamp first: a date is no time)" if dates else ""
+        verb = "is it" if len(candidates) == 1 else "which one is it"
+        say = f"{' or '.join(says)}; or " if says else ""
+        self.roles.doubts.append(
+            f"{role}, which {MEANS[role]}: {verb}? {listed}. Say {say}--new {role}, and a new column is added{first}"
+        )
         return usable[0] if usable else None
 
     def _told(self, one: RoleCandidate) -> str:
@@ -337,6 +411,25 @@ class _RoleGuess:
         if examples:
             parts.append(f"such as {examples}")
         return "; ".join(parts) or "no rows to tell from"
+
+
+def _words(one: RoleCandidate) -> set[str]:
+    return set(known_names.plain(one.column.name).split("_"))
+
+
+def _by_spelling(table: sa.Table) -> dict[str, "Column[Any]"]:
+    """The columns by what they may be called; one that is called just so comes first."""
+    found: dict[str, Column[Any]] = {}
+    for nth in range(3):
+        for column in table.columns:
+            spelled = known_names.spellings(column.name)
+            if nth < len(spelled):
+                found.setdefault(spelled[nth], column)
+    return found
+
+
+def _is_date(column: "Column[Any] | None") -> bool:
+    return column is not None and isinstance(column.type, sa.Date)
 
 
 def _is_time(kind: "sa.types.TypeEngine[Any]") -> bool:

@@ -9,18 +9,20 @@ from rowmill.adopt.look import TableFacts, samples
 from rowmill.model.queue import EpochUnit
 
 LOOKED_AT = 500
+LENGTH = 40
+"""Characters of a text that may be a time."""
 EARLIEST, LATEST = 5e8, 1e10
 """Seconds since 1970 that may be meant as times of rows (1985 to 2286); a thousand times more as milliseconds."""
 
 
 def values_of(connection: Connection, look: TableFacts, column: "Column[Any]") -> list[Any]:
-    """Some of the values that are not NULL, as the driver gives them."""
-    raw = sa.type_coerce(column, sa.types.NullType())
+    """Some of the values that are not NULL, as the driver gives them; of texts, how they begin."""
     found: list[Any] = []
     for sample in samples(look.table, [column], lambda rows: rows.c[column.key].is_not(None), LOOKED_AT):
         inner = sample.subquery()
         raw = sa.type_coerce(inner.c[column.key], sa.types.NullType())
-        found += connection.scalars(sa.select(raw))
+        beginning = sa.func.substr(raw, 1, LENGTH) if isinstance(column.type, sa.String) else raw
+        found += connection.scalars(sa.select(beginning))
     return found
 
 
@@ -46,8 +48,12 @@ def kind_of_time(
             return None
         return (declared if isinstance(declared, sa.DateTime) else sa.DateTime()), None
     numbers = [float(value) for value in values if not isinstance(value, (str, bytes))]
+    if len(numbers) < len(values):
+        return None
+    if not any(numbers):
+        return declared, None  # all of them 0, which stands for no time
     unit = unit_of(numbers)
-    if len(numbers) < len(values) or unit is None:
+    if unit is None:
         return None
     if isinstance(declared, (sa.Integer, sa.Numeric)):
         return declared, unit
@@ -56,7 +62,9 @@ def kind_of_time(
 
 
 def unit_of(numbers: list[float]) -> EpochUnit | None:
-    """Seconds or milliseconds since 1970; None for numbers that are no times, such as a wait of 300."""
+    """Seconds or milliseconds since 1970; None for numbers that are no times, such as a wait of 300. 0 stands for no
+    time, as in many tables that allow no NULL."""
+    numbers = [number for number in numbers if number]
     if all(EARLIEST < number < LATEST for number in numbers):
         return "s"
     if all(EARLIEST * 1000 < number < LATEST * 1000 for number in numbers):

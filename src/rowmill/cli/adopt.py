@@ -26,6 +26,7 @@ from rowmill.cli.options import (
     DeadOption,
     DoneOption,
     JsonOption,
+    OtherOption,
     ReadyOption,
     RunningOption,
     StateColumnOption,
@@ -59,6 +60,7 @@ def adopt(
     dead: DeadOption = None,
     waiting: WaitingOption = None,
     cancelled: CancelledOption = None,
+    other: OtherOption = None,
     column: ColumnOption = None,
     new: Annotated[
         list[str] | None,
@@ -124,6 +126,7 @@ def adopt(
         columns=dict(pair(text) for text in column or ()),
         new=frozenset(new or ()),
         where=where,
+        others=tuple(other or ()),
         lower_first=lower_first,
         epoch=epoch,
         lease=lease,
