@@ -189,6 +189,15 @@ async def test_no_index_by_which_ready_rows_are_found(database: Database) -> Non
     assert "claim_scans" not in await database.codes(limits)
 
 
+async def test_no_index_by_which_open_rows_are_found_where_flags_are_the_state(database: Database) -> None:
+    await database.sql("CREATE TABLE requests (id INTEGER PRIMARY KEY, body TEXT, processed BOOLEAN)")
+    await database.sql("INSERT INTO requests (id, processed) VALUES (1, false), (2, true), (3, false)")
+    limits = Thresholds(scanned=3)
+    assert "no index leads to rows by processed" in (await database.find("claim_scans", limits)).what
+    await database.sql("CREATE INDEX by_id ON requests (id) WHERE NOT processed")
+    assert "claim_scans" not in await database.codes(limits)
+
+
 async def test_dead_versions_of_rows(postgres: Database) -> None:
     await postgres.create()
     await postgres.sql(
@@ -241,6 +250,31 @@ async def test_a_table_without_states_and_names_that_need_quotes(database: Datab
     await database.sql("INSERT INTO requests VALUES (1, 'a', 'x'), (2, 'a', 'x')")
     finding = await database.find("duplicates", unique=(("Request Id", "order"),))
     assert "share their Request Id and order" in finding.what
+
+
+async def test_a_table_with_times_in_place_of_states(database: Database) -> None:
+    """Rows are deleted when they are done, locked while they run, and marked when they failed."""
+    moment = "timestamptz" if database.postgres else "DATETIME"
+    await database.sql(
+        f"CREATE TABLE requests (id INTEGER PRIMARY KEY, attempts INTEGER, last_error TEXT, run_at {moment}, "
+        f"locked_at {moment}, failed_at {moment}, message_id TEXT)",
+        "INSERT INTO requests (id, attempts, run_at, locked_at, failed_at, message_id) VALUES "
+        f"(1, 1, NULL, {database.at(-86400)}, NULL, 'a'), (2, 9, NULL, NULL, NULL, 'a'), "
+        f"(3, 9, NULL, {database.at(-86400)}, {database.at(-86400)}, 'a'), "
+        f"(4, 0, {database.at(400 * 86400)}, {database.at(-5)}, NULL, 'b'), "
+        f"(5, 0, {database.at(400 * 86400)}, NULL, NULL, 'c')",
+    )
+
+    guess, found = await database.audit()
+
+    texts = {finding.code: finding for finding in found}
+    assert texts["stuck_rows"].what.startswith("1 row in progress for more than 15 min by locked_at, the oldest since ")
+    assert "clear what says that they are in progress (locked_at IS NOT NULL)" in texts["stuck_rows"].fix
+    assert texts["attempts_used_up"].what.startswith("1 row ready that have had 3 attempts or more")
+    assert texts["far_future"].what.startswith("1 row ready")
+    assert texts["duplicates"].what.startswith("2 unfinished rows share their message_id")
+    assert "check_failed" not in texts
+    assert guess.words == {"dead": ["failed_at IS NOT NULL"], "running": ["locked_at IS NOT NULL"]}
 
 
 async def test_a_big_table_is_looked_at_in_part(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ Nothing of it has an index of ours, and columns may be missing: every look is bo
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -14,8 +14,9 @@ from sqlalchemy import Column, Connection
 
 from rowmill.adopt import known_names
 from rowmill.adopt.build import build_queue, terms_of
-from rowmill.adopt.evidence import RowEvidence
+from rowmill.adopt.evidence import FIRST, RowEvidence
 from rowmill.adopt.examine import conditions_of
+from rowmill.adopt.flags import Flags, read_flags
 from rowmill.adopt.guess import AdoptOptions, StateGuess, guess_states
 from rowmill.adopt.look import TableFacts, find_table, look_at, samples
 from rowmill.adopt.roles import guess_roles
@@ -51,6 +52,25 @@ class TableGuess:
     """Words that are left alone on purpose."""
     unique: tuple[tuple[str, ...], ...] = ()
     """Columns of which no two open rows should have the same values, as the caller says."""
+    flags: Flags | None = None
+    """What says the state of a row, where no column does."""
+
+    def is_in(self, *kinds: StateKind) -> str:
+        """The condition for rows in these states."""
+        if self.flags is None:
+            return self.terms.is_in(self.terms.queue.vocabulary.all_of(frozenset(kinds)))
+        conditions = self.flags.conditions
+        whens = " ".join(f"WHEN ({conditions[kind].sql}) THEN '{kind}'" for kind in FIRST if kind in conditions)
+        wanted = ", ".join(f"'{kind}'" for kind in sorted(kinds))
+        return f"CASE {whens} END IN ({wanted})"
+
+    @property
+    def marks(self) -> list[str]:
+        """The columns that say the state of a row."""
+        if self.flags is None:
+            return [str(self.states.column)]
+        said = " ".join(self.flags.where.values())
+        return [column.name for column in self.look.table.columns if re.search(rf"\b{re.escape(column.name)}\b", said)]
 
     def there(self, *roles: str) -> bool:
         """Does the table have the columns of these roles?"""
@@ -71,6 +91,8 @@ class TableGuess:
 
     @property
     def words(self) -> dict[str, list[str]]:
+        if self.flags is not None:
+            return {str(kind): [sql] for kind, sql in self.flags.where.items()}
         return {str(kind): [str(word) for word in words] for kind, words in self.states.words.items() if words}
 
 
@@ -118,10 +140,12 @@ def guess_table(
     parts = (*Columns.__slots__, "priority")
     if unknown := [role for role in wishes.columns if role not in parts]:
         raise BadRequest(f"there is no part {', '.join(unknown)} for a column. There are: {', '.join(parts)}")
+    wishes = replace(wishes, others=tuple(others))
     states = guess_states(connection, look, wishes)
     done = [known_names.plain(str(word)) for word in states.words[StateKind.DONE]]
     named = {role: column for role, column in wishes.columns.items() if role != "state"}
-    evidence = RowEvidence(connection, look, conditions_of(states))
+    flags = read_flags(connection, look, wishes) if states.column is None else None
+    evidence = RowEvidence(connection, look, conditions_of(states) if flags is None else flags.conditions)
     roles = guess_roles(connection, look, states.column, done, replace(wishes, columns=named), evidence)
     roles.names |= {role: column for role, column in named.items() if role not in roles.names}
     shape = look
@@ -130,7 +154,7 @@ def guess_table(
         table.append_constraint(sa.PrimaryKeyConstraint(next(iter(table.columns))))
         shape = TableFacts(table, look.rows, look.exact, is_table=look.is_table)
     queue, _, _ = build_queue(shape, states, roles, wishes, connection.dialect)
-    return TableGuess(terms_of(queue, connection.dialect), look, states, tuple(others), tuple(unique))
+    return TableGuess(terms_of(queue, connection.dialect), look, states, tuple(others), tuple(unique), flags)
 
 
 def shape(subject: AuditedTable) -> Iterator[DoctorFinding]:
@@ -203,10 +227,7 @@ def words(subject: AuditedTable) -> Iterator[DoctorFinding]:
 def stuck(subject: AuditedTable) -> Iterator[DoctorFinding]:
     """Rows in progress that nobody may be working on, and since when."""
     guess, patient, terms = subject.guess, subject.patient, subject.terms
-    if guess.states.column is None:
-        return
-    running = terms.is_in(terms.queue.vocabulary.of(StateKind.RUNNING))
-    ready = terms.word(terms.queue.steps[0].ready[0])
+    running = guess.is_in(StateKind.RUNNING)
     since = next((column for role in SINCE if (column := guess.column(role)) is not None), None)
     if since is None:
         rows = subject.count(running)
@@ -234,18 +255,27 @@ def stuck(subject: AuditedTable) -> Iterator[DoctorFinding]:
             "stuck_rows",
             f"{many(len(found), subject.most)} in progress for more than {limit / 60:g} min by {since.name}{oldest}: "
             "most likely nobody works on them any more",
-            f"see that nothing works on them, then: UPDATE {terms.table} SET {terms.state} = {ready} WHERE {old}. "
-            f"For good: rowmill adopt {patient.typed}",
+            f"see that nothing works on them, then: {_give_back(subject, old)}. For good: "
+            f"rowmill adopt {patient.typed}",
         )
+
+
+def _give_back(subject: AuditedTable, which: str) -> str:
+    """How to make rows in progress ready again."""
+    flags, terms = subject.guess.flags, subject.terms
+    if flags is not None:
+        return f"clear what says that they are in progress ({flags.where[StateKind.RUNNING]})"
+    ready = terms.word(terms.queue.steps[0].ready[0])
+    return f"UPDATE {terms.table} SET {terms.state} = {ready} WHERE {which}"
 
 
 def attempts(subject: AuditedTable) -> Iterator[DoctorFinding]:
     """Ready rows that have been tried as often as they may be."""
     guess, patient, terms = subject.guess, subject.patient, subject.terms
-    if guess.states.column is None or not guess.there("attempts"):
+    if not guess.there("attempts"):
         return
     own, step = guess.column("max_attempts"), terms.queue.steps[0]
-    used_up = f"{terms.is_in(step.claimable)} AND {terms.used_up(step)}"
+    used_up = f"{guess.is_in(*CLAIMABLE)} AND {terms.used_up(step)}"
     rows = subject.count(used_up)
     if rows:
         limit = f"{step.retry.attempts} attempts" if own is None else f"their {own.name}"
@@ -276,9 +306,10 @@ def times(subject: AuditedTable) -> Iterator[DoctorFinding]:
                 f"let the database write it ({terms.moment(column)}), or see to the clock and time zone of the writer",
             )
     available = guess.column("available_at")
-    if available is not None and guess.states.column is not None:
-        ready = terms.is_in(terms.queue.vocabulary.all_of(CLAIMABLE))
-        far = f"{ready} AND {terms.available_at} > {terms.moment(available, repr(patient.limits.far))}"
+    if available is not None:
+        far = (
+            f"{guess.is_in(*CLAIMABLE)} AND {terms.available_at} > {terms.moment(available, repr(patient.limits.far))}"
+        )
         rows = subject.count(far)
         if rows:
             yield patient.finding(
@@ -307,8 +338,7 @@ def duplicates(subject: AuditedTable) -> Iterator[DoctorFinding]:
 def _duplicates(subject: AuditedTable, names: Sequence[str]) -> Iterator[DoctorFinding]:
     guess, terms = subject.guess, subject.terms
     columns = [guess.look.table.columns[name] for name in names]
-    kinds = frozenset({*CLAIMABLE, StateKind.RUNNING})
-    is_open = terms.is_in(terms.queue.vocabulary.all_of(kinds)) if guess.states.column is not None else "1 = 1"
+    is_open = guess.is_in(*CLAIMABLE, StateKind.RUNNING)
     given = " AND ".join(f"{terms.name(column)} IS NOT NULL" for column in columns)
     listed = ", ".join(terms.name(column) for column in columns)
     source, about = terms.table, ""
@@ -332,25 +362,22 @@ def _duplicates(subject: AuditedTable, names: Sequence[str]) -> Iterator[DoctorF
 
 def claim_index(subject: AuditedTable) -> Iterator[DoctorFinding]:
     """Is there an index by which ready rows are found?"""
-    guess, patient, state = subject.guess, subject.patient, subject.guess.states.column
-    if state is None or guess.look.rows < patient.limits.scanned:
+    guess, patient = subject.guess, subject.patient
+    if not guess.marks or guess.look.rows < patient.limits.scanned:
         return
-    for index in guess.look.indexes:
-        if index["column_names"][:1] == [state] or re.search(rf"\b{re.escape(state)}\b", _condition(index)):
-            return
+    orders = [column.name for role in ("available_at", "leased_until") if (column := guess.column(role)) is not None]
+    leading = guess.marks if guess.flags is None else [*guess.marks, *orders]
+    if any(index["column_names"][:1] == [name] for index in guess.look.indexes for name in leading):
+        return
+    if any(guess.look.index_conditions(name) for name in guess.marks):
+        return
     yield patient.finding(
         FindingSeverity.WARNING,
         "claim_scans",
-        f"no index leads to rows by {state}: every look for ready ones reads the whole table, "
+        f"no index leads to rows by {' or '.join(guess.marks)}: every look for ready ones reads the whole table, "
         f"{'' if guess.look.exact else 'about '}{guess.look.rows:,} rows{_scans(subject)}",
         f"rowmill adopt {patient.typed} makes one over the ready rows alone, which stays small",
     )
-
-
-def _condition(index: Mapping[str, Any]) -> str:
-    """Of a partial index, as the database has it."""
-    options = index.get("dialect_options") or {}
-    return next((str(value) for name, value in options.items() if name.endswith("_where") and value is not None), "")
 
 
 def _scans(subject: AuditedTable) -> str:
