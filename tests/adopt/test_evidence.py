@@ -461,6 +461,37 @@ async def test_what_the_caller_says_is_the_end_is_the_only_one(site: Site) -> No
     assert dict(await site.rows("SELECT id, state FROM mails")) == {1: "ready", 2: "done"}
 
 
+async def test_times_may_be_numbers_with_a_fraction(site: Site) -> None:
+    kind = "double precision" if site.postgres else "REAL"
+    await site.sql(
+        f"CREATE TABLE jobs (id integer PRIMARY KEY, status text, run_at {kind}, finished_at {kind})",
+        "INSERT INTO jobs VALUES (1, 'pending', 1700000000.5, NULL), (2, 'pending', 4000000000.25, NULL), "
+        "(3, 'done', NULL, 1700000000.5)",
+    )
+
+    found = await site.adopt("jobs")
+
+    assert found.doubts == []
+    assert found.columns["available_at"] == "run_at"
+    assert found.columns["finished_at"] == "finished_at"
+    mill = site.declared(found)["mill"]
+    await mill.migrate()
+    await mill.drain()
+    assert dict(await site.rows("SELECT id, status FROM jobs")) == {1: "done", 2: "pending", 3: "done"}
+
+
+async def test_an_end_is_known_by_its_last_letters_too(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, state text, startafter timestamp, keepuntil timestamp)",
+        f"INSERT INTO jobs VALUES (1, 'created', {ahead(site)}, {ahead(site, 9)})",
+    )
+
+    found = await site.look("jobs")
+
+    assert found.doubts == []
+    assert found.columns["available_at"] == "startafter"
+
+
 @pytest.mark.parametrize("name", ["NextRetryAtUtc", "next_retry_dt", "nextretryat", "run_at_gmt"])
 async def test_a_name_is_known_without_its_marks_and_with_its_clock(site: Site, name: str) -> None:
     await site.sql(

@@ -418,6 +418,26 @@ async def test_a_state_that_can_not_be_written_is_a_doubt(site: Site) -> None:
     assert dict(await site.rows("SELECT id, state FROM parcels")) == {1: "ready", 2: "dead"}
 
 
+async def test_a_state_that_is_part_of_the_key_is_a_doubt(site: Site) -> None:
+    await site.sql("CREATE TABLE jobs (id integer, status text, sent_at timestamp, PRIMARY KEY (id, status))")
+
+    found = await site.look("jobs")
+
+    assert any("status is called a state, but it is part of the key" in doubt for doubt in found.doubts)
+
+
+async def test_a_condition_that_ties_the_state_to_other_columns_is_told(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status text DEFAULT 'new', ended timestamp, "
+        "CONSTRAINT tied CHECK ((status = 'done') = (ended IS NOT NULL)), CHECK (status IN ('new', 'done')))",
+    )
+
+    found = await site.look("jobs")
+
+    [note] = [note for note in found.notes if "ties" in note]
+    assert note.startswith("constraint tied ties status to ended")
+
+
 async def test_a_state_that_refers_to_a_table_of_states(site: Site) -> None:
     await site.sql(
         "CREATE TABLE words (word varchar(20) PRIMARY KEY)",

@@ -3,6 +3,7 @@
 import pytest
 import sqlalchemy as sa
 
+import rowmill as rm
 from rowmill.adopt import AdoptionFailed, AdoptOptions, StepKind, carry_out
 from rowmill.adopt import apply as carrying
 from rowmill.adopt import steps as fill_module
@@ -298,3 +299,56 @@ async def test_a_table_that_others_inherit_from_is_refused(postgres: Site) -> No
     found = await postgres.look("jobs")
 
     assert "tables mails inherit from jobs" in found.plan.obstacles[0]
+
+
+async def test_a_column_that_a_view_names_keeps_its_type(postgres: Site) -> None:
+    await postgres.sql(
+        "CREATE TABLE mails (id integer PRIMARY KEY, status varchar(10) NOT NULL, last_error varchar(20))",
+        "CREATE VIEW shown AS SELECT status, last_error FROM mails",
+        "INSERT INTO mails VALUES (1, 'pending'), (2, 'done')",
+        "CREATE TABLE short (id integer PRIMARY KEY, status varchar(4) NOT NULL DEFAULT 'new', "
+        "is_new boolean GENERATED ALWAYS AS (status = 'new') STORED, error varchar(20) DEFAULT 'x')",
+    )
+
+    found = await postgres.adopt("mails")
+    refused = await postgres.look("short")
+    said = await postgres.look("short", AdoptOptions(words={StateKind.RUNNING: ("busy",), StateKind.DEAD: ("bad",)}))
+
+    names = postgres.declared(found)
+    names["mails"].handlers.clear()
+
+    @names["mails"].handler()
+    async def work(lease: rm.Lease[rm.Record]) -> None:
+        raise rm.PermanentError("x" * 300)
+
+    await names["mill"].migrate()
+    await names["mill"].drain()
+    assert await postgres.rows("SELECT status, length(last_error) FROM mails WHERE id = 1") == [("failed", 20)]
+    [obstacle] = refused.plan.obstacles
+    assert "status (state) takes only 4 characters" in obstacle
+    assert said.plan.obstacles == []
+    assert [change.what for change in said.plan.changes if "takes 20 characters" in change.what] != []
+
+
+async def test_a_word_that_an_enum_lacks_is_not_asked_for(postgres: Site) -> None:
+    await postgres.sql(
+        "CREATE TYPE mail_state AS ENUM ('new', 'sent', 'error')",
+        "CREATE TABLE mails (id integer PRIMARY KEY, state mail_state NOT NULL, locked_until timestamptz)",
+        "INSERT INTO mails VALUES (1, 'new'), (2, 'sent')",
+    )
+
+    found = await postgres.adopt("mails")
+
+    assert found.columns["leased_until"] == "locked_until"
+    assert found.doubts == []
+
+
+async def test_a_text_that_is_called_a_start_is_not_passed_over(postgres: Site) -> None:
+    await postgres.sql(
+        "CREATE TABLE sms (id integer PRIMARY KEY, status text, send_after varchar(30))",
+        "INSERT INTO sms VALUES (1, 'queued', '2090-01-01 00:00'), (2, 'sent', '2020-01-01 00:00')",
+    )
+
+    found = await postgres.look("sms")
+
+    assert any("send_after is set on 1 of 1 ready rows" in doubt for doubt in found.doubts)

@@ -350,3 +350,12 @@ def test_json_says_what_the_table_was_taken_for(made: list[str], capsys: Printed
 def test_options_that_do_not_go_together(arguments: list[str], problem: str, capsys: Printed) -> None:
     assert run(arguments) == 2
     assert problem in capsys.readouterr().err
+
+
+async def test_a_word_that_an_enum_lacks_is_not_asked_for(postgres: Database) -> None:
+    await postgres.sql(
+        "CREATE TYPE word AS ENUM ('pending', 'done', 'failed')",
+        "CREATE TABLE requests (id INTEGER PRIMARY KEY, status word, message_id TEXT)",
+        "INSERT INTO requests VALUES (1, 'pending', 'a'), (2, 'pending', 'a')",
+    )
+    assert await postgres.codes() == {"duplicates"}

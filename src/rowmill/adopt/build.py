@@ -51,7 +51,7 @@ def future_table(look: TableFacts, states: StateGuess, roles: Roles) -> tuple[Ta
         if state.type.length is not None and state.type.length < longest:
             state.type = sa.Text()
     if isinstance(error.type, sa.String) and (error.type.length or MESSAGE_LENGTH) < MESSAGE_LENGTH:
-        error.type = sa.Text()
+        error.type = error.type if error.name in look.bound else sa.Text()  # errors are cut to what fits
     return table, Columns(**{role: name for role, name in names.items() if role != "priority"})
 
 

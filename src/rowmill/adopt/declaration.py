@@ -134,7 +134,7 @@ def _kind(column: "Column[Any]") -> str:
         case sa.Enum() as kind:
             where = f", schema={_literal(kind.schema)}" if kind.schema else ""
             return f"sa.Enum({', '.join(map(_literal, kind.enums))}, name={_literal(kind.name)}{where})"
-        case sa.Numeric():
+        case sa.Numeric() | sa.Float():
             return "sa.Float"
         case _:
             return "sa.Text"

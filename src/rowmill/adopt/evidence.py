@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Connection
 
 from rowmill.adopt.look import SAMPLE, TableFacts
+from rowmill.model.declare import NUMBERS
 from rowmill.model.errors import one_line
 from rowmill.model.lifecycle import StateKind
 from rowmill.model.queue import EpochUnit
@@ -101,7 +102,7 @@ class RowEvidence:
                 filled = value.is_not(None)
                 if isinstance(column.type, sa.String) and not isinstance(column.type, sa.Enum):
                     filled &= sa.cast(value, sa.String) != ""
-                elif column.name in units and isinstance(column.type, (sa.Integer, sa.Numeric)):
+                elif column.name in units and isinstance(column.type, NUMBERS):
                     filled &= sa.type_coerce(value, sa.Numeric) != sa.literal_column("0")  # stands for no time
                 parts.append(_how_many(filled))
                 parts.append(
@@ -141,7 +142,7 @@ class RowEvidence:
 
     def examples(self, column: "Column[Any]", shown_as: "sa.types.TypeEngine[Any]", *kinds: StateKind) -> str:
         """A few values, for a person to see what a column holds: times and numbers, never texts."""
-        if not isinstance(shown_as, (sa.DateTime, sa.Date, sa.Integer, sa.Numeric, sa.Boolean)):
+        if not isinstance(shown_as, (sa.DateTime, sa.Date, *NUMBERS, sa.Boolean)):
             return ""
         values: dict[str, None] = {}
         for rows in self._sources():
@@ -180,7 +181,7 @@ class RowEvidence:
                 else sa.literal_column("CAST(strftime('%s', 'now') AS INTEGER)")
             )
             return sa.type_coerce(value, sa.Numeric) > now * sa.literal_column("1000" if unit == "ms" else "1")
-        if isinstance(column.type, (sa.Integer, sa.Numeric)):
+        if isinstance(column.type, NUMBERS):
             return sa.false()  # numbers of which none is a time
         if not self.postgres:
             text = sa.func.strftime("%s", sa.type_coerce(value, sa.types.NullType()))

@@ -13,10 +13,11 @@ from rowmill.adopt.declaration import declaration
 from rowmill.adopt.evidence import FIRST, RowEvidence, StateCondition
 from rowmill.adopt.flags import Flags, HeldBack, done_flags, held_back, read_flags
 from rowmill.adopt.guess import AdoptOptions, StateGuess, guess_states
-from rowmill.adopt.look import TableFacts, find_table, look_at, reflect, words_in
+from rowmill.adopt.look import TableFacts, find_table, look_at, named_in, reflect, words_in
 from rowmill.adopt.plan import UNFILLED, make_plan, texts_of, word_text
 from rowmill.adopt.roles import Roles, guess_roles
 from rowmill.adopt.steps import MigrationPlan
+from rowmill.model.declare import NUMBERS
 from rowmill.model.errors import BadRequest
 from rowmill.model.lifecycle import CLAIMABLE, StateKind
 from rowmill.model.queue import Columns, Order, QueueSpec
@@ -79,6 +80,7 @@ def examine_table(
         _doubt_done_flags(found, terms, look, evidence, done_flags(connection, look))
     if not wishes.where:
         _doubt_retries(found, states, roles, wishes, look, evidence)
+    found.notes += _check_notes(look, states)
     held = held_back(connection, look, found.columns.values())
     _tell_held_back(found, held, evidence)
     _tell_rows(found, terms, look, evidence)
@@ -224,6 +226,20 @@ def _count_notes(queue: QueueSpec[Any]) -> list[str]:
     return [f'{name} is taken for a count of failed tries; if it counts every try, leave out counts="failures"']
 
 
+def _check_notes(look: TableFacts, states: StateGuess) -> list[str]:
+    """Conditions of the table that tie the state to other columns, which a queue writes in its own way."""
+    found = []
+    for name, condition in look.checks:
+        tied = [column.name for column in look.table.columns if named_in(condition, column.name)]
+        if states.column in tied and len(tied) > 1:
+            others = ", ".join(column for column in tied if column != states.column)
+            found.append(
+                f"constraint {name or condition} ties {states.column} to {others}: rows whose next state does not pass "
+                "it can't be claimed or settled. Try the queue on a copy first"
+            )
+    return found
+
+
 def _doubt_retries(
     found: Adoption, states: StateGuess, roles: Roles, wishes: AdoptOptions, look: TableFacts, evidence: RowEvidence
 ) -> None:
@@ -232,7 +248,7 @@ def _doubt_retries(
     if name is None or StateKind.DEAD in wishes.words or StateKind.WAITING in wishes.words:
         return
     column = look.table.columns[name]
-    numbers = isinstance(roles.types.get(name, column.type), (sa.Integer, sa.Numeric))
+    numbers = isinstance(roles.types.get(name, column.type), NUMBERS)
     ahead = evidence.held([column], {name: roles.epoch if numbers else None})[name].of(StateKind.DEAD).ahead
     if not ahead:
         return

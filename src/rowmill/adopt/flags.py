@@ -14,6 +14,7 @@ from rowmill.adopt.evidence import FIRST, StateCondition
 from rowmill.adopt.guess import AdoptOptions
 from rowmill.adopt.look import TableFacts
 from rowmill.adopt.times import kind_of_time, values_of
+from rowmill.model.declare import NUMBERS
 from rowmill.model.errors import BadRequest
 from rowmill.model.lifecycle import StateKind
 from rowmill.store import expressions
@@ -56,7 +57,7 @@ def read_flags(connection: Connection, look: TableFacts, wishes: AdoptOptions) -
             continue
         kind = _time_kind(column, wishes)
         if kind is not None and (time := kind_of_time(connection, look, column)) is not None:
-            numbers = isinstance(time[0], (sa.Integer, sa.Numeric))
+            numbers = isinstance(time[0], NUMBERS)
             found.setdefault(kind, []).append(f"coalesce({quoted}, 0) <> 0" if numbers else f"{quoted} IS NOT NULL")
         elif known_names.is_called(column.name, known_names.WEAK_NAMES["finished_at"]) and kind_of_time(
             connection, look, column
@@ -116,7 +117,7 @@ def held_back(connection: Connection, look: TableFacts, mapped: Iterable[str]) -
             found.append(HeldBack(column.name, f"coalesce({quoted}, 0) <> 0", "sa.func.coalesce({}, 0) == 0"))
         elif known_names.is_called(column.name, known_names.STATE_TIMES[StateKind.CANCELLED]):
             time = kind_of_time(connection, look, column)
-            if time is not None and isinstance(time[0], (sa.Integer, sa.Numeric)):
+            if time is not None and isinstance(time[0], NUMBERS):
                 found.append(HeldBack(column.name, f"coalesce({quoted}, 0) <> 0", "sa.func.coalesce({}, 0) == 0"))
             elif time is not None:
                 found.append(HeldBack(column.name, f"{quoted} IS NOT NULL", "{}.is_(None)"))

@@ -134,11 +134,14 @@ def find_state_column(
 
 def _is_unfit(column: "Column[Any]") -> bool:
     """Is it called a state, and can't be one?"""
-    return _name_score(column) == STRONG and (column.computed is not None or not _may_hold_states(column))
+    unfit = column.primary_key or column.computed is not None or not _may_hold_states(column)
+    return _name_score(column) == STRONG and unfit
 
 
 def _unfit(column: "Column[Any]") -> str:
-    why = "computed by the database" if column.computed is not None else f"{column.type}, neither text nor a number"
+    why = f"{column.type}, neither text nor a number"
+    if column.primary_key or column.computed is not None:
+        why = "part of the key" if column.primary_key else "computed by the database"
     return (
         f"column {column.name} is called a state, but it is {why}: a queue can't keep its state in it. Say which rows "
         "are in which state with conditions on it (--done-where SQL and the like); or, if it says nothing of that, "
@@ -198,8 +201,9 @@ def _doubt_phases(states: StateGuess, unknown: list[str]) -> None:
     if len(done) > 1 and others and not states.chosen_done:
         phases = [*(str(word) for word in done), *phases]
     if phases:
+        are = "may be a phase of those" if len(phases) == 1 else "may be phases"
         states.doubts.append(
-            f"{_listed(phases)} may be phases that a row passes one after the other, and this plan has one. Declare "
+            f"{_listed(phases)} {are} that a row passes one after the other, and this plan has one. Declare "
             "each with rm.Stage in your code; or say what each word means: --ready, --running, --done, --dead or "
             "--cancelled WORD; --other WORD leaves its rows alone"
         )

@@ -12,7 +12,7 @@ WORDS: dict[StateKind, tuple[str, ...]] = {
     ),
     StateKind.WAITING: (
         "retry", "retrying", "to_retry", "retry_scheduled", "waiting_retry", "waiting_for_retry", "retry_wait",
-        "deferred", "delayed", "backoff", "postponed", "waiting", "scheduled",
+        "deferred", "delayed", "backoff", "postponed", "retryable", "waiting", "scheduled",
     ),
     StateKind.RUNNING: (
         "processing", "in_progress", "running", "inprogress", "in_process", "working", "started", "executing",
@@ -25,7 +25,7 @@ WORDS: dict[StateKind, tuple[str, ...]] = {
     StateKind.DEAD: (
         "dead", "failed", "error", "errored", "failure", "exhausted", "abandoned", "permanently_failed",
         "failed_permanently", "permanent_failure", "dead_letter", "dead_lettered", "gave_up", "given_up", "fatal",
-        "poison", "rejected", "invalid",
+        "poison", "rejected", "invalid", "discarded",
     ),
     StateKind.CANCELLED: (
         "cancelled", "canceled", "skipped", "ignored", "aborted", "withdrawn", "obsolete", "dropped", "revoked",
@@ -97,11 +97,11 @@ NAMES: dict[str, tuple[str, ...]] = {
         "finished_at", "processed_at", "completed_at", "done_at", "ended_at", "sent_at", "delivered_at", "finished_on",
         "completed_on", "processed_on", "time_finished", "time_completed", "time_processed", "time_done",
         "finish_time", "finished_time", "completion_time", "completed_time", "processed_time", "date_processed",
-        "date_completed", "handled_at", "dispatched_at", "executed_at", "consumed_at",
+        "date_completed", "handled_at", "dispatched_at", "executed_at", "consumed_at", "finalized_at", "finalised_at",
     ),
     "started_at": (
         "started_at", "claimed_at", "locked_at", "picked_at", "picked_up_at", "taken_at", "reserved_at",
-        "begun_at", "processing_started_at", "time_started",
+        "begun_at", "processing_started_at", "time_started", "performed_at", "processing_at",
     ),
     "created_at": (
         "created_at", "inserted_at", "enqueued_at", "queued_at", "created_on", "created", "date_created",
@@ -186,7 +186,7 @@ STATE_TIMES: dict[StateKind, tuple[str, ...]] = {
     StateKind.CANCELLED: ("cancelled_at", "canceled_at", "archived_at", "deleted_at", "discarded_at", "skipped_at"),
     StateKind.RUNNING: (
         "locked_at", "claimed_at", "reserved_at", "picked_at", "picked_up_at", "taken_at", "started_at",
-        "processing_started_at", "processing_at",
+        "processing_started_at", "processing_at", "performed_at",
     ),
 }  # fmt: skip
 """Times that stand in for a state where there is none: the row is in it once the time is set."""

@@ -61,6 +61,8 @@ class TableFacts:
     partitioned: bool = False
     children: list[str] = field(default_factory=list)
     """Tables that inherit from this one. Partitions do not count."""
+    bound: frozenset[str] = frozenset()
+    """Columns whose type can't be changed: a view, a rule, a policy, a trigger or a computed column names them."""
     is_table: bool = True
     zone: str = "UTC"
     """The time zone in which the database writes a time without one."""
@@ -92,7 +94,7 @@ class TableFacts:
         queue name its state; before there are any, the default tells, which a state that is added always has."""
         own = [index for index in self.indexes if str(index["name"]).startswith(PREFIX)]
         if own:
-            return any(_names(_condition(index), name) for index in own)
+            return any(named_in(_condition(index), name) for index in own)
         column = self.table.columns.get(name)
         return column is not None and column.server_default is not None
 
@@ -104,12 +106,13 @@ class TableFacts:
 
     def index_conditions(self, column: str) -> list[str]:
         """Of the indexes that hold only some of the rows, by this column."""
-        return [where for index in self.indexes if _names(where := _condition(index), column)]
+        return [where for index in self.indexes if named_in(where := _condition(index), column)]
 
     def is_indexed_beside(self, column: str, other: str) -> bool:
         """Is there an index on this column that begins with the other, or holds only rows with some of its values?"""
         return any(
-            column in index["column_names"] and (index["column_names"][0] == other or _names(_condition(index), other))
+            column in index["column_names"]
+            and (index["column_names"][0] == other or named_in(_condition(index), other))
             for index in self.indexes
         )
 
@@ -122,12 +125,24 @@ class TableFacts:
         return self.rows == 0 and not self.elsewhere
 
 
+BOUND = """
+SELECT DISTINCT CAST(a.attname AS text)
+FROM pg_depend AS d JOIN pg_attribute AS a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+LEFT JOIN pg_attrdef AS def ON d.classid = CAST('pg_attrdef' AS regclass) AND def.oid = d.objid
+WHERE d.refclassid = CAST('pg_class' AS regclass) AND d.refobjid = to_regclass(:name) AND d.refobjsubid > 0
+  AND (d.classid IN (CAST('pg_rewrite' AS regclass), CAST('pg_policy' AS regclass), CAST('pg_trigger' AS regclass))
+       OR def.adnum <> a.attnum
+       OR (d.classid = CAST('pg_class' AS regclass) AND d.objid = d.refobjid AND d.objsubid NOT IN (0, a.attnum)))
+"""
+
+
 def _condition(index: dict[str, Any]) -> str:
     options = index.get("dialect_options") or {}
     return str(options.get("postgresql_where", options.get("sqlite_where", "")))
 
 
-def _names(condition: str, column: str) -> bool:
+def named_in(condition: str, column: str) -> bool:
+    """Does a condition in SQL name this column?"""
     return re.search(rf"(?<![\w]){re.escape(column)}(?![\w])", condition) is not None
 
 
@@ -205,6 +220,7 @@ def look_at(connection: Connection, table: Table, *, elsewhere: bool = False) ->
             sa.text("SELECT CAST(relkind AS text) FROM pg_class WHERE oid = to_regclass(:name)"), {"name": name}
         )
         found.partitioned, found.is_table = kind == "p", kind in ("r", "p")
+        found.bound = frozenset(connection.scalars(sa.text(BOUND), {"name": name}))
         if not found.partitioned:
             heirs = sa.text(
                 "SELECT CAST(CAST(inhrelid AS regclass) AS text) FROM pg_inherits "

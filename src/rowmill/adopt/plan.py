@@ -1,6 +1,6 @@
 """What a table lacks to be a queue, as steps of a migration in the order in which they are made."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
@@ -30,6 +30,14 @@ def word_text(terms: QueueSql, word: Word) -> str:
     """A word as the database has it, whatever it is in Python: its literal without the quotes."""
     literal = terms.word(word)
     return literal[1:-1].replace("''", "'") if literal.startswith("'") else literal
+
+
+def words_there(terms: QueueSql, look: TableFacts, words: Iterable[Word]) -> list[Word]:
+    """Those that the state's enum type has: a statement that names another fails."""
+    state = look.table.columns.get(terms.queue.columns["state"].name)
+    if state is None or not isinstance(state.type, sa.Enum):
+        return list(words)
+    return [word for word in words if word_text(terms, word) in state.type.enums]
 
 
 def texts_of(terms: QueueSql) -> list[str]:
@@ -183,6 +191,8 @@ def _leases(
             without = f"({without} OR {terms.leased_until} < {terms.now('leased_until')})"
         where = f"{terms.is_in(step.running)} AND {without}"
         known = not unfilled and "leased_until" not in missing and not look.elsewhere
+        if known and not words_there(terms, look, step.running):
+            continue
         if known and not _any_running_without(connection, terms, look, where):
             continue
         many = f"{_count(connection, look, where):,} " if known and look.exact else ""
@@ -369,12 +379,28 @@ def loosen_columns(plan: MigrationPlan, terms: QueueSql, look: TableFacts, postg
         length = found.type.length if isinstance(found.type, sa.String) else None
         needed = MESSAGE_LENGTH if role == "error" else max(map(len, texts_of(terms))) if role == "state" else 0
         if postgres and length is not None and length < needed and not isinstance(found.type, sa.Enum):
+            if column.name in look.bound:
+                _refuse_to_widen(plan, role, column, length)
+                continue
             yield MigrationStep(
                 StepKind.COLUMN,
                 f"column {column.name} ({role}) takes {length} characters; {needed} may be written",
                 (f"ALTER TABLE {terms.table} ALTER COLUMN {name} TYPE text",),
                 (f"ALTER TABLE {terms.table} ALTER COLUMN {name} TYPE varchar({length}) USING left({name}, {length})",),
             )
+
+
+def _refuse_to_widen(plan: MigrationPlan, role: str, column: "Column[Any]", length: int) -> None:
+    declared = getattr(column.type, "length", None)
+    if role == "error" and declared is not None and declared <= length:
+        return  # what is written is cut to it
+    way = f"declare it as String({length}), and errors are cut to it" if role == "error" else (
+        "use shorter words (--running WORD and the like)"
+    )  # fmt: skip
+    plan.obstacles.append(
+        f"column {column.name} ({role}) takes only {length} characters, and its type can't be changed while a view, a "
+        f"rule, a policy, a trigger or a computed column names it: {way}, or drop that first"
+    )
 
 
 def not_null(terms: QueueSql, column: str) -> MigrationStep:

@@ -13,8 +13,8 @@ from rowmill.adopt import known_names
 from rowmill.adopt.evidence import HeldByState, RowEvidence
 from rowmill.adopt.guess import AdoptOptions
 from rowmill.adopt.look import TableFacts
-from rowmill.adopt.times import kind_of_time
-from rowmill.model.declare import NULLABLE
+from rowmill.adopt.times import kind_of_time, looks_like_a_time, values_of
+from rowmill.model.declare import NULLABLE, NUMBERS
 from rowmill.model.lifecycle import StateKind
 from rowmill.model.queue import Columns, EpochUnit, FinishedOn
 
@@ -126,7 +126,7 @@ class _RoleGuess:
             )
             return
         self.roles.names[role] = name
-        if role in TIME_ROLES and isinstance(found.kind, (sa.Integer, sa.Numeric)):
+        if role in TIME_ROLES and isinstance(found.kind, NUMBERS):
             self.units[role] = found.unit
         if role == "finished_at" and self._only_on_success(found):
             self.roles.finished_on = "done"
@@ -306,7 +306,7 @@ class _RoleGuess:
         may one whose name says that something begins, or by which ready rows are indexed."""
         known = {one.column.name for one in found}
         others = [one for one in self._times() if one.column.name not in known]
-        ends = [one for one in others if known_names.ENDS & _words(one)]
+        ends = [one for one in others if known_names.ENDS & _words(one) or one.column.name.lower().endswith("until")]
         for one in ends:
             over = one.held.ready.filled - one.held.ready.ahead
             if over and known_names.EXPIRY & _words(one):
@@ -367,7 +367,9 @@ class _RoleGuess:
 
     def _doubt_unfit(self) -> None:
         """Columns that are called like a start time, and are of a type that can't be one."""
-        weak = [name for name in known_names.WEAK_NAMES["available_at"] if _is_date(self._called(name))]
+        weak = [
+            name for name in known_names.WEAK_NAMES["available_at"] if self._is_written_as_a_date(self._called(name))
+        ]
         for column in dict.fromkeys(map(self._called, (*known_names.NAMES["available_at"], *weak))):
             if column is None or column.name in self.taken:
                 continue
@@ -378,6 +380,12 @@ class _RoleGuess:
                     f"when on they may run, but its type is {column.type}, which is no time: they would run at once. "
                     f"Make it a timestamp, or say --new available_at and set available_at of those rows"
                 )
+
+    def _is_written_as_a_date(self, column: "Column[Any] | None") -> bool:
+        if column is None or isinstance(column.type, sa.Date):
+            return column is not None
+        values = values_of(self.connection, self.look, column) if isinstance(column.type, sa.String) else []
+        return bool(values) and all(looks_like_a_time(str(value)) for value in values)
 
     def _doubt(self, role: str, candidates: list[RoleCandidate]) -> RoleCandidate | None:
         """Ask a person. What is shown meanwhile is a guess."""
@@ -428,10 +436,6 @@ def _by_spelling(table: sa.Table) -> dict[str, "Column[Any]"]:
     return found
 
 
-def _is_date(column: "Column[Any] | None") -> bool:
-    return column is not None and isinstance(column.type, sa.Date)
-
-
 def _is_time(kind: "sa.types.TypeEngine[Any]") -> bool:
     return isinstance(kind, (sa.DateTime, sa.Date))
 
@@ -453,6 +457,6 @@ def _fits(
         "lease": isinstance(kind, sa.BigInteger),
         "attempts": isinstance(kind, sa.Integer),
         "max_attempts": isinstance(kind, sa.Integer),
-        "priority": isinstance(kind, (sa.Integer, sa.Numeric)),
+        "priority": isinstance(kind, NUMBERS),
     }.get(role, isinstance(kind, sa.String) and not isinstance(kind, sa.Enum))
     return (kind, None) if fits else None

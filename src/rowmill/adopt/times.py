@@ -6,6 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Connection
 
 from rowmill.adopt.look import TableFacts, samples
+from rowmill.model.declare import NUMBERS
 from rowmill.model.queue import EpochUnit
 
 LOOKED_AT = 500
@@ -34,7 +35,7 @@ def kind_of_time(
     on_sqlite = connection.dialect.name == "sqlite"
     if isinstance(declared, sa.DateTime) and not on_sqlite:
         return declared, None
-    if not isinstance(declared, (sa.DateTime, sa.Integer, sa.Numeric, sa.String, sa.types.NullType)):
+    if not isinstance(declared, (sa.DateTime, *NUMBERS, sa.String, sa.types.NullType)):
         return None
     if isinstance(declared, sa.String) and not on_sqlite:
         return None
@@ -55,7 +56,7 @@ def kind_of_time(
     unit = unit_of(numbers)
     if unit is None:
         return None
-    if isinstance(declared, (sa.Integer, sa.Numeric)):
+    if isinstance(declared, NUMBERS):
         return declared, unit
     whole = all(number.is_integer() for number in numbers)
     return (sa.BigInteger() if whole else sa.Float()), unit

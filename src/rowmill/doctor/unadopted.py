@@ -3,7 +3,6 @@
 Nothing of it has an index of ours, and columns may be missing: every look is bounded, and asks only for what is there.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,7 +17,8 @@ from rowmill.adopt.evidence import FIRST, RowEvidence
 from rowmill.adopt.examine import conditions_of
 from rowmill.adopt.flags import Flags, read_flags
 from rowmill.adopt.guess import AdoptOptions, StateGuess, guess_states
-from rowmill.adopt.look import TableFacts, find_table, look_at, samples
+from rowmill.adopt.look import TableFacts, find_table, look_at, named_in, samples
+from rowmill.adopt.plan import words_there
 from rowmill.adopt.roles import guess_roles
 from rowmill.doctor.finding import AuditedQueue, DoctorFinding, FindingSeverity, Thresholds, many
 from rowmill.model.errors import BadRequest
@@ -58,7 +58,8 @@ class TableGuess:
     def is_in(self, *kinds: StateKind) -> str:
         """The condition for rows in these states."""
         if self.flags is None:
-            return self.terms.is_in(self.terms.queue.vocabulary.all_of(frozenset(kinds)))
+            words = words_there(self.terms, self.look, self.terms.queue.vocabulary.all_of(frozenset(kinds)))
+            return self.terms.is_in(words) if words else "1 = 0"
         conditions = self.flags.conditions
         whens = " ".join(f"WHEN ({conditions[kind].sql}) THEN '{kind}'" for kind in FIRST if kind in conditions)
         wanted = ", ".join(f"'{kind}'" for kind in sorted(kinds))
@@ -70,7 +71,7 @@ class TableGuess:
         if self.flags is None:
             return [str(self.states.column)]
         said = " ".join(self.flags.where.values())
-        return [column.name for column in self.look.table.columns if re.search(rf"\b{re.escape(column.name)}\b", said)]
+        return [column.name for column in self.look.table.columns if named_in(said, column.name)]
 
     def there(self, *roles: str) -> bool:
         """Does the table have the columns of these roles?"""
