@@ -5,6 +5,7 @@ from contextlib import closing
 
 import pytest
 
+import rowmill as rm
 from rowmill.adopt import AdoptOptions, StepKind
 from rowmill.model.errors import BadRequest
 from rowmill.model.lifecycle import StateKind
@@ -564,6 +565,18 @@ async def test_a_second_start_that_is_set_is_a_doubt_though_nothing_lies_ahead(s
     assert unused.doubts == []
 
 
+async def test_a_start_that_was_decided_against_is_told_where_it_lies_ahead(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE sends (id integer PRIMARY KEY, status text, scheduled_at timestamp, next_retry_at timestamp)",
+        f"INSERT INTO sends VALUES (1, 'pending', {ahead(site, -1)}, {ahead(site)}), (2, 'sent', NULL, NULL)",
+    )
+
+    found = await site.look("sends", AdoptOptions(columns={"available_at": "scheduled_at"}))
+
+    assert found.doubts == []
+    assert any(note.startswith("1 rows are ready whose next_retry_at lies ahead") for note in found.notes)
+
+
 async def test_a_date_is_not_offered_as_a_start(site: Site) -> None:
     await site.sql(
         "CREATE TABLE sends (id integer PRIMARY KEY, status text, send_at date)",
@@ -610,6 +623,29 @@ async def test_a_time_of_success_is_left_empty_where_a_row_fails(site: Site) -> 
     assert site.declared(by_rows)["runs"].finished_on == "done"
     assert site.declared(not_so)["ends"].finished_on == "final"
     assert any("sent_at is taken for the time of success" in note for note in by_name.notes)
+
+
+async def test_a_condition_says_which_ends_set_the_time(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status text DEFAULT 'new', ended_at timestamp, "
+        "CHECK ((status = 'done') = (ended_at IS NOT NULL)))",
+        "CREATE TABLE runs (id integer PRIMARY KEY, status text DEFAULT 'new', ended_at timestamp, "
+        "CHECK ((status IN ('done', 'failed')) = (ended_at IS NOT NULL)))",
+        "INSERT INTO jobs (id) VALUES (1)",
+    )
+
+    jobs, runs = await site.adopt("jobs"), await site.look("runs")
+    names = site.declared(jobs)
+    names["jobs"].handlers.clear()
+
+    @names["jobs"].handler()
+    async def work(lease: rm.Lease[rm.Record]) -> None:
+        raise rm.PermanentError("no")
+
+    await names["mill"].migrate()
+    await names["mill"].drain()
+    assert await site.rows("SELECT status, ended_at FROM jobs") == [("failed", None)]
+    assert "finished_on" not in str(runs.declaration)
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,71 @@ FOREIGN = (
         columns={"finished_at": "processed_at", "available_at": "available_at"},
     ),
     Foreign(
+        "mails with a time of success and a flag for failure",
+        "outgoing",
+        (
+            "CREATE TABLE outgoing (id integer PRIMARY KEY, recipient text, scheduled_for @moment, sent_at @moment, "
+            "opened_at @moment, failed @flag, error text, attempts integer NOT NULL DEFAULT 0)",
+            "INSERT INTO outgoing VALUES (1, 'a', NULL, NULL, NULL, @no, NULL, 0), "
+            "(2, 'b', @ahead, NULL, NULL, @no, NULL, 0), (3, 'c', @ago, @ago, @ago, @no, NULL, 1), "
+            "(4, 'd', NULL, NULL, NULL, @yes, 'bounced', 3), (5, 'e', @ago, NULL, NULL, @no, 'timeout', 1)",
+        ),
+        ready=frozenset({1, 5}),
+        later=frozenset({2}),
+        columns={"available_at": "scheduled_for", "finished_at": "sent_at"},
+        killed=True,
+    ),
+    Foreign(
+        "rows that are locked, marked when they failed, and deleted when they are done",
+        "delayed",
+        (
+            "CREATE TABLE delayed (id integer PRIMARY KEY, priority integer NOT NULL DEFAULT 0, handler text, "
+            "attempts integer NOT NULL DEFAULT 0, last_error text, run_at @moment, locked_at @moment, "
+            "locked_by text, failed_at @moment)",
+            "INSERT INTO delayed VALUES (1, 0, 'h', 0, NULL, @ago, NULL, NULL, NULL), "
+            "(2, 0, 'h', 2, 'oops', @ahead, NULL, NULL, NULL), (3, 0, 'h', 0, NULL, @ago, @ago, 'w', NULL), "
+            "(4, 0, 'h', 25, 'dead', @ago, NULL, NULL, @ago)",
+        ),
+        ready=frozenset({1}),
+        later=frozenset({2}),
+        running=frozenset({3}),
+        options=("--done-where", "false"),
+        refused="say --done-where false",
+        killed=True,
+    ),
+    Foreign(
+        "deleted rows, and the state of something else",
+        "exports",
+        (
+            "CREATE TABLE exports (id integer PRIMARY KEY, contract_status text NOT NULL, export_status text NOT NULL, "
+            "export_error text, exported_at @moment, deleted_at @moment)",
+            "INSERT INTO exports VALUES (1, 'active', 'pending', NULL, NULL, NULL), "
+            "(2, 'cancelled', 'pending', NULL, NULL, @ago), (3, 'active', 'done', NULL, @ago, NULL), "
+            "(4, 'active', 'failed', 'x', NULL, NULL)",
+        ),
+        ready=frozenset({1}),
+        options=("--state-column", "export_status"),
+        refused="contract_status (active: 3, cancelled: 1)",
+        columns={"error": "export_error"},
+        killed=True,
+    ),
+    Foreign(
+        "a webhook that failed and has a next try",
+        "webhooks",
+        (
+            "CREATE TABLE webhooks (id varchar(36) PRIMARY KEY, status text NOT NULL, attempts integer DEFAULT 0, "
+            "last_attempt_at @moment, next_retry_at @moment, response_code integer)",
+            "INSERT INTO webhooks VALUES ('a', 'pending', 0, NULL, NULL, NULL), ('b', 'failed', 1, @ago, @ahead, 500), "
+            "('c', 'success', 1, @ago, NULL, 200)",
+        ),
+        ready=frozenset({"a"}),
+        later=frozenset({"b"}),
+        options=("--waiting", "failed"),
+        refused="--waiting failed, if such rows are retried",
+        columns={"available_at": "next_retry_at"},
+        killed=True,
+    ),
+    Foreign(
         "names that need quotes, and a state of few letters",
         "Work Items",
         (

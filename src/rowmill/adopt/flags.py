@@ -97,7 +97,7 @@ class HeldBack:
     sql: str
     """Holds for a row that is held back."""
     free: str
-    """The end of a condition in Python, after the column, that holds for the other rows. `{}` stands for the column."""
+    """A condition in Python that holds for the other rows; `{}` stands for the column."""
 
 
 def held_back(connection: Connection, look: TableFacts, mapped: Iterable[str]) -> list[HeldBack]:

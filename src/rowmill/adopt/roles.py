@@ -12,7 +12,7 @@ from sqlalchemy import Column, Connection
 from rowmill.adopt import known_names
 from rowmill.adopt.evidence import HeldByState, RowEvidence
 from rowmill.adopt.guess import AdoptOptions
-from rowmill.adopt.look import TableFacts
+from rowmill.adopt.look import TableFacts, named_in
 from rowmill.adopt.times import kind_of_time, looks_like_a_time, values_of
 from rowmill.model.declare import NULLABLE, NUMBERS
 from rowmill.model.lifecycle import StateKind
@@ -110,6 +110,8 @@ class _RoleGuess:
         units = {unit for unit in self.units.values() if unit is not None}
         roles.epoch = self.wishes.epoch or ("ms" if units == {"ms"} else "s")
         self._doubt_units(units)
+        if "available_at" in self.chosen or "available_at" in self.wishes.new:
+            self._note_other_starts()
         if roles.epoch == "ms" and self.sqlite:
             for role in TIME_ROLES:
                 name = roles.names.get(role, "")
@@ -151,7 +153,14 @@ class _RoleGuess:
             )
 
     def _only_on_success(self, found: RoleCandidate) -> bool:
-        """Is it left empty where a row failed? The rows tell; if none of them failed, the name does."""
+        """Is it left empty where a row failed? A condition that ties it to the state tells, or the rows; if none of
+        them failed, the name does."""
+        for _, check in self.look.checks:
+            if self.state is not None and named_in(check, self.state) and named_in(check, found.column.name):
+                words = [known_names.plain(word) for word in re.findall(r"'([^']*)'", check)]
+                kinds = {known_names.meaning(word, frozenset()) for word in words}
+                if StateKind.DONE in kinds or not {*words}.isdisjoint(self.done_words):
+                    return StateKind.DEAD not in kinds
         dead, done = found.held.of(StateKind.DEAD), found.held.of(StateKind.DONE)
         if dead.rows:
             return dead.filled == 0 and done.filled > 0
@@ -340,6 +349,18 @@ class _RoleGuess:
             self._doubt_unfit()
             return None
         return self._doubt("available_at", candidates)
+
+    def _note_other_starts(self) -> None:
+        """What the caller has decided against may hold rows back today."""
+        names = (*known_names.NAMES["available_at"], *known_names.WEAK_NAMES["available_at"])
+        for one in self._times():
+            if one.held.ready.ahead and (
+                self._sounds_like_a_start(one) or known_names.is_called(one.column.name, names)
+            ):
+                self.roles.notes.append(
+                    f"{one.held.ready.ahead:,} rows are ready whose {one.column.name} lies ahead, and run all the "
+                    "same: nothing reads it any longer. If they are to wait, put that time into the one that is read"
+                )
 
     def _sounds_like_a_start(self, one: RoleCandidate) -> bool:
         words = _words(one)
