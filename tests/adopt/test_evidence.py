@@ -4,9 +4,10 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+import sqlalchemy as sa
 
 import rowmill as rm
-from rowmill.adopt import AdoptOptions, StepKind
+from rowmill.adopt import AdoptOptions, StepKind, examine_table
 from rowmill.model.errors import BadRequest
 from rowmill.model.lifecycle import StateKind
 from rowmill.store.open import parse_url
@@ -387,6 +388,33 @@ async def test_local_times_that_lie_behind_are_noticed_by_the_time_that_the_data
     found = await sqlite.look("jobs")
 
     assert "updated_at lies hours before created_at on 1 rows" in doubt(found.doubts, "local time")
+
+
+async def test_a_database_that_writes_local_time_is_noticed(postgres: Site) -> None:
+    await postgres.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status text, next_retry_at timestamp, "
+        "created_at timestamp NOT NULL DEFAULT now())",
+        "INSERT INTO jobs VALUES (1, 'pending', now() + interval '1 day', now() - interval '5 hours')",
+    )
+
+    def look(connection: sa.Connection, zone: str) -> list[str]:
+        connection.execute(sa.text(f"SET LOCAL timezone = '{zone}'"))
+        return examine_table(connection, "jobs").doubts
+
+    local = await postgres.store.run(lambda connection: look(connection, "America/New_York"))
+    utc = await postgres.store.run(lambda connection: look(connection, "UTC"))
+
+    assert "created_at has a default in local time" in doubt(local, "next_retry_at would let rows run hours early")
+    assert utc == []
+
+
+async def test_a_flag_that_is_called_a_start_is_none(site: Site) -> None:
+    await site.sql(
+        "CREATE TABLE jobs (id integer PRIMARY KEY, status text, scheduled boolean)",
+        "INSERT INTO jobs VALUES (1, 'pending', false)",
+    )
+
+    assert (await site.look("jobs")).doubts == []
 
 
 async def test_a_default_in_local_time_is_noticed(sqlite: Site) -> None:

@@ -1,5 +1,6 @@
 """The whole look: at a table of which nothing is known, or at the table of a declared queue."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -377,11 +378,7 @@ def _tell_local_times(found: Adoption, terms: QueueSql, look: TableFacts, eviden
     ]
     held = evidence.held(past, {column.name: None for column in past})
     ahead = {name: one.every.ahead for name, one in held.items() if one.every.ahead}
-    written = [
-        column.name
-        for column in naive.values()
-        if "localtime" in str(getattr(look.table.columns[column.name].server_default, "arg", ""))
-    ]
+    written = [column.name for column in naive.values() if _is_local(terms, look, look.table.columns[column.name])]
     created = naive.get("created_at")
     earlier = {} if created is None else {
         column.name: rows
@@ -412,6 +409,19 @@ def _tell_local_times(found: Adoption, terms: QueueSql, look: TableFacts, eviden
         found.notes.append(f"{text}Write UTC from now on")
 
 
+UTC = ("UTC", "Etc/UTC", "GMT")
+NOW = r"\(*(now\(\)|current_timestamp|localtimestamp)(\(\d\))?\)*(::.*)?"
+
+
+def _is_local(terms: QueueSql, look: TableFacts, column: "sa.Column[Any]") -> bool:
+    """Does the database itself write a local time into this column, which has no zone?"""
+    default = getattr(column.server_default, "arg", "")
+    text = str(getattr(default, "text", default)).lower()
+    if terms.dialect.name == "sqlite":
+        return "localtime" in text
+    return look.zone not in UTC and re.fullmatch(NOW, text) is not None
+
+
 def _zone_notes(terms: QueueSql, look: TableFacts) -> list[str]:
     """A timestamp without a zone is UTC to us; a DEFAULT now() writes the zone of the session into it."""
     naive = [
@@ -421,7 +431,7 @@ def _zone_notes(terms: QueueSql, look: TableFacts) -> list[str]:
         and not kind.timezone
         and column.name in look.table.columns
     ]
-    if terms.dialect.name != "postgresql" or not naive or look.zone in ("UTC", "Etc/UTC", "GMT"):
+    if terms.dialect.name != "postgresql" or not naive or look.zone in UTC:
         return []
     return [
         f"{', '.join(naive)} have no time zone and are taken as UTC, but this database writes now() in {look.zone}: "

@@ -392,7 +392,7 @@ class _RoleGuess:
             name for name in known_names.WEAK_NAMES["available_at"] if self._is_written_as_a_date(self._called(name))
         ]
         for column in dict.fromkeys(map(self._called, (*known_names.NAMES["available_at"], *weak))):
-            if column is None or column.name in self.taken:
+            if column is None or column.name in self.taken or isinstance(column.type, sa.Boolean):
                 continue
             held = self.evidence.held([column], {})[column.name]
             if held.ready.filled:
