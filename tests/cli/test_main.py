@@ -50,7 +50,16 @@ def test_every_command_explains_itself_with_an_example(command: str, capsys: pyt
     assert "--json" in text
 
 
-@pytest.mark.parametrize("arguments", [["nonsense"], ["list"], ["list", "files", "--nonsense"], ["prune", "files"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["list"],
+        ["list", "files", "--nonsense"],
+        ["prune", "files"],
+        *(["--app", APP, command, "files", "--limit", "9" * 19] for command in ("list", "requeue")),
+    ],
+)
 def test_a_wrong_call_is_a_usage_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == 2
     assert capsys.readouterr().err
@@ -301,6 +310,8 @@ def test_the_mill_is_found(
     [
         (None, 2, "--app module:mill"),
         (":mill", 2, "no module"),
+        (".finds:mill", 2, "as Python imports it"),
+        ("../finds.py:mill", 2, "as Python imports it"),
         ("no_such_module:mill", 2, "no_such_module"),
         ("finds:number", 2, "not a Mill but int"),
         ("finds:nothing", 2, "It has: mill, other"),

@@ -138,7 +138,7 @@ def test_control_characters_of_a_row_do_not_reach_the_screen(shell: Shell) -> No
 def test_list_shows_the_columns_that_were_asked_for(shell: Shell) -> None:
     shell.put(files, {"id": 1, "status": "queued", "slot": "[red]"}, {"id": 2, "status": "odd"})
 
-    rows = shell.ok("list", "files", "--columns", "id, slot,status", "--json").json["rows"]
+    rows = shell.ok("list", "files", "--columns", "status, id,slot", "--json").json["rows"]
     text = shell.ok("list", "files", "--columns", "slot,status").out
 
     assert rows == [{"id": 1, "slot": "[red]", "status": "queued"}, {"id": 2, "slot": None, "status": "odd"}]

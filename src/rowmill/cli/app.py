@@ -79,8 +79,8 @@ def import_mill(name: str, folder: Path) -> Mill:
     """Import `module:attribute`; the attribute is `mill` where none is named."""
     module_name, _, path = name.partition(":")
     path = path or "mill"
-    if not module_name:
-        raise UsageError(f"{name!r} names no module. Write it as module:mill")
+    if not all(part.isidentifier() for part in module_name.split(".")):
+        raise UsageError(f"{name!r} names no module. Write it as Python imports it: module:mill or package.module:mill")
     try:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

@@ -15,6 +15,7 @@ from rowmill.cli.choosing import agreed, blaming, chosen
 from rowmill.cli.exits import Exit, UsageError
 from rowmill.cli.help import CHANGE
 from rowmill.cli.options import (
+    MOST_ROWS,
     AppOption,
     ErrorCodeOption,
     JsonOption,
@@ -38,7 +39,9 @@ from rowmill.operator.change import ChangeResult, Progress
 from rowmill.operator.filters import Condition, Filter, Preview, known_stage, parse_when
 from rowmill.store.queue_sql import QueueSql
 
-LimitOption = Annotated[int | None, typer.Option("--limit", "-n", metavar="N", min=1, help="At most so many rows.")]
+MostOption = Annotated[
+    int | None, typer.Option("--limit", "-n", metavar="N", min=1, max=MOST_ROWS, help="At most so many rows.")
+]
 FEW = 5
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be changed.")]
 
@@ -62,7 +65,7 @@ def requeue(
         str | None,
         typer.Option("--to-stage", metavar="NAME", help="Where to begin again; by default, the stage that failed."),
     ] = None,
-    limit: LimitOption = None,
+    limit: MostOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     app: AppOption = None,
@@ -104,7 +107,7 @@ def cancel(
     where: WhereOption = None,
     key: KeyOption = None,
     every: Annotated[bool, typer.Option("--all", help="Every row that waits, if no filter is given.")] = False,
-    limit: LimitOption = None,
+    limit: MostOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     app: AppOption = None,
@@ -140,7 +143,7 @@ def prune(
     error_code: ErrorCodeOption = None,
     where: WhereOption = None,
     key: KeyOption = None,
-    limit: LimitOption = None,
+    limit: MostOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     app: AppOption = None,

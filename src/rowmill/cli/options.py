@@ -4,6 +4,9 @@ from typing import Annotated, Any
 
 import typer
 
+MOST_ROWS = 1_000_000_000
+"""What an option for a number of rows takes at most: databases count with 64 bits, and more is a slip of the finger."""
+
 AppOption = Annotated[
     str | None,
     typer.Option(
@@ -16,6 +19,7 @@ UrlOption = Annotated[
     str | None,
     typer.Option("--database-url", metavar="URL", help="Another database than the one that the mill names."),
 ]
+LimitOption = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=MOST_ROWS, help="At most so many.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 

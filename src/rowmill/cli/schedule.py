@@ -7,7 +7,7 @@ import typer
 
 from rowmill.cli.app import load_mill
 from rowmill.cli.help import LOOK
-from rowmill.cli.options import AppOption, JsonOption, UrlOption
+from rowmill.cli.options import AppOption, JsonOption, LimitOption, UrlOption
 from rowmill.cli.output import clock, emit, table
 from rowmill.cli.rows import cut, read
 from rowmill.mill import Mill
@@ -63,7 +63,7 @@ def list_row(one: ScheduleView) -> list[Any]:
 @group.command()
 def history(
     name: NameArgument,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most so many.")] = 20,
+    limit: LimitOption = 20,
     app: AppOption = None,
     database_url: UrlOption = None,
     json: JsonOption = False,
