@@ -52,7 +52,7 @@ def test_the_code_of_a_command_is_that_of_its_work_whoever_reads_it(shell: Shell
     shell.put(files, {"id": 1, "status": "strange"})
 
     assert with_a_reader_that_leaves(shell, "doctor", "files") == (5, "")
-    assert with_a_reader_that_leaves(shell, "--version") == (0, "")
+    assert with_a_reader_that_leaves(shell, "adopt", "files", "--sql")[0] == 0
 
 
 def on_a_terminal(shell: Shell, *arguments: str, columns: int = 100, **more: str) -> str:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -238,7 +239,7 @@ async def adopting(target: AdoptTarget, wishes: AdoptOptions, way: AdoptMode) ->
             await applying(store, found, way)
         elif way.sql or way.code:
             say_notes(found)
-            print(alone(found, way, postgres=postgres))
+            emit(None, False, partial(print, alone(found, way, postgres=postgres)))
         else:
             emit(report(found), way.json, lambda: show(found, postgres))
             if found.plan:
