@@ -546,7 +546,7 @@ async def test_the_end_of_a_table_without_a_state_is_known_by_such_names_too(sit
     assert dict(await site.rows("SELECT id, state FROM outbox")) == {1: "ready", 2: "done", 3: "cancelled"}
 
 
-@pytest.mark.parametrize("name", ["scheduled_slot", "next_fetch_at", "execution_time"])
+@pytest.mark.parametrize("name", ["scheduled_slot", "next_fetch_at", "execution_time", "deliver_after"])
 async def test_a_name_that_sounds_like_a_start_is_not_passed_over_while_nothing_lies_ahead(
     site: Site, name: str
 ) -> None:

@@ -134,7 +134,7 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
 }
 """How names end that may be those of a part, or of something else: cleanup_attempts, login_attempts."""
 
-STARTS = frozenset({"next", "scheduled", "schedule", "planned", "due", "execution"})
+STARTS = frozenset({"next", "scheduled", "schedule", "planned", "due", "execution", "after"})
 """A time with one of these in its name may say when something may begin: next_fetch_at, execution_time."""
 
 PAST = frozenset({"last", "latest", "previous", "prev", "first"})
