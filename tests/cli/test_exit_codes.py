@@ -22,7 +22,7 @@ UNREACHABLE = "postgresql://nobody:hush@127.0.0.1:1/none"
 
 CALLS: dict[str, list[str]] = {
     "work": [], "drain": [], "watch": ["--once"], "reconcile": [],
-    "stats": [], "list": ["jobs"], "show": ["jobs", "1"], "why": ["jobs", "1"],
+    "stats": [], "sql": ["jobs"], "list": ["jobs"], "show": ["jobs", "1"], "why": ["jobs", "1"],
     "outbox stats": [], "outbox list": [],
     "limits": [], "limits park": ["api"], "limits off": ["api"], "limits on": ["api"],
     "schedule list": [], "schedule history": ["beat"], "schedule run": ["beat"], "schedule pause": ["beat"],
@@ -37,7 +37,7 @@ CALLS: dict[str, list[str]] = {
     "systems entities kb build": ["a.csv", "b.kb"], "systems entities kb search": ["Ada"],
 }  # fmt: skip
 """How each command is called rightly."""
-WITHOUT_DATABASE = {"systems entities kb build", "systems entities kb search"}
+WITHOUT_DATABASE = {"sql", "systems entities kb build", "systems entities kb search"}
 WITHOUT_JSON = {
     "work", "systems intake serve", "systems intake work", "systems entities serve", "systems entities work",
     "systems entities link",

@@ -21,6 +21,7 @@ from rowmill.cli import (
     reconcile,
     rows,
     schedule,
+    sql,
     stats,
     systems,
     watch,
@@ -42,7 +43,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for group in (
-    work, watch, stats, rows, outbox, change, control, limits, schedule, reconcile, adopt, doctor, grants, demo,
+    work, watch, stats, rows, sql, outbox, change, control, limits, schedule, reconcile, adopt, doctor, grants, demo,
     systems,
 ):  # fmt: skip
     group.register(app)

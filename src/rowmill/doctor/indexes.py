@@ -12,6 +12,7 @@ from rowmill.adopt.steps import MigrationPlan
 from rowmill.doctor.finding import AuditedQueue, DoctorFinding, FindingSeverity
 from rowmill.model.lifecycle import DONE
 from rowmill.model.states import Step
+from rowmill.operator.statements import shapes
 from rowmill.store import expressions, order_per_key
 from rowmill.store.indexes import IndexState, bare_name, has_wake_trigger, index_states, queue_indexes, ready_index
 from rowmill.store.postgres import claim as postgres_claim_sql
@@ -21,7 +22,7 @@ from rowmill.store.postgres.sql import PostgresQueueSql
 from rowmill.store.sqlite import claim as sqlite_claim
 from rowmill.store.sqlite import settle as sqlite_settle
 from rowmill.store.sqlite.sql import SqliteQueueSql
-from rowmill.store.watermark import STRETCHES, Shape, Stretch, Watermark
+from rowmill.store.watermark import STRETCHES, Stretch
 
 SAID = {
     IndexState.MISSING: (FindingSeverity.ERROR, "index_missing", "is missing: every {serves} reads the whole table"),
@@ -104,7 +105,7 @@ def _statements(patient: AuditedQueue, step: Step) -> Iterator[tuple[str, str, t
         if terms.queue.per is not None:
             yield "claim", postgres_claim_sql.claim_in_order(terms, step, order_per_key.oldest_free), ready
         else:
-            for shape in _shapes(patient):
+            for _, shape in shapes(terms):
                 yield "claim", postgres_claim_sql.claim_statement(terms, step, shape), ready
         yield "settling", settle_statement(terms, step, DONE, ()), ()
     elif isinstance(terms, SqliteQueueSql):
@@ -122,14 +123,6 @@ def _stretches(patient: AuditedQueue) -> list[Stretch]:
     plan shows a sort that is never made."""
     column = patient.look.table.columns[patient.terms.queue.columns["available_at"].name]
     return [stretch for stretch in STRETCHES if column.nullable or stretch is not Stretch.AT_ONCE]
-
-
-def _shapes(patient: AuditedQueue) -> list[Shape]:
-    """A claim from the start, and one from a watermark."""
-    queue = patient.terms.queue
-    mark = Watermark(by_level=queue.priority is not None)
-    mark.start([None], 0.0)
-    return [mark.shape, tuple((stretch, True) for stretch, _ in mark.shape)]
 
 
 def _explain_postgres(patient: AuditedQueue, statement: str, served_by: tuple[str, ...]) -> str | None:

@@ -62,25 +62,10 @@ def rescue(
     The guards are in the UPDATE itself: a row that was renewed or settled since it was looked at is not
     touched. A row that runs without any lease (somebody else wrote the word) first gets one.
     """
-    queue = terms.queue
-    until, held = queue.columns["leased_until"], queue.columns["lease"]
-    now: sa.ColumnElement[Any] = sa.literal_column(terms.now("leased_until"))
-    attempts = sa.func.coalesce(queue.columns["attempts"], 0)
-    spared = sa.bindparam("spared", sorted(sparing), sa.BigInteger, expanding=True)
     _set_lock_timeout(connection)
     with index_plans(connection):
         _give_missing_leases(connection, terms, step, most)
-        found = connection.execute(
-            sa.select(*raw_key(terms), held.label("held"), attempts.label("made"))
-            .where(running_here(terms, step), until < now)
-            .where(
-                *([until >= sa.literal_column(terms.later("leased_until", repr(-back)))] if back is not None else [])
-            )
-            .where(*([sa.or_(held.is_(None), held.not_in(spared))] if sparing else []))
-            .order_by(until)
-            .limit(most)
-            .with_for_update(skip_locked=True, key_share=not terms.writes_a_key)
-        ).all()
+        found = connection.execute(expired_rows(terms, step, most, back=back, sparing=sparing)).all()
     if ready is not None:
         found = ready(connection, found)
     if not found:
@@ -92,6 +77,23 @@ def rescue(
         if not is_refusal(error):
             raise
     return _one_by_one(connection, terms, step, found, acquit)
+
+
+# served by: the partial index on running rows, (leased_until)
+def expired_rows(
+    terms: QueueSql, step: Step, most: int, *, back: float | None = None, sparing: Collection[int] = ()
+) -> "sa.Select[Any]":
+    """Find rows of one stage whose lease has expired, and lock them. See `rescue`."""
+    until, held = terms.queue.columns["leased_until"], terms.queue.columns["lease"]
+    attempts = sa.func.coalesce(terms.queue.columns["attempts"], 0)
+    found = sa.select(*raw_key(terms), held.label("held"), attempts.label("made"))
+    found = found.where(running_here(terms, step), until < sa.literal_column(terms.now("leased_until")))
+    if back is not None:
+        found = found.where(until >= sa.literal_column(terms.later("leased_until", repr(-back))))
+    if sparing:
+        spared = sa.bindparam("spared", sorted(sparing), sa.BigInteger, expanding=True)
+        found = found.where(sa.or_(held.is_(None), held.not_in(spared)))
+    return found.order_by(until).limit(most).with_for_update(skip_locked=True, key_share=not terms.writes_a_key)
 
 
 def _set_lock_timeout(connection: Connection) -> None:
@@ -137,14 +139,14 @@ def _give_leases(connection: Connection, terms: QueueSql, step: Step, keys: Sequ
 
 
 def _give_back(connection: Connection, terms: QueueSql, step: Step, rows: Sequence[Any], acquit: bool) -> Rescued:
-    used_up: sa.ColumnElement[bool] = sa.literal_column(terms.used_up(step), sa.Boolean)
+    used_up = guard_of(terms, step, BURY)
     acquitted: Sequence[Any] = ()
     if acquit:
         not_on_trial = terms.queue.columns["error"].is_(None)
         several: sa.ColumnElement[bool] = sa.literal_column(f"{terms.limit(step)} > 1", sa.Boolean)
         acquitted = _rescue_as(PARK, connection, terms, step, rows, sa.and_(used_up, several, not_on_trial))
     buried = _rescue_as(BURY, connection, terms, step, rows, used_up)
-    returned = _rescue_as(RESCUE, connection, terms, step, rows, sa.literal_column(f"NOT ({terms.used_up(step)})"))
+    returned = _rescue_as(RESCUE, connection, terms, step, rows, guard_of(terms, step, RESCUE))
     return Rescued(len(returned) + len(acquitted), len(buried), deaths=_deaths(connection, terms, buried))
 
 
@@ -184,19 +186,34 @@ def _rescue_as(
     guard: "sa.ColumnElement[bool]",
 ) -> list[Any]:
     """Those of the rows that were changed."""
-    queue, width = terms.queue, len(terms.queue.key)
-    until = queue.columns["leased_until"]
+    width = len(terms.queue.key)
     about = {tuple(row[:width]): row for row in rows}
-    changed = connection.execute(
-        sa.update(queue.table)
-        .where(raw_key_in(terms, list(about)), in_words(terms, step.running))
-        .where(until < sa.literal_column(terms.now("leased_until")), guard)
-        .values(assigned(terms, move, step, queue.crash_codes.buried if move is BURY else queue.crash_codes.requeued))
-        .returning(*raw_key(terms))
-    ).all()
+    changed = connection.execute(rescued_rows(terms, step, move, list(about), guard)).all()
     found = [about[tuple(row)] for row in changed]
     _record_crashes(connection, terms, step, move, found)
     return found
+
+
+# served by: the primary key
+def rescued_rows(
+    terms: QueueSql, step: Step, move: Move, keys: list[Any], guard: "sa.ColumnElement[bool]"
+) -> "sa.UpdateBase":
+    """Give rows back, or bury them, only where their lease has expired still."""
+    queue = terms.queue
+    until = queue.columns["leased_until"]
+    return (
+        sa.update(queue.table)
+        .where(raw_key_in(terms, keys), in_words(terms, step.running))
+        .where(until < sa.literal_column(terms.now("leased_until")), guard)
+        .values(assigned(terms, move, step, queue.crash_codes.buried if move is BURY else queue.crash_codes.requeued))
+        .returning(*raw_key(terms))
+    )
+
+
+def guard_of(terms: QueueSql, step: Step, move: Move) -> "sa.ColumnElement[bool]":
+    """Rows whose attempts are used up are buried, the others given back."""
+    used_up = terms.used_up(step)
+    return sa.literal_column(used_up if move is BURY else f"NOT ({used_up})", sa.Boolean)
 
 
 # served by: the primary key
