@@ -104,7 +104,7 @@ class Operator:
     async def resume(self, queue: rm.Queue[Any]) -> None:
         async with self._telling(Verb.RESUME, queue) as answer:
             answer(await self._store.run(lambda connection: fleet.resume(connection, queue)))
-            await self._store.rouse([queue])
+            await self._store.notify_workers([queue])
 
     async def prune(self, queue: rm.Queue[Any]) -> None:
         """Rows in any state: those that are not finished must stay."""

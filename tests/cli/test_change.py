@@ -340,7 +340,7 @@ class Spy:
     def forget(self, queue: Any) -> None:
         self._told.append(f"forget {queue.name}")
 
-    async def rouse(self, queues: Any) -> None:
+    async def notify_workers(self, queues: Any) -> None:
         self._told.extend(f"rouse {queue.name}" for queue in queues)
 
 

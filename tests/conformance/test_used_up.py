@@ -193,7 +193,7 @@ async def test_in_a_queue_in_order_it_counts_as_any_dead_row(database_url: str, 
 async def test_a_listener_hears_of_it_with_the_columns_that_it_asked_for(database_url: str) -> None:
     async with worker(database_url, queue_of()) as member:
         heard: list[DeadRow] = []
-        member.queue.mourner = DeadRowListener((member.queue.table.c.title,), heard.append)
+        member.queue.dead_row_listener = DeadRowListener((member.queue.table.c.title,), heard.append)
         await put(member, {"title": "put back", "attempts": 3})
         await member.claim()
         [death] = heard

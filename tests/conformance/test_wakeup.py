@@ -159,7 +159,7 @@ async def test_rouse_wakes_sleepers_of_other_workers(database_url: str) -> None:
         async with other.opened() as store:
             with contextlib.suppress(sqlite3.Error):
                 await store.run(lambda c: c.exec_driver_sql("UPDATE jobs SET state = 'ready'").close())
-            await store.rouse([queue])
+            await store.notify_workers([queue])
             assert await sleeper.next() == "dead"
 
 
@@ -172,7 +172,7 @@ async def test_a_sleeper_that_is_gone_is_forgotten(database_url: str) -> None:
         sleeper = Sleeper()
         gone = weakref.ref(sleeper)
         for _ in range(2):
-            await member.store.rouse([member.queue])
+            await member.store.notify_workers([member.queue])
             await asyncio.create_task(member.store.wait([member.queue], 0.1, sleeper))
         del sleeper
         gc.collect()

@@ -183,10 +183,10 @@ async def test_the_breaker_opens_lets_one_call_through_and_closes(database_url: 
         eqc = Asker(limiter, rules(breaker=Breaker(failures=3, pause=5.0, longest=15.0), lease=60.0))
         told = [await eqc.finish(NOON, outcome) for outcome in ("down", "down", "ok", "down", "down", "down")]
         assert told == [None, None, None, None, None, "opened"], "in a row"
-        shut, _ = await eqc.take(NOON + 4, 3)
+        closed_reason, _ = await eqc.take(NOON + 4, 3)
         first, _ = await eqc.take(NOON + 5, 3)
         second, _ = await eqc.take(NOON + 6, 3)
-        assert (shut.granted, shut.reason, shut.line) == (0, RefusalReason.OPEN, NOON + 5)
+        assert (closed_reason.granted, closed_reason.reason, closed_reason.line) == (0, RefusalReason.OPEN, NOON + 5)
         assert (first.granted, first.probe, second.granted, second.probe) == (1, True, 0, False)
 
         assert await eqc.finish(NOON + 7, "down", probe=True) == "opened"

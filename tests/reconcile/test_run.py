@@ -90,7 +90,7 @@ async def test_an_outage_is_no_finding_and_closes_none(house: Warehouse) -> None
     assert [(one.inventory, one.code, one.upto) for one in report.spoiled] == [("vectors", "qdrant_down", "49")]
     assert report.closed == 0
     assert await house.open_findings() == [(LOST, "10"), (LOST, "90")]
-    assert [one["inventory"] for one in house.told("spoiled")] == ["vectors"]
+    assert [one["inventory"] for one in house.told("inventory_unreadable")] == ["vectors"]
     [last, _] = await documents.history()
     assert last.outcome == "spoiled"
     assert last.spoiled == [{"inventory": "vectors", "code": "qdrant_down", "upto": "49"}]

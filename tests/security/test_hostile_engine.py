@@ -31,7 +31,7 @@ async def bad_worker(url: str, bad: str, *, in_order: bool = False) -> AsyncIter
         heard: list[str] = []
         member.mill.observe(lambda event, fields: heard.append(event))
         yield member
-        assert {"deaf", "stuck", "unkept", "unrescued"}.isdisjoint(heard)
+        assert {"wakeup_unavailable", "stuck", "maintenance_failed", "unrescued"}.isdisjoint(heard)
         assert await member.read(sa.select(sa.func.count()).select_from(sa.text("bystander"))) == [(0,)]
 
 

@@ -81,7 +81,7 @@ def test_a_worker_does_all_of_its_work(found: Guild) -> None:
     ]  # fmt: skip
     assert states(found, "orders") == [("done", "delivered")] * 4
     assert "rescued" in [event for event, _ in heard]
-    assert {"unkept", "deaf", "stuck", "away"}.isdisjoint(event for event, _ in heard)
+    assert {"maintenance_failed", "wakeup_unavailable", "stuck", "away"}.isdisjoint(event for event, _ in heard)
 
 
 READS = [["stats"], ["list", "pieces"], ["show", "pieces", "1"], ["why", "pieces", "1"], ["doctor"], ["rescue"],

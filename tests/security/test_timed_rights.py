@@ -35,7 +35,7 @@ def test_a_worker_runs_schedules_and_deletes_what_is_old(pg_url: str, capsys: py
 
         asyncio.run(work())
         mill.events.observers.clear()
-        assert {"unkept", "deaf", "stuck", "away"}.isdisjoint(heard)
+        assert {"maintenance_failed", "wakeup_unavailable", "stuck", "away"}.isdisjoint(heard)
         with psycopg.connect(url, autocommit=True) as connection:
             assert connection.execute("SELECT count(*) FROM parcels").fetchone() == (0,)
             with pytest.raises(InsufficientPrivilege):

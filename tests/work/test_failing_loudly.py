@@ -120,7 +120,7 @@ async def test_a_wake_up_that_breaks_leaves_polling_and_is_said_once(
             await soon(done)
 
         assert 1 < idle < 30, "no faster than it would poll"
-        assert [fields["reason"] for fields in shop.named("deaf")] == ["Broken"]
+        assert [fields["reason"] for fields in shop.named("wakeup_unavailable")] == ["Broken"]
 
 
 @pytest.mark.parametrize("fate", ["deleted", "replaced"])

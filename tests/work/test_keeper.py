@@ -79,7 +79,7 @@ async def test_a_queue_that_can_not_be_swept_keeps_no_other_waiting_and_is_said_
         async with shop.working(heartbeat=0.01, rescue_every=0.01):
             await until(lambda: shop.named("settled"))
             await asyncio.sleep(0.3)
-            assert [fields["queue"] for fields in shop.named("unkept")] == ["job"]
+            assert [fields["queue"] for fields in shop.named("maintenance_failed")] == ["job"]
             await shop.sql("DROP TRIGGER busy ON job")
             await until(lambda: len(shop.named("settled")) == 2)
 

@@ -118,17 +118,17 @@ async def test_a_row_that_is_settled_while_its_lease_is_renewed_is_not_cut(sqlit
     """The renewal finds no lease, and the answer of the settlement is on its way: only a second look tells."""
     async with shop_on(sqlite_url, lease=1.0) as shop:
         await shop.put(2)
-        store, hand = shop.mill.store, InFlight(ByteBudget(1 << 20))
+        store, in_flight = shop.mill.store, InFlight(ByteBudget(1 << 20))
         cut: list[Lease[Any]] = []
         store.worker = 1
         settled, lost = await store.claim(shop.jobs, shop.jobs.step(), 2)
-        hand.take([settled, lost])
-        renewer = Renewer(store, hand, Events(), cut.append)
+        in_flight.take([settled, lost])
+        renewer = Renewer(store, in_flight, Events(), cut.append)
         await shop.sql("UPDATE job SET lease = NULL")
         await renewer.tick(0.0)
         await renewer.tick(1.0)
         assert cut == []
-        hand.put_down(settled)
+        in_flight.remove(settled)
         await renewer.tick(1.1)
 
         assert cut == [lost]

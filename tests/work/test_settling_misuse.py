@@ -292,7 +292,7 @@ async def test_a_time_out_waits_for_a_block_that_commits_already(pg_url: str) ->
             await holder.execute(sa.text("SELECT pg_advisory_lock(77)"))
             await shop.put(1)
             async with shop.working() as working:
-                await until(lambda: any(lease.phase.name == "COMMITTING" for lease in working.worker._hand.leases))
+                await until(lambda: any(lease.phase.name == "COMMITTING" for lease in working.worker._in_flight.leases))
                 async with shop.mill.store.engine.connect() as clock:
                     await clock.execute(sa.text("SELECT pg_sleep(0.5)"))  # the time of the handler is over
                 assert not shop.named("settled")
@@ -470,7 +470,7 @@ async def test_rows_are_given_back_only_if_their_block_does_not_commit(pg_url: s
         )
         await shop.put(1)
         async with shop.working(grace=0.0) as working:
-            await until(lambda: any(lease.phase.name == "COMMITTING" for lease in working.worker._hand.leases))
+            await until(lambda: any(lease.phase.name == "COMMITTING" for lease in working.worker._in_flight.leases))
             report = await working.stop()
 
         assert (report.done, report.lost) == (1, 0)

@@ -84,7 +84,7 @@ def resume(
     async def resuming() -> tuple[int, bool]:
         async with mill.opened() as store:
             answer = await store.run(work)
-            await store.rouse([chosen])
+            await store.notify_workers([chosen])
             return answer
 
     ended, still = asyncio.run(resuming())
@@ -153,7 +153,7 @@ async def sweep(mill: Mill, queues: list[Queue[Any]], rows: int) -> Rescued:
                         notify_dead(queue, found.deaths)
                         tick(returned + buried)
                 store.forget(queue)
-                await store.rouse([queue])
+                await store.notify_workers([queue])
     return Rescued(returned, buried)
 
 

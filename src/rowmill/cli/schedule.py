@@ -106,7 +106,7 @@ def run_now(
     async def running() -> int:
         async with mill.opened() as store:
             key: int = await store.run(schema.checked(lambda connection: admin.run_now(connection, schedule)))
-            await store.rouse([mill[QUEUE]])
+            await store.notify_workers([mill[QUEUE]])
             return key
 
     key = asyncio.run(running())

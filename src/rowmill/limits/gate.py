@@ -28,7 +28,7 @@ class LimitGate:
         # In one order for everybody, so that two who need the same ones do not take them from each other for ever.
         self.declared = sorted(given, key=lambda one: one.limit.name)
         self._desk = desk
-        self._leaves: dict[Lease[Any], tuple[Grant, ...]] = {}
+        self._permits: dict[Lease[Any], tuple[Grant, ...]] = {}
         self._shut: dict[str, tuple[float, bool]] = {}
         """Limits without keys that had no room: until when on the loop's clock, and whether it is only slow."""
         self._rated = [one.limit.rate for one in self.declared if one.limit.rate is not None]
@@ -58,7 +58,7 @@ class LimitGate:
     def shared(self) -> Sequence[str]:
         return [one.limit.name for one in self.declared if one.key is None]
 
-    def shut(self) -> GateClosed | None:
+    def closed_reason(self) -> GateClosed | None:
         now = time.monotonic()
         for name, (until, passing) in list(self._shut.items()):
             if until > now:
@@ -69,7 +69,7 @@ class LimitGate:
     async def admit(self, leases: Sequence[Lease[Any]]) -> tuple[list[NotPermitted], float]:
         held: list[NotPermitted] = []
         rest = list(leases)
-        if not self._leaves.keys().isdisjoint(rest):
+        if not self._permits.keys().isdisjoint(rest):
             for lease in rest:
                 self.forgo(lease)
         full, fresh = False, math.inf
@@ -100,7 +100,7 @@ class LimitGate:
         for (key, rows), found in zip(asked.items(), answers, strict=True):
             for lease, answer in zip(rows, found, strict=True):
                 if isinstance(answer, Grant):
-                    self._leaves[lease] = (*self._leaves.get(lease, ()), answer)
+                    self._permits[lease] = (*self._permits.get(lease, ()), answer)
                 else:
                     held.append(self._held(lease, one, key, answer))
             if isinstance(found[0], Grant):
@@ -176,25 +176,25 @@ class LimitGate:
         return time.monotonic() <= self.fresh_until(lease)
 
     def fresh_until(self, lease: Lease[Any]) -> float:
-        leave = self._leaves.get(lease)
-        if leave is None:
+        permits = self._permits.get(lease)
+        if permits is None:
             return 0.0
-        return leave[0].fresh_until if len(leave) == 1 else min(grant.fresh_until for grant in leave)
+        return permits[0].fresh_until if len(permits) == 1 else min(grant.fresh_until for grant in permits)
 
-    def leave(self, lease: Lease[Any], raised: BaseException | None) -> None:
-        leave = self._leaves.pop(lease, None)
-        if leave is None or (raised is None and len(leave) == 1 and leave[0].plain):
+    def finish(self, lease: Lease[Any], raised: BaseException | None) -> None:
+        permits = self._permits.pop(lease, None)
+        if permits is None or (raised is None and len(permits) == 1 and permits[0].plain):
             return
         outcome, seconds = outcome_of(raised)
-        keys = {(grant.terms.rules.name, grant.key) for grant in leave}
-        self._desk().end_soon(leave, outcome, seconds=seconds, opened=lambda: self._revoke(keys))
+        keys = {(grant.terms.rules.name, grant.key) for grant in permits}
+        self._desk().end_soon(permits, outcome, seconds=seconds, opened=lambda: self._revoke(keys))
         if outcome in ("limited", "refused"):
             self._revoke(keys)
 
     def _revoke(self, refused: set[tuple[str, str]]) -> None:
         """A provider wants no more calls: what was granted ahead here is not used."""
-        for lease, leave in list(self._leaves.items()):
-            if any((grant.terms.rules.name, grant.key) in refused for grant in leave):
+        for lease, permits in list(self._permits.items()):
+            if any((grant.terms.rules.name, grant.key) in refused for grant in permits):
                 self.forgo(lease)
         now = time.monotonic()
         # Only answers to questions that are under way are compared with it; they take a minute at the most.
@@ -203,9 +203,9 @@ class LimitGate:
         self.revoked()
 
     def forgo(self, lease: Lease[Any]) -> None:
-        leave = self._leaves.pop(lease, None)
-        if leave is not None:
-            self._desk().end_soon(leave, "unused")
+        permits = self._permits.pop(lease, None)
+        if permits is not None:
+            self._desk().end_soon(permits, "unused")
 
 
 def near(limit: Limit) -> int:

@@ -14,7 +14,7 @@ from rowmill.operator.why import Hold, Obstacle
 from rowmill.store.limits import declarations, views
 
 
-def shut(limits: Limits, queue: "QueueSpec[Any]", connection: Connection, row: RowView) -> Iterator[Hold]:
+def closed_reason(limits: Limits, queue: "QueueSpec[Any]", connection: Connection, row: RowView) -> Iterator[Hold]:
     """Of the limits that all rows of this one's stage share, those that have no room."""
     handler = queue.handlers.get(row.stage or "")
     for name in handler.gate.shared if handler is not None and handler.gate is not None else ():

@@ -92,7 +92,7 @@ class RetentionService:
                 await sweep(self._store, queue, self._events, go_on=self._leading, behind=self._behind, now=now)
                 self._events.kept(f"{queue.name} retention")
             except DBAPIError as error:
-                self._events.unkept(f"{queue.name} retention", type(error.orig).__name__)
+                self._events.maintenance_failed(f"{queue.name} retention", type(error.orig).__name__)
             except (Disconnected, OSError):
                 return  # the keeper says so
 

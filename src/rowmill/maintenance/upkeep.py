@@ -207,7 +207,7 @@ class Upkeep:
             async with asyncio.timeout(TICK_SECONDS):
                 await work
         except DBAPIError as error:
-            self._events.unkept("", type(error.orig).__name__)
+            self._events.maintenance_failed("", type(error.orig).__name__)
             return False
         except (Disconnected, OSError) as error:
             self._events.away(type(error).__name__, who="upkeep")
@@ -264,13 +264,13 @@ class Upkeep:
             try:
                 found = await self._rescue(queue)
             except DBAPIError as error:
-                self._events.unkept(queue.name, type(error.orig).__name__)
+                self._events.maintenance_failed(queue.name, type(error.orig).__name__)
                 continue
             self._events.kept(queue.name)
             returned += found.returned
             buried += found.buried
             if found.returned:
-                await self._store.rouse([queue])
+                await self._store.notify_workers([queue])
         return rescuing.Rescued(returned, buried)
 
     async def _rescue(self, queue: QueueSpec[Any]) -> rescuing.Rescued:

@@ -14,7 +14,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from rowmill.limits.holding import shut
+from rowmill.limits.holding import closed_reason
 from rowmill.model.errors import BadRequest
 from rowmill.model.lifecycle import StateKind
 from rowmill.model.option_names import check_options
@@ -84,7 +84,7 @@ class QueueOperations(QueueModel[R], Generic[R]):
 
         print(await articles.why(17))
         """
-        terms, closed = self.mill.store.terms(self), partial(shut, self.mill.limits, self)
+        terms, closed = self.mill.store.terms(self), partial(closed_reason, self.mill.limits, self)
         text = self._typed(key)
         row, holds = await self._read(lambda connection: explaining.why(connection, terms, text, closed))
         return Why(row, tuple(holds))

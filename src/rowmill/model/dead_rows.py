@@ -46,7 +46,7 @@ class DeadRowListener:
 
 def facts_of(queue: "QueueSpec[Any]", read: Callable[[], Any]) -> dict[str, Any]:
     """What the queue's mourner wants to know of a row, which may be the very thing that can't be read."""
-    if queue.mourner is None:
+    if queue.dead_row_listener is None:
         return {}
     try:
         row = read()
@@ -55,7 +55,7 @@ def facts_of(queue: "QueueSpec[Any]", read: Callable[[], Any]) -> dict[str, Any]
     mapper = queue.mapper
     return {
         column.name: getattr(row, column.key if mapper is None else mapper.get_property_by_column(column).key)
-        for column in queue.mourner.columns
+        for column in queue.dead_row_listener.columns
     }
 
 
@@ -65,6 +65,6 @@ def used_up(queue: "QueueSpec[Any]", retry: "Retry", key: Any, attempts: int, re
 
 
 def notify_dead(queue: "QueueSpec[Any]", deaths: Iterable[DeadRow]) -> None:
-    if queue.mourner is not None:
+    if queue.dead_row_listener is not None:
         for death in deaths:
-            queue.mourner.told(death)
+            queue.dead_row_listener.told(death)

@@ -1,4 +1,4 @@
-"""What may stand before a handler: a row needs leave before it runs. The worker knows only this of limits."""
+"""What may stand before a handler: a row needs a permit before it runs. The worker knows only this of limits."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Any, Protocol
 from rowmill.model.lease import Lease
 
 HORIZON = 0.1
-"""Seconds for which a row that has no leave may stay in hand, to ask again."""
+"""Seconds for which a row without a permit may stay here, to ask again."""
 
 
 @dataclass(slots=True)
 class NotPermitted:
-    """A row that has no leave now."""
+    """A row that has no permit now."""
 
     lease: Lease[Any]
     wait: float
@@ -27,7 +27,7 @@ class NotPermitted:
 
 @dataclass(slots=True)
 class GateClosed:
-    """No row at all would get leave for a while: it makes no sense to claim any."""
+    """No row at all would get a permit for a while, so none is claimed."""
 
     seconds: float
     passing: bool
@@ -38,33 +38,33 @@ class PermitGate(Protocol):
     """Leave for rows of one stage. For one process."""
 
     revoked: Callable[[], None]
-    """Called when leave that was given is good no more."""
+    """Called when permits are no longer valid."""
 
     @property
     def ahead(self) -> float:
-        """Seconds before a row runs in which its leave may be had; 0: only for rows that start at once."""
+        """Seconds before a row runs in which its permit may be had; 0: only for rows that start at once."""
 
     @property
     def most(self) -> int | None:
-        """So many rows at the most may find leave within the horizon, as far as is known; None: any number."""
+        """The most rows that may find a permit within the horizon, as far as is known; None: any number."""
 
     @property
     def shared(self) -> Sequence[str]:
         """The limits that all rows share: while one of them has no room, no row is claimed."""
 
-    def shut(self) -> GateClosed | None:
+    def closed_reason(self) -> GateClosed | None:
         """Is it?"""
 
     async def admit(self, leases: Sequence[Lease[Any]]) -> tuple[list[NotPermitted], float]:
-        """Get leave for rows; answers those that have none, and until when the leave of all others is fresh."""
+        """Get permits for rows; returns those that have none, and until when the permits of all others are valid."""
 
     def ready(self, lease: Lease[Any]) -> bool:
-        """Has it leave, and is that fresh? Leave that is not is given back."""
+        """Has it a valid permit? One that is not valid is given back."""
 
     def fresh_until(self, lease: Lease[Any]) -> float:
-        """Until when its leave is, on the system's monotonic clock; at once, if it has none."""
+        """Until when its permit is valid, on the system's monotonic clock; at once, if it has none."""
 
-    def leave(self, lease: Lease[Any], raised: BaseException | None) -> None:
+    def finish(self, lease: Lease[Any], raised: BaseException | None) -> None:
         """It ran, and this is what its handler raised."""
 
     def forgo(self, lease: Lease[Any]) -> None:

@@ -179,7 +179,7 @@ class QueueSpec(Generic[R]):
         self.handlers: dict[str, Handler] = {}
         self.parts: tuple[QueueSpec[R], ...] = ()
         """Shares of the rows, each claimed by itself and run in slots of its own; none: they are taken together."""
-        self.mourner: DeadRowListener | None = None
+        self.dead_row_listener: DeadRowListener | None = None
 
     @property
     def steps(self) -> tuple[Step, ...]:

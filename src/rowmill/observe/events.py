@@ -77,8 +77,8 @@ class Events:
     def __init__(self, observers: list[Observer] | None = None) -> None:
         self.observers = observers if observers is not None else []
         self._away: set[str] = set()
-        self._unkept: set[str] = set()
-        self._deaf: set[str] = set()
+        self._maintenance_failed: set[str] = set()
+        self._wakeup_unavailable: set[str] = set()
         self._changed: set[tuple[str, str]] = set()
         self._unknown: set[tuple[str, str]] = set()
         self._differing: set[str] = set()
@@ -225,11 +225,11 @@ class Events:
     def overruled(self, schedule: str) -> None:
         self.emit(logging.WARNING, "overruled", schedule=schedule)
 
-    def deaf(self, queue: str, reason: str) -> None:
+    def wakeup_unavailable(self, queue: str, reason: str) -> None:
         """Said once per queue."""
-        if queue not in self._deaf:
-            self._deaf.add(queue)
-            self.emit(logging.WARNING, "deaf", queue=queue, reason=reason)
+        if queue not in self._wakeup_unavailable:
+            self._wakeup_unavailable.add(queue)
+            self.emit(logging.WARNING, "wakeup_unavailable", queue=queue, reason=reason)
 
     def unknown_type(self, queue: str, event_type: str) -> None:
         """Said once per queue and type."""
@@ -243,14 +243,14 @@ class Events:
             **fields,
         )  # fmt: skip
 
-    def unkept(self, queue: str, reason: str) -> None:
+    def maintenance_failed(self, queue: str, reason: str) -> None:
         """Said once, until it goes well again."""
-        if queue not in self._unkept:
-            self._unkept.add(queue)
-            self.emit(logging.ERROR, "unkept", queue=queue, reason=reason)
+        if queue not in self._maintenance_failed:
+            self._maintenance_failed.add(queue)
+            self.emit(logging.ERROR, "maintenance_failed", queue=queue, reason=reason)
 
     def kept(self, queue: str) -> None:
-        self._unkept.discard(queue)
+        self._maintenance_failed.discard(queue)
 
     def away(self, reason: str, *, who: str) -> None:
         """Said once per outage. `who` can't reach the database: others may still, or again."""
@@ -268,8 +268,15 @@ class Events:
         level = logging.WARNING if told["new"] else logging.INFO
         self.emit(level, "finding", reconciliation=reconciliation, **told)
 
-    def spoiled(self, reconciliation: str, inventory: str, code: str, upto: str | None) -> None:
-        self.emit(logging.ERROR, "spoiled", reconciliation=reconciliation, inventory=inventory, code=code, upto=upto)
+    def inventory_unreadable(self, reconciliation: str, inventory: str, code: str, upto: str | None) -> None:
+        self.emit(
+            logging.ERROR,
+            "inventory_unreadable",
+            reconciliation=reconciliation,
+            inventory=inventory,
+            code=code,
+            upto=upto,
+        )
 
     def uncorrected(self, reconciliation: str, kind: str, code: str) -> None:
         self.emit(logging.ERROR, "uncorrected", reconciliation=reconciliation, kind=kind, code=code)

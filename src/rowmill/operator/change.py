@@ -270,4 +270,4 @@ def _plus(one: ChangeResult, other: ChangeResult) -> ChangeResult:
 async def tell(store: Store, queue: QueueSpec[Any]) -> None:
     """Rows became ready behind the watermark, while workers may sleep."""
     store.forget(queue)
-    await store.rouse([queue])
+    await store.notify_workers([queue])

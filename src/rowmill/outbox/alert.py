@@ -15,7 +15,9 @@ from rowmill.outbox.event import EventColumns
 LENGTH = 1000
 
 
-def mourner(queue: QueueSpec[Any], columns: EventColumns, events: Events, *, log_messages: bool) -> DeadRowListener:
+def dead_row_listener(
+    queue: QueueSpec[Any], columns: EventColumns, events: Events, *, log_messages: bool
+) -> DeadRowListener:
     """Tells of events that are dead: by their last attempt, by a handler's word, or buried with their worker."""
     wanted = {"event_type": columns.event_type, "aggregate_id": columns.aggregate_id}
 

@@ -52,7 +52,7 @@ class Outbox:
         self._adding = Adding(queue)
         self._publishers: list[Publisher] = []
         self._as_text = isinstance(undecorated(self.columns.aggregate_id), String)
-        queue.mourner = alert.mourner(queue, self.columns, home.events, log_messages=log_messages)
+        queue.dead_row_listener = alert.dead_row_listener(queue, self.columns, home.events, log_messages=log_messages)
 
     @overload
     def add(

@@ -114,7 +114,7 @@ class Run:
                 report.unfounded += len(page) - len(worth)
                 await self._page(worth, clock, report, desk)
         for spoiled in report.spoiled:
-            self._events.spoiled(declared.name, spoiled.inventory, spoiled.code, spoiled.upto)
+            self._events.inventory_unreadable(declared.name, spoiled.inventory, spoiled.code, spoiled.upto)
 
     async def _page(self, suspects: list[Suspect], clock: RunClock, report: Reconciled, desk: FindingsPlan) -> None:
         declared = self._declared

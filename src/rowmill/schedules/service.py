@@ -54,7 +54,7 @@ class Scheduler:
                     self._events.back(who=UPKEEP)
                     self._events.kept(UPKEEP)
                 except DBAPIError as error:
-                    self._events.unkept(UPKEEP, type(error.orig).__name__)
+                    self._events.maintenance_failed(UPKEEP, type(error.orig).__name__)
                 except (Disconnected, OSError) as error:
                     self._events.away(type(error).__name__, who=UPKEEP)
                 await asyncio.sleep(self._heartbeat * (0.75 + random.random() / 2))

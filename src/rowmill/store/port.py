@@ -188,7 +188,7 @@ class Store(Protocol):
     async def busy(self, queues: Sequence[QueueSpec[Any]]) -> None:
         """These queues keep us busy: nobody needs to wake us for them."""
 
-    async def rouse(self, queues: Sequence[QueueSpec[Any]]) -> None:
+    async def notify_workers(self, queues: Sequence[QueueSpec[Any]]) -> None:
         """Tell sleeping workers that these queues have rows."""
 
     async def run(self, work: Callable[[Connection], T], *, write: bool = True, whole: bool = True) -> T:

@@ -219,13 +219,13 @@ def guard_of(terms: QueueSql, step: Step, move: Move) -> "sa.ColumnElement[bool]
 # served by: the primary key
 def _deaths(connection: Connection, terms: QueueSql, rows: Sequence[Any]) -> tuple[DeadRow, ...]:
     queue, width = terms.queue, len(terms.queue.key)
-    if queue.mourner is None or not rows:
+    if queue.dead_row_listener is None or not rows:
         return ()
     made = {tuple(row[:width]): row.made for row in rows}
     found = connection.execute(
-        sa.select(*raw_key(terms), *queue.mourner.columns).where(raw_key_in(terms, list(made)))
+        sa.select(*raw_key(terms), *queue.dead_row_listener.columns).where(raw_key_in(terms, list(made)))
     ).all()
-    names, key_of = [column.name for column in queue.mourner.columns], RowLoader(terms).key_of
+    names, key_of = [column.name for column in queue.dead_row_listener.columns], RowLoader(terms).key_of
     return tuple(
         DeadRow(
             key_of(row[:width]), made[tuple(row[:width])], queue.crash_codes.buried,

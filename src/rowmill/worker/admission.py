@@ -1,4 +1,4 @@
-"""Rows that need leave before they run wait here, and get it many at a time, ahead of the slots."""
+"""Rows that need a permit before they run wait here, and get it many at a time, ahead of the slots."""
 
 import asyncio
 import random
@@ -15,25 +15,25 @@ from rowmill.worker.prefetch import Prefetch
 from rowmill.worker.row_runner import RowRunner
 
 AWAY = 0.5
-"""Seconds over which rows go back when nobody can say whether they have leave."""
+"""Seconds over which rows go back when nobody can say whether they have a permit."""
 
 
 class Admission:
     """Between the claimer of a stage and its slots."""
 
     def __init__(
-        self, gate: PermitGate, pace: Prefetch, hand: InFlight, turns: RowRunner,
+        self, gate: PermitGate, prefetch: Prefetch, in_flight: InFlight, row_runner: RowRunner,
         waiting: deque[Lease[Any]], fed: asyncio.Event, needed: asyncio.Event, running: Callable[[], int],
     ) -> None:  # fmt: skip
         self.gate = gate
-        self._pace, self._hand, self._turns = pace, hand, turns
+        self._prefetch, self._in_flight, self._row_runner = prefetch, in_flight, row_runner
         self._waiting, self._fed, self._needed, self._running = waiting, fed, needed, running
         self.pending: deque[Lease[Any]] = deque()
-        self._low = 0 if gate.ahead else pace.width
+        self._low = 0 if gate.ahead else prefetch.width
         self._fresh_until = 0.0
-        """All leave in here is good until then."""
+        """All permits here are valid until then."""
         self.asking = 0
-        """Rows for which leave is being asked just now."""
+        """Rows whose permits are being asked for."""
         self.moved = asyncio.Event()
         """Rows have come, or a slot is free, or it is time to stop."""
 
@@ -55,7 +55,7 @@ class Admission:
         return wanted if most is None else min(wanted, max(most - len(self), 0))
 
     def passed(self, batch: list[Lease[Any]], left: int) -> list[Lease[Any]]:
-        """A slot took these, and so many are left. Rows whose leave has grown old on the way have to ask again."""
+        """A slot took these, and so many are left. Rows whose permits have grown old on the way have to ask again."""
         if left <= self._low:
             self.moved.set()
         if time.monotonic() <= self._fresh_until:
@@ -64,12 +64,12 @@ class Admission:
         if len(fresh) < len(batch):
             self.pending.extendleft([lease for lease in reversed(batch) if lease not in fresh])
             self.moved.set()
-        else:  # it was the leave of others, that are gone
+        else:  # it was the permit of others, which are gone
             self._fresh_until = min(map(self.gate.fresh_until, self._waiting), default=0.0)
         return fresh
 
     async def run(self) -> None:
-        while not self._turns.stopping:
+        while not self._row_runner.stopping:
             chunk = self._next()
             if not chunk:
                 self.moved.clear()
@@ -80,33 +80,33 @@ class Admission:
                 await asyncio.sleep(pause)
 
     def _next(self) -> list[Lease[Any]]:
-        """As many as will begin while their leave is fresh; none while there are enough."""
+        """As many as will begin while their permits are valid; none while there are enough."""
         ready = len(self._waiting)
-        free = self._pace.width - self._running() - ready
+        free = self._prefetch.width - self._running() - ready
         if self.gate.ahead:
-            soon = self._pace.within(self.gate.ahead)
-            self._low = max(soon // 2, self._pace.width)
+            soon = self._prefetch.within(self.gate.ahead)
+            self._low = max(soon // 2, self._prefetch.width)
             free = max(free, soon - ready if ready <= soon // 2 else 0)
         return [self.pending.popleft() for _ in range(min(free, len(self.pending)))]
 
     async def _admit(self, chunk: list[Lease[Any]]) -> float:
-        """Feed the slots with those that have leave; answers after how long the rest that stays may ask again."""
+        """Feed the slots with those that have a permit; returns after how long the rest that stays may ask again."""
         self.asking = len(chunk)
         try:
             refused, fresh = await self.gate.admit(chunk)
         except Disconnected:
             for lease in chunk:
-                self._turns.give_back(lease, random.random() * AWAY)
+                self._row_runner.give_back(lease, random.random() * AWAY)
             return 0.0
         except BaseException:
             for lease in chunk:
-                self._turns.give_back(lease)
+                self._row_runner.give_back(lease)
             raise
         finally:
             self.asking = 0
         held = {one.lease: one for one in refused}
         let_in = chunk
-        if held or self._turns.stopping or self._hand.closed or any(lease.lost for lease in chunk):
+        if held or self._row_runner.stopping or self._in_flight.closed or any(lease.lost for lease in chunk):
             let_in = [lease for lease in chunk if lease not in held and self._is_wanted(lease)]
         if let_in:
             self._fresh_until = min(self._fresh_until, fresh) if self._waiting else fresh
@@ -120,17 +120,17 @@ class Admission:
 
     def _sent_back(self, one: NotPermitted) -> bool:
         """Rows that are near their turn stay in hand; the others go back until then."""
-        if one.stays and not self._turns.stopping and not self._hand.closed and not one.lease.lost:
+        if one.stays and not self._row_runner.stopping and not self._in_flight.closed and not one.lease.lost:
             return False
-        self._turns.hold_back(one)
+        self._row_runner.hold_back(one)
         return True
 
     def _is_wanted(self, lease: Lease[Any]) -> bool:
-        """It has leave; is it still ours to run?"""
+        """It has a permit; is it still ours to run?"""
         if lease.lost:
-            self._turns.lose(lease)
-        elif self._turns.stopping or self._hand.closed:
-            self._turns.give_back(lease)
+            self._row_runner.lose(lease)
+        elif self._row_runner.stopping or self._in_flight.closed:
+            self._row_runner.give_back(lease)
         else:
             return True
         return False

@@ -198,7 +198,7 @@ class HandlerRunner:
         if isinstance(answers, BaseException) and not true_of_all and len(leases) > 1:
             found: list[Verdict] = []
             for lease in leases:
-                await self.rested()
+                await self.wait_for_overdue_thread()
                 if lease.lost:
                     continue
                 verdict = None if self.once_more is None else await self.once_more(lease)
@@ -327,7 +327,7 @@ class HandlerRunner:
         """Is the thread of this slot still at a row whose time is over?"""
         return asyncio.current_task() in self._overdue
 
-    async def rested(self) -> None:
+    async def wait_for_overdue_thread(self) -> None:
         """Wait for the thread of this slot, if it is still at a row whose time is over: otherwise the next row
         would wait for a thread while its own time runs."""
         task = asyncio.current_task()

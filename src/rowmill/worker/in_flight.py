@@ -13,7 +13,7 @@ PATIENCE = 10.0
 
 
 class InFlight:
-    """Everything in hand. Claims are only made while the hand is open."""
+    """The claimed rows of this process that are not settled. Claims are made only while it is open."""
 
     def __init__(self, budget: ByteBudget) -> None:
         self.leases: set[Lease[Any]] = set()
@@ -30,7 +30,7 @@ class InFlight:
 
     @property
     def empty(self) -> bool:
-        """Nothing in hand, and no claim under way."""
+        """No row is in flight, and no claim under way."""
         return not self.leases and not self._claims
 
     @property
@@ -46,7 +46,7 @@ class InFlight:
             self.budget.add(leases[0].queue.name, weight)
         return weight
 
-    def put_down(self, *leases: Lease[Any]) -> None:
+    def remove(self, *leases: Lease[Any]) -> None:
         """Of one queue."""
         gone = [lease for lease in leases if lease in self.leases]
         if gone:

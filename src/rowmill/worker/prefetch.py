@@ -14,7 +14,7 @@ class Prefetch:
     def __init__(self, concurrency: int, batch: int | None, *, gated: bool = False) -> None:
         self.concurrency = concurrency
         self._gated = gated
-        """Rows need leave before they run. Half as many more lie here without it, so that asking costs no time."""
+        """Rows need a permit before they run. Half as many more lie here without it, so that asking costs no time."""
         self.width = concurrency * (batch or 1)
         self._seconds: float | None = None
         self._weight = 1.0

@@ -19,9 +19,9 @@ SHARE = 3
 class Renewer:
     """Renews what is in hand, each queue by itself; tells the slots of leases that are gone."""
 
-    def __init__(self, store: Store, hand: InFlight, events: Events, cut: Callable[[Lease[Any]], None]) -> None:
+    def __init__(self, store: Store, in_flight: InFlight, events: Events, cut: Callable[[Lease[Any]], None]) -> None:
         self._store = store
-        self._hand = hand
+        self._in_flight = in_flight
         self._events = events
         self._cut = cut
         self._renewed: dict[Lease[Any], float] = {}
@@ -34,7 +34,7 @@ class Renewer:
         running: dict[str, asyncio.Task[None]] = {}
         try:
             while True:
-                shortest = min((lease.step.lease for lease in self._hand.leases), default=3.0)
+                shortest = min((lease.step.lease for lease in self._in_flight.leases), default=3.0)
                 await asyncio.sleep(min(max(shortest / SHARE / 4, 0.05), 1.0))
                 for name in [name for name, task in running.items() if task.done()]:
                     running.pop(name).result()
@@ -51,7 +51,7 @@ class Renewer:
         await asyncio.gather(*(self._renew(name, due, now) for name, due in self._due(now).items()))
 
     def _due(self, now: float) -> dict[str, list[Lease[Any]]]:
-        held = self._hand.leases
+        held = self._in_flight.leases
         self._renewed = {lease: self._renewed.get(lease, now) for lease in held if not lease.lost}
         due: defaultdict[str, list[Lease[Any]]] = defaultdict(list)
         for lease, at in self._renewed.items():
@@ -81,7 +81,7 @@ class Renewer:
 
     def _note_lost(self, asked: list[Lease[Any]], lost: list[Lease[Any]]) -> None:
         """A row that was settled while we asked is gone too, and its answer may be on the way: ask twice."""
-        gone = {lease for lease in lost if lease in self._hand.leases and not lease.settled}
+        gone = {lease for lease in lost if lease in self._in_flight.leases and not lease.settled}
         for lease in gone & self._missed:
             lease.lost = True
             self._cut(lease)

@@ -1,4 +1,4 @@
-"""What becomes of the rows in a stage's hand: they are run and settled, given back, or lost."""
+"""Runs the claimed rows of a stage: each is settled, given back, or lost."""
 
 import asyncio
 import time
@@ -21,28 +21,28 @@ from rowmill.worker.report import Report
 from rowmill.worker.settler import SettleLane
 
 TRIES = 5
-"""To get leave that is still fresh when it comes."""
+"""How often a permit is asked for that is still valid when it comes."""
 
 
 class RowRunner:
-    """The handler's turns at rows of one stage, each in the task of a slot."""
+    """Runs rows of one stage, each in the task of a slot."""
 
     def __init__(
         self,
         handler: Handler,
         runner: HandlerRunner,
-        pace: Prefetch,
-        hand: InFlight,
+        prefetch: Prefetch,
+        in_flight: InFlight,
         lane: SettleLane,
         report: Report,
         events: Events,
     ) -> None:
-        self._handler, self._runner, self._pace = handler, runner, pace
+        self._handler, self._runner, self._prefetch = handler, runner, prefetch
         self._gate = handler.gate
         if handler.gate is not None:
             runner.once_more = partial(self._once_more, handler.gate)
             runner.permitted = handler.gate.ready
-        self._hand, self._lane = hand, lane
+        self._in_flight, self._lane = in_flight, lane
         self._report, self._events = report, events
         self._tasks: dict[Lease[Any], asyncio.Task[Any]] = {}
         self.stopping = False
@@ -74,7 +74,7 @@ class RowRunner:
                 for lease in batch:
                     self._tasks.pop(lease, None)
                 if self._gate is not None and called:
-                    self._leave(self._gate, batch, verdicts)
+                    self._finish_permits(self._gate, batch, verdicts)
                 # A cancellation was for these rows alone: if it stayed counted, the next handler would suffer from it.
                 while task.cancelling() and not self.stopping:
                     task.uncancel()
@@ -84,16 +84,16 @@ class RowRunner:
             assert self._gate is not None
             batch = await self._let_in(self._gate, batch)
 
-    def _leave(self, gate: PermitGate, batch: list[Lease[Any]], verdicts: list[Verdict]) -> None:
+    def _finish_permits(self, gate: PermitGate, batch: list[Lease[Any]], verdicts: list[Verdict]) -> None:
         for verdict in verdicts:
-            gate.leave(verdict.lease, verdict.raised)
+            gate.finish(verdict.lease, verdict.raised)
         if len(verdicts) < len(batch):  # settled by the handler itself, lost, or cut off
             for lease in batch:
-                gate.leave(lease, None if lease.settled else asyncio.CancelledError())
+                gate.finish(lease, None if lease.settled else asyncio.CancelledError())
 
     def _finished(self, batch: list[Lease[Any]], verdicts: list[Verdict], ran: float) -> None:
         """The handler came to its end after so many seconds per row."""
-        self._pace.ran(ran)
+        self._prefetch.ran(ran)
         for verdict in verdicts:
             verdict.ran = ran
             self._lane.put(verdict)
@@ -103,14 +103,14 @@ class RowRunner:
             settled = {verdict.lease for verdict in verdicts}
             for lease in batch:
                 if lease not in settled:
-                    self.lose(lease) if lease.lost and not lease.settled else self._hand.put_down(lease)
+                    self.lose(lease) if lease.lost and not lease.settled else self._in_flight.remove(lease)
 
     async def may_begin(self, lease: Lease[Any]) -> bool:
-        """Has it leave, or need none? If not, it is on its way back."""
+        """Has it a permit, or does it need none? If not, it is on its way back."""
         return self._gate is None or bool(await self._let_in(self._gate, [lease]))
 
     async def _let_in(self, gate: PermitGate, batch: list[Lease[Any]]) -> list[Lease[Any]]:
-        """Those that may run now. Mostly they have their leave already; it may have grown old on the way."""
+        """Those that may run now. Mostly they have their permits already; these may have grown old on the way."""
         for _ in range(TRIES):
             late = [lease for lease in batch if not gate.ready(lease)]
             if not late:
@@ -127,13 +127,13 @@ class RowRunner:
             for one in refused:
                 self.hold_back(one)
             batch = [lease for lease in batch if lease not in held]
-        for lease in batch:  # this process is held up for so long at a time that no leave is fresh
+        for lease in batch:  # this process is held up for so long at a time that no permit is valid
             self.give_back(lease)
         return []
 
     async def _once_more(self, gate: PermitGate, lease: Lease[Any]) -> Verdict | None:
-        """A row that runs again is one more call, and needs leave of its own."""
-        gate.leave(lease, RuntimeError())  # whatever the provider made of the first
+        """A row that runs again is one more call, and needs a permit of its own."""
+        gate.finish(lease, RuntimeError())  # whatever the provider made of the first
         try:
             refused, _ = await gate.admit([lease])
         except Disconnected:
@@ -141,7 +141,7 @@ class RowRunner:
         return self._verdict(refused[0]) if refused else None
 
     def hold_back(self, one: NotPermitted) -> None:
-        """A row has no leave: it goes back until its turn. If it can't be told whether it has, that is a failure."""
+        """A row has no permit: it goes back until its turn. If it can't be told whether it has, that is a failure."""
         if one.lease.lost:
             self.lose(one.lease)
         else:
@@ -157,7 +157,7 @@ class RowRunner:
         failure like any other. Given back instead, such a row would come again at once, for ever."""
         for lease in batch:
             if lease.settled:
-                self._hand.put_down(lease)
+                self._in_flight.remove(lease)
             elif lease.lost:
                 self.lose(lease)
             elif self.stopping:
@@ -176,7 +176,7 @@ class RowRunner:
             self._gate.forgo(lease)
         self._report.lost += 1
         self._events.lost(Verdict(lease, lifecycle.RELEASE))
-        self._hand.put_down(lease)
+        self._in_flight.remove(lease)
 
     def cut(self, lease: Lease[Any]) -> bool:
         """The lease is gone: stop its handler, if it can be stopped; False: it has not begun."""
@@ -190,9 +190,9 @@ class RowRunner:
         """Is this slot's thread still at a row whose time is over?"""
         return self._runner.overdue
 
-    async def rested(self) -> None:
+    async def wait_for_overdue_thread(self) -> None:
         """Wait for this slot's thread, if it is still at a row whose time is over."""
-        await self._runner.rested()
+        await self._runner.wait_for_overdue_thread()
 
     async def close(self, seconds: float) -> None:
         """After the grace period: rows whose handlers can't be stopped go back; late results will be refused. A block

@@ -45,7 +45,7 @@ class Settler:
     def __init__(
         self,
         store: Store,
-        hand: InFlight,
+        in_flight: InFlight,
         report: Report,
         events: Events,
         chance: Callable[[], float],
@@ -53,7 +53,7 @@ class Settler:
     ) -> None:
         self.changed_rows = changed_rows
         self._store = store
-        self._hand = hand
+        self._in_flight = in_flight
         self._report = report
         self._events = events
         self._chance = chance
@@ -74,7 +74,7 @@ class Settler:
     def lane(self, queue: str) -> "SettleLane":
         lane = self._lanes.get(queue)
         if lane is None:
-            lane = self._lanes[queue] = SettleLane(self, self._store, self._hand)
+            lane = self._lanes[queue] = SettleLane(self, self._store, self._in_flight)
             self._new_lane.set()
         return lane
 
@@ -111,7 +111,7 @@ class Settler:
         """Read a column that was left out of a claim. See `Lease.fetch`."""
         value, weight = await fetch(self._store, lease, column)
         if weight:
-            self._hand.grow(lease, weight)
+            self._in_flight.grow(lease, weight)
         return value
 
     def fetch_sync(self, lease: Lease[Any], column: str) -> Any:
@@ -206,11 +206,11 @@ class Settler:
         verdict.lease.lost = True
         self._report.lost += 1
         self._events.lost(verdict)
-        self._hand.put_down(verdict.lease)
+        self._in_flight.remove(verdict.lease)
 
     def keep(self, verdicts: list[Verdict]) -> None:
         """These were written."""
-        self._hand.put_down(*[verdict.lease for verdict in verdicts])
+        self._in_flight.remove(*[verdict.lease for verdict in verdicts])
         self.tell(verdicts)
 
     def refuse(self, verdict: Verdict, reason: str, code: str = "") -> None:
@@ -226,7 +226,7 @@ class Settler:
             )
         else:
             self._events.stuck(verdict, reason)
-            self._hand.put_down(verdict.lease)
+            self._in_flight.remove(verdict.lease)
             return
         second.ran, second.reason = verdict.ran, reason
         self.put(second)
@@ -236,10 +236,10 @@ class SettleLane:
     """The verdicts of one queue on their way to the database. What can't be written now, because a row is locked, is
     tried again beside the others, which do not wait for it."""
 
-    def __init__(self, settler: Settler, store: Store, hand: InFlight) -> None:
-        self._settler, self._store, self._hand = settler, store, hand
+    def __init__(self, settler: Settler, store: Store, in_flight: InFlight) -> None:
+        self._settler, self._store, self._in_flight = settler, store, in_flight
         self._pending: deque[Verdict] = deque()
-        self._in_flight: list[Verdict] = []
+        self._writing: list[Verdict] = []
         self._delayed: list[Verdict] = []
         """They stay here while they are tried again."""
         self._size = BatchSize()
@@ -261,7 +261,7 @@ class SettleLane:
         lease = verdict.lease
         lease.take_verdict()
         if verdict.values and (size := sum(map(getsizeof, verdict.values.values()))) > SMALL_RESULT:
-            self._hand.grow(lease, size)
+            self._in_flight.grow(lease, size)
         self._pending.append(verdict)
         self._has_pending.set()
         if len(self._pending) + len(self._delayed) >= WAITING:
@@ -290,13 +290,13 @@ class SettleLane:
     async def flush(self) -> None:
         """Write what is pending now, as much as one statement takes."""
         async with self._flushing:
-            self._in_flight = self._take_pending(self._size.rows)
+            self._writing = self._take_pending(self._size.rows)
             self._update_events()
-            if self._in_flight:
+            if self._writing:
                 # While some rows are known to be locked, more of them may be.
-                delayed = await self._write(self._in_flight, skip_locked=bool(self._delayed))
+                delayed = await self._write(self._writing, skip_locked=bool(self._delayed))
                 self._delayed += delayed  # by now: they may have been tried again, and written, meanwhile
-                self._in_flight = []
+                self._writing = []
                 self._update_events()
 
     def _take_pending(self, most: int) -> list[Verdict]:
@@ -362,7 +362,7 @@ class SettleLane:
     def lag(self) -> SettleLag | None:
         """What is late; None if nothing is, and statements are quick."""
         now = monotonic()
-        waiting = (*self._delayed, *self._in_flight, *self._pending)
+        waiting = (*self._delayed, *self._writing, *self._pending)
         for verdict in waiting:
             verdict.ready_at = verdict.ready_at or now
         late = [verdict for verdict in waiting if verdict.ready_at < now - NOTICE_SECONDS]

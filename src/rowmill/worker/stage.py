@@ -47,21 +47,23 @@ class StageWorker:
         queue: QueueSpec[Any],
         step: Step,
         handler: Handler,
-        hand: InFlight,
+        in_flight: InFlight,
         settler: Settler,
         report: Report,
         events: Events,
         settings: WorkerSettings,
     ) -> None:
         self.queue, self.step, self.handler = queue, step, handler
-        self._store, self._hand, self._settler = store, hand, settler
+        self._store, self._in_flight, self._settler = store, in_flight, settler
         self._report, self._events, self._settings = report, events, settings
         overdue = partial(events.overdue, queue.name, step.name, handler.concurrency)
-        self._pace = Prefetch(handler.concurrency, handler.batch, gated=handler.gate is not None)
+        self._prefetch = Prefetch(handler.concurrency, handler.batch, gated=handler.gate is not None)
         check = None if queue.mapper is None else settler.changed_rows.check
         tracebacks = settings.tracebacks or log.isEnabledFor(logging.DEBUG)
         runner = HandlerRunner(handler, random.random, check, overdue, tracebacks=tracebacks)
-        self._turns = RowRunner(handler, runner, self._pace, hand, settler.lane(queue.name), report, events)
+        self._row_runner = RowRunner(
+            handler, runner, self._prefetch, in_flight, settler.lane(queue.name), report, events
+        )
         self._waiting: deque[Lease[Any]] = deque()
         self._since = 0.0
         self._slept_at = 0.0
@@ -69,14 +71,14 @@ class StageWorker:
         self._fed = asyncio.Event()
         self._needed = asyncio.Event()
         self._woken = asyncio.Event()
-        self._suspects = Suspects(store, queue, step, hand, settler, self._turns, self._woken)
-        self._door = None if handler.gate is None else Admission(
-            handler.gate, self._pace, hand, self._turns, self._waiting, self._fed, self._needed,
+        self._suspects = Suspects(store, queue, step, in_flight, settler, self._row_runner, self._woken)
+        self._admission = None if handler.gate is None else Admission(
+            handler.gate, self._prefetch, in_flight, self._row_runner, self._waiting, self._fed, self._needed,
             lambda: self._running * (handler.batch or 1),
         )  # fmt: skip
-        self._stores = [self._waiting, *([] if self._door is None else [self._door.pending])]
+        self._stores = [self._waiting, *([] if self._admission is None else [self._admission.pending])]
         self.claimer: asyncio.Task[None] | None = None
-        hand.not_begun.append(self._return_waiting)
+        in_flight.not_begun.append(self._return_waiting)
         self.paused: Callable[[], bool] = lambda: False
         self._empty_at = -1.0
         """When a claim last found nothing, on the loop's clock; reset by rows."""
@@ -109,11 +111,11 @@ class StageWorker:
 
     def on_interrupt(self, end: Callable[[], None]) -> None:
         """Have this called when a handler raises KeyboardInterrupt."""
-        self._turns.on_interrupt = end
+        self._row_runner.on_interrupt = end
 
     @property
     def stopping(self) -> bool:
-        return self._turns.stopping
+        return self._row_runner.stopping
 
     @property
     def alone(self) -> "asyncio.Task[None] | None":
@@ -123,7 +125,7 @@ class StageWorker:
     @property
     def ran_at(self) -> float:
         """When a handler last came to its end, on the loop's clock."""
-        return self._turns.ran_at
+        return self._row_runner.ran_at
 
     @property
     def busy(self) -> bool:
@@ -131,20 +133,20 @@ class StageWorker:
 
     @property
     def _in_store(self) -> int:  # rows that are claimed and have not begun
-        return len(self._waiting) + (0 if self._door is None else len(self._door))
+        return len(self._waiting) + (0 if self._admission is None else len(self._admission))
 
     def tasks(self) -> list[asyncio.Task[None]]:
         name = f"{self.queue.name}/{self.step.name}"
         slots = [asyncio.create_task(self._slot(), name=f"{name} slot {n}") for n in range(self.handler.concurrency)]
         self.claimer = asyncio.create_task(self._claim(), name=f"{name} claimer")
-        doors = [] if self._door is None else [asyncio.create_task(self._door.run(), name=f"{name} door")]
+        doors = [] if self._admission is None else [asyncio.create_task(self._admission.run(), name=f"{name} door")]
         return [self.claimer, *doors, *slots]
 
     async def _claim(self) -> None:
         loop = asyncio.get_running_loop()
         pause = self._settings.poll_base
         while True:
-            await self._hand.opened()
+            await self._in_flight.opened()
             if self.stopping:
                 return
             if self.alone is not None and self.alone.done():
@@ -155,30 +157,30 @@ class StageWorker:
                 self._empty_at = loop.time()
                 await self._until(self._woken, min(self._settings.poll_base * 4, 1.0))
                 continue
-            # Without those whose leave is asked for just now: the next claim need not wait for it.
-            wanted = self._pace.wanted(sum(map(len, self._stores)), self._running * (self.handler.batch or 1))
-            if self._door is not None:
-                if (shut := self._door.gate.shut()) is not None:
-                    self._empty_at = self._empty_at if shut.passing else loop.time()
-                    await self._until(self._woken, shut.seconds)
+            # Without those whose permits are asked for just now: the next claim need not wait for it.
+            wanted = self._prefetch.wanted(sum(map(len, self._stores)), self._running * (self.handler.batch or 1))
+            if self._admission is not None:
+                if (closed_reason := self._admission.gate.closed_reason()) is not None:
+                    self._empty_at = self._empty_at if closed_reason.passing else loop.time()
+                    await self._until(self._woken, closed_reason.seconds)
                     continue
-                wanted = self._door.at_most(wanted)
+                wanted = self._admission.at_most(wanted)
             if self._suspects.wary(loop.time()):
-                wanted = min(wanted, self._pace.width)
+                wanted = min(wanted, self._prefetch.width)
             wanted = min(wanted, self._claim_most)
             if not wanted:
                 await self._until(self._needed, STALE / 2)
                 continue
             self._woken.clear()
             try:
-                with self._hand.budget.turn(self.queue.name, self._needed.set) as turn:
+                with self._in_flight.budget.turn(self.queue.name, self._needed.set) as turn:
                     within = await self._room(turn, wanted)
                     if within is None:
                         continue
                     asked, wanted = loop.time(), self._within(within, wanted)
-                    async with self._hand.claiming():
+                    async with self._in_flight.claiming():
                         leases = await self._store.claim(self.queue, self.step, wanted, within)
-                        weight = self._hand.take(leases)
+                        weight = self._in_flight.take(leases)
                 self._events.back(who="claim")
                 self._claim_most = min(self._claim_most * 2, LARGEST_CLAIM)
             except (StatementTimeout, LockTimeout) as error:  # the database is there
@@ -214,10 +216,10 @@ class StageWorker:
 
     async def _room(self, turn: ClaimTurn, wanted: int) -> ByteLimit | None:
         """Wait until the byte budget has room for a claim of ours. None: there is no claim to be made now."""
-        while not (self.stopping or self._hand.closed or self.paused()):
+        while not (self.stopping or self._in_flight.closed or self.paused()):
             if (found := turn.room(self._weight, wanted)) is not None:
                 return found
-            if self._hand.budget.full:
+            if self._in_flight.budget.full:
                 self._limited()
             await self._until(self._needed, STALE / 2)
             self._return_stale(asyncio.get_running_loop().time())
@@ -236,7 +238,7 @@ class StageWorker:
         now = asyncio.get_running_loop().time()
         if now - self._limited_at >= SAY_LIMITED:
             self._limited_at = now
-            budget = self._hand.budget
+            budget = self._in_flight.budget
             self._events.memory_limited(self.queue.name, self.step.name, budget.held, budget.most, self._weight.bytes)
 
     async def _idle(self, pause: float) -> None:
@@ -254,7 +256,7 @@ class StageWorker:
             [answer] = await asyncio.gather(called, return_exceptions=True)
         if isinstance(answer, Exception):
             # Waking up is a convenience. Without it we look now and then, and no more often than that.
-            self._events.deaf(self.queue.name, type(answer).__name__)
+            self._events.wakeup_unavailable(self.queue.name, type(answer).__name__)
             await self._until(self._woken, pause)
 
     async def _until(self, event: asyncio.Event, seconds: float) -> None:
@@ -273,15 +275,15 @@ class StageWorker:
         for lease in leases:
             lease.attach(self._settler)
         leases = await self._suspects.set_apart(leases)
-        if self.stopping or self._hand.closed or self.paused():
+        if self.stopping or self._in_flight.closed or self.paused():
             for lease in leases:
-                self._turns.give_back(lease)
+                self._row_runner.give_back(lease)
             return
         if leases:
             if not self._in_store:
                 self._since = asyncio.get_running_loop().time()
-            if self._door is not None:
-                self._door.put(leases)
+            if self._admission is not None:
+                self._admission.put(leases)
                 return
             self._waiting.extend(leases)
             self._fed.set()
@@ -290,13 +292,13 @@ class StageWorker:
         """Rows that lie here while long handlers hold every slot, and none moves, go back for others to take."""
         full = self._running >= self.handler.concurrency
         if self._in_store and full and now - self._since > STALE:
-            self._pace.ran(STALE * self._pace.width)
+            self._prefetch.ran(STALE * self._prefetch.width)
             self._return_waiting()
 
     def _return_waiting(self) -> None:
         for rows in self._stores:
             while rows:
-                self._turns.give_back(rows.popleft())
+                self._row_runner.give_back(rows.popleft())
 
     async def _slot(self) -> None:
         ran, most, now, task = 0, self.handler.batch or 1, asyncio.get_running_loop().time, asyncio.current_task()
@@ -306,29 +308,29 @@ class StageWorker:
                 if self.stopping:
                     return
                 self._needed.set()
-                if self._door is not None:
-                    self._door.moved.set()
+                if self._admission is not None:
+                    self._admission.moved.set()
                 self._fed.clear()
                 await self._fed.wait()
             batch = [self._waiting.popleft()]
             while self._waiting and len(batch) < most:
                 batch.append(self._waiting.popleft())
             left = len(self._waiting)
-            if self._door is not None:
-                batch, left = self._door.passed(batch, left), left + len(self._door.pending)
+            if self._admission is not None:
+                batch, left = self._admission.passed(batch, left), left + len(self._admission.pending)
                 if not batch:
                     continue
-            if left <= self._pace.low:
+            if left <= self._prefetch.low:
                 self._needed.set()
             self._running += 1
             self._since = now()
             try:
-                await self._turns.run(batch, task, passed=self._door is not None)
+                await self._row_runner.run(batch, task, passed=self._admission is not None)
                 if self.handler.threaded:
-                    await self._turns.rested()
+                    await self._row_runner.wait_for_overdue_thread()
             finally:
                 self._running -= 1
-                self._turns.ran_at = now()
+                self._row_runner.ran_at = now()
             ran += 1
             if ran % BREATH == 0:
                 await self._settler.lane(self.queue.name).room.wait()
@@ -336,28 +338,28 @@ class StageWorker:
 
     def cut(self, lease: Lease[Any]) -> None:
         """The lease is gone: stop its handler, whose result nobody will take."""
-        if not self._turns.cut(lease):
+        if not self._row_runner.cut(lease):
             for rows in self._stores:
                 if lease in rows:
                     rows.remove(lease)
-                    self._turns.lose(lease)
+                    self._row_runner.lose(lease)
                     return
 
     def stop(self) -> None:
         """Claim no more; what has not begun goes back."""
-        self._turns.stopping = True
+        self._row_runner.stopping = True
         self._return_waiting()
         self._woken.set()
         self._needed.set()
         self._fed.set()
-        if self._door is not None:
-            self._door.moved.set()
+        if self._admission is not None:
+            self._admission.moved.set()
 
     async def close(self, seconds: float) -> None:
         """After the grace period: rows whose handlers can't be stopped go back; late results will be refused."""
-        await self._turns.close(seconds)
+        await self._row_runner.close(seconds)
 
     @property
     def left_behind(self) -> int:
         """Handlers that still run, in threads or in spite of a cancellation."""
-        return self._turns.left_behind
+        return self._row_runner.left_behind

@@ -31,11 +31,11 @@ class Suspects:
     """The suspects of one stage."""
 
     def __init__(
-        self, store: Store, queue: QueueSpec[Any], step: Step, hand: InFlight, settler: Settler, turns: RowRunner,
-        woken: asyncio.Event,
+        self, store: Store, queue: QueueSpec[Any], step: Step, in_flight: InFlight, settler: Settler,
+        row_runner: RowRunner, woken: asyncio.Event,
     ) -> None:  # fmt: skip
         self._store, self._queue, self._step = store, queue, step
-        self._hand, self._settler, self._turns = hand, settler, turns
+        self._in_flight, self._settler, self._row_runner = in_flight, settler, row_runner
         self._woken = woken
         """Set when a suspect has run: there may be rows to claim."""
         self.alone: asyncio.Task[None] | None = None
@@ -65,7 +65,7 @@ class Suspects:
         if not suspects:
             return leases
         self._wary_until = asyncio.get_running_loop().time() + WARY
-        if not self._turns.stopping and not self.running and self._hand.close():
+        if not self._row_runner.stopping and not self.running and self._in_flight.close():
             name = f"{self._queue.name}/{self._step.name} suspect"
             self.alone = asyncio.create_task(self._try_each(suspects), name=name)
             self.alone.add_done_callback(lambda _: self._woken.set())
@@ -75,29 +75,29 @@ class Suspects:
 
     def _give_back(self, suspects: Iterable[Lease[Any]]) -> None:
         for lease in suspects:
-            self._turns.give_back(lease, 0.0 if self._turns.stopping else random.random() * SPREAD)
+            self._row_runner.give_back(lease, 0.0 if self._row_runner.stopping else random.random() * SPREAD)
 
     async def _try_each(self, suspects: list[Lease[Any]]) -> None:
         """Those that wait here are not on trial: if the one that is kills the process, they are acquitted."""
         task, now, waiting = asyncio.current_task(), asyncio.get_running_loop().time, deque(suspects)
         assert task is not None
         try:
-            async with self._hand.alone(suspects):
+            async with self._in_flight.alone(suspects):
                 until = now() + SESSION
-                while waiting and not self._turns.stopping:
+                while waiting and not self._row_runner.stopping:
                     await self._run_alone(waiting.popleft(), task)
-                    if now() >= until or self._turns.overdue:
+                    if now() >= until or self._row_runner.overdue:
                         break
         finally:
             self._give_back(waiting)
-        await self._turns.rested()
+        await self._row_runner.wait_for_overdue_thread()
 
     async def _run_alone(self, lease: Lease[Any], task: "asyncio.Task[None]") -> None:
         # Leave first: while it is asked for, the row has not begun, and is not to blame for anything.
-        if await self._turns.may_begin(lease) and await self._on_trial(lease):
-            await self._turns.run([lease], task)
-            self._turns.ran_at = asyncio.get_running_loop().time()
-        await self._hand.settled(lease)
+        if await self._row_runner.may_begin(lease) and await self._on_trial(lease):
+            await self._row_runner.run([lease], task)
+            self._row_runner.ran_at = asyncio.get_running_loop().time()
+        await self._in_flight.settled(lease)
 
     async def _on_trial(self, lease: Lease[Any]) -> bool:
         """Note that it begins: only a row that had begun, alone, is to blame for the death of its worker. One that
@@ -110,14 +110,14 @@ class Suspects:
                 why = f"the table does not let its last attempt be noted: {type(error.orig).__name__}"
                 self._settler.put(refuse(lease, "move_refused", why))
             else:
-                self._turns.give_back(lease, random.random() * SPREAD)
+                self._row_runner.give_back(lease, random.random() * SPREAD)
             return False
         except Disconnected:
-            self._turns.give_back(lease)
+            self._row_runner.give_back(lease)
             return False
         except BaseException:
-            self._turns.give_back(lease)
+            self._row_runner.give_back(lease)
             raise
         if not noted:
-            self._turns.lose(lease)
+            self._row_runner.lose(lease)
         return noted

@@ -58,18 +58,18 @@ class Worker:
         self._store = store
         self._events = events or Events()
         self._services = services
-        self._hand = InFlight(ByteBudget(self.settings.claimed_bytes, len(queues)))
+        self._in_flight = InFlight(ByteBudget(self.settings.claimed_bytes, len(queues)))
         changed_rows = ChangedRows(self._events, strict=self.settings.strict)
-        self._settler = Settler(store, self._hand, self.report, self._events, random.random, changed_rows)
+        self._settler = Settler(store, self._in_flight, self.report, self._events, random.random, changed_rows)
         self._settler.on_settled = self._settled
-        self._renewer = Renewer(store, self._hand, self._events, self._cut)
+        self._renewer = Renewer(store, self._in_flight, self._events, self._cut)
         self._stop = asyncio.Event()
         self._interrupted = False
         self._changed_at = 0.0
         self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
         self.stations = [
             StageWorker(
-                store, part, step, part.handlers[step.name], self._hand, self._settler, self.report,
+                store, part, step, part.handlers[step.name], self._in_flight, self._settler, self.report,
                 self._events, self.settings,
             )
             for queue in queues
@@ -83,12 +83,12 @@ class Worker:
 
     @property
     def in_hand(self) -> int:
-        return len(self._hand)
+        return len(self._in_flight)
 
     @property
     def bytes_in_hand(self) -> int:
         """Bytes of the rows that are claimed and not settled."""
-        return self._hand.budget.held
+        return self._in_flight.budget.held
 
     def settle_lags(self) -> dict[str, SettleLag]:
         """What is finished and could not be written for a while, by queue."""
@@ -96,7 +96,7 @@ class Worker:
 
     def holding(self) -> set[int]:
         """The tokens under which rows are in hand."""
-        return {lease.token for lease in self._hand.leases}
+        return {lease.token for lease in self._in_flight.leases}
 
     def waker(self, queue: str) -> Callable[[], None]:
         """What tells the stations of a queue that there may be rows."""
@@ -164,7 +164,7 @@ class Worker:
             watch.stop()
             self._events.tell_repeated(all_of_them=True)
             self.report.seconds = time.perf_counter() - began
-            self.report.peak_bytes = self._hand.budget.peak
+            self.report.peak_bytes = self._in_flight.budget.peak
         if self._interrupted:
             raise KeyboardInterrupt
         return self.report
@@ -198,7 +198,7 @@ class Worker:
         for station in self.stations:
             await station.close(CUT_SECONDS)
         if not await self._settler.finish(FLUSH_SECONDS):
-            self._events.unwritten(len(self._hand))
+            self._events.unwritten(len(self._in_flight))
 
     async def _drained(self) -> None:
         """Every station found nothing, after the last change that may have made rows ready; and nothing again, where
@@ -209,7 +209,7 @@ class Worker:
             empty = all(station.empty(max(ran_at, looked)) and not station.busy for station in self.stations)
             if self._stop.is_set():
                 return
-            if empty and self._settler.idle and self._hand.empty:
+            if empty and self._settler.idle and self._in_flight.empty:
                 if looked > ran_at:
                     for station in self.stations:
                         station.stop()  # now: what a claim takes from here on would be given back, and be left behind

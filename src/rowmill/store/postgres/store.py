@@ -318,8 +318,8 @@ class PostgresStore:
     async def busy(self, queues: Sequence[QueueSpec[Any]]) -> None:
         await self.listener.awake([queue.table for queue in queues])
 
-    async def rouse(self, queues: Sequence[QueueSpec[Any]]) -> None:
-        await self.listener.rouse(self.renewals, [queue.table for queue in queues])
+    async def notify_workers(self, queues: Sequence[QueueSpec[Any]]) -> None:
+        await self.listener.notify_workers(self.renewals, [queue.table for queue in queues])
 
     def translate(self, schema: str | None) -> None:
         """Schemas are schemas here."""

@@ -143,7 +143,7 @@ class Listener:
         await asyncio.gather(*self._asking, return_exceptions=True)
         await self.line.close()
 
-    async def rouse(self, pool: ConnectionPool, tables: Sequence[Table]) -> None:
+    async def notify_workers(self, pool: ConnectionPool, tables: Sequence[Table]) -> None:
         """Call whoever sleeps on these tables, here and elsewhere."""
         for table in tables:
             number = wake_number(table)

@@ -250,8 +250,8 @@ class SqliteStore:
     async def busy(self, queues: Sequence[QueueSpec[Any]]) -> None:
         """Nobody calls us here: a sleeper looks for itself."""
 
-    async def rouse(self, queues: Sequence[QueueSpec[Any]]) -> None:
-        self.data_version.rouse()
+    async def notify_workers(self, queues: Sequence[QueueSpec[Any]]) -> None:
+        self.data_version.notify_workers()
 
     async def begin(self) -> AsyncSqlTransaction:
         return await AsyncSqlTransaction.begin(self.engine, self.settle_within, self.lock_within, self.turn())

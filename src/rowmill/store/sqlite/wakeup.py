@@ -40,7 +40,7 @@ class DataVersion:
             except TimeoutError:
                 pause = min(pause * 1.2, LONGEST)
 
-    def rouse(self) -> None:
+    def notify_workers(self) -> None:
         self._changes += 1
         self._roused.set()  # all who sleep now wake up, and see that there was a change
         self._roused.clear()
