@@ -503,9 +503,7 @@ async def test_times_may_be_numbers_with_a_fraction(site: Site) -> None:
     assert found.doubts == []
     assert found.columns["available_at"] == "run_at"
     assert found.columns["finished_at"] == "finished_at"
-    mill = site.declared(found)["mill"]
-    await mill.migrate()
-    await mill.drain()
+    await site.drain_declared(found)
     assert dict(await site.rows("SELECT id, status FROM jobs")) == {1: "done", 2: "pending", 3: "done"}
 
 
@@ -664,7 +662,6 @@ async def test_a_condition_says_which_ends_set_the_time(site: Site) -> None:
 
     jobs, runs = await site.adopt("jobs"), await site.look("runs")
     names = site.declared(jobs)
-    names["jobs"].handlers.clear()
 
     @names["jobs"].handler()
     async def work(lease: rm.Lease[rm.Record]) -> None:
@@ -735,9 +732,7 @@ async def test_rows_that_are_deleted_are_left_out(site: Site) -> None:
     )
 
     found = await site.adopt("invites")
-    mill = site.declared(found)["mill"]
-    await mill.migrate()
-    await mill.drain()
+    await site.drain_declared(found)
 
     assert found.doubts == []
     assert any(

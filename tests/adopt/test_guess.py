@@ -470,9 +470,7 @@ async def test_a_number_that_refers_to_a_table_of_states_is_not_passed_over(site
 
     assert any("--state-column status_id" in doubt for doubt in guessed.doubts)
     assert found.doubts == []
-    names = site.declared(found)
-    await names["mill"].migrate()
-    assert (await names["mill"].drain()).done == 1
+    assert (await site.drain_declared(found)).done == 1
 
 
 async def test_long_texts_are_not_counted_in_search_of_states(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -519,6 +517,4 @@ async def test_a_state_of_fixed_length_is_read_without_its_blanks(site: Site) ->
 
     assert found.doubts == []
     assert found.states[StateKind.READY] == ("PENDING",)
-    names = site.declared(found)
-    await names["mill"].migrate()
-    assert (await names["mill"].drain()).done == 1
+    assert (await site.drain_declared(found)).done == 1

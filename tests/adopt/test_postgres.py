@@ -281,9 +281,7 @@ async def test_a_domain_is_taken_as_the_type_behind_it(postgres: Site) -> None:
 
     assert found.columns["state"] == "status"
     assert found.doubts == []
-    names = postgres.declared(found)
-    await names["mill"].migrate()
-    assert (await names["mill"].drain()).done == 1
+    assert (await postgres.drain_declared(found)).done == 1
     [obstacle] = refused.plan.obstacles
     assert "domain short_status of column status does not allow 'processing', 'failed'" in obstacle
     await postgres.sql(*obstacle.partition("change it: ")[2].split("; "))
@@ -315,7 +313,6 @@ async def test_a_column_that_a_view_names_keeps_its_type(postgres: Site) -> None
     said = await postgres.look("short", AdoptOptions(words={StateKind.RUNNING: ("busy",), StateKind.DEAD: ("bad",)}))
 
     names = postgres.declared(found)
-    names["mails"].handlers.clear()
 
     @names["mails"].handler()
     async def work(lease: rm.Lease[rm.Record]) -> None:

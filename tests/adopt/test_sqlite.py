@@ -131,6 +131,4 @@ async def test_columns_whose_type_only_their_values_tell(sqlite: Site) -> None:
     assert found.doubts == []
     assert found.columns["state"] == "status"
     assert found.columns["available_at"] == "next_retry"
-    names = sqlite.declared(found)
-    await names["mill"].migrate()
-    assert (await names["mill"].drain()).done == 1
+    assert (await sqlite.drain_declared(found)).done == 1

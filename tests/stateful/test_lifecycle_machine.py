@@ -140,6 +140,10 @@ class LifecycleMachine(RuleBasedStateMachine):
         self.arena.time_to_look(looks)
         free = self.in_sequence(stage)
         leases = self.arena.run(store.claim(self.queue, self.queue.steps[stage], limit))
+        if (
+            0 < len(leases) < limit
+        ):  # rows behind the last claim are found by the next one, which a worker makes at once
+            leases += self.arena.run(store.claim(self.queue, self.queue.steps[stage], limit - len(leases)))
         keys = [lease.key for lease in leases]
         buried = self.buried(stage)
         freed = self.in_sequence(stage) if buried else []  # by a dead head that is skipped

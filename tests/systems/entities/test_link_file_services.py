@@ -43,7 +43,7 @@ async def test_a_service_that_asks_to_wait_is_waited_for_and_nobody_is_asked_twi
     first = await asyncio.to_thread(shell.call, *words, "-o", "out.csv")
     said = first.stderr.decode()
     assert first.returncode == 0, said
-    assert re.search(r"^waiting for wikidata until \d\d:\d\d$", said, re.MULTILINE)
+    assert re.search(r"^waiting for wikidata until \d\d:\d\d UTC$", said, re.MULTILINE)
     with (tmp_path / "out.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["name"] for row in rows] == unique
