@@ -26,8 +26,8 @@ FENCE = re.compile(r' AND (?:t\.)?"?lease"? = (?:g_lease|:lease)')
 def unfenced(build: Builds, applies: Callable[[Move], bool] | None = None) -> Builds:
     """A builder of statements whose statements ask for no lease, for some moves or always."""
 
-    def built(terms: Any, *about: Any) -> str:
-        statement = build(terms, *about)
+    def built(terms: Any, *about: Any, **options: Any) -> str:
+        statement = build(terms, *about, **options)
         if applies is not None and not applies(about[1]):
             return statement
         broken = FENCE.sub("", statement)
