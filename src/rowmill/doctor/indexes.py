@@ -15,9 +15,7 @@ from rowmill.model.states import Step
 from rowmill.operator.statements import shapes
 from rowmill.store import expressions, order_per_key
 from rowmill.store.indexes import IndexState, bare_name, has_wake_trigger, index_states, queue_indexes, ready_index
-from rowmill.store.postgres import claim as postgres_claim_sql
 from rowmill.store.postgres.session import SESSION
-from rowmill.store.postgres.settle import settle_statement
 from rowmill.store.postgres.sql import PostgresQueueSql
 from rowmill.store.sqlite import claim as sqlite_claim
 from rowmill.store.sqlite import settle as sqlite_settle
@@ -102,11 +100,14 @@ def _statements(patient: AuditedQueue, step: Step) -> Iterator[tuple[str, str, t
     terms = patient.terms
     ready = (bare_name(ready_index(terms, step)),)
     if isinstance(terms, PostgresQueueSql):
+        from rowmill.store.postgres.claim import claim_in_order, claim_statement  # asyncpg comes with an extra
+        from rowmill.store.postgres.settle import settle_statement
+
         if terms.queue.per is not None:
-            yield "claim", postgres_claim_sql.claim_in_order(terms, step, order_per_key.oldest_free), ready
+            yield "claim", claim_in_order(terms, step, order_per_key.oldest_free), ready
         else:
             for _, shape in shapes(terms):
-                yield "claim", postgres_claim_sql.claim_statement(terms, step, shape), ready
+                yield "claim", claim_statement(terms, step, shape), ready
         yield "settling", settle_statement(terms, step, DONE, ()), ()
     elif isinstance(terms, SqliteQueueSql):
         if terms.queue.per is not None:

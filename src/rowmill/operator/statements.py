@@ -10,9 +10,6 @@ from rowmill.model.lifecycle import AGAIN, BURY, DIE, DONE, RELEASE, RESCUE
 from rowmill.model.states import Step
 from rowmill.store import order_per_key, rescue
 from rowmill.store.indexes import bare_name, ready_index
-from rowmill.store.postgres import claim as postgres_claim
-from rowmill.store.postgres import renew as postgres_renew
-from rowmill.store.postgres import settle as postgres_settle
 from rowmill.store.postgres.sql import PostgresQueueSql
 from rowmill.store.queue_sql import QueueSql
 from rowmill.store.sqlite import claim as sqlite_claim
@@ -55,20 +52,22 @@ def _of_dialect(terms: QueueSql, step: Step) -> Iterator[tuple[str, str, str]]:
 
 
 def _on_postgres(terms: PostgresQueueSql, step: Step) -> Iterator[tuple[str, str, str]]:
+    from rowmill.store.postgres import claim, renew, settle  # asyncpg comes with an extra
+
     ready, weighed = bare_name(ready_index(terms, step)), bool(terms.long)
     if terms.queue.per is None:
         for name, shape in shapes(terms):
-            yield f"claim {name}", ready, postgres_claim.claim_statement(terms, step, shape, weighed=weighed)
+            yield f"claim {name}", ready, claim.claim_statement(terms, step, shape, weighed=weighed)
     else:
         for find in order_per_key.finders(terms):
-            text = postgres_claim.claim_in_order(terms, step, find, weighed=weighed)
+            text = claim.claim_in_order(terms, step, find, weighed=weighed)
             yield f"claim {find.__name__.replace('_', ' ')}", ready, text
     for name, move in SETTLED:
-        yield f"settle {name}", PRIMARY_KEY, postgres_settle.settle_statement(terms, step, move, ())
-    yield "settle one", PRIMARY_KEY, postgres_settle.settle_statement(terms, step, DONE, (), one=True)
-    skipping = postgres_settle.settle_statement(terms, step, DONE, (), skip_locked=True)
+        yield f"settle {name}", PRIMARY_KEY, settle.settle_statement(terms, step, move, ())
+    yield "settle one", PRIMARY_KEY, settle.settle_statement(terms, step, DONE, (), one=True)
+    skipping = settle.settle_statement(terms, step, DONE, (), skip_locked=True)
     yield "settle around locked rows", PRIMARY_KEY, skipping
-    yield "renew", PRIMARY_KEY, postgres_renew.renew_statement(terms)
+    yield "renew", PRIMARY_KEY, renew.renew_statement(terms)
 
 
 def shapes(terms: QueueSql) -> list[tuple[str, Shape]]:
