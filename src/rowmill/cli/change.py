@@ -40,7 +40,7 @@ from rowmill.operator.filters import Condition, Filter, Preview, known_stage, pa
 from rowmill.store.queue_sql import QueueSql
 
 MostOption = Annotated[
-    int | None, typer.Option("--limit", "-n", metavar="N", min=1, max=MOST_ROWS, help="At most so many rows.")
+    int | None, typer.Option("--limit", "-n", metavar="N", min=1, max=MOST_ROWS, help="The most rows to take.")
 ]
 FEW = 5
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be changed.")]

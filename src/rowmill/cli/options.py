@@ -19,7 +19,9 @@ UrlOption = Annotated[
     str | None,
     typer.Option("--database-url", metavar="URL", help="Another database than the one that the mill names."),
 ]
-LimitOption = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=MOST_ROWS, help="At most so many.")]
+LimitOption = Annotated[
+    int, typer.Option("--limit", "-n", metavar="N", min=1, max=MOST_ROWS, help="The most rows to show.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 
