@@ -34,7 +34,7 @@ BATCH = 500
 
 
 def old(terms: QueueSql, kind: StateKind, age: float) -> Condition:
-    """Rows that reached this final state so many seconds ago."""
+    """Rows that reached this final state `age` seconds ago or earlier."""
     finished = terms.queue.columns[terms.queue.aged_by(kind)]
     before: sa.ColumnElement[Any] = sa.literal_column(instant(terms, finished, timedelta(seconds=age)))
     return sa.and_(in_words(terms, terms.queue.vocabulary.of(kind)), finished <= before)

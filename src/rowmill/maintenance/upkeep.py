@@ -50,7 +50,7 @@ class SweepReach:
         self._everything_at = self._last = float("-inf")
 
     def back(self, now: float) -> float | None:
-        """So many seconds; None: to the oldest. In steps, so that sweeps share their statements."""
+        """Seconds to look back; None: to the oldest row. In steps, so that sweeps share their statements."""
         if now >= self._everything_at:
             return None
         return MARGIN * (2 + (now - self._last) // MARGIN)

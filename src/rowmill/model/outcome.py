@@ -20,7 +20,7 @@ class Done:
 
 @dataclass(slots=True)
 class RetryLater:
-    """Try again `after` so many seconds (the queue's backoff if None). `count_attempt=False` gives the attempt back.
+    """Try again after `after` seconds (the queue's backoff if None). `count_attempt=False` gives the attempt back.
 
     `after` may also be a timedelta, a datetime with a time zone, or the text of a Retry-After header. Anything else is
     refused here, with a TypeError or a ValueError.

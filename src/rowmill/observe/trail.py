@@ -10,7 +10,7 @@ KEPT_BYTES = 8192
 """Of a traceback in the history: its end, where the error was raised."""
 
 MOST_OF_A_GROUP = 5
-"""Errors of a group that are told, and how deep groups within groups are."""
+"""The most errors of a group that are shown, and the deepest group within groups."""
 
 
 def trail(error: BaseException) -> str:

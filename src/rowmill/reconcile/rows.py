@@ -34,7 +34,7 @@ EXAMPLES: dict[type, Any] = {int: 0, str: "a", UUID: UUID(int=0)}
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Which rows, by which key, and what is told of each."""
+    """Which rows, by which key, and which facts of each."""
 
     table: Table
     key: Expression

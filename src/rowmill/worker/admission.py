@@ -55,7 +55,7 @@ class Admission:
         return wanted if most is None else min(wanted, max(most - len(self), 0))
 
     def passed(self, batch: list[Lease[Any]], left: int) -> list[Lease[Any]]:
-        """A slot took these, and so many are left. Rows whose permits have grown old on the way have to ask again."""
+        """A slot took these, and `left` rows remain. Rows whose permits have expired meanwhile ask again."""
         if left <= self._low:
             self.moved.set()
         if time.monotonic() <= self._fresh_until:

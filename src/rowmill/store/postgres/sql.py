@@ -141,7 +141,7 @@ def free(terms: PostgresQueueSql, fields: list[tuple[str, str]], first: int) -> 
 
 # served by: the primary key
 def holds(terms: PostgresQueueSql) -> str:
-    """Which leases still hold, whoever has the row locked. $1 tokens, then the parts of the key."""
+    """Find the leases that still hold, also of rows that others have locked. $1 tokens, then the parts of the key."""
     return (
         f"SELECT g_place FROM {given(fenced(terms), first=1)} JOIN {terms.table} AS t "
         f"ON {same_key(terms)} AND t.{terms.lease} = g_lease"

@@ -66,7 +66,7 @@ class WriteTurns:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Whoever has the turn already, or waits for it in vain, goes on and hears from SQLite."""
+        """A caller that has the turn already, or waits for it in vain, goes on, and SQLite reports the conflict."""
         ours = self._held.get()
         if ours is not None and ours.now:
             yield
