@@ -27,9 +27,9 @@ $(BIN)/python:
 	echo "Rowmill needs Python 3.11 or newer, and none was found. Install one, or run: make venv PYTHON=/path/to/python" >&2; \
 	exit 1
 
-$(STAMP): $(LOCK) pyproject.toml | $(BIN)/python
+$(STAMP): $(LOCK) pyproject.toml systems/pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(LOCK)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e systems
 	@touch $@
 
 demo: venv ## run the demo (ARGS="--rows 500 --json" passes options)
@@ -118,9 +118,10 @@ faults-long: venv ## the same for a night, with other seeds in every round (SEED
 
 lock: | $(BIN)/python ## remake the lock, keeping its versions (ARGS=--upgrade takes newer ones)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip compile pyproject.toml --quiet --all-extras --group dev --universal --python-version 3.11 \
-	    --generate-hashes --custom-compile-command "make lock" $(ARGS) --output-file $(LOCK)
+	$(BIN)/uv pip compile pyproject.toml systems/pyproject.toml --quiet --all-extras --group dev --universal \
+	    --python-version 3.11 --no-emit-package rowmill --generate-hashes --custom-compile-command "make lock" $(ARGS) \
+	    --output-file $(LOCK)
 
 clean: ## remove .venv, builds and caches
-	rm -rf $(VENV) $(OLDEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist systems/dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -25,10 +25,10 @@ from typing import Any, Self
 import psutil
 import sqlalchemy as sa
 
-from rowmill.systems.intake.intake import Intake
-from rowmill.systems.intake.models import ProjectFile
-from rowmill.systems.intake.settings import IntakeSettings
-from rowmill.systems.intake.upload import Upload, add
+from rowmill_systems.intake.intake import Intake
+from rowmill_systems.intake.models import ProjectFile
+from rowmill_systems.intake.settings import IntakeSettings
+from rowmill_systems.intake.upload import Upload, add
 
 SEED, PAGES, BOUND_MB = 7, 10, 600.0
 OFTEN = {"text": 90, "broken": 30, "truncated": 25, "encrypted": 20, "scanned": 10, "table": 15, "bomb": 10}

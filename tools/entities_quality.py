@@ -1,6 +1,6 @@
 """How often names are linked to the right things: `python -m tools.entities_quality [--json] [--write] [--wrong]`.
 
-The mentions of tests/systems/entities/quality/known.jsonl are linked to the knowledge base that ships. `--write` puts
+The mentions of systems/tests/entities/quality/known.jsonl are linked to the knowledge base that ships. `--write` puts
 the tables into docs/systems/entities-quality.md; `--wrong` lists what went wrong in the tuned half.
 """
 
@@ -13,12 +13,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from rowmill.systems.entities.kb.base import open_knowledge_base
-from rowmill.systems.entities.linking.choose import Scored, decide, rank
-from rowmill.systems.entities.linking.types import type_of
-from rowmill.systems.entities.settings import EntitiesSettings
-from rowmill.systems.entities.sources.embedded import EmbeddedSource
-from rowmill.systems.entities.things import Candidate, Mention
+from rowmill_systems.entities.kb.base import open_knowledge_base
+from rowmill_systems.entities.linking.choose import Scored, decide, rank
+from rowmill_systems.entities.linking.types import type_of
+from rowmill_systems.entities.settings import EntitiesSettings
+from rowmill_systems.entities.sources.embedded import EmbeddedSource
+from rowmill_systems.entities.things import Candidate, Mention
 
 HOME = Path(__file__).parents[1]
 KNOWN = HOME / "tests" / "systems" / "entities" / "quality" / "known.jsonl"

@@ -17,12 +17,12 @@ from typing import Any, get_args
 from demos.papers import Paper, make_papers
 from demos.papers.judging import Outcome, Verdict, judge
 from demos.papers.make import SCANS
-from rowmill.systems.intake.documents.limits import Limits
-from rowmill.systems.intake.documents.ocr.choose import OcrName, choose
-from rowmill.systems.intake.documents.ocr.engine import Ocr
-from rowmill.systems.intake.documents.read import read_document
-from rowmill.systems.intake.fields.loading import load_catalogue
-from rowmill.systems.intake.fields.rules import map_by_rules
+from rowmill_systems.intake.fields.loading import load_catalogue
+from rowmill_systems.intake.fields.rules import map_by_rules
+from rowmill_systems.parts.documents.limits import Limits
+from rowmill_systems.parts.documents.ocr.choose import OcrName, choose
+from rowmill_systems.parts.documents.ocr.engine import Ocr
+from rowmill_systems.parts.documents.read import read_document
 
 PAGE = Path(__file__).parents[1] / "docs" / "systems" / "intake-accuracy.md"
 PART = re.compile(r"(<!-- results: written by tools.intake_accuracy -->\n).*?(<!-- end of results -->)", re.DOTALL)

@@ -17,11 +17,12 @@ from pydantic_settings import BaseSettings
 from typer.testing import CliRunner
 
 from rowmill.cli.exits import MEANINGS, Exit
+from rowmill.cli.help import subcommands
 from rowmill.cli.main import app
 from rowmill.model.lifecycle import MOVES, AttemptsChange, ErrorChange, Move, StateKind
-from rowmill.systems.entities.settings import EntitiesSettings
-from rowmill.systems.intake.settings import IntakeSettings
 from rowmill.worker.settings import WorkerSettings
+from rowmill_systems.entities.settings import EntitiesSettings
+from rowmill_systems.intake.settings import IntakeSettings
 
 DOCS = Path(__file__).parents[1] / "docs"
 PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -88,7 +89,7 @@ def exits() -> str:
 
 def all_commands(command: Any, *name: str) -> Iterator[tuple[str, ...]]:
     """The names of a command and of those under it."""
-    for part, below in getattr(command, "commands", {}).items():
+    for part, below in subcommands(command).items():
         if not below.hidden:
             yield (*name, part)
             yield from all_commands(below, *name, part)

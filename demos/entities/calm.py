@@ -9,11 +9,11 @@ from demos.entities.mentions import Made
 from demos.entities.server import Server, service_of
 from demos.entities.wire import Request
 from demos.entities.world import World
-from rowmill.systems.entities.asking.service import Batch, never
-from rowmill.systems.entities.linking.linker import Linker
-from rowmill.systems.entities.settings import EntitiesSettings
-from rowmill.systems.entities.sources.dbpedia import DbpediaSource
-from rowmill.systems.entities.sources.wikidata import WikidataSource
+from rowmill_systems.entities.linking.linker import Linker
+from rowmill_systems.entities.settings import EntitiesSettings
+from rowmill_systems.entities.sources.dbpedia import DbpediaSource
+from rowmill_systems.entities.sources.wikidata import WikidataSource
+from rowmill_systems.parts.services.service import Batch, never
 
 AGENT = {"user-agent": "Rowmill/demo (calm)"}
 

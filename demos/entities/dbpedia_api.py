@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from demos.entities.index import Index, folded
-from rowmill.systems.entities.kb.thing import Thing
-from rowmill.systems.entities.properties.catalogue import catalogue
-from rowmill.systems.entities.things import EntityType
+from rowmill_systems.entities.kb.thing import Thing
+from rowmill_systems.entities.properties.catalogue import catalogue
+from rowmill_systems.parts.names.types import EntityType
 
 RESOURCE, ONTOLOGY = "http://dbpedia.org/resource/", "http://dbpedia.org/ontology/"
 XSD = "http://www.w3.org/2001/XMLSchema#"

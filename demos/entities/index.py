@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import islice
 
 from demos.entities.world import World
-from rowmill.systems.entities.kb.thing import Thing
+from rowmill_systems.entities.kb.thing import Thing
 
 WORD = re.compile(r"\w+")
 

@@ -4,8 +4,9 @@ import random
 from dataclasses import dataclass
 
 from demos.entities.world import SHARES, WORDS, World
-from rowmill.systems.entities.kb.thing import Thing
-from rowmill.systems.entities.things import EntityType, Mention
+from rowmill_systems.entities.kb.thing import Thing
+from rowmill_systems.entities.things import Mention
+from rowmill_systems.parts.names.types import EntityType
 
 UNKNOWN = 0.15
 ENDINGS = ("sen", "berg", "ová", "ini")

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from demos.entities.index import Index
-from rowmill.systems.entities.kb.thing import Thing
-from rowmill.systems.entities.properties.catalogue import catalogue
+from rowmill_systems.entities.kb.thing import Thing
+from rowmill_systems.entities.properties.catalogue import catalogue
 
 MOST_IDS = 50
 ID = re.compile(r"[QP][1-9]\d{0,9}")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rowmill.systems.entities.kb.thing import Thing
-from rowmill.systems.entities.things import EntityType
+from rowmill_systems.entities.kb.thing import Thing
+from rowmill_systems.parts.names.types import EntityType
 
 WORDS: dict[str, Any] = tomllib.loads((Path(__file__).parent / "world.toml").read_text("utf-8"))
 FIRST_ID = 900_000_001

@@ -14,8 +14,8 @@ from demos.intake.odd import odd_files
 from demos.papers.judging import Outcome, judge
 from demos.papers.make import make_papers
 from demos.papers.paper import Paper
-from rowmill.systems.intake.analysis import Evidence, Suggestion
-from rowmill.systems.intake.fields.loading import load_catalogue
+from rowmill_systems.intake.analysis import Evidence, Suggestion
+from rowmill_systems.intake.fields.loading import load_catalogue
 
 FILES = "/organizations/1/projects/1/files"
 LONGEST = 600.0

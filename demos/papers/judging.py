@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Any
 
 from demos.papers.paper import Paper
-from rowmill.systems.intake.analysis import Suggestion
-from rowmill.systems.intake.fields.catalogue import Catalogue, FieldType
-from rowmill.systems.intake.fields.folding import plain
+from rowmill_systems.intake.analysis import Suggestion
+from rowmill_systems.intake.fields.catalogue import Catalogue, FieldType
+from rowmill_systems.intake.fields.folding import plain
 
 
 class Outcome(StrEnum):

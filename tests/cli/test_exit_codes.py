@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import typer
 
+from rowmill.cli.help import subcommands
 from rowmill.cli.main import app, run
 from tests.cli.everything import mill
 
@@ -47,7 +48,7 @@ NOT_MIGRATED = {"adopt": 5, "doctor": 5, "grants": 0, "systems intake migrate": 
 
 
 def commands(group: Any, *before: str) -> Iterator[str]:
-    for name, command in group.commands.items():
+    for name, command in subcommands(group).items():
         if not hasattr(command, "commands") or command.invoke_without_command:
             yield " ".join([*before, name])
         if hasattr(command, "commands"):

@@ -8,6 +8,7 @@ from typing import Any
 
 from typer.main import get_command
 
+from rowmill.cli.help import subcommands
 from rowmill.cli.main import app
 
 LINE = re.compile(r"^(?:    |\$ )?(rowmill (?!\d).+)$", re.MULTILINE)
@@ -34,8 +35,8 @@ def problem_of(command: str) -> str | None:
                 return f"{word} is no option of {node.name}"
             if not options[word].is_flag:
                 next(words, None)
-        elif hasattr(node, "commands"):
-            if word not in node.commands:
+        elif below := subcommands(node):
+            if word not in below:
                 return f"{node.name} has no command {word}"
-            node = node.commands[word]
+            node = below[word]
     return None

@@ -12,7 +12,6 @@ import pytest
 from rowmill import Mill
 from rowmill.store.indexes import prune_index
 from rowmill.store.postgres.session import SESSION
-from tests.conftest import _server_url
 from tests.plans.plan import Plan
 from tests.plans.statements import (
     FILL,
@@ -26,6 +25,7 @@ from tests.plans.statements import (
     upkeep_statements,
 )
 from tests.support.databases import fresh_database
+from tests.support.server import server_url
 
 CACHED = "cached while the table was empty"
 STALE = "of the time when the table was empty"
@@ -127,5 +127,5 @@ class Plans:
 
 @pytest.fixture(scope="session")
 def plans(pytestconfig: pytest.Config) -> Iterator[Plans]:
-    with fresh_database(_server_url(pytestconfig)) as url:
+    with fresh_database(server_url(pytestconfig)) as url:
         yield Plans(url)

@@ -17,6 +17,6 @@ def all_tests(file: Path) -> dict[str, str]:
 def named_in(text: str) -> list[tuple[str, str]]:
     """The file and the name of each test that is pointed at, as in `tests/a.py::test_b`, `::test_c`."""
     found: list[tuple[str, str]] = []
-    for file, test in re.findall(r"`(tests/[\w/]+\.py)?::(test_\w+)`", text):
+    for file, test in re.findall(r"`((?:systems/)?tests/[\w/]+\.py)?::(test_\w+)`", text):
         found.append((file or found[-1][0], test))
     return found

@@ -6,8 +6,8 @@ import re
 from tests.support.named import REPOSITORY, all_tests, named_in
 
 PAGE = REPOSITORY / "docs" / "requirements.md"
-TESTS = REPOSITORY / "tests" / "systems" / "test_tables.py"
-PARTS = ("tests/conformance", "tests/outbox", "tests/systems/intake", "tests/systems/entities")
+TESTS = REPOSITORY / "systems" / "tests" / "test_tables.py"
+PARTS = ("tests/conformance", "tests/outbox", "systems/tests/intake", "systems/tests/entities", "systems/tests/parts")
 """Tests of a system, and of what one is built on: some of them prove a requirement."""
 ID = re.compile(r"\b[CAFEK]\d+\b")
 

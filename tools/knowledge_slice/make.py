@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from rowmill.systems.entities.linking.names import folded
-from rowmill.systems.entities.properties.catalogue import catalogue
+from rowmill_systems.entities.properties.catalogue import catalogue
+from rowmill_systems.parts.names.folding import folded
 from tools.knowledge_slice import places, rest
 from tools.knowledge_slice.table import Entry
 
-SLICE = Path(__file__).parents[2] / "src/rowmill/systems/entities/kb/slice.jsonl"
+SLICE = Path(__file__).parents[2] / "systems/src/rowmill_systems/entities/kb/slice.jsonl"
 SOURCES: tuple[Callable[[], Iterator[Entry]], ...] = (
     places.countries, places.states, places.cities, rest.people, rest.organisations, rest.works, rest.events,
     rest.others,

@@ -28,6 +28,14 @@ class GroupedCommands(TyperGroup):
                 formatter.write_dl([(name.ljust(widest), each.get_short_help_str(limit)) for name, each in commands])
 
 
+def subcommands(command: Any) -> dict[str, Any]:
+    """Return the commands of a group by name, those that are loaded on use included; {} for a plain command."""
+    if not hasattr(command, "commands"):
+        return {}
+    context = typer.Context(command)
+    return {name: command.get_command(context, name) for name in command.list_commands(context)}
+
+
 def for_rich(command: Any) -> Any:
     """The same command, for a terminal. Rich would take [tool.rowmill] in a help text for a style and drop it, and
     show each flag with a type, as if it took a value."""

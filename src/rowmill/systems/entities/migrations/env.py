@@ -1,7 +1,0 @@
-"""What Alembic runs."""
-
-from rowmill.systems.entities.migrations import revisions_of, shape_given
-from rowmill.systems.entities.models import Base, tables_of
-
-shape = shape_given()
-revisions_of(shape).run([Base.metadata, tables_of(shape).metadata])

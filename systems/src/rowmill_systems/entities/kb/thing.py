@@ -1,0 +1,39 @@
+"""A thing of the embedded knowledge base, and how it is asked for."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from rowmill_systems.parts.names.types import EntityType
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    id: str
+    name: str
+    types: frozenset[EntityType] = frozenset()
+    aliases: tuple[str, ...] = ()
+    description: str = ""
+    prominence: float = 0.0
+    """From 0 to 1."""
+    properties: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """By key of the catalogue of properties; values as those of a Fact."""
+    wikidata_id: str | None = None
+    dbpedia_uri: str | None = None
+
+
+class KnowledgeBase(Protocol):
+    """Read alone, and by any thread."""
+
+    title: str
+
+    def search(self, name: str, *, most: int = 10, type: EntityType | None = None) -> Sequence[Thing]:
+        """Things that may be called so, the closest first: by names and aliases, also where a letter is wrong, a word
+        is missing or accents are. With a type, of things of that type and of those without one."""
+
+    def complete(self, prefix: str, *, most: int = 10, type: EntityType | None = None) -> Sequence[Thing]:
+        """Things with a name or an alias that begins so, the best known first."""
+
+    def get(self, id: str) -> Thing | None: ...
+
+    def __len__(self) -> int: ...

@@ -1,0 +1,130 @@
+"""How likely it is that a candidate is meant, and why.
+
+An exact name leaves a doubt of one in four. What else speaks for the candidate takes a share of that doubt away: its
+type, the words around the name, facts that agree, how well known it is. What speaks against it takes a share of the
+whole score. The name's likeness is the ceiling: nothing makes up for a name that is another.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from rowmill_systems.entities.linking.context import Around, in_common, telling, words_of_candidate, words_of_mention
+from rowmill_systems.entities.linking.evidence import agreement
+from rowmill_systems.entities.things import Candidate, Mention
+from rowmill_systems.parts.names.likeness import acronym, likeness
+from rowmill_systems.parts.names.readings import Reading, implied_type, readings, state_of
+from rowmill_systems.parts.names.types import EntityType
+
+DOUBT = 0.25
+"""That is left when the name is the same and nothing else is known."""
+SPEAKS_FOR = {"type": 0.35, "context": 0.6, "facts": 0.8, "prominence": 0.35}
+"""The share of the doubt that each takes away at the most."""
+SPEAKS_AGAINST = {"type": 0.5, "context": 0.5, "facts": 0.6}
+"""The share of the score that each takes away at the most."""
+ALIAS = 0.99
+ASIDE_FITS, ASIDE_DOES_NOT_FIT = 0.98, 0.6
+OFTEN_MIXED_UP = {
+    frozenset({EntityType.ORGANISATION, EntityType.PLACE}),
+    frozenset({EntityType.ORGANISATION, EntityType.WORK}),
+}
+"""Universities are places too, and newspapers works: those who name types do not agree on these."""
+MIXED_UP, HALF = -0.15, -0.5
+"""What it says if types differ that are often mixed up, or if a candidate is of none of our types."""
+ENOUGH_WORDS = 2
+"""From so many on it says something that a context and a description have none in common."""
+AT_LEAST = -0.05
+"""What that says of the best known."""
+MOST_ALIASES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What speaks for a candidate, from 0 to 1, or against it, from -1 to 0. The name is from 0 to 1."""
+
+    name: float
+    type: float = 0.0
+    context: float = 0.0
+    facts: float = 0.0
+    prominence: float = 0.0
+
+    @property
+    def score(self) -> float:
+        doubt, left = DOUBT, 1.0
+        for part, share in SPEAKS_FOR.items():
+            doubt *= 1 - share * max(0.0, getattr(self, part))
+        for part, share in SPEAKS_AGAINST.items():
+            left *= 1 + share * min(0.0, getattr(self, part))
+        return self.name * (1 - doubt) * left
+
+    @property
+    def without_fame(self) -> "Parts":
+        return replace(self, prominence=0.0, context=max(0.0, self.context))
+
+
+def score(mention: Mention, candidate: Candidate) -> Parts:
+    """By itself. Among others, words that all of them have are worth less: see `rank`."""
+    return parts(mention, words_of_mention(mention), candidate, words_of_candidate(candidate), {})
+
+
+def parts(
+    mention: Mention,
+    around: Around,
+    candidate: Candidate,
+    vocabulary: frozenset[str],
+    worth: Mapping[str, float],
+) -> Parts:
+    """With the words of both, which are made once for all."""
+    type = mention.type or implied_type(mention.name)
+    return Parts(
+        name=_name(mention, candidate, type, vocabulary),
+        type=_type(type, candidate.types),
+        context=_context(around, vocabulary, candidate, worth),
+        facts=agreement(mention.known, candidate.facts),
+        prominence=_prominence(candidate),
+    )
+
+
+def _name(mention: Mention, candidate: Candidate, type: EntityType | None, vocabulary: frozenset[str]) -> float:
+    """The likest of its names. Where nobody said of which type the mention is, it is read as one of the candidate's."""
+    if type is None and len(candidate.types) == 1:
+        (type,) = candidate.types
+    ways = [(way, _aside(way, vocabulary)) for way in readings(mention.name, type)]
+    best = 0.0
+    for place, name in enumerate((candidate.name, *candidate.aliases[:MOST_ALIASES])):
+        most = ALIAS if place else 1.0
+        for other in readings(name, type):
+            best = max(best, *(most * share * likeness(way, other, type) for way, share in ways), 0.0)
+            best = max(best, acronym(mention.name, other))
+    return best
+
+
+def _aside(way: Reading, vocabulary: frozenset[str]) -> float:
+    """What was put in brackets or behind a comma must be true of the candidate."""
+    if not way.aside:
+        return 1.0
+    aside = " ".join(way.aside)
+    told = telling(state_of(aside)) or {"".join(way.aside)}
+    fits = all(in_common(frozenset((word,)), vocabulary, {}) for word in told)
+    return ASIDE_FITS if fits else ASIDE_DOES_NOT_FIT
+
+
+def _type(type: EntityType | None, types: frozenset[EntityType]) -> float:
+    if type is None or not types:
+        return 0.0
+    if type in types:
+        return 1.0
+    if type is EntityType.OTHER or any(frozenset((type, each)) in OFTEN_MIXED_UP for each in types):
+        return MIXED_UP
+    return HALF if EntityType.OTHER in types else -1.0
+
+
+def _context(around: Around, vocabulary: frozenset[str], candidate: Candidate, worth: Mapping[str, float]) -> float:
+    """If there is nothing in common it speaks against a candidate, the more the less known it is: of the well known,
+    people speak without saying who they are."""
+    shared = in_common(around.text | around.known, vocabulary, worth)
+    could_have = len(around.text) >= ENOUGH_WORDS and len(vocabulary) >= ENOUGH_WORDS and candidate.description
+    return shared if shared or not could_have else min(_prominence(candidate) - 1, AT_LEAST)
+
+
+def _prominence(candidate: Candidate) -> float:
+    return min(1.0, max(0.0, candidate.prominence))

@@ -1,0 +1,134 @@
+"""What people ask about entities: plain SQL, since their state is on the row."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from rowmill_systems.entities.models import COLUMNS, ConflictState, EntityId, Tables
+from rowmill_systems.entities.words import COMPLETE, FAILED, IN_PROGRESS, OPEN, PENDING, STATUSES
+
+LISTED = ("id", "name", "entity_type", "dataset", "external_id", "created_at", "enrichment_status", "enrichment_error",
+          "enrichment_retry_count", "enrichment_available_at", "enriched_at", "enrichment_note", "wikidata_id",
+          "dbpedia_uri", "other_ids", "linking_confidence", "linking_source", "linking_label",
+          "linking_reason")  # fmt: skip
+IN_PLACE_OF_NULL = {"name": "", "enrichment_status": PENDING, "enrichment_retry_count": 0}
+"""Tables of other programs allow NULL where it says nothing."""
+
+
+def columns(tables: Tables, attributes: Iterable[str]) -> "list[sa.Label[Any]]":
+    """Of an entity, each under the name of its attribute, whatever the table calls it."""
+    found = []
+    for name in attributes:
+        column = getattr(tables.entity, name)
+        if name in IN_PLACE_OF_NULL:
+            column = sa.func.coalesce(column, IN_PLACE_OF_NULL[name])
+        found.append(column.label(name))
+    return found
+
+
+def has_status(tables: Tables, status: str) -> "sa.ColumnElement[bool]":
+    """NULL is PENDING."""
+    word = tables.entity.enrichment_status
+    return sa.or_(word == status, word.is_(None)) if status == PENDING else word == status
+
+
+def stats(connection: sa.Connection, tables: Tables) -> dict[str, Any]:
+    """Rates are of all entities. The time is that at work on a complete one, without waits."""
+    entity, conflict = tables.entity, tables.conflict
+    by_status = Counter(dict.fromkeys(STATUSES, 0))
+    counted = sa.select(entity.enrichment_status, sa.func.count()).group_by(entity.enrichment_status)
+    for status, number in connection.execute(counted):
+        by_status[PENDING if status is None else status] += number
+    average = sa.select(sa.func.avg(entity.enrichment_seconds)).where(entity.enrichment_status == COMPLETE)
+    open_conflicts = sa.select(sa.func.count()).where(conflict.state == ConflictState.OPEN)
+    total = by_status.total()
+    return {
+        "total_entities": total,
+        "by_status": dict(by_status),
+        "success_rate": by_status[COMPLETE] / total if total else 0.0,
+        "failure_rate": by_status[FAILED] / total if total else 0.0,
+        "pending": by_status[PENDING],
+        "in_progress": sum(by_status[word] for word in IN_PROGRESS),
+        "average_processing_time_seconds": connection.scalar(average) or 0.0,
+        "open_conflicts": connection.scalar(open_conflicts) or 0,
+        "waiting_for": waiting_for(connection, tables),
+    }
+
+
+def waiting_for(connection: sa.Connection, tables: Tables) -> dict[str, int]:
+    """Why entities wait that were tried before, by code, the most frequent first."""
+    error = tables.entity.enrichment_error
+    tried = (tables.entity.enrichment_status.in_(OPEN), error.is_not(None))
+    counted = sa.select(error, sa.func.count()).where(*tried).group_by(error)
+    found = Counter[str]()
+    for text, number in connection.execute(counted):
+        found[str(text).split(":", 1)[0]] += number
+    return dict(found.most_common())
+
+
+def entities(
+    connection: sa.Connection,
+    tables: Tables,
+    *,
+    status: str | None = None,
+    dataset: str | None = None,
+    after: EntityId | None = None,
+    most: int = 100,
+) -> Sequence[sa.RowMapping]:
+    """By id; `after` one, for the next page."""
+    entity = tables.entity
+    wanted = sa.select(*columns(tables, LISTED)).order_by(entity.id).limit(most)
+    if status is not None:
+        wanted = wanted.where(has_status(tables, status))
+    if dataset is not None:
+        wanted = wanted.where(entity.dataset == dataset)
+    if after is not None:
+        wanted = wanted.where(entity.id > after)
+    return connection.execute(wanted).mappings().all()
+
+
+def one_entity(connection: sa.Connection, tables: Tables, entity_id: EntityId) -> sa.RowMapping | None:
+    wanted = sa.select(*columns(tables, COLUMNS.values())).where(tables.entity.id == entity_id)
+    return connection.execute(wanted).mappings().first()
+
+
+def facts(connection: sa.Connection, tables: Tables, entity_id: EntityId) -> Sequence[sa.RowMapping]:
+    fact = tables.fact
+    wanted = sa.select(fact.__table__).where(fact.entity_id == entity_id)
+    return connection.execute(wanted.order_by(fact.source, fact.property)).mappings().all()
+
+
+def changes(
+    connection: sa.Connection, tables: Tables, entity_id: EntityId, *, most: int = 200
+) -> Sequence[sa.RowMapping]:
+    """The latest first."""
+    change = tables.change
+    wanted = sa.select(change.__table__).where(change.entity_id == entity_id)
+    return connection.execute(wanted.order_by(change.id.desc()).limit(most)).mappings().all()
+
+
+def conflicts(
+    connection: sa.Connection,
+    tables: Tables,
+    *,
+    entity_id: EntityId | None = None,
+    state: str | None = ConflictState.OPEN,
+    after: int = 0,
+    most: int = 100,
+) -> Sequence[sa.RowMapping]:
+    """The oldest first, with the name of the entity; `after` an id, for the next page."""
+    conflict = tables.conflict
+    wanted = (
+        sa.select(conflict.__table__, *columns(tables, ["name"]))
+        .join(tables.entity, tables.entity.id == conflict.entity_id)
+        .where(conflict.id > after)
+        .order_by(conflict.id)
+        .limit(most)
+    )
+    if entity_id is not None:
+        wanted = wanted.where(conflict.entity_id == entity_id)
+    if state is not None:
+        wanted = wanted.where(conflict.state == state)
+    return connection.execute(wanted).mappings().all()

@@ -1,0 +1,68 @@
+"""Properties of things, for the columns that a client wants to add."""
+
+import re
+from typing import Any
+
+from rowmill_systems.entities.kb.thing import KnowledgeBase, Thing
+from rowmill_systems.entities.properties.catalogue import Kind, catalogue
+from rowmill_systems.entities.reconciliation import vocabulary
+from rowmill_systems.entities.reconciliation.queries import Extension
+
+DAY = re.compile(r"(-?)(\d{1,6})(-\d\d-\d\d)")
+"""Months and years are no moments, and stay text."""
+LARGEST_INT = 2**31 - 1
+"""OpenRefine keeps whole numbers in 32 bits. Larger ones go as fractions, which it keeps in 64."""
+
+
+def extend(kb: KnowledgeBase, asked: Extension) -> dict[str, Any]:
+    """A row for each id, a list of values for each property. What nobody knows is an empty list, also for an id or a
+    property that is not ours: so a client finds every column in every row."""
+    most = {wanted.id: wanted.most for wanted in asked.properties}
+    words = {key: vocabulary.property_word(key) for key in most}
+    things = {id: kb.get(id) for id in asked.ids}
+    return {
+        "meta": [{"id": key, "name": word.name if word else key} for key, word in words.items()],
+        "rows": {
+            id: {key: _cells(kb, thing, key, count) for key, count in most.items()} for id, thing in things.items()
+        },
+    }
+
+
+def _cells(kb: KnowledgeBase, thing: Thing | None, property: str, most: int | None) -> list[dict[str, Any]]:
+    if thing is None:
+        return []
+    kind = catalogue()[property].kind if property in catalogue() else "text"
+    return [cell(kb, value, kind) for value in vocabulary.values_of(thing, property)[:most]]
+
+
+def cell(kb: KnowledgeBase, value: Any, kind: Kind) -> dict[str, Any]:
+    """A value in one of the six forms of the specification. Things go by their ids where the knowledge base has them:
+    an id of another one would be read as ours."""
+    match value:
+        case {"id": str(id)} if (thing := kb.get(id)) is not None:
+            return {"id": thing.id, "name": thing.name}
+        case bool():
+            return {"str": "true" if value else "false"}
+        case int() if abs(value) <= LARGEST_INT:
+            return {"int": value}
+        case int() | float():
+            return {"float": float(value)}
+        case str() if kind == "date" and (day := DAY.fullmatch(value)):
+            return {"date": f"{day[1]}{day[2].zfill(4)}{day[3]}T00:00:00Z"}
+        case _:
+            return {"str": shown(value)}
+
+
+def shown(value: Any) -> str:
+    """A value in one line, for people."""
+    match value:
+        case {"label": str(name)} | {"id": str(name)}:
+            return name
+        case {"lat": lat, "lon": lon}:
+            return f"{lat},{lon}"
+        case {"amount": amount, **rest}:
+            return f"{amount} {rest.get('unit') or ''}".strip()
+        case bool():
+            return "true" if value else "false"
+        case _:
+            return str(value)

@@ -1,0 +1,111 @@
+"""Which columns of a file say what of an entity."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rowmill_systems.entities.sheets.errors import BadSheet
+from rowmill_systems.entities.sheets.sheet import Row, Sheet
+from rowmill_systems.parts.values import made_fit
+
+LONGEST_NAME = 1000
+LONGEST_TYPE = 100
+LONGEST_CONTEXT = 20_000
+LONGEST_ID = 500
+NO_NAME = "No name"
+LONG_NAME = f"The name is longer than {LONGEST_NAME:,} characters"
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """By their places in the file."""
+
+    name: int
+    type: int | None = None
+    context: tuple[int, ...] = ()
+    id: int | None = None
+    fixed_type: str | None = None
+    """Of all rows, where no column says it."""
+
+    @staticmethod
+    def named(
+        header: Sequence[str],
+        *,
+        name: str,
+        type: str | None = None,
+        context: Iterable[str] = (),
+        id: str | None = None,
+        fixed_type: str | None = None,
+    ) -> "Columns":
+        return Columns(
+            name=place_of(header, name),
+            type=None if type is None else place_of(header, type),
+            context=tuple(place_of(header, column) for column in context),
+            id=None if id is None else place_of(header, id),
+            fixed_type=fixed_type,
+        )
+
+    def problem(self, row: Row) -> str | None:
+        """Why nothing can be asked about it."""
+        name = self._text(row, self.name)
+        if not name:
+            return NO_NAME
+        return LONG_NAME if len(name) > LONGEST_NAME else None
+
+    def key(self, row: Row) -> str:
+        """What the row is called in its dataset."""
+        return str(row.line) if self.id is None else self._text(row, self.id)
+
+    def entity(self, row: Row, dataset: str) -> dict[str, Any]:
+        """As it is put in."""
+        type = self.fixed_type if self.type is None else self._text(row, self.type)[:LONGEST_TYPE]
+        context = "\n".join(filter(None, (self._text(row, place) for place in self.context)))[:LONGEST_CONTEXT]
+        return {
+            "name": self._text(row, self.name),
+            "entity_type": type or None,
+            "context": context or None,
+            "dataset": dataset,
+            "external_id": self.key(row),
+        }
+
+    def count(self, sheet: Sheet) -> tuple[int, int]:
+        """How many rows there are, and of how many something can be asked. BadSheet, if one of them is no row."""
+        rows, asked = 0, 0
+        seen = set[bytes]()
+        for row in sheet.rows():
+            rows += 1
+            if self.problem(row) is None:
+                asked += 1
+                if self.id is not None:
+                    self._check_id(row, seen)
+        return rows, asked
+
+    def _check_id(self, row: Row, seen: set[bytes]) -> None:
+        key = self.key(row)
+        if not key or len(key) > LONGEST_ID:
+            raise BadSheet(
+                f"line {row.line} has no id, or one of more than {LONGEST_ID} characters. Fill it in, or leave "
+                "--id-column out: rows are known by their lines then"
+            )
+        short = hashlib.blake2b(key.encode(), digest_size=12).digest()
+        if short in seen:
+            raise BadSheet(
+                f"line {row.line} has the id of a row before it. Leave --id-column out: rows are known by their lines "
+                "then"
+            )
+        seen.add(short)
+
+    def _text(self, row: Row, place: int) -> str:
+        return str(made_fit(row.cells[place])).strip()
+
+
+def place_of(header: Sequence[str], wanted: str) -> int:
+    """As it is written; otherwise whatever the case and the spaces around."""
+    for same in (str, lambda name: name.strip().casefold()):
+        places = [place for place, name in enumerate(header) if same(name) == same(wanted)]
+        if len(places) > 1:
+            raise BadSheet(f"it has several columns {wanted}. Give them different names")
+        if places:
+            return places[0]
+    raise BadSheet(f"it has no column {wanted}. It has: {', '.join(name.strip() for name in header)}")

@@ -1,0 +1,73 @@
+"""What is known of the entity of a row, as cells and as JSON."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from rowmill_systems.entities.properties.catalogue import catalogue
+from rowmill_systems.entities.properties.shown import shown
+from rowmill_systems.entities.words import FAILED
+
+COLUMNS = ("wikidata_id", "dbpedia_uri", "other_ids", "linking_label", "linking_confidence", "linking_source",
+           "enrichment_status", "enrichment_note")  # fmt: skip
+READ = ("id", "external_id", *COLUMNS, "enrichment_error", "enriched_properties")
+PREFIX = "entity_"
+SEPARATOR = "; "
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+NUMBERS = re.compile(r"[-+\d][-+\d., ]*")
+"""Numbers, dates and places: whatever a spreadsheet makes of them, it calls nothing."""
+
+
+def names(header: Sequence[str], keys: Sequence[str]) -> list[str]:
+    """Of the columns that come after those of the file, of which none has the name of another."""
+    found, taken = [], {name.strip() for name in header}
+    for wanted in (*COLUMNS, *(f"{PREFIX}{key}" for key in keys)):
+        name, number = wanted, 1
+        while name in taken:
+            number += 1
+            name = f"{wanted}_{number}"
+        taken.add(name)
+        found.append(name)
+    return found
+
+
+def in_order(keys: set[str]) -> list[str]:
+    """Properties as in the catalogue, and then others."""
+    known = list(catalogue())
+    return sorted(keys, key=lambda key: (known.index(key) if key in known else len(known), key))
+
+
+def cells(entity: sa.RowMapping | None, note: str | None, keys: Sequence[str]) -> list[str]:
+    """Those of an entity; or the reason why there is none."""
+    found = known(entity, note)
+    confidence = found["linking_confidence"]
+    other_ids = SEPARATOR.join(f"{source}: {id}" for source, id in (found["other_ids"] or {}).items())
+    plain = found | {
+        "other_ids": other_ids,
+        "linking_confidence": "" if confidence is None else f"{confidence:.4f}",
+    }
+    properties = found["properties"] or {}
+    values = (SEPARATOR.join(shown(one["value"]) for one in properties.get(key, ())) for key in keys)
+    return [harmless(text) for text in (*(plain[name] or "" for name in COLUMNS), *values)]
+
+
+def known(entity: sa.RowMapping | None, note: str | None) -> dict[str, Any]:
+    """The same with its types, for JSON."""
+    if entity is None:
+        return dict.fromkeys(("id", *COLUMNS, "properties")) | {"enrichment_note": note}
+    why = entity["enrichment_error"] if entity["enrichment_status"] == FAILED else entity["enrichment_note"]
+    return {
+        "id": str(entity["id"]),
+        **{name: entity[name] for name in COLUMNS},
+        "enrichment_note": why,
+        "properties": entity["enriched_properties"],
+    }
+
+
+def harmless(text: str) -> str:
+    """What others wrote, so that no spreadsheet takes it for a formula and runs it."""
+    if text.startswith(FORMULA) and not NUMBERS.fullmatch(text):
+        return f"'{text}"
+    return text

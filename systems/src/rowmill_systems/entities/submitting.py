@@ -1,0 +1,58 @@
+"""Entities put in by whoever has them: one, or very many."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from rowmill_systems.entities.models import EntityId
+
+if TYPE_CHECKING:
+    from rowmill_systems.entities.entities import Entities
+
+ROWS_AT_ONCE = 500
+"""In one statement: databases take some ten thousand parameters."""
+EMPTY: dict[str, Any] = dict.fromkeys(("entity_type", "context", "properties", "dataset", "external_id"))
+
+
+def submit(entities: "Entities", connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> list[EntityId]:
+    """Put entities in, ready to be linked, in the transaction of this connection; answers their ids. Those of a dataset
+    that are there already are left as they are, and answered with the ids that they have."""
+    given = _with_ids(entities, rows)
+    _insert(entities, connection, given)
+    return _ids(entities, connection, given)
+
+
+def submit_counted(entities: "Entities", connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> int:
+    """The same; answers how many of them were not there already."""
+    return _insert(entities, connection, _with_ids(entities, rows))
+
+
+def _with_ids(entities: "Entities", rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{**EMPTY, **row, "id": entities.tables.shape.new_id()} for row in rows]
+
+
+def _insert(entities: "Entities", connection: sa.Connection, given: Sequence[Mapping[str, Any]]) -> int:
+    new = 0
+    for start in range(0, len(given), ROWS_AT_ONCE):
+        some = given[start : start + ROWS_AT_ONCE]
+        new += connection.execute(entities.queue.insert(some, unique=["dataset", "external_id"])).rowcount
+    return new
+
+
+def _ids(entities: "Entities", connection: sa.Connection, given: Sequence[Mapping[str, Any]]) -> list[EntityId]:
+    """Of those that have a place in a dataset, as they are in the table."""
+    placed = [(row["dataset"], row["external_id"]) for row in given if _is_placed(row)]
+    entity = entities.tables.entity
+    there: dict[tuple[str | None, str | None], EntityId] = {}
+    for start in range(0, len(placed), ROWS_AT_ONCE):
+        some = placed[start : start + ROWS_AT_ONCE]
+        wanted = sa.select(entity.dataset, entity.external_id, entity.id).where(
+            sa.tuple_(entity.dataset, entity.external_id).in_(some)
+        )
+        there |= {(dataset, external_id): id for dataset, external_id, id in connection.execute(wanted)}
+    return [there[row["dataset"], row["external_id"]] if _is_placed(row) else row["id"] for row in given]
+
+
+def _is_placed(row: Mapping[str, Any]) -> bool:
+    return row["dataset"] is not None and row["external_id"] is not None

@@ -1,0 +1,98 @@
+"""Entities: put in, listed, looked at, changed."""
+
+from typing import Annotated
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from fastapi import APIRouter, HTTPException, Query, Response
+
+from rowmill.web.problems import problems
+from rowmill_systems.entities import deciding, reads
+from rowmill_systems.entities.submitting import submit
+from rowmill_systems.entities.things import local_facts
+from rowmill_systems.entities.web import schemas
+from rowmill_systems.entities.web.asking import GivenEntities, GivenId, id_from, no_such_entity, the_entity
+
+router = APIRouter(tags=["entities"])
+
+
+@router.post("/entities", status_code=201)
+async def put_in(entities: GivenEntities, entity: schemas.EntityIn, response: Response) -> schemas.Entity:
+    """Put an entity in, to be linked and enriched in the background. One of a dataset that is there already is answered
+    as it is."""
+    row = entity.model_dump()
+    [entity_id] = await entities.mill.run(lambda connection: submit(entities, connection, [row]))
+    response.headers["location"] = f"/entities/{quote(str(entity_id))}"
+    return schemas.Entity.model_validate(await the_entity(entities, entity_id))
+
+
+@router.get("/entities")
+async def list_entities(
+    entities: GivenEntities,
+    status: Annotated[schemas.Plain | None, Query(max_length=20)] = None,
+    dataset: Annotated[schemas.Plain | None, Query(max_length=200)] = None,
+    after: Annotated[schemas.Plain | None, Query(description="The last one of the page before.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> schemas.Entities:
+    """By id."""
+    last = None if after is None else id_from(entities, after)
+
+    def read(connection: sa.Connection) -> schemas.Entities:
+        tables = entities.tables
+        rows = reads.entities(connection, tables, status=status, dataset=dataset, after=last, most=limit + 1)
+        found = [schemas.Entity.model_validate(row) for row in rows[:limit]]
+        return schemas.Entities(entities=found, next=found[-1].id if len(rows) > limit else None)
+
+    return await entities.mill.run(read, write=False)
+
+
+@router.get("/entities/{entity_id:path}", responses=problems(s404="no such entity"))
+async def one_entity(entities: GivenEntities, entity_id: GivenId) -> schemas.WholeEntity:
+    """One entity, what is known of it and who says so, what contradicts, and what happened."""
+    entity, tables = await the_entity(entities, entity_id), entities.tables
+
+    def read(connection: sa.Connection) -> schemas.WholeEntity:
+        return schemas.WholeEntity.model_validate(
+            {
+                **entity,
+                "properties": None if entity["properties"] is None else local_facts(entity["properties"]),
+                "candidates": entity["linking_candidates"] or [],
+                "facts": reads.facts(connection, tables, entity["id"]),
+                "conflicts": reads.conflicts(connection, tables, entity_id=entity["id"], state=None, most=1000),
+                "history": reads.changes(connection, tables, entity["id"]),
+            }
+        )
+
+    return await entities.mill.run(read, write=False)
+
+
+@router.patch("/entities/{entity_id:path}", responses=problems(s404="no such entity"))
+async def change_entity(entities: GivenEntities, entity_id: GivenId, edit: schemas.EntityEdit) -> schemas.WholeEntity:
+    """Put other local facts in the place of those that are there. What was merged is merged again."""
+    try:
+        await entities.mill.run(
+            lambda connection: deciding.edit(connection, entities.tables, entity_id, edit.properties, entities.believed)
+        )
+    except deciding.NotThere:
+        raise no_such_entity() from None
+    return await one_entity(entities, entity_id)
+
+
+@router.post(
+    "/entities/{entity_id:path}/link",
+    status_code=202,
+    responses=problems(s404="no such entity", s409="somebody is at work on it"),
+)
+async def link_entity(entities: GivenEntities, entity_id: GivenId, given: schemas.LinkDecision) -> schemas.Queued:
+    """Say what an entity is: one of its candidates, another thing by its id, nothing that is known, or whatever the
+    sources find. It is enriched accordingly; what a person said holds until a person says otherwise."""
+    try:
+        decision = deciding.LinkDecision(given.choice, given.source, given.id, given.by)
+        await deciding.choose_link(entities, entity_id, decision)
+    except deciding.NotThere:
+        raise no_such_entity() from None
+    except deciding.NoSuchThing as error:
+        raise HTTPException(422, {"code": "invalid", "message": str(error)}) from None
+    except deciding.StateChanged as error:
+        raise HTTPException(409, {"code": "in_progress", "message": f"the entity is {error.state}"}) from None
+    return schemas.Queued(entity_id=str(entity_id))

@@ -1,0 +1,241 @@
+"""What the API takes and answers."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+from rowmill_systems.parts.fields import Moment, fit
+
+Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000), AfterValidator(fit)]
+Properties = Annotated[dict[str, Any], AfterValidator(fit)]
+Plain = Annotated[str, AfterValidator(fit)]
+Word = Annotated[str, StringConstraints(max_length=200), AfterValidator(fit)]
+Text = Annotated[str, StringConstraints(max_length=20_000), AfterValidator(fit)]
+
+
+Id = Annotated[str, BeforeValidator(str)]
+"""Of an entity: text, or a uuid, as its table has it."""
+
+
+class Answer(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+
+class EntityIn(BaseModel):
+    """An entity as an extraction found it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name = Field(examples=["Ada Lovelace"])
+    entity_type: Word | None = Field(default=None, examples=["person"])
+    """In your own words: person, ORG, GPE, film…"""
+    context: Text | None = Field(default=None, examples=["She wrote the first program, for Babbage's engine."])
+    properties: Properties | None = Field(default=None, examples=[{"birth_date": "1815"}])
+    """Facts that you have already. They are never overwritten."""
+    dataset: Word | None = None
+    external_id: Word | None = None
+    """What you call it, in your dataset. Who puts it in twice has it once."""
+
+
+class EntityEdit(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    properties: Properties
+
+
+class Entity(Answer):
+    """An entity, what it is linked to, and how far its enrichment is."""
+
+    id: Id
+    name: str
+    entity_type: str | None
+    dataset: str | None
+    external_id: str | None
+    created_at: Moment | None
+    enrichment_status: str
+    enrichment_error: str | None
+    enrichment_retry_count: int
+    enrichment_available_at: Moment | None
+    enriched_at: Moment | None
+    enrichment_note: str | None
+    wikidata_id: str | None
+    dbpedia_uri: str | None
+    other_ids: dict[str, str] | None
+    linking_confidence: float | None
+    linking_source: str | None
+    linking_label: str | None
+    linking_reason: str | None
+    """Why there is no link."""
+
+
+class Entities(Answer):
+    entities: list[Entity]
+    next: Id | None = None
+    """Ask for those after it; None at the end."""
+
+
+class Said(Answer):
+    source: str
+    """`local`, `decision`, or a source."""
+    ref: str | None = None
+    """What the source calls the entity."""
+
+
+class Value(Answer):
+    value: Any
+    sources: list[Said]
+
+
+class Fact(Answer):
+    source: str
+    property: str
+    values: list[Any]
+    ref: str
+    since: Moment
+
+
+class Conflict(Answer):
+    """Two values for a property that has one."""
+
+    id: int
+    entity_id: Id
+    name: str
+    property: str
+    current_value: Any
+    current_source: str
+    other_value: Any
+    other_source: str
+    state: Literal["open", "decided", "settled"]
+    chosen_value: Any | None
+    decided_at: Moment | None
+    decided_by: str | None
+    created_at: Moment
+
+
+class Conflicts(Answer):
+    conflicts: list[Conflict]
+    next: int | None = None
+
+
+class Change(Answer):
+    at: Moment
+    kind: str
+    detail: dict[str, Any]
+
+
+class Candidate(Answer):
+    """A thing that may be meant."""
+
+    label: str
+    description: str
+    types: list[str]
+    score: float
+    reasons: dict[str, float]
+    """What the score is made of: what speaks for it, up to 1, and what against it, down to -1."""
+    source: str
+    wikidata_id: str | None
+    dbpedia_uri: str | None
+    other_ids: dict[str, str]
+
+    @property
+    def ref(self) -> tuple[str, str]:
+        """A source, and the id of the thing there."""
+        if self.wikidata_id:
+            return "wikidata", self.wikidata_id
+        if self.dbpedia_uri:
+            return "dbpedia", self.dbpedia_uri
+        return next(iter(self.other_ids.items()))
+
+
+class WholeEntity(Entity):
+    """With its facts, who says so, what contradicts, and what happened."""
+
+    candidates: list[Candidate]
+    """Who may be meant, the likeliest first, as of the last time that sources were asked."""
+    context: str | None
+    properties: dict[str, Any] | None
+    enriched_properties: dict[str, list[Value]] | None
+    facts: list[Fact]
+    conflicts: list[Conflict]
+    history: list[Change]
+    """The latest first."""
+
+
+class Decision(BaseModel):
+    """Which value holds: the current one, the other one, or one of yours."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    choice: Literal["current", "other", "value"]
+    value: Annotated[Any, AfterValidator(fit)] = None
+    by: Word | None = None
+
+
+class LinkDecision(BaseModel):
+    """What an entity is: a `thing` that a source knows by this id, `none` that is known, or what the `sources` find."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    choice: Literal["thing", "none", "sources"] = "thing"
+    source: Word = Field(default="", examples=["wikidata"])
+    id: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000), AfterValidator(fit)] = Field(
+        default="", examples=["Q312"]
+    )
+    by: Word | None = None
+
+
+class Refused(Answer):
+    line: int
+    message: str
+
+
+class Taken(Answer):
+    """What became of a bulk of entities."""
+
+    accepted: int
+    """Put in now."""
+    there_already: int
+    """Of a dataset: they are left as they are."""
+    refused: list[Refused]
+    """The first hundred of them, by line."""
+    refused_count: int
+
+
+class Service(Answer):
+    """How a service is, for the whole fleet."""
+
+    service: str
+    available: bool
+    why: str | None
+    """off, parked, open (it is taken to be down), rate, slots…"""
+    until: Moment | None
+
+
+class Stats(Answer):
+    """How many entities are in which state."""
+
+    total_entities: int
+    by_status: dict[str, int]
+    success_rate: float
+    """The share of all entities that is COMPLETE."""
+    failure_rate: float
+    """The share of all entities that is FAILED."""
+    pending: int
+    """PENDING alone."""
+    in_progress: int
+    """LINKING, ENRICHING and SAVING."""
+    average_processing_time_seconds: float
+    """At work on a complete entity; without the time that it waited."""
+    open_conflicts: int
+    waiting_for: dict[str, int]
+    """Of those that were tried and wait: why, by code."""
+    services: list[Service]
+
+
+class Queued(Answer):
+    status: Literal["queued"] = "queued"
+    entity_id: Id
+
+
+class Health(Answer):
+    status: Literal["ok"] = "ok"

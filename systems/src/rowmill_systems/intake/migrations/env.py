@@ -1,0 +1,6 @@
+"""What Alembic runs."""
+
+from rowmill_systems.intake.migrations import revisions
+from rowmill_systems.intake.models import Base
+
+revisions.run(Base.metadata)

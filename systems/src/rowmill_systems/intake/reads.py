@@ -1,0 +1,111 @@
+"""What people ask about files: plain SQL, since their state is on the row."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from rowmill_systems.intake.fields.catalogue import Catalogue
+from rowmill_systems.intake.models import FieldSuggestion, FileAnalysis, ProjectFile, SuggestionState, UnmappedNote
+
+STATES = ("queued", "processing", "completed", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Whose files."""
+
+    organization_id: int
+    project_id: int
+
+    @property
+    def condition(self) -> sa.ColumnElement[bool]:
+        return (ProjectFile.organization_id == self.organization_id) & (ProjectFile.project_id == self.project_id)
+
+
+def counts(connection: sa.Connection, project: Project) -> dict[str, int]:
+    counted = (
+        sa.select(ProjectFile.processing_status, sa.func.count())
+        .where(project.condition)
+        .group_by(ProjectFile.processing_status)
+    )
+    return dict.fromkeys(STATES, 0) | dict(connection.execute(counted).all())
+
+
+def files(
+    connection: sa.Connection, project: Project, *, state: str | None = None, before: int | None = None, most: int = 100
+) -> Sequence[sa.RowMapping]:
+    """The latest first; `before` an id, for the next page."""
+    wanted = sa.select(ProjectFile.__table__, _pending()).where(project.condition).order_by(ProjectFile.id.desc())
+    if state is not None:
+        wanted = wanted.where(ProjectFile.processing_status == state)
+    if before is not None:
+        wanted = wanted.where(ProjectFile.id < before)
+    return connection.execute(wanted.limit(most)).mappings().all()
+
+
+def one_file(connection: sa.Connection, project: Project, file_id: int) -> sa.RowMapping | None:
+    wanted = sa.select(ProjectFile.__table__, _pending()).where(project.condition, ProjectFile.id == file_id)
+    return connection.execute(wanted).mappings().first()
+
+
+def _pending() -> sa.Label[int]:
+    """How many suggestions of a file wait for a person."""
+    counted = sa.select(sa.func.count()).where(
+        FieldSuggestion.file_id == ProjectFile.id, FieldSuggestion.state == SuggestionState.PENDING
+    )
+    return counted.scalar_subquery().label("pending")
+
+
+def suggestions(connection: sa.Connection, file_id: int) -> Sequence[sa.RowMapping]:
+    wanted = sa.select(FieldSuggestion.__table__).where(FieldSuggestion.file_id == file_id).order_by(FieldSuggestion.id)
+    return connection.execute(wanted).mappings().all()
+
+
+def notes(connection: sa.Connection, file_id: int) -> Sequence[sa.RowMapping]:
+    wanted = sa.select(UnmappedNote.__table__).where(UnmappedNote.file_id == file_id).order_by(UnmappedNote.id)
+    return connection.execute(wanted).mappings().all()
+
+
+def analysis(connection: sa.Connection, file: sa.RowMapping) -> dict[str, Any] | None:
+    """What was read in the bytes of a file."""
+    wanted = sa.select(FileAnalysis.analysis).where(
+        FileAnalysis.organization_id == file["organization_id"],
+        FileAnalysis.project_id == file["project_id"],
+        FileAnalysis.file_hash == file["file_hash"],
+    )
+    return connection.scalar(wanted)
+
+
+def outdate_analysis(connection: sa.Connection, file: sa.RowMapping) -> None:
+    """So that the bytes are analysed anew."""
+    connection.execute(
+        sa.update(FileAnalysis)
+        .where(
+            FileAnalysis.organization_id == file["organization_id"],
+            FileAnalysis.project_id == file["project_id"],
+            FileAnalysis.file_hash == file["file_hash"],
+        )
+        .values(outdated=True)
+    )
+
+
+def applied(connection: sa.Connection, project: Project, catalogue: Catalogue) -> list[dict[str, Any]]:
+    """What a project knows: per field the value that was applied last, or all of them where a field has many."""
+    several = {field.key for field in catalogue.fields if field.many}
+    wanted = (
+        sa.select(FieldSuggestion.__table__, ProjectFile.filename)
+        .join(ProjectFile, ProjectFile.id == FieldSuggestion.file_id)
+        .where(project.condition, FieldSuggestion.state == SuggestionState.APPLIED)
+        .order_by(FieldSuggestion.decided_at.desc(), FieldSuggestion.id.desc())
+    )
+    found: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    for row in connection.execute(wanted).mappings():
+        key = row["field_key"]
+        if key in several or key not in seen:
+            seen.add(key)
+            value = row["value"] if row["applied_value"] is None else row["applied_value"]
+            found.append({**row, "value": value})
+    return sorted(found, key=lambda row: str(row["field_key"]))

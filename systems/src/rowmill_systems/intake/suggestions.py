@@ -1,0 +1,117 @@
+"""Suggestions: written when a file was read, then decided on by a person, once."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from rowmill_systems.intake.analysis import Mapped
+from rowmill_systems.intake.models import FieldSuggestion, ProjectFile, SuggestionState, UnmappedNote
+from rowmill_systems.parts.values import value_hash
+
+PENDING = SuggestionState.PENDING
+PROCESSING = "processing"
+
+
+async def replace_pending(session: AsyncSession, file_id: int, mapped: Mapped) -> None:
+    """In place of what was pending for a file, what was found in it now. What a person has decided on stays as it is,
+    and is not suggested once more."""
+    pending = sa.delete(FieldSuggestion).where(FieldSuggestion.file_id == file_id, FieldSuggestion.state == PENDING)
+    await session.execute(pending)
+    await session.execute(sa.delete(UnmappedNote).where(UnmappedNote.file_id == file_id))
+    # After the deletion, which waited for whoever was deciding: what is left now is decided.
+    decided = sa.select(FieldSuggestion.field_key, FieldSuggestion.value_hash).where(FieldSuggestion.file_id == file_id)
+    known = {(key, digest) for key, digest in await session.execute(decided)}
+    for found in mapped.suggestions:
+        digest = value_hash(found.value)
+        if (found.field, digest) not in known:
+            known.add((found.field, digest))
+            session.add(
+                FieldSuggestion(
+                    file_id=file_id,
+                    field_key=found.field,
+                    value=found.value,
+                    value_hash=digest,
+                    confidence=found.confidence,
+                    page=found.evidence.page,
+                    quote=found.evidence.quote,
+                    boxes=[[box.left, box.top, box.right, box.bottom] for box in found.evidence.boxes],
+                )
+            )
+    session.add_all(
+        UnmappedNote(
+            file_id=file_id, label=note.label, value=note.value, page=note.evidence.page, quote=note.evidence.quote
+        )
+        for note in mapped.unmapped
+    )
+
+
+class NotThere(LookupError):
+    """There is no such file in this project."""
+
+
+class NeverThere(LookupError):
+    """There never was such a suggestion of this file."""
+
+
+class BeingProcessed(Exception):
+    """The file is being processed: what is pending may be replaced in a moment."""
+
+
+class StateChanged(Exception):
+    """Somebody decided before, or the file was read again. `state` is what it is now, None if it is gone."""
+
+    def __init__(self, state: str | None) -> None:
+        super().__init__(f"the suggestion is {state} by now" if state else "the suggestion was replaced meanwhile")
+        self.state = state
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a person makes of a suggestion. `value` is theirs, where it is not the suggested one."""
+
+    state: SuggestionState
+    by: str | None = None
+    value: Any = None
+
+
+def decide(connection: sa.Connection, file_id: int, suggestion_id: int, decision: Decision) -> None:
+    """Apply or reject a suggestion that is pending; otherwise StateChanged, or NeverThere. The statement itself looks,
+    so that of two who decide at once, one is told.
+
+    While the file is being processed, nothing is applied (BeingProcessed); what a person rejects stays rejected.
+    """
+    this = (FieldSuggestion.id == suggestion_id) & (FieldSuggestion.file_id == file_id)
+    processed = sa.select(ProjectFile.id).where(ProjectFile.id == file_id, ProjectFile.processing_status == PROCESSING)
+    change = (
+        sa.update(FieldSuggestion)
+        .where(this, FieldSuggestion.state == PENDING)
+        .values(
+            state=decision.state, decided_by=decision.by, decided_at=sa.func.now(), applied_value=decision.value
+        )
+    )  # fmt: skip
+    if decision.state is SuggestionState.APPLIED:
+        change = change.where(~processed.exists())
+    if connection.execute(change).rowcount:
+        return
+    if connection.scalar(sa.select(ProjectFile.id).where(ProjectFile.id == file_id)) is None:
+        raise NotThere
+    state = connection.scalar(sa.select(FieldSuggestion.state).where(this))
+    if state == PENDING:
+        raise BeingProcessed(f"file {file_id} is being processed; decide when that is done")
+    if state is None and not was_there(connection, suggestion_id):
+        raise NeverThere
+    raise StateChanged(state)
+
+
+def was_there(connection: sa.Connection, suggestion_id: int) -> bool:
+    """Whether a suggestion that the file does not have may have been one of its own. Numbers are never given twice, and
+    the database knows the last one."""
+    if connection.scalar(sa.select(FieldSuggestion.id).where(FieldSuggestion.id == suggestion_id)) is not None:
+        return False  # it is another file's
+    if connection.dialect.name == "postgresql":
+        last = sa.text("SELECT pg_sequence_last_value(pg_get_serial_sequence('field_suggestions', 'id')::regclass)")
+    else:
+        last = sa.text("SELECT seq FROM sqlite_sequence WHERE name = 'field_suggestions'")
+    return suggestion_id <= (connection.scalar(last) or 0)

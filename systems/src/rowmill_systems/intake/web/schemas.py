@@ -1,0 +1,131 @@
+"""What the API takes and answers."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from rowmill_systems.parts.fields import Moment, fit
+
+Status = Literal["queued", "processing", "completed", "failed"]
+
+
+class Answer(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+
+class File(Answer):
+    """A file, and how far its processing is."""
+
+    id: int
+    organization_id: int
+    project_id: int
+    filename: str
+    doc_type: str | None
+    media_type: str | None = Field(description="As the uploader said.")
+    kind: str | None = Field(description="By its bytes; known once it was read.")
+    language: str | None
+    size_bytes: int
+    file_hash: str | None
+    created_at: Moment
+    processing_status: Status
+    processing_attempts: int
+    processing_error: str | None = Field(description="A stable code, then words: `encrypted: …`.")
+    processing_available_at: Moment | None = Field(description="If queued: not before this time.")
+    processed_at: Moment | None
+    pages_read: int
+    page_count: int | None
+    reused_from: int | None = Field(description="The file with the same bytes whose analysis it shares.")
+    pending: int = Field(description="Suggestions that wait for a person.")
+
+
+class Files(Answer):
+    files: list[File]
+    counts: dict[Status, int] = Field(description="Of all files of the project.")
+    next: int | None = Field(description="Give it as `before` for the next page; null: there is none.")
+
+
+class Suggestion(Answer):
+    """A value for a field, with its evidence."""
+
+    id: int
+    field_key: str
+    label: str
+    value: Any
+    confidence: float
+    page: int
+    quote: str
+    boxes: list[list[float]] = Field(description="Left, top, right, bottom, in parts of the page.")
+    state: Literal["pending", "applied", "rejected"]
+    applied_value: Any | None
+    decided_at: Moment | None
+    decided_by: str | None
+
+    @classmethod
+    def of(cls, row: Mapping[Any, Any], labels: Mapping[str, str]) -> "Suggestion":
+        return cls.model_validate({**row, "label": labels.get(row["field_key"], row["field_key"])})
+
+
+class Note(Answer):
+    """Something with a label, for which the catalogue has no field."""
+
+    label: str
+    value: str
+    page: int
+    quote: str
+
+
+class FileWithSuggestions(File):
+    suggestions: list[Suggestion]
+    unmapped: list[Note]
+    facts: dict[str, str | int | float]
+
+
+class PageText(Answer):
+    number: int
+    title: str
+    scanned: bool
+    text: str
+
+
+class Decision(BaseModel):
+    """Who decides; and, of an applied suggestion, a value of theirs in place of the suggested one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    by: Annotated[str | None, AfterValidator(fit)] = Field(default=None, max_length=200)
+    value: Annotated[Any | None, AfterValidator(fit)] = None
+
+
+class Requeue(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    fresh: bool = Field(default=True, description="Analyse the bytes anew, also if that was done before.")
+
+
+class FieldValue(Answer):
+    """What a project knows of itself: an applied suggestion."""
+
+    field_key: str
+    label: str
+    value: Any
+    file_id: int
+    filename: str
+    page: int
+    quote: str
+    decided_at: Moment
+    decided_by: str | None
+
+
+class CatalogueField(Answer):
+    key: str
+    label: str
+    type: str
+    synonyms: list[str]
+    scheme: str
+    doc_types: list[str]
+    many: bool
+
+
+class Health(Answer):
+    status: Literal["ok"] = "ok"

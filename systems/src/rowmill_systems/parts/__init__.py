@@ -1,0 +1,1 @@
+"""What systems share. Each part can be used by itself and imports nothing of a system."""

@@ -1,0 +1,52 @@
+"""A page as a picture, for those who look at what was found on it."""
+
+import io
+
+from PIL import Image
+
+from rowmill_systems.parts.documents.document import Kind
+from rowmill_systems.parts.documents.errors import UnsupportedFile
+from rowmill_systems.parts.documents.formats import image as images
+from rowmill_systems.parts.documents.formats import pdf
+from rowmill_systems.parts.documents.limits import Limits
+
+WIDEST = 4_000
+
+
+def render_page(
+    file_bytes: bytes, kind: Kind, number: int, *, width: int = 1000, limits: Limits | None = None
+) -> bytes:
+    """A PNG of a page of a PDF or an image, upright, of about this width; the boxes of its words lie on it.
+
+    UnsupportedFile for other kinds, and for pages that the file does not have.
+    """
+    limits, width = limits or Limits(), min(max(width, 16), WIDEST)
+    match kind:
+        case Kind.PDF:
+            seen = _pdf_page(file_bytes, number - 1, width, limits)
+        case Kind.IMAGE:
+            seen = _frame(file_bytes, number - 1, width, limits)
+        case _:
+            raise UnsupportedFile("only pages of PDFs and images can be shown")
+    png = io.BytesIO()
+    seen.save(png, "PNG")
+    return png.getvalue()
+
+
+def _pdf_page(file_bytes: bytes, index: int, width: int, limits: Limits) -> Image.Image:
+    with pdf.opened(file_bytes) as document:
+        _must_exist(index, len(document))
+        return pdf.render(document, index, scale=width / max(document.get_page_size(index)[0], 1e-3), limits=limits)
+
+
+def _frame(file_bytes: bytes, index: int, width: int, limits: Limits) -> Image.Image:
+    with images.opened(file_bytes) as image:
+        _must_exist(index, images.frames_of(image))
+        seen = images.upright(image, index, limits)
+    seen.thumbnail((width, limits.page_pixels // width))
+    return seen
+
+
+def _must_exist(index: int, pages: int) -> None:
+    if not 0 <= index < pages:
+        raise UnsupportedFile("the file has no such page")

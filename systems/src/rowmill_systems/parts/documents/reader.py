@@ -1,0 +1,121 @@
+"""Documents are read in a process of their own: one that crashes, hangs or fills the memory is alone in that."""
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+from rowmill_systems.parts.documents.document import Document, Kind
+from rowmill_systems.parts.documents.errors import CorruptFile, EmptyFile, OcrFailed, OutOfMemory, ReaderDied
+from rowmill_systems.parts.documents.frames import Frame
+from rowmill_systems.parts.documents.limits import MB, Limits
+from rowmill_systems.parts.documents.ocr.choose import OcrName, choose
+from rowmill_systems.parts.documents.packing import from_json
+from rowmill_systems.parts.documents.process import STRANGE, Progress, ReadingProcess
+
+HELD = 260 * MB
+"""A process with the OCR engine loaded has 210 to 250 MB of data, of the 440 that it may have."""
+
+
+class Reader:
+    """Owns one process, started when the first document comes and again whenever it is gone. Calls wait for each other.
+
+        async with Reader() as reader:
+            document = await reader.read(file_bytes, filename="a.pdf", media_type=None)
+
+    What becomes of a document does not depend on those before it: a failure that they may have caused is final only
+    in a fresh process. So `Limits.memory` is what one document may take, and not what is left of it.
+
+    Who cancels a call ends the process's work with it. The process dies with its parent, however that ends.
+    """
+
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        *,
+        ocr: OcrName = "auto",
+        documents_each: int = 200,
+        held_each: int = HELD,
+    ) -> None:
+        """The process is replaced after `documents_each` documents, or when it keeps more than `held_each` bytes of
+        data after one. LookupError if the OCR engine is not there."""
+        choose(ocr)
+        self.limits, self._ocr = limits or Limits(), ocr
+        self._documents_each, self._held_each = documents_each, held_each
+        self._lock = asyncio.Lock()
+        self._process: ReadingProcess | None = None
+        self._closed = False
+
+    async def read(
+        self, file_bytes: bytes, *, filename: str, media_type: str | None, progress: Progress | None = None
+    ) -> Document:
+        """Read a document in an isolated process. Raises only errors of `parts.documents.errors`.
+
+        `progress(page, of_pages)` is called before each page, and must not raise.
+        """
+        if not file_bytes:
+            raise EmptyFile("no bytes")
+        self.limits.check("bytes", len(file_bytes), self.limits.bytes)
+        asked = {"do": "read", "filename": filename, "media_type": media_type}
+        answer = await self._ask(Frame(asked, file_bytes), progress)
+        try:
+            return from_json(answer.said["document"])
+        except (KeyError, ValueError) as error:
+            raise ReaderDied(STRANGE) from error
+
+    async def render(self, file_bytes: bytes, kind: Kind, number: int, *, width: int = 1000) -> bytes:
+        """As `render_page`, in the process."""
+        asked = {"do": "render", "kind": kind.value, "number": number, "width": width}
+        return (await self._ask(Frame(asked, file_bytes), None)).blob
+
+    async def _ask(self, request: Frame, progress: Progress | None) -> Frame:
+        async with self._lock:
+            process = await self._started()
+            if process.used:
+                try:
+                    return await self._ask_process(process, request, progress)
+                except (OutOfMemory, OcrFailed, ReaderDied, CorruptFile) as error:
+                    # A parser that is refused memory may also say that the file is broken.
+                    if isinstance(error, CorruptFile) and not process.short_of_memory:
+                        raise
+                    await process.kill()
+                process = await self._started()
+            return await self._ask_process(process, request, progress)
+
+    async def _ask_process(self, process: ReadingProcess, request: Frame, progress: Progress | None) -> Frame:
+        try:
+            return await process.ask(request, progress)
+        finally:
+            if process.documents >= self._documents_each or process.held() > self._held_each:
+                await process.kill()
+
+    async def _started(self) -> ReadingProcess:
+        self._must_be_open()
+        if self._process is None or not self._process.alive:
+            self._process = await ReadingProcess.start(self.limits, self._ocr)
+        if self._closed:  # while it started
+            await self._process.kill()
+        self._must_be_open()
+        return self._process
+
+    def _must_be_open(self) -> None:
+        if self._closed:
+            raise ReaderDied("the reader is closed")
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process, while there is one."""
+        return self._process.pid if self._process is not None and self._process.alive else None
+
+    async def close(self) -> None:
+        """Who still waits for a document gets ReaderDied."""
+        self._closed = True
+        if self._process is not None:
+            await self._process.kill()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

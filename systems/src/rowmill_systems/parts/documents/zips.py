@@ -1,0 +1,62 @@
+"""Zips that are safe to open.
+
+Python's zipfile never unpacks more of an entry than the directory says, so that a directory which says too little makes
+a broken file, not a big one. It is enough to add up what is said: entries that lie over each other count each.
+"""
+
+import io
+import re
+import zipfile
+import zlib
+
+from rowmill_systems.parts.documents.errors import CorruptFile, EncryptedFile
+from rowmill_systems.parts.documents.limits import MB, Limits
+
+ENTRY = b"PK\x01\x02"
+TYPES = "[Content_Types].xml"
+MAIN = re.compile(r"""ContentType\s*=\s*["']([^"']+\.main\+xml)["']""")
+DTD = tuple("<!DOCTYPE".encode(encoding) for encoding in ("ascii", "utf-16-le", "utf-16-be"))
+BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, KeyError, OSError)
+
+
+def open_zip(file_bytes: bytes, limits: Limits) -> zipfile.ZipFile:
+    """FileTooLarge for bombs, before anything is unpacked; EncryptedFile, CorruptFile."""
+    # Before zipfile makes an object for each of a million entries.
+    limits.check("entries of the zip", file_bytes.count(ENTRY), limits.zip_entries)
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(file_bytes))
+    except BROKEN as error:
+        raise CorruptFile("a broken zip") from error
+    entries = archive.infolist()
+    if any(entry.flag_bits & 1 for entry in entries):
+        raise EncryptedFile("a zip with a password")
+    limits.check("unpacked bytes of the zip", sum(entry.file_size for entry in entries), limits.unpacked_bytes)
+    for entry in entries:
+        if entry.file_size > MB:
+            limits.check("ratio of the zip", entry.file_size // max(entry.compress_size, 1), limits.zip_ratio)
+    return archive
+
+
+def main_content_type(archive: zipfile.ZipFile) -> str:
+    """What an office file says that it is; empty of any other zip."""
+    if TYPES not in archive.namelist():
+        return ""
+    try:
+        with archive.open(TYPES) as part:
+            found = MAIN.search(part.read(MB).decode("utf-8", "replace"))
+    except BROKEN as error:
+        raise CorruptFile("a broken zip") from error
+    return found[1] if found else ""
+
+
+def refuse_dtds(archive: zipfile.ZipFile) -> None:
+    """Office files have no document types. One that has wants entities: to grow, or to read other files."""
+    for entry in archive.infolist():
+        if entry.filename.endswith((".xml", ".rels", ".vml")):
+            try:
+                with archive.open(entry) as part:
+                    start = part.read(65536)
+            except BROKEN as error:
+                raise CorruptFile("a broken zip") from error
+            if any(mark in start for mark in DTD):
+                raise CorruptFile("a document type in a part of an office file")

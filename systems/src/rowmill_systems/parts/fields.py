@@ -1,0 +1,39 @@
+"""Fields of what endpoints take and answer."""
+
+import math
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
+
+from rowmill_systems.parts.values import UNFIT
+
+DEEPEST = 20
+
+
+def with_zone(moment: datetime) -> datetime:
+    """SQLite keeps no zones. What it has is UTC."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+
+
+def fit(value: Any, depth: int = 0) -> Any:
+    """The value, if every database keeps it and gives it back as JSON: Python's parser takes more than that."""
+    match value:
+        case str() if UNFIT.search(value):
+            raise ValueError("a text has no NUL and no halves of characters")
+        case float() if not math.isfinite(value):
+            raise ValueError("a number is finite")
+        case list() | dict() if depth == DEEPEST:
+            raise ValueError(f"it nests deeper than {DEEPEST} times")
+        case list():
+            for one in value:
+                fit(one, depth + 1)
+        case dict():
+            for name, one in value.items():
+                fit(name)
+                fit(one, depth + 1)
+    return value
+
+
+Moment = Annotated[datetime, AfterValidator(with_zone)]
+PlainJson = Annotated[Any, AfterValidator(fit)]

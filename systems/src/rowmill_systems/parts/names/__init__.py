@@ -1,0 +1,1 @@
+"""Names of people, organisations, places and works: how to normalise, read and compare them."""

@@ -1,0 +1,144 @@
+"""How much two names are alike, word by word."""
+
+import re
+
+from rapidfuzz.distance import OSA
+
+from rowmill_systems.parts.names.folding import words
+from rowmill_systems.parts.names.readings import GENERIC, TITLE, Reading
+from rowmill_systems.parts.names.types import EntityType
+
+SAME_WITHOUT_SPACES = 0.98
+ANOTHER_ORDER = 0.98
+SURNAME_ALONE = 0.83
+ACRONYM_OF_TWO, ACRONYM = 0.8, 0.88
+INITIAL_FOR_A_NAME = 0.9
+EACH_HAS_ITS_OWN = 0.7
+"""Times this, if each of the two has a word that the other lacks: Manchester United, Manchester City."""
+OTHER_NUMBER, A_NUMBER_MORE, NUMBER_IN_ONE = 0.3, 0.7, 0.6
+OTHER_GENERATION, GENERATION_IN_ONE = 0.3, 0.85
+MIDDLE_NAME = 0.5
+"""What a middle name weighs, if the other leaves it out."""
+SLIP, SECOND_SLIP, FIRST_LETTER = 0.8, 0.1, 0.15
+"""What a wrong letter costs, by the length of the word; and what a second one and the first one cost on top: Austria is
+not Australia, and Gambia not Zambia."""
+_DIGIT = re.compile(r"\d")
+_UMLAUTS = (("ae", "a"), ("oe", "o"), ("ue", "u"))
+
+
+def likeness(one: Reading, other: Reading, type: EntityType | None) -> float:
+    """From 0 to 1. What distinguishes counts against it, however much of the rest is the same."""
+    same = one.squashed == other.squashed
+    value = (1.0 if one.words == other.words else SAME_WITHOUT_SPACES) if same else _by_words(one, other, type)
+    if one.numbers != other.numbers and not same:
+        both = one.numbers and other.numbers
+        within = one.numbers < other.numbers or other.numbers < one.numbers
+        value *= (A_NUMBER_MORE if within else OTHER_NUMBER) if both else NUMBER_IN_ONE
+    if one.generation != other.generation:
+        value *= OTHER_GENERATION if one.generation and other.generation else GENERATION_IN_ONE
+    return value
+
+
+def acronym(short: str, long: Reading) -> float:
+    """More than 0 if the first is made of the first letters of the second: UN, of United Nations."""
+    letters = "".join(words(short)) if short.isupper() else ""
+    if not 2 <= len(letters) <= 6 or len(long.words) < 2 or long.numbers:
+        return 0.0
+    all_of_them = "".join(word[0] for word in long.words)
+    heavy = "".join(word[0] for word, weight in zip(long.words, long.weights, strict=True) if weight >= GENERIC)
+    if letters not in (all_of_them, heavy):
+        return 0.0
+    return ACRONYM_OF_TWO if len(letters) == 2 else ACRONYM
+
+
+def _by_words(one: Reading, other: Reading, type: EntityType | None) -> float:
+    """The weight of the words that both have, of the weight of all."""
+    if one.words == other.words:
+        return 1.0
+    pairs = _pairs(one.words, other.words, type)
+    shared = sum(alike * (one.weights[left] + other.weights[right]) for left, right, alike in pairs)
+    rest_of_one = _left_over(one, {left for left, _, _ in pairs}, type)
+    rest_of_other = _left_over(other, {right for _, right, _ in pairs}, type)
+    paired = sum(one.weights[left] + other.weights[right] for left, right, _ in pairs)
+    numbers = 2.0 * len(one.numbers & other.numbers)
+    value = (shared + numbers) / (paired + numbers + sum(rest_of_one) + sum(rest_of_other))
+    if max(rest_of_one, default=0) >= GENERIC and max(rest_of_other, default=0) >= GENERIC:
+        value *= EACH_HAS_ITS_OWN
+    if _is_surname(one, other, type):
+        value = max(value, SURNAME_ALONE)
+    return value * ANOTHER_ORDER if _crossed(pairs) else value
+
+
+def _pairs(ones: tuple[str, ...], others: tuple[str, ...], type: EntityType | None) -> list[tuple[int, int, float]]:
+    """Places of words that are the same, each once, the most alike first, the nearest first among these."""
+    alone = len(ones) == 1 or len(others) == 1
+    found = (
+        (left, right, alike)
+        for left, one in enumerate(ones)
+        for right, other in enumerate(others)
+        if (alike := _alike(one, other, type, alone))
+    )
+    taken_left, taken_right, pairs = set[int](), set[int](), list[tuple[int, int, float]]()
+    for left, right, alike in sorted(found, key=lambda pair: (-pair[2], abs(pair[0] - pair[1]), pair[0], pair[1])):
+        if left not in taken_left and right not in taken_right:
+            taken_left.add(left)
+            taken_right.add(right)
+            pairs.append((left, right, alike))
+    return pairs
+
+
+def _alike(one: str, other: str, type: EntityType | None, alone: bool) -> float:
+    """Two words: the same, an initial, one with a slip of the pen; otherwise 0."""
+    if one == other:
+        return 1.0
+    short, long = sorted((one, other), key=len)
+    if len(short) == 1:
+        fits = type in (None, EntityType.PERSON) and short.isascii() and long.startswith(short)
+        return INITIAL_FOR_A_NAME if fits else 0.0
+    if len(short) < 3 or len(long) - len(short) > 2 or _DIGIT.search(one) or _DIGIT.search(other):
+        return 0.0
+    if len(short) > 3 and _plain(one) == _plain(other):
+        return 0.98
+    return _with_slips(one, other, len(long), alone)
+
+
+def _with_slips(one: str, other: str, length: int, alone: bool) -> float:
+    """A short word is taken for another only beside words that are right, and if a letter is missing or two are turned
+    round: one letter for another makes June of Jane."""
+    slips = 1 if length < 8 else 2
+    distance = OSA.distance(one, other, score_cutoff=slips)
+    if distance > slips:
+        return 0.0
+    if length < 5 and (alone or (len(one) == len(other) and sorted(one) != sorted(other))):
+        return 0.0
+    value = 1 - SLIP * distance / length - SECOND_SLIP * (distance - 1)
+    return value if one[0] == other[0] else value - FIRST_LETTER
+
+
+def _plain(word: str) -> str:
+    for two, single in _UMLAUTS:
+        word = word.replace(two, single)
+    return word
+
+
+def _left_over(reading: Reading, paired: set[int], type: EntityType | None) -> list[float]:
+    """The weights of its other words. Of people, middle names may be left out."""
+    last = len(reading.words) - 1
+    of_people = type in (None, EntityType.PERSON) and last in paired
+    return [
+        min(weight, MIDDLE_NAME) if of_people and 0 < place < last else weight
+        for place, weight in enumerate(reading.weights)
+        if place not in paired
+    ]
+
+
+def _is_surname(one: Reading, other: Reading, type: EntityType | None) -> bool:
+    if type is not EntityType.PERSON or one.numbers or other.numbers:
+        return False
+    without_title = [word for word, weight in zip(one.words, one.weights, strict=True) if weight > TITLE]
+    return len(without_title) == 1 and len(other.words) > 1 and without_title[0] == other.words[-1]
+
+
+def _crossed(pairs: list[tuple[int, int, float]]) -> bool:
+    rights = [right for _, right, _ in sorted(pairs)]
+    return rights != sorted(rights)

@@ -1,0 +1,259 @@
+"""Pages over a real server: what people see, and what their forms do, without a script."""
+
+import re
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+import sqlalchemy as sa
+
+import rowmill as rm
+from rowmill_systems.entities.models import EntityId
+from rowmill_systems.entities.web import pages
+from rowmill_systems.entities.words import STATUSES
+from systems.tests.entities.house import Sage
+from systems.tests.entities.served import Served, served
+
+NOBODY = uuid.UUID(int=1)
+HOSTILE = """<script>alert(1)</script>"'><img src=x onerror=alert(1)>{{ 7 * 7 }}"""
+
+
+async def page(house: Served, path: str, code: int = 200, **parameters: Any) -> str:
+    answer = await house.client.get(path, params=parameters or None)
+    assert answer.status_code == code, answer.text
+    assert answer.headers["content-type"].startswith("text/html")
+    return answer.text
+
+
+async def set_status(house: Served, id: EntityId, status: str, **values: Any) -> None:
+    entity = house.tables.entity
+    change = sa.update(entity).where(entity.id == id).values(enrichment_status=status, **values)
+    await house.mill.run(lambda connection: connection.execute(change).close())
+
+
+async def in_conflict(house: Served, sage: Sage, name: str = "Ada Lovelace") -> tuple[EntityId, int]:
+    """An entity that is complete, and contradicted."""
+    sage.learn(name, "Q7259", birth_date="1815-12-10", employer=({"id": "Q1", "label": "Nobody"},))
+    id = await house.put(name, entity_type="person", properties={"birth_date": "1816"})
+    await house.drain()
+    [conflict] = await house.conflicts(id)
+    return id, conflict.id
+
+
+async def test_the_pipeline_shows_every_status_with_its_count(database_url: str) -> None:
+    async with served(database_url, Sage()) as house:
+        assert "No entities yet" in await page(house, "/")
+        for number, status in enumerate(STATUSES, 1):
+            for each in range(number):
+                await set_status(house, await house.put(f"{status} {each}"), status)
+        shown = await page(house, "/")
+        found = re.findall(r'href="/browse\?status=(\w+)">\w+</a> <span class="number">(\d+)<', shown)
+        assert dict(found) == {status: str(number) for number, status in enumerate(STATUSES, 1)}
+        part = await page(house, "/", part=1)
+        assert "<html" not in part
+        assert 'data-open="36"' in part
+
+
+async def test_the_pipeline_says_how_services_are_and_why_entities_wait(sqlite_url: str) -> None:
+    async with served(sqlite_url, sources="embedded,wikidata,dbpedia") as house:
+        id = await house.put("Berlin")
+        await set_status(house, id, "LINK_FAILED", enrichment_error="provider_down: it does not answer")
+        limits = house.entities.limits
+        until = datetime.now(UTC) + timedelta(hours=1)
+        await limits["wikidata"].park(3600)
+        with pytest.raises(rm.errors.ProviderRefused):
+            async with limits["dbpedia-lookup"].call():
+                raise rm.errors.ProviderRefused("no")
+        shown = await page(house, "/")
+        rows = {row[0]: row[1] for row in re.findall(r"<tr><td>([\w-]+)</td>\s*<td>(.*?)</td></tr>", shown, re.DOTALL)}
+        assert "It asked us to wait" in rows["wikidata"]
+        assert until.strftime("%Y-%m-%d %H") in rows["wikidata"]
+        assert "limits on entities-dbpedia-lookup" in rows["dbpedia-lookup"]
+        assert "available" in rows["dbpedia-data"]
+        assert re.search(r'<td>provider_down</td><td class="number">1</td>', shown)
+
+
+async def test_entities_are_listed_by_status_and_dataset_page_by_page(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "ON_A_PAGE", 2)
+    async with served(database_url, Sage()) as house:
+        names = [f"name-{number}" for number in range(5)]
+        await house.put_all(*({"name": name, "dataset": "a & b", "external_id": name} for name in names))
+        await house.put("stranger", dataset="c")
+        await set_status(
+            house, await house.put("failing", dataset="a & b"), "FAILED", enrichment_error="boom: it broke"
+        )
+        path, seen = "/browse?status=PENDING&dataset=a+%26+b", list[str]()
+        for _ in range(3):
+            shown = await page(house, path)
+            seen += re.findall(r'<a href="/browse/[\w-]+">([\w-]+)</a>', shown)
+            assert f'data-url="{path.replace("&", "&amp;")}&amp;part=1"' in shown
+            found = re.search(r'<a href="([^"]+)" rel="next">', shown)
+            path = found[1].replace("&amp;", "&") if found else ""
+        assert (sorted(seen), path) == (names, "")
+        failed = await page(house, "/browse", status="FAILED")
+        assert "boom: it broke" in failed
+        assert "name-0" not in failed
+        assert "None." in await page(house, "/browse", status="no such", dataset=HOSTILE)
+
+
+async def test_one_entity_is_shown_with_its_link_its_facts_and_who_says_so(database_url: str) -> None:
+    sage = Sage()
+    async with served(database_url, sage) as house:
+        id, _ = await in_conflict(house, sage)
+        shown = await page(house, f"/browse/{id}")
+        assert '<a href="https://www.wikidata.org/wiki/Q7259"' in shown
+        assert re.search(r"<td>Employer</td><td>Nobody</td>\s*<td[^>]*>wikidata \(Q7259\)</td>", shown)
+        assert re.search(r"<td>Born on</td><td>1816</td>\s*<td[^>]*>local</td>", shown)
+        assert re.findall(r"<td>(linked|facts|merged)</td>", shown) == ["merged", "facts", "linked"]
+        assert "<html" not in await page(house, f"/browse/{id}", part=1)
+
+
+@pytest.mark.parametrize("choice", ["current", "other", "value"])
+@pytest.mark.parametrize("place", ["entity", "list"])
+async def test_a_conflict_is_decided_with_a_form(sqlite_url: str, choice: str, place: str) -> None:
+    sage = Sage()
+    async with served(sqlite_url, sage) as house:
+        id, conflict = await in_conflict(house, sage)
+        where = f"/browse/{id}" if place == "entity" else "/review-conflicts"
+        [action] = set(re.findall(r'action="([^"]+/\d+)" data-send', await page(house, where)))
+        sent = await house.client.post(action, data={"choice": choice, "value": "1815-12"})
+        assert (sent.status_code, sent.headers["location"]) == (303, where)
+        assert (await house.merged(id))["birth_date"] == [
+            {"current": "1816", "other": "1815-12-10", "value": "1815-12"}[choice]
+        ]
+        assert "data-send" not in await page(house, "/review-conflicts")
+        assert f"/conflicts/{conflict}" not in await page(house, f"/browse/{id}")
+
+
+async def test_who_decides_second_is_told_on_the_page(database_url: str) -> None:
+    sage = Sage()
+    async with served(database_url, sage) as house:
+        id, conflict = await in_conflict(house, sage)
+        await house.client.post(f"/conflicts/{conflict}/decide", json={"choice": "other"})
+        for path in (f"/browse/{id}/conflicts/{conflict}", f"/review-conflicts/{conflict}"):
+            answer = await house.client.post(path, data={"choice": "current"})
+            assert answer.status_code == 409
+            assert re.search(r'role="alert">Not done: it is decided by now\.<', answer.text)
+        assert (await house.merged(id))["birth_date"] == ["1815-12-10"]
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"choice": "value", "value": "soon"}, "Born on has to look like this: 1815-12-10"),
+        ({"choice": "value", "value": "  "}, "write a value"),
+        ({"choice": "value", "value": "9" * 1001}, "write a value of at most"),
+        ({"choice": "value"}, "write a value"),
+        ({"choice": "both"}, "choose one of the values"),
+        ({}, "choose one of the values"),
+    ],
+)
+async def test_what_is_no_decision_changes_nothing(sqlite_url: str, form: dict[str, str], said: str) -> None:
+    sage = Sage()
+    async with served(sqlite_url, sage) as house:
+        id, conflict = await in_conflict(house, sage)
+        answer = await house.client.post(f"/browse/{id}/conflicts/{conflict}", data=form)
+        assert answer.status_code == 422
+        assert said in answer.text
+        assert [each.state for each in await house.conflicts(id)] == ["open"]
+        gone = await house.client.post("/review-conflicts/999", data={"choice": "value", "value": "1815"})
+        assert gone.status_code == 404
+
+
+async def test_an_entity_is_queued_again_unless_somebody_is_at_work_on_it(database_url: str) -> None:
+    sage = Sage()
+    async with served(database_url, sage) as house:
+        id, _ = await in_conflict(house, sage)
+        sent = await house.client.post(f"/browse/{id}/queue")
+        assert (sent.status_code, sent.headers["location"]) == (303, f"/browse/{id}")
+        assert await house.status(id) == "PENDING"
+        later = datetime.now(UTC) + timedelta(hours=1)
+        await set_status(house, id, "LINKING", lease=1, leased_until=later)
+        again = await house.client.post(f"/browse/{id}/queue")
+        assert again.status_code == 409
+        assert 'role="alert">Not done: the entity is LINKING.<' in again.text
+
+
+async def test_whatever_somebody_wrote_is_shown_as_text(database_url: str) -> None:
+    sage = Sage()
+    sage.learn(HOSTILE, "Q1", birth_date="1815", occupation=({"id": HOSTILE, "label": HOSTILE},), website=HOSTILE)
+    more = {"entity_type": HOSTILE, "context": HOSTILE, "dataset": HOSTILE, "external_id": HOSTILE}
+    async with served(database_url, sage) as house:
+        id = await house.put(HOSTILE, properties={"birth_date": HOSTILE, HOSTILE: [HOSTILE, {"a": HOSTILE}]}, **more)
+        await house.drain()
+        assert await house.status(id) == "COMPLETE"
+        await set_status(
+            house, id, "FAILED", enrichment_error=HOSTILE, enrichment_note=HOSTILE, linking_label=HOSTILE,
+            wikidata_id="Q1' onload='", dbpedia_uri="javascript:alert(1)", other_ids={HOSTILE: HOSTILE},
+        )  # fmt: skip
+        for path in ("/", "/browse", f"/browse/{id}", "/review-conflicts", "/browse?dataset=%3Cscript%3Ealert"):
+            shown = await page(house, path)
+            assert "<script>" not in shown
+            assert "<img" not in shown
+            assert "49" not in re.sub(r"[\w-]{36}", "", shown)
+            assert re.findall(r"<[^>]*\son\w+=", shown) == []
+            assert 'href="javascript:' not in shown
+        assert "wikidata.org" not in await page(house, f"/browse/{id}")
+
+
+@pytest.mark.parametrize(
+    ("uri", "linked"),
+    [
+        ("http://dbpedia.org/resource/Berlin", True),
+        ("https://de.dbpedia.org/resource/Zürich", True),
+        ("http://dbpedia.org.evil.example/resource/Berlin", False),
+        ("http://evil.example/?http://dbpedia.org/resource/Berlin", False),
+        ("javascript://dbpedia.org/resource/%0aalert(1)", False),
+        ('http://dbpedia.org/resource/"onclick="alert(1)', False),
+    ],
+)
+async def test_only_addresses_of_dbpedia_are_links_to_it(sqlite_url: str, uri: str, linked: bool) -> None:
+    async with served(sqlite_url, Sage()) as house:
+        id = await house.put("Berlin")
+        await set_status(house, id, "COMPLETE", dbpedia_uri=uri, linking_label="Berlin", linking_confidence=0.9)
+        shown = await page(house, f"/browse/{id}")
+        assert (f'<a href="{uri}"' in shown) is linked
+        assert ">DBpedia<" in shown
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", f"/browse/{NOBODY}"),
+        ("GET", "/browse/not-an-id"),
+        ("GET", "/browse?after=a%00b"),
+        ("POST", f"/browse/{NOBODY}/queue"),
+        ("POST", "/browse/not-an-id/queue"),
+    ],
+)
+async def test_what_is_not_there_is_a_page_that_says_so(sqlite_url: str, method: str, path: str) -> None:
+    async with served(sqlite_url, Sage()) as house:
+        answer = await house.client.request(method, path)
+        assert answer.status_code == 404
+        assert 'role="alert">There is no such' in answer.text
+
+
+async def test_pages_load_nothing_from_elsewhere_and_run_nothing_inline(sqlite_url: str) -> None:
+    sage = Sage()
+    async with served(sqlite_url, sage) as house:
+        id, _ = await in_conflict(house, sage)
+        for path in ("/", "/browse", f"/browse/{id}", "/review-conflicts"):
+            answer = await house.client.get(path)
+            assert "script-src 'self'" in answer.headers["content-security-policy"]
+            assert re.findall(r"<style|\sstyle=|<script>", answer.text) == []
+            for address in re.findall(r'(?:src|href)="(/static/[^"]+)"', answer.text):
+                assert (await house.client.get(address)).status_code == 200
+
+
+async def test_another_site_can_t_decide(sqlite_url: str) -> None:
+    sage = Sage()
+    async with served(sqlite_url, sage) as house:
+        id, conflict = await in_conflict(house, sage)
+        foreign = httpx.Headers({"origin": "https://evil.example"})
+        answer = await house.client.post(f"/review-conflicts/{conflict}", data={"choice": "other"}, headers=foreign)
+        assert answer.status_code == 403
+        assert [each.state for each in await house.conflicts(id)] == ["open"]

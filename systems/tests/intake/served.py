@@ -1,0 +1,37 @@
+"""Intake over HTTP."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from rowmill_systems.intake.web.app import create_app
+from systems.tests.intake.house import House, house_on
+from tests.support.web import client_of
+
+FILES = "/organizations/1/projects/1/files"
+
+
+class Served(House):
+    """A house with a door."""
+
+    def __init__(self, house: House, client: httpx.AsyncClient) -> None:
+        super().__init__(house.intake)
+        self.client = client
+
+    async def upload(self, content: bytes | str, name: str = "a.txt", **form: str) -> httpx.Response:
+        data = content.encode() if isinstance(content, str) else content
+        return await self.client.post(FILES, files={"file": (name, data, "text/plain")}, data=form)
+
+    async def get(self, path: str, **parameters: Any) -> Any:
+        answer = await self.client.get(path, params=parameters)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+@asynccontextmanager
+async def served(url: str, folder: Path, scribe: Any = None, **more: Any) -> AsyncIterator[Served]:
+    async with house_on(url, folder, scribe, **more) as house, client_of(create_app(house.intake)) as client:
+        yield Served(house, client)

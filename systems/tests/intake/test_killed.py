@@ -1,0 +1,53 @@
+"""A worker that is killed at any point of a file leaves no duplicate suggestion, and loses no file."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from systems.tests.intake.dying import POINTS
+from systems.tests.intake.house import house_on
+from tests.support.postgres import REPOSITORY
+
+STALE = 2.0
+PAPER = b"Invoice number: 4711\nInvoice date: 2026-03-31\nWarehouse: north\n"
+
+
+@pytest.mark.parametrize("point", POINTS)
+async def test_a_worker_killed_at_any_point(database_url: str, tmp_path: Path, point: str) -> None:
+    """F2, F9, F10: one commit per step. The reader's process is gone with its worker."""
+    async with house_on(database_url, tmp_path, worker_stale_seconds=STALE) as house:
+        number = await house.put(PAPER)
+        given = os.environ | {
+            "INTAKE_DATABASE_URL": database_url,
+            "INTAKE_STORAGE": str(tmp_path / "files"),
+            "INTAKE_WORKER_STALE_SECONDS": str(STALE),
+        }
+        command = [sys.executable, "-m", "systems.tests.intake.dying", point]
+        worker = await asyncio.to_thread(
+            subprocess.run, command, env=given, cwd=REPOSITORY, capture_output=True, text=True, timeout=60
+        )
+        assert worker.returncode == -signal.SIGKILL, worker.stderr
+        row = await house.file(number)
+        assert row.processing_status == ("completed" if point == "committed" else "processing")
+        if point != "committed":
+            assert await house.suggestions(number) == []
+            await house.bench.advance(STALE)
+        await house.settle_all()
+        row = await house.file(number)
+        assert (row.processing_status, row.processing_attempts) == ("completed", 1 if point == "committed" else 2)
+        found = await house.suggestions(number)
+        assert sorted(key for key, _, _ in found) == sorted({key for key, _, _ in found}), "each once"
+        assert {"invoice_number", "issue_date"} <= {key for key, _, _ in found}
+        assert await house.notes(number) == [("Warehouse", "north")]
+
+
+def test_nothing_is_left_of_the_readers() -> None:
+    """After all of those kills."""
+    mine = psutil.Process().children(recursive=True)
+    assert not [child for child in mine if "rowmill_systems.intake" in " ".join(child.cmdline())]

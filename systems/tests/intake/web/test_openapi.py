@@ -1,0 +1,114 @@
+"""The description of the API is complete, and pages are safe."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema
+import pytest
+
+from systems.tests.intake.house import Scribe
+from systems.tests.intake.served import FILES, Served, served
+
+
+async def test_every_operation_says_what_it_does_and_answers(sqlite_url: str, tmp_path: Path) -> None:
+    async with served(sqlite_url, tmp_path, Scribe()) as house:
+        found = await house.get("/openapi.json")
+        operations: dict[str, Any] = {
+            f"{verb} {path}": one for path, verbs in found["paths"].items() for verb, one in verbs.items()
+        }
+        assert len(operations) == 12
+        for name, operation in operations.items():
+            assert operation.get("description"), name
+            assert operation.get("tags"), name
+            good = next(answer for code, answer in operation["responses"].items() if code.startswith("2"))
+            assert good["content"], name
+        apply = next(one for name, one in operations.items() if name.endswith("/apply"))
+        assert {"404", "409", "422"} <= set(apply["responses"])
+
+
+FILE = "/organizations/{organization_id}/projects/{project_id}/files/{file_id}"
+
+
+async def refusals(house: Served, scribe: Scribe) -> list[tuple[str, int, httpx.Response]]:
+    """Real answers: the operation that gave each, and the status that it should have."""
+    client, upload = house.client, "post /organizations/{organization_id}/projects/{project_id}/files"
+    location = (await house.upload("total: 1")).headers["location"]
+    await house.drain()
+    suggestion = f"{location}/suggestions/1"
+    await client.post(f"{suggestion}/apply")
+    apply = f"post {FILE}/suggestions/{{suggestion_id}}/apply"
+    wrong = {"content-type": "multipart/form-data"}
+    found = [
+        (upload, 400, await client.post(FILES, content=b"--", headers=wrong)),
+        (upload, 400, await client.post(FILES, headers={"host": "evil.example"})),
+        (upload, 403, await client.post(FILES, headers={"origin": "https://evil.example"})),
+        (upload, 405, await client.put(FILES)),
+        (upload, 413, await client.post(FILES, files={"file": ("a", b"x" * 2000)})),
+        (upload, 422, await client.post(FILES, data={"doc_type": "invoice"})),
+        (upload, 422, await client.post(FILES, files={"file": ("a", b"")})),
+        (f"get {FILE}", 404, await client.get(f"{FILES}/99")),
+        (f"get {FILE}", 422, await client.get(f"{FILES}/x")),
+        (f"get {FILE}/pages/{{number}}.png", 404, await client.get(f"{location}/pages/9.png")),
+        (apply, 404, await client.post(f"{location}/suggestions/99/apply")),
+        (apply, 409, await client.post(f"{suggestion}/apply")),
+        (apply, 422, await client.post(f"{suggestion}/apply", json={"whom": "ann"})),
+    ]
+    scribe.go.clear()
+    scribe.reading.clear()
+    await client.post(f"{location}/requeue")
+    working = asyncio.create_task(house.drain())
+    await scribe.reading.wait()
+    found.append((f"post {FILE}/requeue", 409, await client.post(f"{location}/requeue")))
+    scribe.go.set()
+    await working
+    return found
+
+
+async def test_what_is_refused_is_refused_as_the_description_says(database_url: str, tmp_path: Path) -> None:
+    """F12."""
+    scribe = Scribe()
+    async with served(database_url, tmp_path, scribe, max_file_bytes=1000) as house:
+        described = await house.get("/openapi.json")
+        for name, status, answer in await refusals(house, scribe):
+            assert answer.status_code == status, (name, answer.text)
+            verb, path = name.split()
+            said = described["paths"][path][verb]["responses"][str(status)]["content"]["application/json"]["schema"]
+            strict = {**said, "components": described["components"], "unevaluatedProperties": False}
+            jsonschema.validate(answer.json(), strict)
+            assert set(answer.json()) <= set(properties(described, said)), name
+        assert "HTTPValidationError" not in described["components"]["schemas"]
+
+
+def properties(described: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = described["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]["properties"]
+    return found
+
+
+@pytest.mark.parametrize("path", ["/", "/review/1/1", "/review/1/1?part=1", "/review/1/1/files/1", "/static/intake.js"])
+async def test_pages_come_with_a_strict_policy_and_names_are_escaped(
+    sqlite_url: str, tmp_path: Path, path: str
+) -> None:
+    async with served(sqlite_url, tmp_path, Scribe()) as house:
+        await house.upload("total: <b>1</b>\n<i>x</i>: <u>y</u>", "<script>alert(1)</script>.txt")
+        await house.drain()
+        answer = await house.client.get(path)
+        assert answer.status_code == 200
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        for given in ("<script>alert", "<b>1", "<u>y"):
+            assert given not in answer.text
+        assert "http://" not in answer.text.replace("http://www.w3.org", "")
+        assert "https://" not in answer.text
+
+
+async def test_a_file_that_failed_says_why_on_its_page(sqlite_url: str, tmp_path: Path) -> None:
+    scribe = Scribe()
+    scribe.failure = ValueError("x")
+    async with served(sqlite_url, tmp_path, scribe) as house:
+        await house.upload("total: 1")
+        await house.drain()
+        assert "ValueError" in (await house.client.get("/review/1/1/files/1")).text
+        assert "ValueError" in (await house.client.get("/review/1/1")).text

@@ -1,0 +1,97 @@
+"""The rights that the pages of the systems name are enough, on PostgreSQL, for a role that serves and works."""
+
+import json
+import os
+import re
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from rowmill.testing import QUICK
+from rowmill_systems.entities.deciding import Decision, decide, edit, queue_again
+from rowmill_systems.entities.entities import Entities
+from rowmill_systems.entities.settings import EntitiesSettings
+from rowmill_systems.intake.intake import Intake
+from systems.tests.entities.house import House as EntitiesHouse
+from systems.tests.entities.house import Sage
+from systems.tests.intake.house import House as IntakeHouse
+from systems.tests.intake.house import Scribe, settings_for
+
+PAGES = Path(__file__).parents[2] / "docs" / "systems"
+
+
+def on_the_page(system: str) -> list[str]:
+    text = (PAGES / f"{system}.md").read_text("utf-8").split("## A role with few rights")[1]
+    [block] = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
+    return [line for line in block.splitlines() if line]
+
+
+def printed(system: str, url: str, role: str) -> list[str]:
+    app = f"rowmill_systems.{system}.app:mill"
+    command = [sys.executable, "-m", "rowmill", "--app", app, "grants", "--role", role, "--json"]
+    given = {**os.environ, f"{system.upper()}_DATABASE_URL": url}
+    done = subprocess.run(command, env=given, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return list(json.loads(done.stdout)["statements"])
+
+
+@pytest.fixture
+def role(pg_url: str) -> Any:
+    """A role of the database's own, that may connect and nothing else."""
+    name, engine = f"app_{secrets.token_hex(4)}", sa.create_engine(pg_url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"CREATE ROLE {name} LOGIN")
+    yield name
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"DROP OWNED BY {name}")
+        connection.exec_driver_sql(f"DROP ROLE {name}")
+    engine.dispose()
+
+
+def grant(pg_url: str, system: str, role: str) -> str:
+    """The URL of the role, with the rights that are named."""
+    engine = sa.create_engine(pg_url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        for statement in [*printed(system, pg_url, role), *on_the_page(system)]:
+            connection.exec_driver_sql(re.sub(r"TO app;?$", f"TO {role}", statement))
+    engine.dispose()
+    return sa.make_url(pg_url).set(username=role).render_as_string(hide_password=False)
+
+
+async def test_of_entities(pg_url: str, role: str) -> None:
+    await Entities(EntitiesSettings(database_url=pg_url), sources=[Sage()]).migrate()
+    wise = Sage()
+    wise.learn("Ada Lovelace", "Q7259", birth_date="1815-12-10")
+    entities = Entities(EntitiesSettings(database_url=grant(pg_url, "entities", role)), sources=[wise])
+    async with entities.opened():
+        house = EntitiesHouse(entities)
+        assert await house.mill.run(entities.revisions.current, write=False) == entities.revisions.heads()
+        id = await house.put("Ada Lovelace", entity_type="person", properties={"birth_date": "1816"})
+        await house.mill.drain(settings=QUICK)
+        assert await house.merged(id) == {"birth_date": ["1816"]}
+        [conflict] = await house.conflicts(id)
+        believed = entities.believed
+        await house.mill.run(lambda c: decide(c, entities.tables, conflict.id, Decision("other"), believed))
+        await house.mill.run(lambda c: edit(c, entities.tables, id, {"birth_date": "1817"}, believed))
+        await queue_again(entities, id)
+        await house.mill.drain(settings=QUICK)
+        assert await house.status(id) == "COMPLETE"
+
+
+async def test_of_intake(pg_url: str, role: str, tmp_path: Path) -> None:
+    await Intake(settings_for(pg_url, tmp_path), analyze=Scribe()).migrate()
+    intake = Intake(settings_for(grant(pg_url, "intake", role), tmp_path), analyze=Scribe())
+    async with intake.opened():
+        house = IntakeHouse(intake)
+        assert await house.mill.run(intake.revisions.current, write=False) == intake.revisions.heads()
+        number = await house.put("total: 12\nother: 1")
+        await house.drain()
+        assert await house.suggestions(number) == [("total", "12", "pending")]
+        await intake.files.requeue(number)
+        await house.drain()
+        assert (await house.file(number)).processing_status == "completed"
