@@ -72,7 +72,7 @@ async def measure(mill: rm.Mill, subject: Subject) -> None:
     for times in (subject.first, subject.onward):
         leases = await timed(times, store.claim(queue, queue.steps[0], CLAIM))
         assert len(leases) == CLAIM
-    asked = mill.run(lambda connection: depth(connection, store.terms(queue), at_least=1000), write=False)
+    asked = mill.run(lambda connection: depth(connection, store.sql(queue), at_least=1000), write=False)
     await timed(subject.depths, asked)
 
 

@@ -26,8 +26,8 @@ FENCE = re.compile(r' AND (?:t\.)?"?lease"? = (?:g_lease|:lease)')
 def unfenced(build: Builds, applies: Callable[[Move], bool] | None = None) -> Builds:
     """A builder of statements whose statements ask for no lease, for some moves or always."""
 
-    def built(terms: Any, *about: Any, **options: Any) -> str:
-        statement = build(terms, *about, **options)
+    def built(sql: Any, *about: Any, **options: Any) -> str:
+        statement = build(sql, *about, **options)
         if applies is not None and not applies(about[1]):
             return statement
         broken = FENCE.sub("", statement)
@@ -60,24 +60,24 @@ def without_renew_fence() -> None:
 
 
 class Hasty:
-    """The terms of a queue, for whom it is an hour later."""
+    """The SQL of a queue, for which it is an hour later."""
 
-    def __init__(self, terms: Any) -> None:
-        self._terms = terms
+    def __init__(self, sql: Any) -> None:
+        self._sql = sql
 
     def now(self, column: str) -> str:
-        return str(self._terms.later(column, "3600.0"))
+        return str(self._sql.later(column, "3600.0"))
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._terms, name)
+        return getattr(self._sql, name)
 
 
 def without_rescue_guard() -> None:
     """Rows are taken from their workers while their leases run."""
     rescue = rescuing.rescue
 
-    def hasty(connection: Any, terms: Any, step: Step, most: int, **options: Any) -> rescuing.Rescued:
-        return rescue(connection, Hasty(terms), step, most, **options)  # type: ignore[arg-type]
+    def hasty(connection: Any, sql: Any, step: Step, most: int, **options: Any) -> rescuing.Rescued:
+        return rescue(connection, Hasty(sql), step, most, **options)  # type: ignore[arg-type]
 
     rescuing.rescue = hasty
 
@@ -90,8 +90,8 @@ def without_due_time() -> None:
 def without_second_chance() -> None:
     """Whoever was in the hands of a worker that is gone is buried, at any attempt."""
 
-    def merciless(connection: Any, terms: Any, step: Step, rows: Sequence[Any], acquit: bool) -> rescuing.Rescued:
-        return rescuing.Rescued(buried=len(rescuing._rescue_as(BURY, connection, terms, step, rows, sa.true())))
+    def merciless(connection: Any, sql: Any, step: Step, rows: Sequence[Any], acquit: bool) -> rescuing.Rescued:
+        return rescuing.Rescued(buried=len(rescuing._rescue_as(BURY, connection, sql, step, rows, sa.true())))
 
     rescuing._give_back = merciless
 
@@ -108,12 +108,12 @@ def without_cancel_guard() -> None:
 
 def without_prune_guard() -> None:
     """An operator deletes rows that are not finished, as well."""
-    setattr(change, "prunable", lambda terms, wanted, older_than: [_any_row(terms, wanted)])  # noqa: B010
+    setattr(change, "prunable", lambda sql, wanted, older_than: [_any_row(sql, wanted)])  # noqa: B010
 
 
-def _any_row(terms: QueueSql, wanted: Filter) -> "sa.ColumnElement[bool]":
+def _any_row(sql: QueueSql, wanted: Filter) -> "sa.ColumnElement[bool]":
     """Whatever its state is."""
-    return sa.and_(sa.true(), *wanted.conditions(terms))
+    return sa.and_(sa.true(), *wanted.conditions(sql))
 
 
 GUARDS: dict[str, Callable[[], None]] = {

@@ -116,9 +116,9 @@ class Operator:
 
     async def rescue(self, queue: rm.Queue[Any]) -> None:
         async with self._telling(Verb.RESCUE, queue) as answer:
-            terms, rows = self._store.terms(queue), 0
+            sql, rows = self._store.sql(queue), 0
             for step in queue.steps:
-                found = await self._store.run(partial(rescuing.rescue, terms=terms, step=step, most=SOME))
+                found = await self._store.run(partial(rescuing.rescue, sql=sql, step=step, most=SOME))
                 rows += found.returned + found.buried
             answer(rows)
             await change.tell(self._store, queue)
@@ -132,9 +132,9 @@ class Operator:
     async def adopt_again(self, queue: rm.Queue[Any]) -> None:
         """The same for a table at which workers are, by the plan for it."""
         await self._drop_index(queue)
-        terms = self._store.terms(queue)
+        sql = self._store.sql(queue)
         async with self._telling(Verb.PLAN, queue) as answer:
-            found = await self._store.run(lambda connection: adopt.examine_queue(connection, terms, queue))
+            found = await self._store.run(lambda connection: adopt.examine_queue(connection, sql, queue))
             answer(len(found.plan.changes))
         async with self._telling(Verb.ADOPT, queue) as answer:
             await adopt.carry_out(self._store, found.plan)
@@ -152,12 +152,12 @@ class Operator:
 
     async def count(self, queue: rm.Queue[Any]) -> None:
         async with self._telling(Verb.COUNT, queue) as answer:
-            terms = self._store.terms(queue)
-            found = await self._store.run(lambda connection: counts.counts(connection, terms), write=False)
+            sql = self._store.sql(queue)
+            found = await self._store.run(lambda connection: counts.counts(connection, sql), write=False)
             answer(sum(state.rows for state in found))
 
     async def _drop_index(self, queue: rm.Queue[Any]) -> None:
-        chosen = self._chance.choice(indexes.queue_indexes(self._store.terms(queue)))
+        chosen = self._chance.choice(indexes.queue_indexes(self._store.sql(queue)))
         await self._store.run(
             lambda connection: connection.exec_driver_sql(f"DROP INDEX IF EXISTS {chosen.name}").close()
         )

@@ -66,7 +66,7 @@ async def explained(url: str) -> list[Result]:
     async with mill.opened() as store:
         assert isinstance(store, PostgresStore)
         store.worker = 1
-        known, step = store.known(queue), queue.steps[0]
+        known, step = store.statements(queue), queue.steps[0]
         leases = await store.claim(queue, step, BATCH)
         mark = known.mark(step)
         claim = (known.claim_statement(step, mark.shape), 7, BATCH, step.lease, *mark.arguments())

@@ -27,9 +27,9 @@ async def ask(url: str, scale: Scale) -> list[Result]:
     mill = rm.Mill(url)
     queue = mill.queue(narrow(sa.MetaData()), states=STATES)
     async with mill.opened():
-        terms = mill.store.terms(queue)
-        thresholds = await times(mill, lambda connection: depth(connection, terms, at_least=1000))
-        stats = await times(mill, lambda connection: counts(connection, terms))
+        sql = mill.store.sql(queue)
+        thresholds = await times(mill, lambda connection: depth(connection, sql, at_least=1000))
+        stats = await times(mill, lambda connection: counts(connection, sql))
     size = f"{scale.backlog:,} rows"
     return [
         Result(f"depth against a threshold, {size}", thresholds, 100.0, at_most=True, unit="ms"),

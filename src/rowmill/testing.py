@@ -55,11 +55,11 @@ class Bench:
 
         def work(connection: Connection) -> None:
             for queue in self.mill.queues.values():
-                terms = self.mill.store.terms(queue)
-                unfinished = in_words(terms, queue.vocabulary.all_of(UNFINISHED))
+                sql = self.mill.store.sql(queue)
+                unfinished = in_words(sql, queue.vocabulary.all_of(UNFINISHED))
                 for role in ("available_at", "leased_until"):
                     column = queue.columns[role]
-                    back = terms.shifted(column, -seconds)
+                    back = sql.shifted(column, -seconds)
                     connection.execute(
                         sa.update(queue.table)
                         .where(unfinished, column.is_not(None))

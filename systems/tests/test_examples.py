@@ -230,7 +230,7 @@ def test_a_hand_written_queue_goes_on_without_losing_or_repeating_a_row(
         async with example.mill.opened() as store:
             await example.mill.migrate()
             found = await store.run(
-                lambda connection: examine_queue(connection, store.terms(example.queue), example.queue)
+                lambda connection: examine_queue(connection, store.sql(example.queue), example.queue)
             )
             assert not found.plan, "what was guessed is what after.py declares"
             errors = [

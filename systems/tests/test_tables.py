@@ -38,7 +38,7 @@ async def test_companies_one_open_request_per_name(database_url: str) -> None:
         await member.claim(10)
         assert await enqueue_names(member, "acme") == 0
         assert {row.status for row in await member.rows()} == {"processing"}
-        await member.sql(f"UPDATE {member.store.terms(member.queue).table} SET status = 'done'")
+        await member.sql(f"UPDATE {member.store.sql(member.queue).table} SET status = 'done'")
         assert await enqueue_names(member, "acme") == 1
 
 

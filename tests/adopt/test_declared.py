@@ -15,8 +15,8 @@ from tests.adopt.conftest import Site
 
 async def look(site: Site, mill: rm.Mill, name: str) -> Adoption:
     queue = mill[name]
-    terms = mill.store.terms(queue)
-    return await site.store.run(lambda connection: examine_queue(connection, terms, queue))
+    sql = mill.store.sql(queue)
+    return await site.store.run(lambda connection: examine_queue(connection, sql, queue))
 
 
 async def adopt(site: Site, mill: rm.Mill, name: str) -> Adoption:
@@ -177,10 +177,10 @@ async def test_rows_that_would_get_no_state_are_refused_where_one_is_declared(si
     queue = mill.queue(Mail)
     where = {StateKind.READY: "code IS NULL", StateKind.DONE: "code = 250"}
 
-    terms = mill.store.terms(queue)
-    found = await site.store.run(lambda connection: examine_queue(connection, terms, queue, where))
+    sql = mill.store.sql(queue)
+    found = await site.store.run(lambda connection: examine_queue(connection, sql, queue, where))
     more = {**where, StateKind.CANCELLED: "code = 7"}
-    said = await site.store.run(lambda connection: examine_queue(connection, terms, queue, more))
+    said = await site.store.run(lambda connection: examine_queue(connection, sql, queue, more))
 
     [obstacle] = found.plan.obstacles
     assert obstacle.startswith("1 rows fit none of the conditions")

@@ -73,8 +73,8 @@ class Shell:
         """The database's time in a column's type, for `put` and updates."""
         queue = next(queue for queue in example.mill.queues.values() if queue.table is table)
         example.mill.move_to(self.url)
-        terms = example.mill.store.terms(queue)
-        return sa.literal_column(terms.later(role, repr(seconds)))
+        sql = example.mill.store.sql(queue)
+        return sa.literal_column(sql.later(role, repr(seconds)))
 
 
 @pytest.fixture

@@ -272,7 +272,7 @@ def test_a_row_that_is_available_at_once_ages_from_its_creation(shell: Shell) ->
 
 
 def depth(shell: Shell, queue: Queue[Any], at_least: int) -> Depth:
-    found: Depth = shell.do(lambda connection: counts.depth(connection, example.mill.store.terms(queue), at_least))
+    found: Depth = shell.do(lambda connection: counts.depth(connection, example.mill.store.sql(queue), at_least))
     return found
 
 
@@ -301,8 +301,8 @@ def everything_is_big(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def big(shell: Shell, cap: int = 100) -> dict[str | None, tuple[int, How]]:
-    terms = example.mill.store.terms(example.codes_queue)
-    found = shell.do(lambda connection: counts.counts(connection, terms, cap=cap))
+    sql = example.mill.store.sql(example.codes_queue)
+    found = shell.do(lambda connection: counts.counts(connection, sql, cap=cap))
     return {state.word: (state.rows, state.count) for state in found}
 
 
@@ -336,9 +336,9 @@ def test_dead_rows_of_a_big_table_are_estimated_by_code(shell: Shell) -> None:
     errors = ["timeout: x"] * 3000 + ["broken"] * 1000 + [None] * 1000
     shell.put(codes, *({"id": n, "state": 3, "error": error} for n, error in enumerate(errors, start=1)))
     shell.put(codes, *({"id": n, "state": 2, "error": "later: x"} for n in range(5001, 7001)))
-    terms = example.mill.store.terms(example.codes_queue)
+    sql = example.mill.store.sql(example.codes_queue)
 
-    found: DeadRows = shell.do(lambda connection: dead_rows(connection, terms))
+    found: DeadRows = shell.do(lambda connection: dead_rows(connection, sql))
 
     assert found.count is How.ESTIMATED
     assert list(found.codes) == ["timeout", "broken"]
@@ -350,26 +350,26 @@ def test_dead_rows_of_a_big_table_are_estimated_by_code(shell: Shell) -> None:
 @pytest.mark.usefixtures("everything_is_big")
 def test_dead_rows_of_a_big_table_are_counted_by_the_index_on_their_age(shell: Shell) -> None:
     shell.put(entities, *({"id": UUID(int=n), "state": "FAILED", "code": "timeout"} for n in range(5)))
-    terms = example.mill.store.terms(example.entities_queue)
+    sql = example.mill.store.sql(example.entities_queue)
 
-    assert shell.do(lambda c: dead_rows(c, terms, cap=5)) == DeadRows(5, {"timeout": 5}, 0, How.EXACT)
-    assert shell.do(lambda c: dead_rows(c, terms, cap=3)) == DeadRows(4, {"timeout": 4}, 0, How.CAPPED)
+    assert shell.do(lambda c: dead_rows(c, sql, cap=5)) == DeadRows(5, {"timeout": 5}, 0, How.EXACT)
+    assert shell.do(lambda c: dead_rows(c, sql, cap=3)) == DeadRows(4, {"timeout": 4}, 0, How.CAPPED)
 
 
 def test_fresh_statistics_are_used_and_stale_ones_are_not(pg_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     shell = Shell(pg_url, capsys)
     example.mill.move_to(pg_url)
     asyncio.run(example.mill.migrate(tables=True))
-    terms = example.mill.store.terms(example.codes_queue)
+    sql = example.mill.store.sql(example.codes_queue)
     shell.put(codes, *({"id": n, "state": 2 if n % 4 else 3} for n in range(1, 2001)))
 
-    assert shell.do(lambda c: counts._by_statistics(c, terms)) is None
+    assert shell.do(lambda c: counts._by_statistics(c, sql)) is None
     shell.do(lambda c: c.exec_driver_sql("ANALYZE codes"))
-    assert shell.do(lambda c: counts._by_statistics(c, terms)) == {2: 1500, 3: 500}
+    assert shell.do(lambda c: counts._by_statistics(c, sql)) == {2: 1500, 3: 500}
     shell.do(lambda c: c.execute(sa.update(codes).values(state=3)))
     shell.do(lambda c: c.exec_driver_sql("SELECT pg_stat_force_next_flush()"))
-    assert shell.do(lambda c: counts._by_statistics(c, terms)) is None
-    assert shell.do(lambda c: counts.by_state(c, terms)) == {3: 2000}
+    assert shell.do(lambda c: counts._by_statistics(c, sql)) is None
+    assert shell.do(lambda c: counts.by_state(c, sql)) == {3: 2000}
 
 
 def test_depth_and_age_are_read_by_the_ready_index(pg_url: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -393,9 +393,9 @@ def test_depth_and_age_are_read_by_the_ready_index(pg_url: str, capsys: pytest.C
     def work(connection: sa.Connection) -> None:
         sa.event.listen(connection, "before_cursor_execute", spy)
         for queue in (example.files_queue, example.codes_queue):
-            terms = example.mill.store.terms(queue)
-            counts.depth(connection, terms, 1000)
-            activity.oldest_ready(connection, terms)
+            sql = example.mill.store.sql(queue)
+            counts.depth(connection, sql, 1000)
+            activity.oldest_ready(connection, sql)
 
     shell.put(codes, {"id": 1, "state": 0, "rank": 4})
     shell.do(work)
@@ -419,7 +419,7 @@ def test_planner_settings_are_put_back(pg_url: str, capsys: pytest.CaptureFixtur
 def test_a_partitioned_table_is_measured_by_its_parts(pg_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     shell = Shell(pg_url, capsys)
     example.mill.move_to(pg_url)
-    terms = example.mill.store.terms(example.codes_queue)
+    sql = example.mill.store.sql(example.codes_queue)
     columns = ", ".join(f"{column.name} bigint" for column in codes.columns if column.name not in ("id", "error"))
     shell.do(lambda c: c.exec_driver_sql(f"CREATE TABLE codes (id int, error text, {columns}) PARTITION BY RANGE (id)"))
     parts = [
@@ -428,5 +428,5 @@ def test_a_partitioned_table_is_measured_by_its_parts(pg_url: str, capsys: pytes
     shell.do(lambda c: [c.exec_driver_sql(part) for part in parts])
     shell.put(codes, *({"id": n, "state": 2} for n in range(500, 1500)))
 
-    assert shell.do(lambda c: counts._bytes(c, terms)) >= 2 * counts.PAGE
-    assert shell.do(lambda c: counts.by_state(c, terms)) == {2: 1000}
+    assert shell.do(lambda c: counts._bytes(c, sql)) >= 2 * counts.PAGE
+    assert shell.do(lambda c: counts.by_state(c, sql)) == {2: 1000}

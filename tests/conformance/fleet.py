@@ -73,8 +73,8 @@ class Member:
         return await self.store.settle([Verdict(lease, lifecycle.RELEASE, wait) for lease in leases])
 
     async def rescue(self, most: int = 100, stage: str | None = None, *, back: float | None = None) -> rescuing.Rescued:
-        terms, step = self.store.terms(self.queue), self.queue.step(stage)
-        return await self.store.run(lambda connection: rescuing.rescue(connection, terms, step, most, back=back))
+        sql, step = self.store.sql(self.queue), self.queue.step(stage)
+        return await self.store.run(lambda connection: rescuing.rescue(connection, sql, step, most, back=back))
 
     async def expire(self) -> None:
         """Let every lease run out."""

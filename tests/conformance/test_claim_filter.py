@@ -136,12 +136,12 @@ async def test_conditions_of_many_shapes(database_url: str, where: Any, expected
             blank | {"title": "d"},
         )
         assert "".join(await titles(member)) == expected
-        terms = member.store.terms(member.queue)
+        sql = member.store.sql(member.queue)
         for key in ("1", "2", "3", "4"):
-            await member.mill.run(partial(why, terms=terms, key=key))
-        found = await member.mill.run(lambda c: counts.counts(c, terms))
+            await member.mill.run(partial(why, sql=sql, key=key))
+        found = await member.mill.run(lambda c: counts.counts(c, sql))
         assert sum(state.rows for state in found if state.kind == LEFT_OUT) == 4 - len(expected)
-        await member.mill.run(lambda c: activity.oldest_ready(c, terms))
+        await member.mill.run(lambda c: activity.oldest_ready(c, sql))
 
 
 class Base(DeclarativeBase):
@@ -219,9 +219,9 @@ async def test_drain_ends_when_only_rows_of_others_are_left(database_url: str) -
 async def test_why_says_that_the_filter_leaves_a_row_out(database_url: str) -> None:
     async with worker(database_url, only_mail()) as member:
         await put(member, FAX, MAIL, NONE)
-        terms = member.store.terms(member.queue)
+        sql = member.store.sql(member.queue)
         for key, left_out in (("1", True), ("2", False), ("3", True)):
-            _, holds = await member.mill.run(partial(why, terms=terms, key=key))
+            _, holds = await member.mill.run(partial(why, sql=sql, key=key))
             assert (holds[0].reason is Obstacle.LEFT_OUT) is left_out
             if left_out:
                 assert holds[0].text.startswith("this application's filter leaves it out: queue jobs is declared with")
@@ -232,13 +232,13 @@ async def test_why_says_that_the_filter_leaves_a_row_out(database_url: str) -> N
 async def test_counts_tell_our_ready_rows_from_those_of_others(database_url: str, cap: int) -> None:
     async with worker(database_url, only_mail()) as member:
         await put(member, FAX, MAIL, FAX, FAX | {"state": "done"}, FAX | {"state": "running"})
-        terms = member.store.terms(member.queue)
-        found = await member.mill.run(lambda c: counts.counts(c, terms, cap=cap))
+        sql = member.store.sql(member.queue)
+        found = await member.mill.run(lambda c: counts.counts(c, sql, cap=cap))
         rows = {(state.word, state.kind): (state.rows, state.count) for state in found if state.rows}
         exact = How.EXACT
         assert rows == {("ready", "ready"): (1, exact), ("ready", LEFT_OUT): (2, exact),
                         ("done", "done"): (1, exact), ("running", "running"): (1, exact)}  # fmt: skip
-        depth = await member.mill.run(lambda c: counts.depth(c, terms, 100))
+        depth = await member.mill.run(lambda c: counts.depth(c, sql, 100))
         assert depth == counts.Depth(1, exact)
 
 
@@ -246,10 +246,10 @@ async def test_the_oldest_ready_row_is_one_of_ours(database_url: str) -> None:
     async with worker(database_url, only_mail()) as member:
         long_ago = datetime.now(UTC) - timedelta(days=9)
         await put(member, FAX | {"available_at": long_ago})
-        terms = member.store.terms(member.queue)
-        assert await member.mill.run(lambda c: activity.oldest_ready(c, terms)) is None
+        sql = member.store.sql(member.queue)
+        assert await member.mill.run(lambda c: activity.oldest_ready(c, sql)) is None
         await put(member, MAIL | {"available_at": datetime.now(UTC) - timedelta(days=2)})
-        age = await member.mill.run(lambda c: activity.oldest_ready(c, terms))
+        age = await member.mill.run(lambda c: activity.oldest_ready(c, sql))
         assert age is not None
         assert 2 * 86400 <= age < 3 * 86400
 

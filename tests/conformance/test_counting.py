@@ -199,9 +199,9 @@ async def test_dead_rows_without_a_time_of_their_end_are_kept_by_another(databas
         )
 
     async with worker(database_url, declare) as member:
-        terms = member.store.terms(member.queue)
+        sql = member.store.sql(member.queue)
         for key, age in enumerate([29, 31]):
-            at: sa.ColumnElement[Any] = sa.literal_column(terms.later(role, repr(-age * 86400.0)))
+            at: sa.ColumnElement[Any] = sa.literal_column(sql.later(role, repr(-age * 86400.0)))
             new = sa.insert(member.queue.table).values({"id": key, "state": "dead", role: at})
             await member.mill.run(partial(sa.Connection.execute, statement=new))
         found = await sweep(member.store, member.queue, Events())

@@ -187,7 +187,7 @@ async def test_claims_begin_with_the_oldest_row_that_is_ready(pg_url: str, monke
     monkeypatch.setattr(watermark, "OLDEST_EVERY", 0.0)
     async with worker(pg_url, ordered()) as member:
         assert isinstance(member.store, PostgresStore)
-        mark = member.store.known(member.queue).mark(member.queue.steps[0])
+        mark = member.store.statements(member.queue).mark(member.queue.steps[0])
         await put(member, "a1", "a2", "b1")
         [a1] = await member.claim(1)
         first = mark.arguments()

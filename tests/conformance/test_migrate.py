@@ -26,8 +26,8 @@ async def fill(member: Member, rows: int) -> None:
 
 
 async def states(member: Member) -> set[IndexState]:
-    terms = member.store.terms(member.queue)
-    found = await member.mill.run(lambda connection: index_states(connection, terms, queue_indexes(terms)))
+    sql = member.store.sql(member.queue)
+    found = await member.mill.run(lambda connection: index_states(connection, sql, queue_indexes(sql)))
     return set(found.values())
 
 

@@ -135,8 +135,8 @@ async def test_why_names_the_running_row(database_url: str) -> None:
         await put(member, "a2")
         assert await taken(member) == ["a2"]
         await put(member, "a1")
-        terms = member.store.terms(member.queue)
-        _, holds = await member.store.run(lambda connection: why(connection, terms, "1"))
+        sql = member.store.sql(member.queue)
+        _, holds = await member.store.run(lambda connection: why(connection, sql, "1"))
         [hold] = [hold for hold in holds if hold.reason is Obstacle.ORDER]
         assert hold.facts == {"key": "2", "state": "running"}
         assert hold.text == "row 2 of the same per is running: they are worked on one at a time"

@@ -40,15 +40,15 @@ async def test_such_rows_are_left_alone_and_are_no_finding(database_url: str) ->
 async def test_they_are_listed_and_counted_as_other(database_url: str) -> None:
     async with worker(database_url, declare()) as member:
         await member.put({"state": "archived"}, {"state": "draft"}, {"state": "strange"}, {"state": "done"})
-        terms = member.store.terms(member.queue)
-        found = await member.mill.run(lambda c: counts(c, terms))
+        sql = member.store.sql(member.queue)
+        found = await member.mill.run(lambda c: counts(c, sql))
         kinds = {state.word: state.kind for state in found if state.rows}
         assert kinds == {"archived": "other", "draft": "other", "strange": "unknown", "done": "done"}
         for typed, states in (("archived", ["archived"]), ("other", ["archived", "draft"]), ("unknown", ["strange"])):
-            wanted = partial(list_rows, terms=terms, wanted=Filter(states=(typed,)), limit=10)
+            wanted = partial(list_rows, sql=sql, wanted=Filter(states=(typed,)), limit=10)
             rows = await member.mill.run(wanted)
             assert [row.state for row in rows] == states
-        _, [hold] = await member.mill.run(lambda c: why(c, terms, "1"))
+        _, [hold] = await member.mill.run(lambda c: why(c, sql, "1"))
         assert (hold.reason, hold.facts) == (Obstacle.OTHER_WORD, {"state": "archived"})
 
 
@@ -56,8 +56,8 @@ async def test_numbers_will_do(database_url: str) -> None:
     words = States(ready=0, running=1, done=2, dead=3, others=9)
     async with worker(database_url, declare(words, Column("state", sa.Integer, nullable=False))) as member:
         await member.put({"state": 9})
-        terms = member.store.terms(member.queue)
-        found = await member.mill.run(lambda c: counts(c, terms))
+        sql = member.store.sql(member.queue)
+        found = await member.mill.run(lambda c: counts(c, sql))
         assert {state.word: state.kind for state in found if state.rows} == {"9": "other"}
 
 

@@ -113,8 +113,8 @@ async def test_a_queue_without_a_limit_keeps_to_those_of_its_rows(database_url: 
         [lease] = await member.claim(5)
         assert (lease.attempt, lease.last_attempt) == (100_001, False)
         assert [row.state for row in await member.rows()] == ["dead", "running"]
-        terms = member.store.terms(member.queue)
-        assert (await member.mill.run(lambda c: find_row(c, terms, "2"))).max_attempts is None
+        sql = member.store.sql(member.queue)
+        assert (await member.mill.run(lambda c: find_row(c, sql, "2"))).max_attempts is None
 
 
 async def test_the_limit_holds_at_each_stage(database_url: str) -> None:
@@ -145,8 +145,8 @@ async def test_only_a_row_with_several_attempts_gets_its_last_one_back(database_
         await put(member, {"max_retries": 1}, {"max_retries": 5, "attempts": 4})
         await member.claim(10)
         await member.expire()
-        terms, step = member.store.terms(member.queue), member.queue.step()
-        found = await member.store.run(lambda c: rescue.rescue(c, terms, step, 100, acquit=True))
+        sql, step = member.store.sql(member.queue), member.queue.step()
+        found = await member.store.run(lambda c: rescue.rescue(c, sql, step, 100, acquit=True))
         assert found == rescue.Rescued(returned=1, buried=1)
         assert [(row.state, row.attempts) for row in await member.rows()] == [("dead", 1), ("ready", 4)]
 
@@ -180,12 +180,12 @@ async def test_a_row_that_may_have_killed_its_worker_gets_the_last_attempt_of_it
 async def test_why_names_the_limit_of_the_row(database_url: str) -> None:
     async with worker(database_url, limited()) as member:
         await put(member, {"max_retries": 2, "attempts": 2}, {"max_retries": 9, "attempts": 3})
-        terms = member.store.terms(member.queue)
-        row, holds = await member.mill.run(lambda c: why(c, terms, "1"))
+        sql = member.store.sql(member.queue)
+        row, holds = await member.mill.run(lambda c: why(c, sql, "1"))
         assert (row.max_attempts, holds[0].reason) == (2, Obstacle.ATTEMPTS_USED_UP)
         assert holds[0].text.startswith("its 2 attempts are used up (2 made)")
         assert holds[0].facts == {"attempts": 2, "limit": 2}
-        row, holds = await member.mill.run(lambda c: why(c, terms, "2"))
+        row, holds = await member.mill.run(lambda c: why(c, sql, "2"))
         assert row.max_attempts == 9
         assert Obstacle.ATTEMPTS_USED_UP not in {hold.reason for hold in holds}
 
@@ -210,7 +210,7 @@ async def test_a_handler_may_change_the_limit_and_the_next_claim_goes_by_it(data
 
 async def test_a_worker_needs_no_right_to_write_it(database_url: str) -> None:
     async with worker(database_url, limited()) as member:
-        assert "max_retries" not in privileges.written(member.store.terms(member.queue))
+        assert "max_retries" not in privileges.written(member.store.sql(member.queue))
 
 
 async def test_text_in_a_column_of_sqlite_is_no_limit(sqlite_url: str) -> None:

@@ -125,14 +125,14 @@ async def test_a_row_that_was_renewed_after_it_was_looked_at_is_not_touched(data
         await member.put(*({"title": title} for title in ("renewed", "settled", "crashed", "by hand")))
         renewed, settled, _, _ = await member.claim(4)
         await member.expire()
-        terms, step = member.store.terms(member.queue), member.queue.step()
+        sql, step = member.store.sql(member.queue), member.queue.step()
 
         def sweep(connection: sa.Connection) -> rescue.Rescued:
-            return rescue.rescue(Meddled(connection, meddle), terms, step, 100)  # type: ignore[arg-type]
+            return rescue.rescue(Meddled(connection, meddle), sql, step, 100)  # type: ignore[arg-type]
 
         def meddle(connection: sa.Connection) -> None:
             """Between the look and the write, as if the workers had been faster."""
-            until, lease = terms.later("leased_until", "100.0"), terms.lease
+            until, lease = sql.later("leased_until", "100.0"), sql.lease
             connection.exec_driver_sql(
                 f"UPDATE jobs SET leased_until = {until} WHERE {lease} = {renewed.token} AND title = 'renewed'"
             )

@@ -214,15 +214,15 @@ async def test_a_table_that_does_not_let_it_die_keeps_no_other_row(database_url:
 
 async def test_why_says_so_before_the_claim_and_after_it(database_url: str) -> None:
     async with worker(database_url, queue_of()) as member:
-        terms = member.store.terms(member.queue)
+        sql = member.store.sql(member.queue)
         await put(member, {"attempts": 4})
-        _, holds = await member.mill.run(lambda connection: why(connection, terms, "1"))
+        _, holds = await member.mill.run(lambda connection: why(connection, sql, "1"))
         hold = holds[0]
         assert hold.reason is Obstacle.ATTEMPTS_USED_UP
         assert "rowmill requeue jobs --key 1" in hold.text
         assert hold.facts == {"attempts": 4, "limit": 3}
         await member.claim()
-        _, holds = await member.mill.run(lambda connection: why(connection, terms, "1"))
+        _, holds = await member.mill.run(lambda connection: why(connection, sql, "1"))
         [hold] = holds
         assert hold.reason is Obstacle.DEAD
         assert "rowmill requeue jobs --key 1" in hold.text
@@ -261,6 +261,6 @@ def test_a_queue_says_what_it_would_write(tmp_path: Any) -> None:
     """Words stand in the claim as literals, whatever the type of their column."""
     mill = Mill(f"sqlite:///{tmp_path}/x.db")
     queue: Queue[Any] = mill.queue(jobs())
-    pairs = dict(mill.store.terms(queue).claim_assignments(queue.steps[0], wait="1", token="2"))
+    pairs = dict(mill.store.sql(queue).claim_assignments(queue.steps[0], wait="1", token="2"))
     assert pairs["state"] == "CASE WHEN coalesce(attempts, 0) >= 3 THEN 'dead' WHEN true THEN 'running' ELSE state END"
     assert pairs["lease"] == "CASE WHEN coalesce(attempts, 0) >= 3 THEN NULL WHEN true THEN 2 ELSE lease END"

@@ -61,7 +61,7 @@ async def test_the_watermark_is_dropped_after_a_while(pg_url: str) -> None:
         await member.queue.load([{"title": "new", "available_at": at(600 + n)} for n in range(50)])
         assert [lease.row.title for lease in await member.claim(2)] == ["new", "new"]
         assert isinstance(member.store, PostgresStore)
-        member.store.known(member.queue).mark(member.queue.steps[0]).since -= watermark.LONGEST + 1  # time goes by
+        member.store.statements(member.queue).mark(member.queue.steps[0]).since -= watermark.LONGEST + 1  # time goes by
         assert [lease.row.title for lease in await member.claim(2)] == ["old", "new"]
 
 

@@ -72,7 +72,7 @@ class Post:
 
     async def rescue(self) -> rescuing.Rescued:
         queue = self.outbox.queue
-        sweep = partial(rescuing.rescue, terms=self.mill.store.terms(queue), step=queue.step(), most=100)
+        sweep = partial(rescuing.rescue, sql=self.mill.store.sql(queue), step=queue.step(), most=100)
         return await self.mill.run(sweep)
 
     def named(self, name: str) -> list[Mapping[str, Any]]:

@@ -155,8 +155,8 @@ async def test_an_event_of_an_unknown_type_waits_without_an_attempt_and_holds_up
         assert seen == ["b"]
         first = (await post.rows())[0]
         assert (first.state, first.attempts, first.last_error.partition(":")[0]) == ("waiting", 0, "unknown_type")
-        terms = post.mill.store.terms(post.outbox.queue)
-        _, holds = await post.do(lambda connection: why(connection, terms, str(first.id)))
+        sql = post.mill.store.sql(post.outbox.queue)
+        _, holds = await post.do(lambda connection: why(connection, sql, str(first.id)))
         assert holds[0].reason is Obstacle.BACKOFF
         assert "unknown_type" in holds[0].text
 

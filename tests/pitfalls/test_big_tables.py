@@ -85,9 +85,9 @@ async def test_the_counts_of_a_big_table_do_not_read_all_of_it(pg_url: str, monk
         await shop.sql("ALTER TABLE job SET (autovacuum_enabled = false)")
         await shop.sql(many("ready", first=1))
         await shop.sql(many("done", first=1 + MANY))
-        terms = shop.mill.store.terms(shop.jobs)
+        sql = shop.mill.store.sql(shop.jobs)
 
-        found = await shop.run(lambda connection: counts.counts(connection, terms, cap=1000))
+        found = await shop.run(lambda connection: counts.counts(connection, sql, cap=1000))
 
         assert {state.count for state in found if state.word in ("ready", "done")} == {counts.How.ESTIMATED}
 

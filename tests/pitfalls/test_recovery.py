@@ -50,7 +50,7 @@ async def test_a_job_that_outlasts_its_lease_is_not_run_a_second_time(database_u
 
 async def time_of(shop: Shop) -> datetime:
     """The database's."""
-    now = sa.literal_column(shop.mill.store.terms(shop.jobs).now("leased_until"), shop.jobs.table.c.leased_until.type)
+    now = sa.literal_column(shop.mill.store.sql(shop.jobs).now("leased_until"), shop.jobs.table.c.leased_until.type)
     found: datetime = await shop.run(lambda connection: connection.scalar(sa.select(now)))
     return found
 

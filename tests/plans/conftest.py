@@ -21,7 +21,7 @@ from tests.plans.statements import (
     claims,
     claims_in_order,
     fenced,
-    terms_of,
+    sql_of,
     upkeep_statements,
 )
 from tests.support.databases import fresh_database
@@ -121,7 +121,7 @@ class Plans:
                 for queue in QUEUES:
                     await connection.run_sync(queue.table.create)
                     await connection.exec_driver_sql(f"ALTER TABLE {queue.name} SET (autovacuum_enabled = false)")
-                await connection.exec_driver_sql(prune_index(terms_of(PLAIN)).create(PLAIN.name))
+                await connection.exec_driver_sql(prune_index(sql_of(PLAIN)).create(PLAIN.name))
             return await upkeep_statements(mill)
 
 

@@ -17,7 +17,7 @@ from rowmill.operator.filters import Filter
 from rowmill.store import order_per_key
 from rowmill.store import rescue as rescuing
 from rowmill.store.postgres import claim as claim_sql
-from rowmill.store.postgres import sql
+from rowmill.store.postgres import sql as statement_sql
 from rowmill.store.postgres.renew import renew_statement
 from rowmill.store.postgres.settle import settle_statement
 from rowmill.store.postgres.sql import PostgresQueueSql
@@ -115,16 +115,16 @@ def ready(queue: Queue[Any]) -> str:
     return index(queue, f"{queue.steps[0].name}_ready")
 
 
-def terms_of(queue: Queue[Any]) -> PostgresQueueSql:
-    terms = queue.mill.store.terms(queue)
-    assert isinstance(terms, PostgresQueueSql)
-    return terms
+def sql_of(queue: Queue[Any]) -> PostgresQueueSql:
+    sql = queue.mill.store.sql(queue)
+    assert isinstance(sql, PostgresQueueSql)
+    return sql
 
 
 def claim_statement(
     name: str, queue: Queue[Any], shape: Shape, *marks: Any, left_out: int = 0, weighed: bool = False
 ) -> Statement:
-    text = claim_sql.claim_statement(terms_of(queue), queue.steps[0], shape, left_out, weighed=weighed)
+    text = claim_sql.claim_statement(sql_of(queue), queue.steps[0], shape, left_out, weighed=weighed)
     return Statement(
         queue,
         f"claim, {name}{', weighed' if weighed else ''}",
@@ -181,14 +181,14 @@ def claims_in_order() -> list[Statement]:
         order_per_key.free_heads: BATCH,
         order_per_key.without_key: BATCH,
     }
-    assert indexes.keys() == set(order_per_key.finders(terms_of(ORDERED)))
+    assert indexes.keys() == set(order_per_key.finders(sql_of(ORDERED)))
     step = ORDERED.steps[0]
     return (
         [
             Statement(
                 ORDERED,
                 f"claim in order, {find.__name__}{name}{', weighed' if weighed else ''}",
-                claim_sql.claim_in_order(terms_of(ORDERED), step, find, shape, behind=bool(behind), weighed=weighed),
+                claim_sql.claim_in_order(sql_of(ORDERED), step, find, shape, behind=bool(behind), weighed=weighed),
                 (
                     TOKEN + 1,
                     BATCH,
@@ -211,7 +211,7 @@ def claims_in_order() -> list[Statement]:
             Statement(
                 ORDERED,
                 "keys of which two rows run",
-                claim_sql.run_together(terms_of(ORDERED), ORDERED.by_name["account"]),
+                claim_sql.run_together(sql_of(ORDERED), ORDERED.by_name["account"]),
                 (list(range(BATCH)),),
                 frozenset({in_order}),
                 most=BATCH * 10,
@@ -219,7 +219,7 @@ def claims_in_order() -> list[Statement]:
         ]
         + [
             Statement(
-                ORDERED, name, of(terms_of(ORDERED), step, ONWARD), (100, MARK, 5), frozenset({ready(ORDERED)}), most=10
+                ORDERED, name, of(sql_of(ORDERED), step, ONWARD), (100, MARK, 5), frozenset({ready(ORDERED)}), most=10
             )
             for name, of in (("passed over", claim_sql.passed_over), ("oldest, onward", claim_sql.oldest))
         ]
@@ -235,14 +235,14 @@ def settle(name: str, move: Move, *values: list[Any], most: int = 35) -> Stateme
         arrays += [[1] * BATCH, why, why, why, [MARK] * BATCH, why, why]
     elif move.error is ErrorChange.SET:
         arrays += [["why"] * BATCH, ["why"] * BATCH]
-    text = settle_statement(terms_of(PLAIN), PLAIN.steps[0], move, ("result",) if values else ())
+    text = settle_statement(sql_of(PLAIN), PLAIN.steps[0], move, ("result",) if values else ())
     arguments = (7, 1, 0.5, BATCH, *arrays, RUNNING, *values)
     return Statement(PLAIN, f"settle, {name}", text, arguments, frozenset({key(PLAIN)}), most=BATCH * most)
 
 
 def fenced() -> list[Statement]:
     """What a worker does to rows that it holds, or knows by their keys."""
-    terms, keys = terms_of(PLAIN), frozenset({key(PLAIN)})
+    sql, keys = sql_of(PLAIN), frozenset({key(PLAIN)})
     held = ([TOKEN] * BATCH, RUNNING)
     return [
         settle("done, with values", DONE, ['{"score": 1}'] * BATCH),
@@ -254,7 +254,7 @@ def fenced() -> list[Statement]:
         Statement(
             PLAIN,
             "claim these",
-            claim_sql.claim_these(terms, PLAIN.steps[0]),
+            claim_sql.claim_these(sql, PLAIN.steps[0]),
             (TOKEN + 1, BATCH, LEASE, list(range(2, BATCH * 2 + 2, 2))),
             keys,
             most=BATCH * 45,
@@ -262,18 +262,20 @@ def fenced() -> list[Statement]:
         Statement(
             ORDERED,
             "claim these, in order",
-            claim_sql.claim_these(terms_of(ORDERED), ORDERED.steps[0]),
+            claim_sql.claim_these(sql_of(ORDERED), ORDERED.steps[0]),
             (TOKEN + 1, BATCH, LEASE, list(range(2, BATCH * 2 + 2, 2))),
             frozenset({key(ORDERED), index(ORDERED, "in_order")}),
             most=BATCH * 55,
         ),
-        Statement(PLAIN, "renew", renew_statement(terms), (LEASE, *held), keys, most=BATCH * 45),
-        Statement(PLAIN, "holds", sql.holds(terms), held, keys, most=BATCH * 8),
-        Statement(PLAIN, "value", sql.value(terms, PLAIN.by_name["payload"]), ([TOKEN], RUNNING[:1]), keys, most=8),
+        Statement(PLAIN, "renew", renew_statement(sql), (LEASE, *held), keys, most=BATCH * 45),
+        Statement(PLAIN, "holds", statement_sql.holds(sql), held, keys, most=BATCH * 8),
+        Statement(
+            PLAIN, "value", statement_sql.value(sql, PLAIN.by_name["payload"]), ([TOKEN], RUNNING[:1]), keys, most=8
+        ),
         Statement(
             ORDERED,
             "disclaim",
-            claim_sql.disclaim_statement(terms_of(ORDERED), ORDERED.steps[0]),
+            claim_sql.disclaim_statement(sql_of(ORDERED), ORDERED.steps[0]),
             (TOKEN + 1,),
             frozenset({index(ORDERED, "running"), key(ORDERED)}),
             # All that runs is looked at.
@@ -282,7 +284,7 @@ def fenced() -> list[Statement]:
         Statement(
             RANKED,
             "priorities",
-            order_per_key.priorities(terms_of(RANKED), RANKED.steps[0]),
+            order_per_key.priorities(sql_of(RANKED), RANKED.steps[0]),
             (),
             frozenset({ready(RANKED)}),
             most=60,
@@ -322,10 +324,10 @@ async def recorded(mill: Mill, work: Callable[[Mill], Any]) -> list[Recorded]:
 
 async def upkeep_statements(mill: Mill) -> list[Statement]:
     """What the leader and operators send, taken down while they do it. `mill` is on an empty table."""
-    terms, step = mill.store.terms(PLAIN), PLAIN.steps[0]
+    sql, step = mill.store.sql(PLAIN), PLAIN.steps[0]
     running, finished = frozenset({index(PLAIN, "running")}), frozenset({index(PLAIN, "finished")})
-    depth = await recorded(mill, lambda m: m.run(lambda c: counts.depth(c, terms, 1000)))
-    rescue = await recorded(mill, lambda m: m.run(lambda c: rescuing.rescue(c, terms, step, 500)))
+    depth = await recorded(mill, lambda m: m.run(lambda c: counts.depth(c, sql, 1000)))
+    rescue = await recorded(mill, lambda m: m.run(lambda c: rescuing.rescue(c, sql, step, 500)))
     prune = await recorded(
         mill, lambda m: change.prune(m.store, PLAIN, Filter(), timedelta(seconds=ROWS - 5000), batch=500)
     )

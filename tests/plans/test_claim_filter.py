@@ -38,12 +38,12 @@ def carried_out(statement: str, connection: sa.Connection) -> list[Any]:
     return list(connection.exec_driver_sql(statement, (1, 50, 60.0)).all())
 
 
-async def claimed(url: str, terms: PostgresQueueSql, mode: str) -> Plan:
+async def claimed(url: str, sql: PostgresQueueSql, mode: str) -> Plan:
     """A claim as a worker makes it, carried out and undone."""
     settings = SESSION | {"plan_cache_mode": mode}
     connection = await asyncpg.connect(url, server_settings=settings)
     try:
-        return await Explaining(connection).cost(claim_statement(terms, terms.queue.step(), WHOLE), 1 << 36, 50, 60.0)
+        return await Explaining(connection).cost(claim_statement(sql, sql.queue.step(), WHOLE), 1 << 36, 50, 60.0)
     finally:
         await connection.close()
 
@@ -54,13 +54,13 @@ async def test_the_ready_index_serves_and_a_partial_one_of_the_users_spares_the_
     pg_url: str, statistics: str, mode: str
 ) -> None:
     async with worker(pg_url, declare) as member:
-        terms = member.store.terms(member.queue)
-        assert isinstance(terms, PostgresQueueSql)
+        sql = member.store.sql(member.queue)
+        assert isinstance(sql, PostgresQueueSql)
         await member.sql("ANALYZE jobs")
         await member.mill.run(lambda c: c.execute(sa.text(FILL), {"rows": ROWS}).close())
         if statistics == "fresh":
             await member.sql("ANALYZE jobs")
-        plan = await claimed(pg_url, terms, mode)
+        plan = await claimed(pg_url, sql, mode)
         assert plan.reads("jobs") == {READY, "jobs_pkey"}, str(plan)
         assert plan.sorted_rows == 0
         walked = plan.buffers
@@ -70,18 +70,18 @@ async def test_the_ready_index_serves_and_a_partial_one_of_the_users_spares_the_
         )
         if statistics == "fresh":
             await member.sql("ANALYZE jobs")
-        plan = await claimed(pg_url, terms, mode)
+        plan = await claimed(pg_url, sql, mode)
         assert plan.reads("jobs") == {OWN, "jobs_pkey"}, str(plan)
         assert plan.buffers < walked, f"{plan.buffers} pages with it, {walked} without"
 
 
 async def test_sqlite_takes_the_ready_index_too(sqlite_url: str) -> None:
     async with worker(sqlite_url, declare) as member:
-        terms = member.store.terms(member.queue)
-        assert isinstance(terms, SqliteQueueSql)
-        step = terms.queue.step()
+        sql = member.store.sql(member.queue)
+        assert isinstance(sql, SqliteQueueSql)
+        step = sql.queue.step()
         for stretch in (Stretch.AT_ONCE, Stretch.TIMED):
-            statement = claim.by_index(terms, step, claim.claim_statement(terms, step, stretch))
+            statement = claim.by_index(sql, step, claim.claim_statement(sql, step, stretch))
             explain = f"EXPLAIN QUERY PLAN {statement}"
             rows = await member.mill.run(partial(carried_out, explain))
             found = " ".join(str(row[-1]) for row in rows)

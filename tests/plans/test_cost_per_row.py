@@ -98,9 +98,9 @@ async def test_pages_and_log_per_row(pg_url: str) -> None:
         try:
             explaining = Explaining(connection)
             leases = await store.claim(queue, step, BATCH)
-            mark = store.known(queue).mark(step)
+            mark = store.statements(queue).mark(step)
             claim = await explaining.cost(
-                store.known(queue).claim_statement(step, mark.shape), 7, BATCH, 60.0, *mark.arguments()
+                store.statements(queue).claim_statement(step, mark.shape), 7, BATCH, 60.0, *mark.arguments()
             )
             verdicts = [Verdict(lease, lifecycle.DONE, values={"result": "done"}) for lease in leases]
             [flush] = flushes(verdicts, lambda: 1)

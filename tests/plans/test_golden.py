@@ -47,7 +47,7 @@ def queue_of(store: str, options: dict[str, Any]) -> Queue[Any]:
 
 
 def rendered(queue: Queue[Any]) -> str:
-    found = hot_statements(queue.mill.store.terms(queue))
+    found = hot_statements(queue.mill.store.sql(queue))
     return "\n\n".join(
         f"-- {one.name}, stage {one.stage}; served by {one.served_by}\n{pretty(one.text)};" for one in found
     )
@@ -66,7 +66,7 @@ def test_the_statements_are_those_of_the_file(store: str, name: str) -> None:
 @pytest.mark.parametrize("store", URLS)
 def test_the_layout_changes_only_white_space(store: str, name: str) -> None:
     queue = queue_of(store, QUEUES[name])
-    for one in hot_statements(queue.mill.store.terms(queue)):
+    for one in hot_statements(queue.mill.store.sql(queue)):
         assert words(pretty(one.text)) == words(one.text)
 
 

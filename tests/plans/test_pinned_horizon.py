@@ -52,7 +52,7 @@ async def pages_of_a_claim(store: PostgresStore, queue: rm.Queue[Any], explainin
     """How many pages the next claim looks at, with the positions that are known, or none. It is undone."""
     if not mark.lanes:
         mark.start([None], 0.0)
-    known, step = store.known(queue), queue.steps[0]
+    known, step = store.statements(queue), queue.steps[0]
     statement = known.claim_statement(step, mark.shape)
     if queue.per is not None:
         statement = known.in_order_statement(step, order_per_key.oldest_free, mark.shape, 0)
@@ -90,7 +90,7 @@ async def pages(pg_url: str, mill: rm.Mill, queue: rm.Queue[Any], fill: str) -> 
 
             first = await pages_of_a_claim(store, queue, explaining, nothing_known)
             await work_off(store, queue)
-            mark = store.known(queue).mark(queue.steps[0])
+            mark = store.statements(queue).mark(queue.steps[0])
             onward = await pages_of_a_claim(store, queue, explaining, mark)
             from_the_start = await pages_of_a_claim(store, queue, explaining, nothing_known)
         finally:

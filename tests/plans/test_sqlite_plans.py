@@ -35,7 +35,7 @@ class Job(rm.QueueMixin, Base):
 async def everything(store: SqliteStore, queue: rm.Queue[Any]) -> list[tuple[str, Any]]:
     """Claim, renew, settle, rescue and count; answers the statements on the table that this took."""
     statements: list[tuple[str, Any]] = []
-    step, terms = queue.steps[0], store.terms(queue)
+    step, sql = queue.steps[0], store.sql(queue)
     connection, engine = store.writer.connection, store.engine.sync_engine
     assert connection is not None
 
@@ -51,12 +51,12 @@ async def everything(store: SqliteStore, queue: rm.Queue[Any]) -> list[tuple[str
     settled = await store.settle([Verdict(lease, lifecycle.DONE) for lease in leases[:10]])
     settled_so = await store.settle([Verdict(lease, lifecycle.AGAIN, 60.0, "code") for lease in leases[10:20]])
     assert settled.kept == settled_so.kept == 10
-    back = terms.shifted(queue.columns["leased_until"], -3600.0)
+    back = sql.shifted(queue.columns["leased_until"], -3600.0)
     connection.execute(f"UPDATE jobs SET leased_until = {back} WHERE id IN (SELECT id FROM jobs WHERE lease > 0)")
     statements.pop()
-    rescued = await store.run(lambda c: rescue.rescue(c, terms, step, 500))
+    rescued = await store.run(lambda c: rescue.rescue(c, sql, step, 500))
     assert rescued.returned == 30
-    depth = await store.run(lambda c: counts.depth(c, terms, 100))
+    depth = await store.run(lambda c: counts.depth(c, sql, 100))
     assert depth.rows == 100
     event.remove(engine, "before_cursor_execute", note)
     connection.set_trace_callback(None)

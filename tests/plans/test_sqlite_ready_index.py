@@ -48,7 +48,7 @@ def plans(mill: rm.Mill) -> list[str]:
     """How SQLite carries out the statements that this store has made for claims."""
     store = mill.store
     assert isinstance(store, SqliteStore)
-    made = store.known(mill["jobs"]).statements
+    made = store.statements(mill["jobs"]).texts
     statements = [text for wanted, text in made.items() if wanted[0] in ("claim", "priorities")]
     assert statements
     connection = store.writer.connection

@@ -35,8 +35,8 @@ async def member_on(url: str, keep: rm.Retention = WEEK, *more: Any) -> AsyncIte
 
 async def put(member: Member, key: int, state: str, days: float | None = None) -> None:
     """A row that finished so many days ago."""
-    terms = member.store.terms(member.queue)
-    finished = sa.null() if days is None else sa.literal_column(terms.later("finished_at", repr(-days * 86400.0)))
+    sql = member.store.sql(member.queue)
+    finished = sa.null() if days is None else sa.literal_column(sql.later("finished_at", repr(-days * 86400.0)))
     new = sa.insert(member.queue.table).values(id=key, state=state, finished_at=finished)
     await member.mill.run(lambda connection: connection.execute(new).close())
 
@@ -72,9 +72,9 @@ async def test_a_row_that_was_requeued_meanwhile_stays(database_url: str) -> Non
     async with member_on(database_url) as member:
         await put(member, 1, "ready", 100)
         await put(member, 2, "done", 100)
-        terms = member.store.terms(member.queue)
-        condition, delete = retention.old(terms, StateKind.DONE, 60.0), sa.delete(member.queue.table)
-        done = await member.mill.run(lambda c: change.change_rows(c, terms, delete, [(1,), (2,)], condition))
+        sql = member.store.sql(member.queue)
+        condition, delete = retention.old(sql, StateKind.DONE, 60.0), sa.delete(member.queue.table)
+        done = await member.mill.run(lambda c: change.change_rows(c, sql, delete, [(1,), (2,)], condition))
         assert done == ChangeResult(1)
         assert await keys(member) == [1]
 
@@ -129,11 +129,11 @@ async def test_rows_that_others_refer_to_are_stepped_over_and_reported(database_
 
 
 async def fill(member: Member, rows: int) -> None:
-    terms = member.store.terms(member.queue)
+    sql = member.store.sql(member.queue)
     numbers = "generate_series(1, {0}) AS s(n)" if member.postgres else (
         "(WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < {0}) SELECT n FROM s) AS s"
     )  # fmt: skip
-    finished = terms.later("finished_at", repr(-100 * 86400.0))
+    finished = sql.later("finished_at", repr(-100 * 86400.0))
     await member.sql(
         f"INSERT INTO jobs (id, state, finished_at) SELECT n, 'done', {finished} FROM {numbers.format(rows)}"
     )
@@ -163,7 +163,7 @@ async def test_the_index_serves_the_sweep(database_url: str) -> None:
             await member.sql("ALTER TABLE jobs SET (autovacuum_enabled = false)")
             await member.sql("ANALYZE jobs")
         await fill(member, 20_000)
-        terms = member.store.terms(member.queue)
+        sql = member.store.sql(member.queue)
         plans: list[str] = []
 
         def explained(connection: Connection, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
@@ -174,8 +174,8 @@ async def test_the_index_serves_the_sweep(database_url: str) -> None:
 
         engine = getattr(member.store, "upkeep", member.store.engine).sync_engine
         event.listen(engine, "before_cursor_execute", explained)
-        first = await member.mill.run(lambda c: retention.delete_some(c, terms, StateKind.DONE, 60.0, None))
-        second = await member.mill.run(lambda c: retention.delete_some(c, terms, StateKind.DONE, 60.0, first.last))
+        first = await member.mill.run(lambda c: retention.delete_some(c, sql, StateKind.DONE, 60.0, None))
+        second = await member.mill.run(lambda c: retention.delete_some(c, sql, StateKind.DONE, 60.0, first.last))
         event.remove(engine, "before_cursor_execute", explained)
 
         looks, deletes = plans[0::2], plans[1::2]

@@ -250,7 +250,7 @@ async def test_ticks_of_another_application_are_left_to_it(database_url: str) ->
 
 async def rescued(plant: Plant) -> rescue.Rescued:
     queue = plant.mill[QUEUE]
-    sweep = partial(rescue.rescue, terms=plant.mill.store.terms(queue), step=queue.steps[0], most=10)
+    sweep = partial(rescue.rescue, sql=plant.mill.store.sql(queue), step=queue.steps[0], most=10)
     return await plant.mill.store.run(sweep)
 
 

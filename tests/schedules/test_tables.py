@@ -33,13 +33,13 @@ async def test_the_tables_come_with_the_indexes_and_the_trigger_of_a_queue(datab
     mill = mill_with_schedule(database_url)
     async with mill.opened():
         await mill.run(schema.migrate)
-        terms = mill.store.terms(mill[QUEUE])
-        states = await mill.run(lambda c: index_states(c, terms, queue_indexes(terms)))
+        sql = mill.store.sql(mill[QUEUE])
+        states = await mill.run(lambda c: index_states(c, sql, queue_indexes(sql)))
         assert set(states.values()) == {IndexState.GOOD}
         there = await mill.run(lambda c: sa.inspect(c).get_indexes(mill[QUEUE].table.name, mill[QUEUE].table.schema))
         assert any(str(index["name"]).endswith("tick_finished") for index in there), "old ticks go by this one"
         if mill.store.dialect.name == "postgresql":
-            assert await mill.run(lambda c: has_wake_trigger(c, terms))
+            assert await mill.run(lambda c: has_wake_trigger(c, sql))
 
 
 async def test_a_database_of_the_version_before_is_brought_along(database_url: str) -> None:

@@ -83,7 +83,7 @@ async def test_hostile_names_are_granted_and_looked_up_as_they_are(pg_url: str, 
     queue = bad_queue(mill, bad)
     await mill.migrate(tables=True)
     preparer = mill.store.dialect.identifier_preparer
-    wanted, role = list(privileges.of_worker([mill.store.terms(queue)])), preparer.quote(f"r{bad}")
+    wanted, role = list(privileges.of_worker([mill.store.sql(queue)])), preparer.quote(f"r{bad}")
 
     def lacking(connection: Connection) -> list[Privilege]:
         connection.exec_driver_sql(f"SET LOCAL ROLE {role}").close()

@@ -122,30 +122,30 @@ async def test_rows_of_a_key_keep_their_order(database_url: str, bad: str) -> No
         assert (await member.settle((first, Done(finish=True)))).kept == 1
         [second] = await member.claim(5)
         assert second.key == f"{bad}1"
-        _, holds = await member.mill.run(lambda c: why(c, member.store.terms(member.queue), f"{bad}2"))
+        _, holds = await member.mill.run(lambda c: why(c, member.store.sql(member.queue), f"{bad}2"))
         assert ("order", f"{bad}1") in [(hold.reason, hold.facts.get("key")) for hold in holds]
 
 
 @each_bad
 async def test_operators_see_and_change_the_rows_they_mean(database_url: str, bad: str) -> None:
     async with bad_worker(database_url, bad) as member:
-        queue, terms, store = member.queue, member.store.terms(member.queue), member.store
+        queue, sql, store = member.queue, member.store.sql(member.queue), member.store
         await member.put(*(bad_row(bad, number) for number in range(3)))
         [lease] = await member.claim(1)
         await member.settle((lease, Dead(bad, bad)))
         key = str(lease.key)
 
-        found = await member.mill.run(lambda c: counts.counts(c, terms))
+        found = await member.mill.run(lambda c: counts.counts(c, sql))
         assert {one.word: one.rows for one in found if one.rows} == {f"ready{bad}": 2, f"dead{bad}": 1}
-        assert (await member.mill.run(lambda c: counts.depth(c, terms, 10))).rows == 2
-        await member.mill.run(lambda c: activity.oldest_ready(c, terms))
+        assert (await member.mill.run(lambda c: counts.depth(c, sql, 10))).rows == 2
+        await member.mill.run(lambda c: activity.oldest_ready(c, sql))
         assert (await member.mill.run(lambda c: activity.failures(c, queue))).codes == {bad: 1}
-        row, holds = await member.mill.run(lambda c: why(c, terms, key))
+        row, holds = await member.mill.run(lambda c: why(c, sql, key))
         assert (row.key, row.error, holds[0].reason) == (key, f"{bad}: {bad}", "dead")
-        assert [one.message for one in await member.mill.run(lambda c: browse.history(c, terms, key))] == [bad]
+        assert [one.message for one in await member.mill.run(lambda c: browse.history(c, sql, key))] == [bad]
 
         wanted = Filter(states=(f"dead{bad}",), stage=f"one{bad}", error_code=bad, keys=(key,))
-        assert [one.key for one in await member.mill.run(lambda c: browse.list_rows(c, terms, wanted, 9))] == [key]
+        assert [one.key for one in await member.mill.run(lambda c: browse.list_rows(c, sql, wanted, 9))] == [key]
         assert await member.mill.run(lambda c: fleet.pause(c, queue, f"one{bad}"))
         assert list(await member.mill.run(lambda c: fleet.paused(c, queue))) == [f"one{bad}"]
         assert await member.mill.run(lambda c: fleet.resume(c, queue, f"one{bad}")) == 1

@@ -245,7 +245,7 @@ async def everything(connection_url: str) -> None:
             schema.check_version(connection)
             number = fleet.register(connection, [pieces, orders])
             for queue in (pieces, orders):
-                fleet.agree_on_words(connection, store.terms(queue), number)
+                fleet.agree_on_words(connection, store.sql(queue), number)
             fleet.sign_of_life(connection, number)
             assert fleet.lead(connection, number, 60, f"office {number}")
             assert fleet.lead(connection, number, 60, f"office {number}")
@@ -253,7 +253,7 @@ async def everything(connection_url: str) -> None:
 
         store.worker = await done(sign_up)
         for queue in (pieces, orders):
-            step, terms = queue.steps[0], store.terms(queue)
+            step, sql = queue.steps[0], store.sql(queue)
             leases = await store.claim(queue, step, 10)
             assert len(leases) >= 5
             assert (await store.renew(leases)).lost == []
@@ -263,10 +263,10 @@ async def everything(connection_url: str) -> None:
             verdicts += [Verdict(lease, lifecycle.RELEASE) for lease in leases[len(answers) :]]
             assert (await store.settle(verdicts)).kept == len(leases)
             left = await store.claim(queue, step, 2)
-            assert await done(partial(rescue.on_trial, terms=terms, lease=left[0]))
+            assert await done(partial(rescue.on_trial, sql=sql, lease=left[0]))
             await Bench(mill).advance(100)
-            assert (await done(partial(rescue.rescue, terms=terms, step=step, most=9))).returned
-            await done(lambda c, t=terms: browse.list_rows(c, t, Filter(), 9))
+            assert (await done(partial(rescue.rescue, sql=sql, step=step, most=9))).returned
+            await done(lambda c, t=sql: browse.list_rows(c, t, Filter(), 9))
             await done(lambda c, q=queue: fleet.paused(c, q))
         await done(cleanup.roll_up)
         await done(lambda c: cleanup.tidy(c, 0.0))

@@ -141,13 +141,13 @@ class Arena:
     def shift(self, role: str, keys: list[int], seconds: float) -> None:
         """Move a time of these rows. The database's clock can't be turned."""
         column, table = self.queue.columns[role], self.queue.table
-        moved: sa.ColumnElement[Any] = sa.literal_column(self.mill.store.terms(self.queue).shifted(column, seconds))
+        moved: sa.ColumnElement[Any] = sa.literal_column(self.mill.store.sql(self.queue).shifted(column, seconds))
         self.connection.execute(sa.update(table).where(table.c.id.in_(keys)).values({column: moved}))
 
     def rows(self) -> dict[int, Any]:
         """Everything, as the database has it."""
-        table, terms = self.queue.table, self.mill.store.terms(self.queue)
+        table, sql = self.queue.table, self.mill.store.sql(self.queue)
         failures = sa.select(sa.func.count()).where(self.history.c.key == sa.cast(table.c.id, sa.Text))
-        due = sa.literal_column(f"({terms.available_at} IS NULL OR {terms.due})", sa.Boolean)
+        due = sa.literal_column(f"({sql.available_at} IS NULL OR {sql.due})", sa.Boolean)
         wanted = sa.select(table, due.label("due"), failures.scalar_subquery().label("failures"))
         return {row.id: row for row in self.connection.execute(wanted)}

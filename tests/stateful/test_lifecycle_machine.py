@@ -324,7 +324,7 @@ class LifecycleMachine(RuleBasedStateMachine):
         if moved is None or moved not in due:
             return
         others = [row for row in due if row is not moved]
-        until = self.arena.mill.store.terms(self.queue).later("leased_until", repr(LONG))
+        until = self.arena.mill.store.sql(self.queue).later("leased_until", repr(LONG))
         change = f"state = 'done', lease = NULL, leased_until = NULL, finished_at = {until}" if settled else ""
         statement = f"UPDATE {self.queue.table.name} SET {change or f'leased_until = {until}'} WHERE id = {moved.key}"
 
@@ -338,11 +338,11 @@ class LifecycleMachine(RuleBasedStateMachine):
     ) -> None:
         store, step = self.arena.stores[worker], self.queue.steps[stage]
         words = [self.model.rescue(row, stage) for row in expected]
-        terms = store.terms(self.queue)
+        sql = store.sql(self.queue)
 
         def sweep(connection: Connection) -> rescuing.Rescued:
             between: Any = connection if meanwhile is None else BeforeUpdate(connection, meanwhile)
-            return rescuing.rescue(between, terms, step, most)
+            return rescuing.rescue(between, sql, step, most)
 
         buried = words.count("dead")
         assert self.arena.run(store.run(sweep)) == rescuing.Rescued(len(words) - buried, buried)

@@ -106,8 +106,8 @@ class Shop:
         await self.sql(f"UPDATE job SET lease = 77 WHERE id = {key}")
 
     async def rescue(self) -> rescuing.Rescued:
-        terms, step = self.mill.store.terms(self.jobs), self.jobs.step()
-        found: rescuing.Rescued = await self.run(lambda connection: rescuing.rescue(connection, terms, step, 1000))
+        sql, step = self.mill.store.sql(self.jobs), self.jobs.step()
+        found: rescuing.Rescued = await self.run(lambda connection: rescuing.rescue(connection, sql, step, 1000))
         return found
 
     async def drain(self, **settings: Any) -> Report:

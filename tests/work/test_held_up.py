@@ -313,7 +313,7 @@ async def test_what_is_finished_and_not_written_is_told_to_operators(pg_url: str
             await soon(go)
 
         await shop.put(1)
-        terms = shop.mill.store.terms(shop.jobs)
+        sql = shop.mill.store.sql(shop.jobs)
         async with shop.working() as working:
             await soon(running)
             async with locked(shop, "SELECT FROM job WHERE id = 1 FOR UPDATE"):
@@ -323,8 +323,8 @@ async def test_what_is_finished_and_not_written_is_told_to_operators(pg_url: str
                     while not reported.is_set():
                         workers = await shop.mill.run(activity.workers, write=False)
                         reported.set() if workers[0].settle_lags else await asyncio.sleep(0.05)
-                _, holds = await shop.mill.run(partial(why, terms=terms, key="1"), write=False)
-                seen = await shop.mill.run(partial(see, terms=terms, limits=Alerts(unwritten=0.5)), write=False)
+                _, holds = await shop.mill.run(partial(why, sql=sql, key="1"), write=False)
+                seen = await shop.mill.run(partial(see, sql=sql, limits=Alerts(unwritten=0.5)), write=False)
                 told = [line for worker in workers for line in unwritten(worker)]
             await until(lambda: working.worker.report.done == 1 and shop.named("settle_resumed"))
             async with asyncio.timeout(30):

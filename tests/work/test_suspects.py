@@ -34,8 +34,8 @@ async def expire(shop: Shop) -> None:
 
 async def acquit(shop: Shop) -> rescue.Rescued:
     """A sweep as the fleet's own."""
-    terms, step = shop.mill.store.terms(shop.jobs), shop.jobs.step()
-    sweep = partial(rescue.rescue, terms=terms, step=step, most=100, acquit=True)
+    sql, step = shop.mill.store.sql(shop.jobs), shop.jobs.step()
+    sweep = partial(rescue.rescue, sql=sql, step=step, most=100, acquit=True)
     found: rescue.Rescued = await shop.run(sweep)
     return found
 

@@ -24,7 +24,7 @@ from rowmill.store.queue_sql import QueueSql
 from rowmill.store.sqlite.sql import SqliteQueueSql
 
 
-def terms_of(queue: QueueSpec[Any], dialect: Dialect) -> QueueSql:
+def sql_of(queue: QueueSpec[Any], dialect: Dialect) -> QueueSql:
     return PostgresQueueSql(queue, dialect) if dialect.name == "postgresql" else SqliteQueueSql(queue, dialect)
 
 

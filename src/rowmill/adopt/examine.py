@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from rowmill.adopt import known_names
-from rowmill.adopt.build import build_queue, terms_of
+from rowmill.adopt.build import build_queue, sql_of
 from rowmill.adopt.declaration import declaration
 from rowmill.adopt.evidence import FIRST, RowEvidence, StateCondition
 from rowmill.adopt.flags import Flags, HeldBack, done_flags, held_back, read_flags
@@ -72,19 +72,19 @@ def examine_table(
     if not look.is_table or not look.table.primary_key.columns:
         return _unfit(connection, look, states, roles, wishes)
     queue, columns, order = build_queue(look, states, roles, wishes, connection.dialect)
-    terms = terms_of(queue, connection.dialect)
-    found = _adoption(queue, look, states, make_plan(connection, terms, look, flags.where if flags else None))
+    sql = sql_of(queue, connection.dialect)
+    found = _adoption(queue, look, states, make_plan(connection, sql, look, flags.where if flags else None))
     found.doubts += roles.doubts
     if flags is not None:
         _tell_flags(found, flags, evidence)
     else:
-        _doubt_done_flags(found, terms, look, evidence, done_flags(connection, look))
+        _doubt_done_flags(found, sql, look, evidence, done_flags(connection, look))
     if not wishes.where:
         _doubt_retries(found, states, roles, wishes, look, evidence)
     found.notes += _check_notes(look, states)
     held = held_back(connection, look, found.columns.values())
     _tell_held_back(found, held, evidence)
-    _tell_rows(found, terms, look, evidence)
+    _tell_rows(found, sql, look, evidence)
     found.notes = [*states.notes, *roles.notes, *_order_notes(order, wishes), *found.notes, *_count_notes(queue)]
     if found.plan.changes:
         found.notes.append(STOP_FIRST)
@@ -102,7 +102,7 @@ def conditions_of(states: StateGuess) -> dict[StateKind, StateCondition]:
 
 def examine_queue(
     connection: Connection,
-    terms: QueueSql,
+    sql: QueueSql,
     queue: QueueSpec[Any],
     where: Mapping[StateKind, str] | None = None,
     *,
@@ -124,7 +124,7 @@ def examine_queue(
     if column is not None:
         seen = words_in(connection, look, column)
         states.seen, states.seen_all = seen.counts, seen.complete
-        known = [*texts_of(terms), *_spelled(terms, queue.vocabulary.others)]
+        known = [*texts_of(sql), *_spelled(sql, queue.vocabulary.others)]
         states.unknown = {word: n for word, n in seen.counts.items() if word is None or str(word) not in known}
     flags = None
     if _unfilled(look, states.column):
@@ -133,22 +133,22 @@ def examine_queue(
         flags = read_flags(connection, look, AdoptOptions(columns=chosen, where=where or {}))
     elif where:
         raise BadRequest(f"rows of {queue.name} have a state already: conditions are for a table without one")
-    plan = make_plan(connection, terms, look, flags.where if flags else None, declared=True)
+    plan = make_plan(connection, sql, look, flags.where if flags else None, declared=True)
     found = _adoption(queue, look, states, plan)
-    spelled = {kind: StateCondition(states.column, _spelled(terms, words[kind])) for kind in StateKind if words[kind]}
+    spelled = {kind: StateCondition(states.column, _spelled(sql, words[kind])) for kind in StateKind if words[kind]}
     evidence = RowEvidence(connection, look, spelled if flags is None else flags.conditions)
     if flags is not None:
         _tell_flags(found, flags, evidence)
-        _refuse_without_state(found, terms, look, flags, evidence)
-    _tell_rows(found, terms, look, evidence)
+        _refuse_without_state(found, sql, look, flags, evidence)
+    _tell_rows(found, sql, look, evidence)
     return found
 
 
 def _refuse_without_state(
-    found: Adoption, terms: QueueSql, look: TableFacts, flags: Flags, evidence: RowEvidence
+    found: Adoption, sql: QueueSql, look: TableFacts, flags: Flags, evidence: RowEvidence
 ) -> None:
     """Rows for which no condition holds get no state, and a column that is declared NOT NULL must have one."""
-    state = terms.queue.columns["state"]
+    state = sql.queue.columns["state"]
     if StateKind.READY not in flags.where or state.nullable or look.empty:
         return
     rows = evidence.counts().get(None, 0)
@@ -160,8 +160,8 @@ def _refuse_without_state(
         )
 
 
-def _spelled(terms: QueueSql, words: Iterable[Word]) -> tuple[str, ...]:
-    return tuple(word_text(terms, word) for word in words)
+def _spelled(sql: QueueSql, words: Iterable[Word]) -> tuple[str, ...]:
+    return tuple(word_text(sql, word) for word in words)
 
 
 def _unfilled(look: TableFacts, state: str | None) -> bool:
@@ -200,7 +200,7 @@ def _unfit(
         table.append_constraint(sa.PrimaryKeyConstraint(next(iter(table.columns))))
     stand_in = TableFacts(table, look.rows, look.exact, is_table=look.is_table)
     queue, _, _ = build_queue(stand_in, states, roles, wishes, connection.dialect)
-    return _adoption(queue, look, states, make_plan(connection, terms_of(queue, connection.dialect), look))
+    return _adoption(queue, look, states, make_plan(connection, sql_of(queue, connection.dialect), look))
 
 
 def _check(wishes: AdoptOptions, look: TableFacts) -> None:
@@ -268,17 +268,17 @@ def _doubt_retries(
 
 
 def _doubt_done_flags(
-    found: Adoption, terms: QueueSql, look: TableFacts, evidence: RowEvidence, flags: Mapping[str, str]
+    found: Adoption, sql: QueueSql, look: TableFacts, evidence: RowEvidence, flags: Mapping[str, str]
 ) -> None:
     """Rows that are ready by their state, and done by a flag."""
     for name, condition in flags.items():
         rows = evidence.how_many(_says(condition), StateKind.READY, StateKind.WAITING)
         if rows:
-            done = terms.word(terms.queue.vocabulary.of(StateKind.DONE)[0])
-            ready = terms.is_in(terms.queue.vocabulary.all_of(CLAIMABLE))
+            done = sql.word(sql.queue.vocabulary.of(StateKind.DONE)[0])
+            ready = sql.is_in(sql.queue.vocabulary.all_of(CLAIMABLE))
             found.doubts.append(
                 f"{rows:,} rows are ready by their state, and {name} is set on them, as if they were done: they would "
-                f"be worked on. If they are done: UPDATE {terms.table} SET {terms.state} = {done} WHERE {ready} AND "
+                f"be worked on. If they are done: UPDATE {sql.table} SET {sql.state} = {done} WHERE {ready} AND "
                 f"{condition}. If {name} means something else, say --sure"
             )
 
@@ -316,23 +316,23 @@ def _tell_flags(found: Adoption, flags: Flags, evidence: RowEvidence) -> None:
         )
 
 
-def _tell_rows(found: Adoption, terms: QueueSql, look: TableFacts, evidence: RowEvidence) -> None:
+def _tell_rows(found: Adoption, sql: QueueSql, look: TableFacts, evidence: RowEvidence) -> None:
     """What happens to rows that are not as a queue leaves them: told, with counts, and the same on both databases."""
-    columns = {role: look.table.columns.get(column.name) for role, column in terms.queue.columns.items()}
+    columns = {role: look.table.columns.get(column.name) for role, column in sql.queue.columns.items()}
     attempts, error = columns["attempts"], columns["error"]
     if attempts is not None:
         own = columns.get("max_attempts")
-        for step in terms.queue.steps:
-            used_up = evidence.how_many(_used_up(terms, look, step, attempts), StateKind.READY, StateKind.WAITING)
+        for step in sql.queue.steps:
+            used_up = evidence.how_many(_used_up(sql, look, step, attempts), StateKind.READY, StateKind.WAITING)
             if used_up:
-                where = f"{terms.is_in(step.claimable)} AND {terms.used_up(step)}"
+                where = f"{sql.is_in(step.claimable)} AND {sql.used_up(step)}"
                 most = (
                     f"{step.retry.attempts} attempts" if own is None else f"as many attempts as their {own.name} says"
                 )
                 found.notes.append(
                     f"{used_up:,} rows are ready that have had {most} or more: their next "
                     "claim buries them. Give the queue more with retry=rm.Retry(attempts=...). If they should run: "
-                    f"UPDATE {terms.table} SET {terms.attempts} = 0 WHERE {where}"
+                    f"UPDATE {sql.table} SET {sql.attempts} = 0 WHERE {where}"
                 )
     if error is not None:
         left = evidence.held([error], {})[error.name].ready.filled
@@ -340,36 +340,36 @@ def _tell_rows(found: Adoption, terms: QueueSql, look: TableFacts, evidence: Row
             found.notes.append(
                 f"{left:,} ready rows have an error of an earlier try in {error.name}: their next claim clears it"
             )
-    found.notes += _zone_notes(terms, look)
-    _tell_local_times(found, terms, look, evidence)
+    found.notes += _zone_notes(sql, look)
+    _tell_local_times(found, sql, look, evidence)
 
 
 def _used_up(
-    terms: QueueSql, look: TableFacts, step: Step, attempts: "sa.Column[Any]"
+    sql: QueueSql, look: TableFacts, step: Step, attempts: "sa.Column[Any]"
 ) -> "Callable[[Any], sa.ColumnElement[bool]]":
-    state = terms.queue.columns["state"].name
+    state = sql.queue.columns["state"].name
 
-    own = terms.queue.columns.get("max_attempts")
+    own = sql.queue.columns.get("max_attempts")
 
     def holds(rows: Any) -> "sa.ColumnElement[bool]":
         many: sa.ColumnElement[bool] = sa.func.coalesce(rows.c[attempts.name], 0) >= step.retry.attempts
         if own is not None and own.name in look.table.columns:
-            many = sa.literal_column(terms.used_up(step), sa.Boolean)
+            many = sa.literal_column(sql.used_up(step), sa.Boolean)
         if state not in look.table.columns:
             return many
-        return many & sa.cast(rows.c[state], sa.String).in_(_spelled(terms, step.claimable))
+        return many & sa.cast(rows.c[state], sa.String).in_(_spelled(sql, step.claimable))
 
     return holds
 
 
-def _tell_local_times(found: Adoption, terms: QueueSql, look: TableFacts, evidence: RowEvidence) -> None:
+def _tell_local_times(found: Adoption, sql: QueueSql, look: TableFacts, evidence: RowEvidence) -> None:
     """Times without a zone that were written in local time: what happened seems to lie ahead."""
     naive = {
         role: column
-        for role, column in terms.queue.columns.items()
+        for role, column in sql.queue.columns.items()
         if column.name in look.table.columns
-        and isinstance(kind := bare(column, terms.dialect), sa.DateTime)
-        and (not kind.timezone or terms.dialect.name == "sqlite")
+        and isinstance(kind := bare(column, sql.dialect), sa.DateTime)
+        and (not kind.timezone or sql.dialect.name == "sqlite")
     }
     past = [
         look.table.columns[naive[role].name]
@@ -378,7 +378,7 @@ def _tell_local_times(found: Adoption, terms: QueueSql, look: TableFacts, eviden
     ]
     held = evidence.held(past, {column.name: None for column in past})
     ahead = {name: one.every.ahead for name, one in held.items() if one.every.ahead}
-    written = [column.name for column in naive.values() if _is_local(terms, look, look.table.columns[column.name])]
+    written = [column.name for column in naive.values() if _is_local(sql, look, look.table.columns[column.name])]
     created = naive.get("created_at")
     earlier = {} if created is None else {
         column.name: rows
@@ -395,15 +395,15 @@ def _tell_local_times(found: Adoption, terms: QueueSql, look: TableFacts, eviden
     text = f"{'; '.join(signs)}: times seem to be written in local time, and a queue compares with UTC. "
     start = naive.get("available_at")
     if start is not None and evidence.held([look.table.columns[start.name]], {})[start.name].ready.filled:
-        name = terms.name(start)
+        name = sql.name(start)
         change = (
             f"datetime({name}, 'utc')"
-            if terms.dialect.name == "sqlite"
+            if sql.dialect.name == "sqlite"
             else f"{name} AT TIME ZONE current_setting('TimeZone') AT TIME ZONE 'UTC'"
         )
         found.doubts.append(
             f"{text}{start.name} would let rows run hours early or late. Write UTC from now on, and change what is "
-            f"there: UPDATE {terms.table} SET {name} = {change}. If they are UTC after all, say --sure"
+            f"there: UPDATE {sql.table} SET {name} = {change}. If they are UTC after all, say --sure"
         )
     else:
         found.notes.append(f"{text}Write UTC from now on")
@@ -413,25 +413,25 @@ UTC = ("UTC", "Etc/UTC", "GMT")
 NOW = r"\(*(now\(\)|current_timestamp|localtimestamp)(\(\d\))?\)*(::.*)?"
 
 
-def _is_local(terms: QueueSql, look: TableFacts, column: "sa.Column[Any]") -> bool:
+def _is_local(sql: QueueSql, look: TableFacts, column: "sa.Column[Any]") -> bool:
     """Does the database itself write a local time into this column, which has no zone?"""
     default = getattr(column.server_default, "arg", "")
     text = str(getattr(default, "text", default)).lower()
-    if terms.dialect.name == "sqlite":
+    if sql.dialect.name == "sqlite":
         return "localtime" in text
     return look.zone not in UTC and re.fullmatch(NOW, text) is not None
 
 
-def _zone_notes(terms: QueueSql, look: TableFacts) -> list[str]:
+def _zone_notes(sql: QueueSql, look: TableFacts) -> list[str]:
     """A timestamp without a zone is UTC to us; a DEFAULT now() writes the zone of the session into it."""
     naive = [
         column.name
-        for column in terms.queue.columns.values()
-        if isinstance(kind := bare(column, terms.dialect), sa.DateTime)
+        for column in sql.queue.columns.values()
+        if isinstance(kind := bare(column, sql.dialect), sa.DateTime)
         and not kind.timezone
         and column.name in look.table.columns
     ]
-    if terms.dialect.name != "postgresql" or not naive or look.zone in UTC:
+    if sql.dialect.name != "postgresql" or not naive or look.zone in UTC:
         return []
     return [
         f"{', '.join(naive)} have no time zone and are taken as UTC, but this database writes now() in {look.zone}: "

@@ -26,41 +26,41 @@ from rowmill.store.table_checks import key_problem
 # Words of a queue that an enum type or a CHECK does not take yet.
 
 
-def word_text(terms: QueueSql, word: Word) -> str:
+def word_text(sql: QueueSql, word: Word) -> str:
     """A word as the database has it, whatever it is in Python: its literal without the quotes."""
-    literal = terms.word(word)
+    literal = sql.word(word)
     return literal[1:-1].replace("''", "'") if literal.startswith("'") else literal
 
 
-def words_there(terms: QueueSql, look: TableFacts, words: Iterable[Word]) -> list[Word]:
+def words_there(sql: QueueSql, look: TableFacts, words: Iterable[Word]) -> list[Word]:
     """Those that the state's enum type has: a statement that names another fails."""
-    state = look.table.columns.get(terms.queue.columns["state"].name)
+    state = look.table.columns.get(sql.queue.columns["state"].name)
     if state is None or not isinstance(state.type, sa.Enum):
         return list(words)
-    return [word for word in words if word_text(terms, word) in state.type.enums]
+    return [word for word in words if word_text(sql, word) in state.type.enums]
 
 
-def texts_of(terms: QueueSql) -> list[str]:
+def texts_of(sql: QueueSql) -> list[str]:
     """Every word of the queue, as the database has it."""
-    return list(dict.fromkeys(word_text(terms, word) for word, _ in terms.queue.vocabulary.meanings()))
+    return list(dict.fromkeys(word_text(sql, word) for word, _ in sql.queue.vocabulary.meanings()))
 
 
-def refuse_words(connection: Connection, plan: MigrationPlan, terms: QueueSql, look: TableFacts) -> None:
+def refuse_words(connection: Connection, plan: MigrationPlan, sql: QueueSql, look: TableFacts) -> None:
     """Words of the queue that a domain does not take, or that are missing in the table to which the state refers.
     Neither is the queue's to change."""
-    state = look.table.columns.get(terms.queue.columns["state"].name)
+    state = look.table.columns.get(sql.queue.columns["state"].name)
     if state is None:
         return
-    words = texts_of(terms)
+    words = texts_of(sql)
     allowed = words_of_domain(state)
     lacking = [word for word in words if allowed and word not in allowed]
     if lacking:
         domain = state.info[DOMAINS][0]
-        name = f"{terms.quote(domain.schema)}." if domain.schema else ""
-        name += terms.quote(domain.name)
-        listed = ", ".join(map(terms.text, dict.fromkeys([*allowed, *words])))
+        name = f"{sql.quote(domain.schema)}." if domain.schema else ""
+        name += sql.quote(domain.name)
+        listed = ", ".join(map(sql.text, dict.fromkeys([*allowed, *words])))
         plan.obstacles.append(
-            f"domain {domain.name} of column {state.name} does not allow {', '.join(map(terms.text, lacking))}: use "
+            f"domain {domain.name} of column {state.name} does not allow {', '.join(map(sql.text, lacking))}: use "
             f"words that it allows, or change it: ALTER DOMAIN {name} DROP CONSTRAINT {domain.constraint_name}; "
             f"ALTER DOMAIN {name} ADD CHECK (VALUE IN ({listed}))"
         )
@@ -85,20 +85,20 @@ def _target(key: "sa.ForeignKey") -> tuple[str | None, str, str]:
     return ".".join(schema_name) or None, table, column
 
 
-def allow_words(plan: MigrationPlan, terms: QueueSql, look: TableFacts, postgres: bool) -> Iterator[MigrationStep]:
+def allow_words(plan: MigrationPlan, sql: QueueSql, look: TableFacts, postgres: bool) -> Iterator[MigrationStep]:
     """Words of the queue that an enum type or a CHECK does not take yet."""
-    state = look.table.columns.get(terms.queue.columns["state"].name)
+    state = look.table.columns.get(sql.queue.columns["state"].name)
     if state is None or words_of_domain(state):
         return
     allowed = [str(word) for word in allowed_words(look, state)]
-    words = texts_of(terms)
-    quote: Callable[[str], str] = str if isinstance(state.type, sa.Integer) else terms.text
+    words = texts_of(sql)
+    quote: Callable[[str], str] = str if isinstance(state.type, sa.Integer) else sql.text
     lacking = [quote(word) for word in words if word not in allowed]
     if not allowed or not lacking:
         return
     listed = ", ".join(lacking)
     if isinstance(state.type, sa.Enum) and postgres:
-        kind = terms.preparer.format_type(state.type)  # type: ignore[attr-defined]
+        kind = sql.preparer.format_type(state.type)  # type: ignore[attr-defined]
         yield MigrationStep(
             StepKind.WORD,
             f"type {kind} does not have {listed}",
@@ -113,17 +113,16 @@ def allow_words(plan: MigrationPlan, terms: QueueSql, look: TableFacts, postgres
             "table (Alembic's batch_alter_table does), or use words that it allows"
         )
         return
-    quoted = terms.quote(name)
-    everything = f"{terms.state} IN ({', '.join(map(quote, dict.fromkeys([*allowed, *words])))})"
+    quoted = sql.quote(name)
+    everything = f"{sql.state} IN ({', '.join(map(quote, dict.fromkeys([*allowed, *words])))})"
     yield MigrationStep(
         StepKind.WORD,
         f"constraint {name} does not allow {listed}",
         (
-            f"ALTER TABLE {terms.table} DROP CONSTRAINT {quoted}, "
-            f"ADD CONSTRAINT {quoted} CHECK ({everything}) NOT VALID",
-            f"ALTER TABLE {terms.table} VALIDATE CONSTRAINT {quoted}",
+            f"ALTER TABLE {sql.table} DROP CONSTRAINT {quoted}, ADD CONSTRAINT {quoted} CHECK ({everything}) NOT VALID",
+            f"ALTER TABLE {sql.table} VALIDATE CONSTRAINT {quoted}",
         ),
-        (f"ALTER TABLE {terms.table} DROP CONSTRAINT {quoted}, ADD CONSTRAINT {quoted} CHECK ({condition}) NOT VALID",),
+        (f"ALTER TABLE {sql.table} DROP CONSTRAINT {quoted}, ADD CONSTRAINT {quoted} CHECK ({condition}) NOT VALID",),
     )
 
 
@@ -132,7 +131,7 @@ def allow_words(plan: MigrationPlan, terms: QueueSql, look: TableFacts, postgres
 
 def fills(
     connection: Connection,
-    terms: QueueSql,
+    sql: QueueSql,
     look: TableFacts,
     missing: Mapping[str, "Column[Any]"],
     where: Mapping[StateKind, str],
@@ -141,16 +140,16 @@ def fills(
 ) -> Iterator[tuple[str, Fill]]:
     """(what is wrong, what to write). `where` says which rows are in which state, if they have none yet."""
     if unfilled:
-        yield from _states(terms, look, where, connection.dialect.name == "postgresql")
+        yield from _states(sql, look, where, connection.dialect.name == "postgresql")
     if "state" in missing and look.empty:
         return
     if not unfilled or StateKind.RUNNING in where:
-        yield from _leases(connection, terms, look, missing, unfilled=unfilled)
+        yield from _leases(connection, sql, look, missing, unfilled=unfilled)
     if "attempts" not in missing:
-        yield from _attempts(connection, terms, look, unfilled=unfilled)
+        yield from _attempts(connection, sql, look, unfilled=unfilled)
     for role in ("available_at", "leased_until"):
         if role not in missing and connection.dialect.name == "sqlite":
-            yield from _times(connection, terms, look, role, unfilled=unfilled)
+            yield from _times(connection, sql, look, role, unfilled=unfilled)
 
 
 def _fill(look: TableFacts, sets: str, where: str, *, walk: bool) -> Fill:
@@ -158,56 +157,56 @@ def _fill(look: TableFacts, sets: str, where: str, *, walk: bool) -> Fill:
 
 
 def _states(
-    terms: QueueSql, look: TableFacts, where: Mapping[StateKind, str], postgres: bool
+    sql: QueueSql, look: TableFacts, where: Mapping[StateKind, str], postgres: bool
 ) -> Iterator[tuple[str, Fill]]:
     """The first condition that holds for a row says its state. A row for which none holds is ready; but where there is
     a condition for ready too, it gets no state, and is left alone."""
-    words = {kind: terms.word(terms.queue.vocabulary.of(kind)[0]) for kind in where if terms.queue.vocabulary.of(kind)}
-    ready = terms.word(terms.queue.steps[0].ready[0])
+    words = {kind: sql.word(sql.queue.vocabulary.of(kind)[0]) for kind in where if sql.queue.vocabulary.of(kind)}
+    ready = sql.word(sql.queue.steps[0].ready[0])
     whens = " ".join(f"WHEN ({where[kind]}) THEN {words[kind]}" for kind in FIRST if kind in words)
     rest = "NULL" if StateKind.READY in where else ready
     value = f"CASE {whens} ELSE {rest} END" if whens else rest
     if postgres:
-        yield "rows have no state yet", _fill(look, f"{terms.state} = {value}", f"{terms.state} IS NULL", walk=True)
+        yield "rows have no state yet", _fill(look, f"{sql.state} = {value}", f"{sql.state} IS NULL", walk=True)
         return
     # The new column's default made every row ready, in this same transaction.
     others = [f"({where[kind]})" for kind in FIRST if kind in words and kind is not StateKind.READY]
     if StateKind.READY in where:
         others.append(f"NOT coalesce(({where[StateKind.READY]}), false)")
     if others:
-        changed = f"{terms.state} = {ready} AND ({' OR '.join(others)})"
-        yield "rows that are not ready have no state yet", _fill(look, f"{terms.state} = {value}", changed, walk=False)
+        changed = f"{sql.state} = {ready} AND ({' OR '.join(others)})"
+        yield "rows that are not ready have no state yet", _fill(look, f"{sql.state} = {value}", changed, walk=False)
 
 
 def _leases(
-    connection: Connection, terms: QueueSql, look: TableFacts, missing: Mapping[str, "Column[Any]"], *, unfilled: bool
+    connection: Connection, sql: QueueSql, look: TableFacts, missing: Mapping[str, "Column[Any]"], *, unfilled: bool
 ) -> Iterator[tuple[str, Fill]]:
     """Rows in progress belong to somebody: they are left alone for a lease, and rescued only after it."""
-    for step in terms.queue.steps:
-        until = terms.later("leased_until", repr(float(step.lease)))
-        without = f"{terms.leased_until} IS NULL"
+    for step in sql.queue.steps:
+        until = sql.later("leased_until", repr(float(step.lease)))
+        without = f"{sql.leased_until} IS NULL"
         if "lease" in missing and "leased_until" not in missing:
             # An end of a lease that the table's own code wrote, and may not have kept to.
-            without = f"({without} OR {terms.leased_until} < {terms.now('leased_until')})"
-        where = f"{terms.is_in(step.running)} AND {without}"
+            without = f"({without} OR {sql.leased_until} < {sql.now('leased_until')})"
+        where = f"{sql.is_in(step.running)} AND {without}"
         known = not unfilled and "leased_until" not in missing and not look.elsewhere
-        if known and not words_there(terms, look, step.running):
+        if known and not words_there(sql, look, step.running):
             continue
-        if known and not _any_running_without(connection, terms, look, where):
+        if known and not _any_running_without(connection, sql, look, where):
             continue
         many = f"{_count(connection, look, where):,} " if known and look.exact else ""
         words = ", ".join(map(str, step.running))
         what = (
             f"{many}rows in progress ({words}) have no lease: they get one of {step.lease:g} s, and are rescued after"
         )
-        yield what, _fill(look, f"{terms.leased_until} = {until}", where, walk=False)
+        yield what, _fill(look, f"{sql.leased_until} = {until}", where, walk=False)
 
 
-def _any_running_without(connection: Connection, terms: QueueSql, look: TableFacts, where: str) -> bool:
+def _any_running_without(connection: Connection, sql: QueueSql, look: TableFacts, where: str) -> bool:
     """Looks only where that is quick; otherwise the answer is that there may be some."""
     if not look.exact:
-        running = [index for index in queue_indexes(terms) if index.serves == "rescue"]
-        if index_states(connection, terms, running)[running[0].name] is not IndexState.GOOD:
+        running = [index for index in queue_indexes(sql) if index.serves == "rescue"]
+        if index_states(connection, sql, running)[running[0].name] is not IndexState.GOOD:
             return True
     some = sa.select(sa.literal(1)).select_from(look.table).where(sa.literal_column(where)).limit(1)
     return connection.scalar(some) is not None
@@ -218,25 +217,23 @@ def _count(connection: Connection, look: TableFacts, where: str) -> int:
     return connection.scalar(rows) or 0
 
 
-def _attempts(
-    connection: Connection, terms: QueueSql, look: TableFacts, *, unfilled: bool
-) -> Iterator[tuple[str, Fill]]:
-    column = look.table.columns[terms.queue.columns["attempts"].name]
+def _attempts(connection: Connection, sql: QueueSql, look: TableFacts, *, unfilled: bool) -> Iterator[tuple[str, Fill]]:
+    column = look.table.columns[sql.queue.columns["attempts"].name]
     if not column.nullable:
         return
-    unfinished = terms.queue.vocabulary.all_of(UNFINISHED)
+    unfinished = sql.queue.vocabulary.all_of(UNFINISHED)
     if unfilled:
-        where = f"{terms.is_in(unfinished)} AND {terms.attempts} IS NULL"
-        yield "rows have no count of attempts", _fill(look, f"{terms.attempts} = 0", where, walk=True)
+        where = f"{sql.is_in(unfinished)} AND {sql.attempts} IS NULL"
+        yield "rows have no count of attempts", _fill(look, f"{sql.attempts} = 0", where, walk=True)
         return
-    state = look.table.columns[terms.queue.columns["state"].name]
-    texts = [word_text(terms, word) for word in unfinished]
+    state = look.table.columns[sql.queue.columns["state"].name]
+    texts = [word_text(sql, word) for word in unfinished]
     for sample in samples(look.table, [column], lambda rows: _is_one_of(rows.c[state.key], texts)):
         found = sample.subquery()
         seen = connection.scalar(sa.select(sa.literal(1)).where(found.c[column.key].is_(None)).limit(1))
         if seen or look.elsewhere:
-            where = f"{terms.is_in(unfinished)} AND {terms.attempts} IS NULL"
-            yield "rows have no count of attempts", _fill(look, f"{terms.attempts} = 0", where, walk=True)
+            where = f"{sql.is_in(unfinished)} AND {sql.attempts} IS NULL"
+            yield "rows have no count of attempts", _fill(look, f"{sql.attempts} = 0", where, walk=True)
             return
 
 
@@ -245,22 +242,22 @@ def _is_one_of(column: Any, words: list[str]) -> "sa.ColumnElement[bool]":
 
 
 def _times(
-    connection: Connection, terms: QueueSql, look: TableFacts, role: str, *, unfilled: bool
+    connection: Connection, sql: QueueSql, look: TableFacts, role: str, *, unfilled: bool
 ) -> Iterator[tuple[str, Fill]]:
     """SQLite compares times as text: those written in another way must become like ours."""
-    column = terms.queue.columns[role]
-    if not isinstance(bare(column, terms.dialect), sa.DateTime):
+    column = sql.queue.columns[role]
+    if not isinstance(bare(column, sql.dialect), sa.DateTime):
         return
     kinds = {StateKind.READY, StateKind.WAITING} if role == "available_at" else {StateKind.RUNNING}
-    waiting = in_words(terms, terms.queue.vocabulary.all_of(frozenset(kinds)))
+    waiting = in_words(sql, sql.queue.vocabulary.all_of(frozenset(kinds)))
     found = look.table.columns[column.name]
     raw = sa.type_coerce(found, sa.types.NullType())
     conditions = [found.is_not(None)] if unfilled else [waiting, found.is_not(None)]
     values = connection.scalars(sa.select(raw).where(*conditions).limit(2000))
     if not any(sorts_wrongly(value) for value in values):
         return
-    name = terms.name(column)
-    words = terms.is_in(terms.queue.vocabulary.all_of(frozenset(kinds)))
+    name = sql.name(column)
+    words = sql.is_in(sql.queue.vocabulary.all_of(frozenset(kinds)))
     other = f"(substr({name}, 11, 1) = 'T' OR substr({name}, 20) LIKE '%+%' OR substr({name}, 20) LIKE '%-%')"
     sets = f"{name} = coalesce(strftime('%Y-%m-%d %H:%M:%f000', {name}), {name})"
     where = f"{words} AND {other} AND strftime('%s', {name}) IS NOT NULL"
@@ -274,13 +271,13 @@ UNFILLED = "rowmill: rows without a state are not filled yet"
 """Comment on a state column that was just added."""
 
 
-def missing_columns(plan: MigrationPlan, terms: QueueSql, look: TableFacts) -> dict[str, "Column[Any]"]:
+def missing_columns(plan: MigrationPlan, sql: QueueSql, look: TableFacts) -> dict[str, "Column[Any]"]:
     """Columns of the queue that the database lacks, by role."""
     there = {column.name for column in look.table.columns}
-    parts = dict(terms.queue.columns)
+    parts = dict(sql.queue.columns)
     missing = {role: column for role, column in parts.items() if column.name not in there}
     ours = {column.name for column in parts.values()}
-    for column in terms.queue.table.columns:
+    for column in sql.queue.table.columns:
         if column.name not in there and column.name not in ours:
             plan.obstacles.append(
                 f"table {look.table.name} lacks column {column.name}, which your code has and which is none of the "
@@ -290,28 +287,28 @@ def missing_columns(plan: MigrationPlan, terms: QueueSql, look: TableFacts) -> d
 
 
 def add_columns(
-    terms: QueueSql, look: TableFacts, missing: dict[str, "Column[Any]"], postgres: bool
+    sql: QueueSql, look: TableFacts, missing: dict[str, "Column[Any]"], postgres: bool
 ) -> Iterator[MigrationStep]:
     if not missing:
         return
-    definitions = {role: _definition(terms, role, column, look, postgres) for role, column in missing.items()}
+    definitions = {role: _definition(sql, role, column, look, postgres) for role, column in missing.items()}
     names = ", ".join(column.name for column in missing.values())
     what = f"column {names} is missing" if len(missing) == 1 else f"columns {names} are missing"
     if postgres:
         parts = [f"ADD COLUMN IF NOT EXISTS {definition}" for definition in definitions.values()]
         if "state" in missing:
             # Rows that are there stay NULL, which nobody claims, until the fill below tells done from ready.
-            ready = terms.word(terms.queue.steps[0].ready[0])
-            parts.append(f"ALTER COLUMN {terms.state} SET DEFAULT {ready}")
-        drops = ", ".join(f"DROP COLUMN IF EXISTS {terms.name(column)}" for column in missing.values())
-        add = f"ALTER TABLE {terms.table} {', '.join(parts)}"
+            ready = sql.word(sql.queue.steps[0].ready[0])
+            parts.append(f"ALTER COLUMN {sql.state} SET DEFAULT {ready}")
+        drops = ", ".join(f"DROP COLUMN IF EXISTS {sql.name(column)}" for column in missing.values())
+        add = f"ALTER TABLE {sql.table} {', '.join(parts)}"
         if "state" in missing and not look.empty:
             # Both or neither: without the mark, nobody would know that a fill was cut short.
-            add = _block(f"BEGIN {add}; {_mark(terms, terms.text(UNFILLED))}; END")
-        yield MigrationStep(StepKind.COLUMN, what, (add,), (f"ALTER TABLE {terms.table} {drops}",))
+            add = _block(f"BEGIN {add}; {_mark(sql, sql.text(UNFILLED))}; END")
+        yield MigrationStep(StepKind.COLUMN, what, (add,), (f"ALTER TABLE {sql.table} {drops}",))
     else:
-        adds = tuple(f"ALTER TABLE {terms.table} ADD COLUMN {text}" for text in definitions.values())
-        drop = tuple(f"ALTER TABLE {terms.table} DROP COLUMN {terms.name(column)}" for column in missing.values())
+        adds = tuple(f"ALTER TABLE {sql.table} ADD COLUMN {text}" for text in definitions.values())
+        drop = tuple(f"ALTER TABLE {sql.table} DROP COLUMN {sql.name(column)}" for column in missing.values())
         yield MigrationStep(StepKind.COLUMN, what, adds, drop)
 
 
@@ -321,63 +318,63 @@ def _block(body: str) -> str:
     return f"DO {mark} {body} {mark}"
 
 
-def _mark(terms: QueueSql, comment: str) -> str:
-    return f"COMMENT ON COLUMN {terms.table}.{terms.state} IS {comment}"
+def _mark(sql: QueueSql, comment: str) -> str:
+    return f"COMMENT ON COLUMN {sql.table}.{sql.state} IS {comment}"
 
 
-def filled(terms: QueueSql) -> MigrationStep:
+def filled(sql: QueueSql) -> MigrationStep:
     """Every row has its state: the mark goes."""
     return MigrationStep(
-        StepKind.COLUMN, f"column {terms.queue.columns['state'].name} is marked as unfilled", (_mark(terms, "NULL"),)
+        StepKind.COLUMN, f"column {sql.queue.columns['state'].name} is marked as unfilled", (_mark(sql, "NULL"),)
     )
 
 
-def _definition(terms: QueueSql, role: str, column: "Column[Any]", look: TableFacts, postgres: bool) -> str:
+def _definition(sql: QueueSql, role: str, column: "Column[Any]", look: TableFacts, postgres: bool) -> str:
     """The column as ADD COLUMN takes it, without rewriting the table: NULL, or a constant default."""
-    kind = column.type.compile(terms.dialect)
-    text = f"{terms.name(column)} {kind}"
+    kind = column.type.compile(sql.dialect)
+    text = f"{sql.name(column)} {kind}"
     if role == "attempts":
         return f"{text} NOT NULL DEFAULT 0" if not column.nullable else f"{text} DEFAULT 0"
     if role == "state":
-        ready = terms.word(terms.queue.steps[0].ready[0])
+        ready = sql.word(sql.queue.steps[0].ready[0])
         return text if postgres else f"{text} {'' if column.nullable else 'NOT NULL '}DEFAULT {ready}"
-    default = _default(terms, column) if postgres else None
+    default = _default(sql, column) if postgres else None
     if default is None:
         return text
     return f"{text} {'' if column.nullable else 'NOT NULL '}DEFAULT {default}"
 
 
-def _default(terms: QueueSql, column: "Column[Any]") -> str | None:
+def _default(sql: QueueSql, column: "Column[Any]") -> str | None:
     # Without the table: to compile that, SQLAlchemy wants every table that it refers to.
-    compile_ddl: Any = terms.dialect.ddl_compiler
-    found: str | None = compile_ddl(terms.dialect, None).get_column_default_string(column)
+    compile_ddl: Any = sql.dialect.ddl_compiler
+    found: str | None = compile_ddl(sql.dialect, None).get_column_default_string(column)
     return found
 
 
-def loosen_columns(plan: MigrationPlan, terms: QueueSql, look: TableFacts, postgres: bool) -> Iterator[MigrationStep]:
+def loosen_columns(plan: MigrationPlan, sql: QueueSql, look: TableFacts, postgres: bool) -> Iterator[MigrationStep]:
     """Columns that are there, but too narrow for what the queue writes."""
-    for role, column in terms.queue.columns.items():
+    for role, column in sql.queue.columns.items():
         found = look.table.columns.get(column.name)
         if found is None:
             continue
-        name = terms.name(column)
+        name = sql.name(column)
         if role in NULLABLE and not found.nullable:
             if postgres:
                 yield MigrationStep(
                     StepKind.COLUMN,
                     f"column {column.name} ({role}) does not allow NULL, and is empty most of the time",
-                    (f"ALTER TABLE {terms.table} ALTER COLUMN {name} DROP NOT NULL",),
+                    (f"ALTER TABLE {sql.table} ALTER COLUMN {name} DROP NOT NULL",),
                 )
             else:
                 plan.obstacles.append(
                     f"column {column.name} ({role}) does not allow NULL, and SQLite can't change that: map another"
                 )
-        if role == "lease" and not isinstance(bare(found, terms.dialect), sa.BigInteger):
+        if role == "lease" and not isinstance(bare(found, sql.dialect), sa.BigInteger):
             plan.obstacles.append(
                 f"column {column.name} (lease) is {found.type}: tokens need a bigint. Map another column"
             )
         length = found.type.length if isinstance(found.type, sa.String) else None
-        needed = MESSAGE_LENGTH if role == "error" else max(map(len, texts_of(terms))) if role == "state" else 0
+        needed = MESSAGE_LENGTH if role == "error" else max(map(len, texts_of(sql))) if role == "state" else 0
         if postgres and length is not None and length < needed and not isinstance(found.type, sa.Enum):
             if column.name in look.bound:
                 _refuse_to_widen(plan, role, column, length)
@@ -385,8 +382,8 @@ def loosen_columns(plan: MigrationPlan, terms: QueueSql, look: TableFacts, postg
             yield MigrationStep(
                 StepKind.COLUMN,
                 f"column {column.name} ({role}) takes {length} characters; {needed} may be written",
-                (f"ALTER TABLE {terms.table} ALTER COLUMN {name} TYPE text",),
-                (f"ALTER TABLE {terms.table} ALTER COLUMN {name} TYPE varchar({length}) USING left({name}, {length})",),
+                (f"ALTER TABLE {sql.table} ALTER COLUMN {name} TYPE text",),
+                (f"ALTER TABLE {sql.table} ALTER COLUMN {name} TYPE varchar({length}) USING left({name}, {length})",),
             )
 
 
@@ -403,17 +400,17 @@ def _refuse_to_widen(plan: MigrationPlan, role: str, column: "Column[Any]", leng
     )
 
 
-def not_null(terms: QueueSql, column: str) -> MigrationStep:
+def not_null(sql: QueueSql, column: str) -> MigrationStep:
     """NOT NULL without a long lock: a validated CHECK proves it, so that SET NOT NULL need not look at the rows."""
-    proof = terms.quote("rowmill_state_is_known")
+    proof = sql.quote("rowmill_state_is_known")
     return MigrationStep(
         StepKind.COLUMN,
         f"column {column} must not be NULL",
         (
-            f"ALTER TABLE {terms.table} ADD CONSTRAINT {proof} CHECK ({column} IS NOT NULL) NOT VALID",
-            f"ALTER TABLE {terms.table} VALIDATE CONSTRAINT {proof}",
-            f"ALTER TABLE {terms.table} ALTER COLUMN {column} SET NOT NULL",
-            f"ALTER TABLE {terms.table} DROP CONSTRAINT {proof}",
+            f"ALTER TABLE {sql.table} ADD CONSTRAINT {proof} CHECK ({column} IS NOT NULL) NOT VALID",
+            f"ALTER TABLE {sql.table} VALIDATE CONSTRAINT {proof}",
+            f"ALTER TABLE {sql.table} ALTER COLUMN {column} SET NOT NULL",
+            f"ALTER TABLE {sql.table} DROP CONSTRAINT {proof}",
         ),
     )
 
@@ -422,17 +419,17 @@ def not_null(terms: QueueSql, column: str) -> MigrationStep:
 
 
 def make_indexes(
-    connection: Connection, plan: MigrationPlan, terms: QueueSql, look: TableFacts
+    connection: Connection, plan: MigrationPlan, sql: QueueSql, look: TableFacts
 ) -> Iterator[MigrationStep]:
     """One step for each index that isn't as it should be; without locking out writers where the table is big."""
-    wanted = indexes.queue_indexes(terms)
-    states = index_states(connection, terms, wanted)
+    wanted = indexes.queue_indexes(sql)
+    states = index_states(connection, sql, wanted)
     postgres = connection.dialect.name == "postgresql"
     concurrently = postgres and look.big and not look.partitioned
     how = "CONCURRENTLY " if concurrently else ""
-    prefix = terms.quote(look.table.schema) + "." if postgres and look.table.schema else ""
+    prefix = sql.quote(look.table.schema) + "." if postgres and look.table.schema else ""
     for index in wanted:
-        create = index.create(terms.table, concurrently=concurrently)
+        create = index.create(sql.table, concurrently=concurrently)
         drop = f"DROP INDEX {how}IF EXISTS {prefix}{index.name}"
         # IF NOT EXISTS would find an index that is no good, and leave it.
         again = (drop, create)
@@ -454,7 +451,7 @@ def make_indexes(
 
 def make_plan(
     connection: Connection,
-    terms: QueueSql,
+    sql: QueueSql,
     look: TableFacts,
     where: Mapping[StateKind, str] | None = None,
     *,
@@ -470,7 +467,7 @@ def make_plan(
     if not look.table.primary_key.columns and not declared:
         plan.obstacles.append(
             f"table {look.table.name} has no primary key: a row could not be told from another. Give it one, as in: "
-            f"ALTER TABLE {terms.table} ADD COLUMN id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+            f"ALTER TABLE {sql.table} ADD COLUMN id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
         )
         return plan
     if look.children:
@@ -479,37 +476,37 @@ def make_plan(
             "key is unique over all of them: adopt the tables that hold the rows, or make them partitions"
         )
         return plan
-    problem = key_problem(connection, terms)
+    problem = key_problem(connection, sql)
     if problem is not None:
         plan.obstacles.append(f"{problem.what}. Mend it: {problem.fix}")
         return plan
     postgres = connection.dialect.name == "postgresql"
-    plan.changes += allow_words(plan, terms, look, postgres)
-    refuse_words(connection, plan, terms, look)
-    missing = missing_columns(plan, terms, look)
-    plan.changes += add_columns(terms, look, missing, postgres)
-    plan.changes += loosen_columns(plan, terms, look, postgres)
+    plan.changes += allow_words(plan, sql, look, postgres)
+    refuse_words(connection, plan, sql, look)
+    missing = missing_columns(plan, sql, look)
+    plan.changes += add_columns(sql, look, missing, postgres)
+    plan.changes += loosen_columns(plan, sql, look, postgres)
     if look.own_version != schema.VERSION:
         own = schema.statements(connection.dialect, look.own_version or 0)
         plan.changes.append(MigrationStep(StepKind.OWN, _own(look.own_version), tuple(own)))
-    plan.changes += make_indexes(connection, plan, terms, look)
-    if postgres and not indexes.has_wake_trigger(connection, terms):
+    plan.changes += make_indexes(connection, plan, sql, look)
+    if postgres and not indexes.has_wake_trigger(connection, sql):
         plan.changes.append(
             MigrationStep(
                 StepKind.TRIGGER,
                 "no trigger wakes a sleeping worker when rows come in",
-                tuple(indexes.wake_trigger(terms)),
-                (f"DROP TRIGGER IF EXISTS rowmill_wake ON {terms.table}",),
+                tuple(indexes.wake_trigger(sql)),
+                (f"DROP TRIGGER IF EXISTS rowmill_wake ON {sql.table}",),
             )
         )
-    state = look.table.columns.get(terms.queue.columns["state"].name)
+    state = look.table.columns.get(sql.queue.columns["state"].name)
     unfilled = not look.empty and (state is None or state.comment == UNFILLED)
-    for what, fill in fills(connection, terms, look, missing, where or {}, unfilled=unfilled):
-        plan.changes.append(MigrationStep(StepKind.ROWS, what, (fill.statement(terms.table),), fill=fill))
+    for what, fill in fills(connection, sql, look, missing, where or {}, unfilled=unfilled):
+        plan.changes.append(MigrationStep(StepKind.ROWS, what, (fill.statement(sql.table),), fill=fill))
     if unfilled and postgres:
-        if not terms.queue.columns["state"].nullable:
-            plan.changes.append(not_null(terms, terms.state))
-        plan.changes.append(filled(terms))
+        if not sql.queue.columns["state"].nullable:
+            plan.changes.append(not_null(sql, sql.state))
+        plan.changes.append(filled(sql))
     return plan
 
 

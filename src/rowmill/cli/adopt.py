@@ -268,7 +268,7 @@ def looking(
     def look(connection: Connection) -> Adoption:
         if target.queue is None:
             return examine_table(connection, target.name, wishes, elsewhere=elsewhere)
-        return examine_queue(connection, store.terms(target.queue), target.queue, wishes.where, elsewhere=elsewhere)
+        return examine_queue(connection, store.sql(target.queue), target.queue, wishes.where, elsewhere=elsewhere)
 
     return look
 

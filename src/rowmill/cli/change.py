@@ -85,7 +85,7 @@ def requeue(
         wanted = replace(wanted, states=(StateKind.DEAD.value,))
     if to_stage is not None:
         known_stage(mill[queue], to_stage)
-    terms = mill.store.terms(mill[queue])
+    sql = mill.store.sql(mill[queue])
 
     async def act(tick: Progress) -> ChangeResult:
         return await change.requeue(mill.store, mill[queue], wanted, stage=to_stage, most=limit, progress=tick)
@@ -93,7 +93,7 @@ def requeue(
     def is_already(row: RowView) -> bool:
         return row.kind == StateKind.READY and to_stage in (None, row.stage)
 
-    verb = Verb("requeue", "rows that are finished or wait", partial(filters.requeueable, terms), act, is_already)
+    verb = Verb("requeue", "rows that are finished or wait", partial(filters.requeueable, sql), act, is_already)
     carry_out(mill, queue, verb, wanted, limit=limit, dry_run=dry_run, yes=yes, json=json)
 
 
@@ -124,7 +124,7 @@ def cancel(
     wanted = chosen(state, stage, error_code, since, until, where, key)
     if wanted.empty and not every:
         raise UsageError("which rows? Give a filter (--state, --where, --key, …), or --all for every row that waits")
-    terms = mill.store.terms(mill[queue])
+    sql = mill.store.sql(mill[queue])
 
     async def act(tick: Progress) -> ChangeResult:
         return await change.cancel(mill.store, mill[queue], wanted, most=limit, progress=tick)
@@ -132,7 +132,7 @@ def cancel(
     def is_already(row: RowView) -> bool:
         return row.kind == StateKind.CANCELLED
 
-    verb = Verb("cancel", "rows that wait", partial(filters.cancellable, terms), act, is_already)
+    verb = Verb("cancel", "rows that wait", partial(filters.cancellable, sql), act, is_already)
     carry_out(mill, queue, verb, wanted, limit=limit, dry_run=dry_run, yes=yes, json=json)
 
 
@@ -165,13 +165,13 @@ def prune(
     wanted = chosen(state, None, error_code, None, None, where, key)
     if not wanted.states and not wanted.keys:
         wanted = replace(wanted, states=(StateKind.DONE.value, StateKind.CANCELLED.value))
-    terms = mill.store.terms(mill[queue])
+    sql = mill.store.sql(mill[queue])
 
     async def act(tick: Progress) -> ChangeResult:
         return await change.prune(mill.store, mill[queue], wanted, age, most=limit, progress=tick)
 
     def touches(which: Filter) -> Condition:
-        return or_(*filters.prunable(terms, which, age))
+        return or_(*filters.prunable(sql, which, age))
 
     verb = Verb("prune", f"rows that finished {older_than} ago or earlier", touches, act, lambda row: False)
     carry_out(mill, queue, verb, wanted, limit=limit, dry_run=dry_run, yes=yes, json=json)
@@ -195,11 +195,11 @@ def carry_out(
     mill: Mill, queue: str, verb: Verb, wanted: Filter, *, limit: int | None, dry_run: bool, yes: bool, json: bool
 ) -> None:
     """Look, ask, do, report. Fails if a row that was named by its key is not changed, and not as it was to be."""
-    terms, condition = mill.store.terms(mill[queue]), verb.touches(wanted)
+    sql, condition = mill.store.sql(mill[queue]), verb.touches(wanted)
 
     with blaming(wanted):
-        untouched = read(mill, lambda connection: out_of_reach(connection, terms, verb, wanted))
-        found = read(mill, lambda connection: filters.preview(connection, terms, condition))
+        untouched = read(mill, lambda connection: out_of_reach(connection, sql, verb, wanted))
+        found = read(mill, lambda connection: filters.preview(connection, sql, condition))
         if limit is not None and found.rows > limit:
             found = Preview(limit, False, found.keys[:limit])
         failed = [row for row in untouched if not verb.is_already(row)]
@@ -220,13 +220,13 @@ def carry_out(
         raise typer.Exit(Exit.FAILED)
 
 
-def out_of_reach(connection: Connection, terms: QueueSql, verb: Verb, wanted: Filter) -> list[RowView]:
+def out_of_reach(connection: Connection, sql: QueueSql, verb: Verb, wanted: Filter) -> list[RowView]:
     """Rows that were named by their keys and that can't be changed so, whatever else the filter says. Raises
     UnknownRow for keys that no row has."""
     if not wanted.keys:
         return []
-    reached = filters.keys_of(connection, terms, verb.touches(Filter(keys=wanted.keys)))
-    return [row for row in find_rows(connection, terms, wanted.keys) if row.key not in reached]
+    reached = filters.keys_of(connection, sql, verb.touches(Filter(keys=wanted.keys)))
+    return [row for row in find_rows(connection, sql, wanted.keys) if row.key not in reached]
 
 
 def tell_untouched(rows: list[RowView], verb: Verb) -> None:

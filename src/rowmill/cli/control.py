@@ -133,8 +133,8 @@ def expired(connection: Connection, mill: Mill, queues: list[Queue[Any]]) -> Pre
     schema.check_version(connection)
     looks = []
     for queue in queues:
-        terms = mill.store.terms(queue)
-        looks.append(filters.preview(connection, terms, filters.expired(terms)))
+        sql = mill.store.sql(queue)
+        looks.append(filters.preview(connection, sql, filters.expired(sql)))
     keys = [key for look in looks for key in look.keys][:5]
     return Preview(sum(look.rows for look in looks), any(look.capped for look in looks), keys)
 
@@ -144,11 +144,11 @@ async def sweep(mill: Mill, queues: list[Queue[Any]], rows: int) -> Rescued:
     async with mill.opened() as store:
         with progress("rescue", rows) as tick:
             for queue in queues:
-                terms = store.terms(queue)
+                sql = store.sql(queue)
                 for step in queue.steps:
                     found = Rescued(1)
                     while found.returned or found.buried:
-                        found = await store.run(partial(rescuing.rescue, terms=terms, step=step, most=SWEEP))
+                        found = await store.run(partial(rescuing.rescue, sql=sql, step=step, most=SWEEP))
                         returned, buried = returned + found.returned, buried + found.buried
                         notify_dead(queue, found.deaths)
                         tick(returned + buried)
@@ -204,7 +204,7 @@ def missing_tables(connection: Connection, mill: Mill) -> list[str]:
 def lacking_columns(connection: Connection, mill: Mill) -> list[str]:
     """The columns that the code has and the tables have not, each with what adds it."""
     there = [queue for queue in mill.queues.values() if has_table(connection, queue.table)]
-    return [line for queue in there for line in missing_columns(connection, mill.store.terms(queue))]
+    return [line for queue in there for line in missing_columns(connection, mill.store.sql(queue))]
 
 
 def unfit_indexes(connection: Connection, mill: Mill) -> list[str]:
@@ -213,9 +213,9 @@ def unfit_indexes(connection: Connection, mill: Mill) -> list[str]:
     for queue in mill.queues.values():
         if not has_table(connection, queue.table):
             continue
-        terms = mill.store.terms(queue)
-        wanted = queue_indexes(terms)
-        states = index_states(connection, terms, wanted)
+        sql = mill.store.sql(queue)
+        wanted = queue_indexes(sql)
+        states = index_states(connection, sql, wanted)
         for index in wanted:
             match states[index.name]:
                 case IndexState.MISSING:
@@ -225,6 +225,6 @@ def unfit_indexes(connection: Connection, mill: Mill) -> list[str]:
                 case IndexState.OTHER:
                     mend = f"Run: rowmill adopt {shlex.quote(queue.name)} --apply"
                     found.append(f"index {bare_name(index)} is not what queue {queue.name} needs. {mend}")
-        if connection.dialect.name == "postgresql" and not has_wake_trigger(connection, terms):
+        if connection.dialect.name == "postgresql" and not has_wake_trigger(connection, sql):
             found.append(f"trigger rowmill_wake of table {queue.table.fullname} is missing. Run: rowmill migrate")
     return found

@@ -85,7 +85,7 @@ def of_results(mill: Mill, chosen: list[Queue[Any]], named: list[str]) -> dict[s
             raise UsageError(f"--result takes QUEUE.COLUMN, as in {chosen[0].name}.topic, not {one!r}")
         column = queue.writable.get(one.removeprefix(f"{queue.name}."))
         if column is None:
-            known = ", ".join(privileges.writable(mill.store.terms(queue)))
+            known = ", ".join(privileges.writable(mill.store.sql(queue)))
             raise UsageError(f"no handler may write {one!r}. Queue {queue.name} has: {known}")
         found[queue.name].append(column)
     return found
@@ -104,8 +104,8 @@ def needed(
     if part is Purpose.OPERATOR:
         yield from privileges.of_operator()
     for queue in queues:
-        terms = mill.store.terms(queue)
-        columns = privileges.writable(terms) if results is None else tuple(results[queue.name])
+        sql = mill.store.sql(queue)
+        columns = privileges.writable(sql) if results is None else tuple(results[queue.name])
         yield Privilege("USAGE", "schema", "", privileges.schema_of(connection, queue.table))
-        yield from privileges.of_queue(queue.table, tuple(dict.fromkeys((*privileges.written(terms), *columns))))
-        yield from privileges.of_policies(terms)
+        yield from privileges.of_queue(queue.table, tuple(dict.fromkeys((*privileges.written(sql), *columns))))
+        yield from privileges.of_policies(sql)

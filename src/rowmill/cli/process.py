@@ -161,7 +161,7 @@ class Progress:
         """How many rows wait for this worker, counted up to a bound; unknown while the database is away."""
         queues = {station.queue.name: station.queue for station in self._worker.stations}
         store = self._mill.store
-        looks = [partial(counts.depth, terms=store.terms(queue), at_least=COUNTED) for queue in queues.values()]
+        looks = [partial(counts.depth, sql=store.sql(queue), at_least=COUNTED) for queue in queues.values()]
         try:
             depths = [await store.run(look, write=False) for look in looks]
         except (Disconnected, DBAPIError):

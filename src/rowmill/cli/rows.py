@@ -79,7 +79,7 @@ def list_rows(
       rowmill list files --where "size > 1000000" --json
     """
     mill = load_mill(app, database_url)
-    terms = mill.store.terms(mill[queue])
+    sql = mill.store.sql(mill[queue])
     wanted = chosen(state, stage, error_code, since, until, where, key)
     if desc and sort is None:
         raise UsageError("--desc turns the order of --sort around: name the column, as in --sort created_at --desc")
@@ -90,9 +90,9 @@ def list_rows(
     found: list[Any]
     with blaming(wanted):
         if named is None:
-            found = read(mill, lambda c: browse.list_rows(c, terms, wanted, limit + 1, order))
+            found = read(mill, lambda c: browse.list_rows(c, sql, wanted, limit + 1, order))
         else:
-            found = read(mill, lambda c: browse.list_values(c, terms, wanted, limit + 1, named, order))
+            found = read(mill, lambda c: browse.list_values(c, sql, wanted, limit + 1, named, order))
     more = len(found) > limit
     found = found[:limit]
 
@@ -124,10 +124,10 @@ def show(
       rowmill show files 17
     """
     mill = load_mill(app, database_url)
-    terms = mill.store.terms(mill[queue])
+    sql = mill.store.sql(mill[queue])
     row, values, attempts = read(
         mill,
-        lambda c: (browse.find_row(c, terms, key), browse.values(c, terms, key), browse.history(c, terms, key)),
+        lambda c: (browse.find_row(c, sql, key), browse.values(c, sql, key), browse.history(c, sql, key)),
     )
     shown_values = values if full or json else {name: shortened(value) for name, value in values.items()}
 
@@ -164,8 +164,8 @@ def why(
       rowmill why files 17
     """
     mill = load_mill(app, database_url)
-    terms = mill.store.terms(mill[queue])
-    row, holds = read(mill, lambda c: find_why(c, terms, key, partial(closed_reason, mill.limits, mill[queue])))
+    sql = mill.store.sql(mill[queue])
+    row, holds = read(mill, lambda c: find_why(c, sql, key, partial(closed_reason, mill.limits, mill[queue])))
     data = {"queue": queue, "key": row.key, "state": row.state, "kind": row.kind, "stage": row.stage, "holds": holds}
     lines = "\n".join(f"  {hold.reason}: {hold.text}" for hold in holds)
     emit(data, json, f"{queue} {row.key} ({row.state or 'NULL'})\n{lines}")

@@ -43,8 +43,8 @@ def sql(
     """
     mill = load_mill(app, database_url)
     wanted = staged(mill, queue, stage)
-    terms = mill.store.terms(wanted)
-    found = [one for one in hot_statements(terms) if stage in (None, one.stage)]
+    sql = mill.store.sql(wanted)
+    found = [one for one in hot_statements(sql) if stage in (None, one.stage)]
     dialect = mill.store.dialect.name
     script = postgres_script if dialect == "postgresql" else sqlite_script
     emit({"queue": wanted.name, "dialect": dialect, "statements": found}, json, lambda: "\n".join(script(found)))

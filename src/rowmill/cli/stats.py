@@ -134,8 +134,8 @@ def last_run(name: str, connection: Connection) -> list[RunView]:
 
 def of_queue(mill: Mill, queue: Queue[Any], connection: Connection) -> dict[str, Any]:
     activity.read_at_one_moment(connection)
-    terms = mill.store.terms(queue)
-    states = counts.counts(connection, terms)
+    sql = mill.store.sql(queue)
+    states = counts.counts(connection, sql)
     minutes = activity.throughput(connection, queue, MINUTES)
     totals: dict[str, int] = {}
     for minute in minutes:
@@ -151,7 +151,7 @@ def of_queue(mill: Mill, queue: Queue[Any], connection: Connection) -> dict[str,
         "count": How.ESTIMATED if any(state.count is How.ESTIMATED for state in states) else How.EXACT,
         "states": states,
         "kinds": kinds(states),
-        "oldest_ready_seconds": activity.oldest_ready(connection, terms),
+        "oldest_ready_seconds": activity.oldest_ready(connection, sql),
         "paused": [
             {"stage": stage or None, "since": as_moment(since)}
             for stage, since in fleet.paused(connection, queue).items()
@@ -165,7 +165,7 @@ def of_queue(mill: Mill, queue: Queue[Any], connection: Connection) -> dict[str,
         },
         "failures": failed.codes,
         "failures_count": failed.count,
-        "dead": DeadRows() if none_died else dead_rows(connection, terms),
+        "dead": DeadRows() if none_died else dead_rows(connection, sql),
         "keep_seconds": queue.retention.ages(),
     }
 

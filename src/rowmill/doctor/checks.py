@@ -75,10 +75,10 @@ async def audit_table(
         found += await _made(store, "autovacuum", server.vacuum)
 
     def examined(check: Callable[[AuditedTable], Iterable[DoctorFinding]]) -> Check:
-        return lambda connection: check(AuditedTable(AuditedQueue(connection, guess.terms, guess.look, chosen), guess))
+        return lambda connection: check(AuditedTable(AuditedQueue(connection, guess.sql, guess.look, chosen), guess))
 
     for check in unadopted.CHECKS:
-        found += await _made(store, f"{check.__name__} of {guess.table}", examined(check), guess.terms.queue.name)
+        found += await _made(store, f"{check.__name__} of {guess.table}", examined(check), guess.sql.queue.name)
     return guess, sorted(found, key=lambda finding: RANK[finding.severity])
 
 
@@ -101,7 +101,7 @@ async def _on_postgres(store: Store, limits: Thresholds, size: int | None, *, ou
 
 
 async def _queue(store: Store, queue: QueueSpec[Any], limits: Thresholds, *, ours: bool) -> list[DoctorFinding]:
-    terms = store.terms(queue)
+    sql = store.sql(queue)
     schema_name = queue.table.schema if store.dialect.name == "postgresql" else None
 
     looks: list[TableFacts] = []
@@ -123,7 +123,7 @@ async def _queue(store: Store, queue: QueueSpec[Any], limits: Thresholds, *, our
         return found
 
     def examined(check: Callable[[AuditedQueue], Iterable[DoctorFinding]]) -> Check:
-        return lambda connection: check(AuditedQueue(connection, terms, looks[0], limits))
+        return lambda connection: check(AuditedQueue(connection, sql, looks[0], limits))
 
     for check in OF_A_TABLE:
         found += await _made(store, f"{check.__name__} of {queue.name}", examined(check), queue.name)

@@ -17,23 +17,23 @@ from rowmill.store.table_checks import column_problems, key_problem
 
 def columns(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     there = patient.look.table.columns
-    for column in patient.terms.queue.table.columns:
+    for column in patient.sql.queue.table.columns:
         if column.name not in there:
-            ours = column in patient.terms.queue.columns.values()
+            ours = column in patient.sql.queue.columns.values()
             yield patient.finding(
                 FindingSeverity.ERROR,
                 "column_missing",
                 f"table {patient.look.table.name} lacks column {column.name}, so no row can be claimed",
                 patient.adopt if ours else f"add column {column.name} with a migration of your own",
             )
-    for role, column in patient.terms.queue.columns.items():
+    for role, column in patient.sql.queue.columns.items():
         if column.name in there:
             yield from _column(patient, role, column, there[column.name])
 
 
 def _column(patient: AuditedQueue, role: str, declared: "Column[Any]", found: "Column[Any]") -> Iterator[DoctorFinding]:
-    name, alter = found.name, f"ALTER TABLE {patient.terms.table} ALTER COLUMN {patient.terms.name(found)}"
-    for problem in column_problems(patient.terms, role, found.type, nullable=bool(found.nullable)):
+    name, alter = found.name, f"ALTER TABLE {patient.sql.table} ALTER COLUMN {patient.sql.name(found)}"
+    for problem in column_problems(patient.sql, role, found.type, nullable=bool(found.nullable)):
         fix = patient.adopt if problem.code == "column_not_null" and patient.postgres else problem.fix
         yield patient.finding(FindingSeverity.ERROR, problem.code, problem.what, fix)
     if role == "lease" and _default(found).upper() not in ("", "NULL"):
@@ -46,7 +46,7 @@ def _column(patient: AuditedQueue, role: str, declared: "Column[Any]", found: "C
         )
     if not patient.postgres:
         return  # SQLite's columns take anything
-    wanted, kind = bare(declared, patient.terms.dialect), bare(found, patient.terms.dialect)
+    wanted, kind = bare(declared, patient.sql.dialect), bare(found, patient.sql.dialect)
     if isinstance(wanted, sa.DateTime) and isinstance(kind, sa.DateTime) and wanted.timezone != kind.timezone:
         yield patient.finding(
             FindingSeverity.WARNING,
@@ -56,7 +56,7 @@ def _column(patient: AuditedQueue, role: str, declared: "Column[Any]", found: "C
             f"declare it as DateTime(timezone={kind.timezone})",
         )
     length = kind.length if isinstance(kind, sa.String) and not isinstance(kind, sa.Enum) else None
-    needed = {"error": MESSAGE_LENGTH, "state": max(map(len, texts_of(patient.terms)))}.get(role, 0)
+    needed = {"error": MESSAGE_LENGTH, "state": max(map(len, texts_of(patient.sql)))}.get(role, 0)
     if length is not None and length < needed:
         yield patient.finding(
             FindingSeverity.WARNING if role == "error" else FindingSeverity.ERROR,
@@ -68,25 +68,25 @@ def _column(patient: AuditedQueue, role: str, declared: "Column[Any]", found: "C
 
 def key(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """Does the database keep the key unique, and is it there?"""
-    problem = key_problem(patient.connection, patient.terms)
+    problem = key_problem(patient.connection, patient.sql)
     if problem is not None:
         yield patient.finding(FindingSeverity.ERROR, "key_not_unique", problem.what, problem.fix)
-    terms, most = patient.terms, patient.limits.most
-    missing = [terms.name(one) for one in terms.queue.key if _may_be_null(patient, one)]
+    sql, most = patient.sql, patient.limits.most
+    missing = [sql.name(one) for one in sql.queue.key if _may_be_null(patient, one)]
     if missing:
-        ready = terms.is_in(terms.queue.vocabulary.all_of(CLAIMABLE))
+        ready = sql.is_in(sql.queue.vocabulary.all_of(CLAIMABLE))
         without = " OR ".join(f"{name} IS NULL" for name in missing)
-        some = f"SELECT 1 FROM {terms.table} WHERE {ready} AND ({without}) LIMIT {most + 1}"
+        some = f"SELECT 1 FROM {sql.table} WHERE {ready} AND ({without}) LIMIT {most + 1}"
         with index_plans(patient.connection):
             count: int = patient.connection.exec_driver_sql(f"SELECT count(*) FROM ({some}) AS found").scalar_one()
         if count:
             changes = ", ".join(f"ALTER COLUMN {name} SET NOT NULL" for name in missing)
-            forbid = f"; then forbid it: ALTER TABLE {terms.table} {changes}"
+            forbid = f"; then forbid it: ALTER TABLE {sql.table} {changes}"
             yield patient.finding(
                 FindingSeverity.ERROR,
                 "key_null",
                 f"{many(count, most)} ready without a key: no claim can take them, and they are in the way of others",
-                f"give them one: UPDATE {terms.table} SET ... WHERE {without}" + (forbid if patient.postgres else ""),
+                f"give them one: UPDATE {sql.table} SET ... WHERE {without}" + (forbid if patient.postgres else ""),
             )
 
 
@@ -103,8 +103,8 @@ def zones(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """A timestamp without a zone is UTC to us; a DEFAULT now() writes the zone of the session into it."""
     naive = [
         column.name
-        for column in patient.terms.queue.columns.values()
-        if isinstance(kind := bare(column, patient.terms.dialect), sa.DateTime) and not kind.timezone
+        for column in patient.sql.queue.columns.values()
+        if isinstance(kind := bare(column, patient.sql.dialect), sa.DateTime) and not kind.timezone
     ]
     if patient.postgres and naive and patient.look.zone not in ("UTC", "Etc/UTC", "GMT"):
         yield patient.finding(

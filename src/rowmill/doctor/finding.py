@@ -61,13 +61,13 @@ class AuditedQueue:
     """A queue under examination, with what the database has of it."""
 
     connection: Connection
-    terms: QueueSql
+    sql: QueueSql
     look: TableFacts
     limits: Thresholds
 
     @property
     def name(self) -> str:
-        return self.terms.queue.name
+        return self.sql.queue.name
 
     @property
     def typed(self) -> str:

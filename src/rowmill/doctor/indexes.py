@@ -43,8 +43,8 @@ SAID = {
 
 
 def indexes(patient: AuditedQueue) -> Iterator[DoctorFinding]:
-    wanted = queue_indexes(patient.terms)
-    states = index_states(patient.connection, patient.terms, wanted)
+    wanted = queue_indexes(patient.sql)
+    states = index_states(patient.connection, patient.sql, wanted)
     for index in wanted:
         state = states[index.name]
         if state is not IndexState.GOOD:
@@ -56,13 +56,13 @@ def indexes(patient: AuditedQueue) -> Iterator[DoctorFinding]:
 def words_allowed(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """Does an enum type or a CHECK refuse a word that the queue writes?"""
     plan = MigrationPlan()
-    changes = list(allow_words(plan, patient.terms, patient.look, patient.postgres))
+    changes = list(allow_words(plan, patient.sql, patient.look, patient.postgres))
     for what in [change.what for change in changes] + plan.obstacles:
         yield patient.finding(FindingSeverity.ERROR, "word_refused", what, patient.adopt)
 
 
 def trigger(patient: AuditedQueue) -> Iterator[DoctorFinding]:
-    if patient.postgres and not has_wake_trigger(patient.connection, patient.terms):
+    if patient.postgres and not has_wake_trigger(patient.connection, patient.sql):
         yield patient.finding(
             FindingSeverity.WARNING,
             "trigger_missing",
@@ -73,7 +73,7 @@ def trigger(patient: AuditedQueue) -> Iterator[DoctorFinding]:
 
 def plans(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """Asks the planner, with the statements and settings of a worker. Only where the indexes are there."""
-    states = index_states(patient.connection, patient.terms, queue_indexes(patient.terms))
+    states = index_states(patient.connection, patient.sql, queue_indexes(patient.sql))
     if not set(states.values()) <= {IndexState.GOOD, IndexState.OTHER}:
         return
     explain = _explain_postgres if patient.postgres else _explain_sqlite
@@ -81,7 +81,7 @@ def plans(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     fix = f"see what forbids it: {forbids if patient.postgres else 'collations of the columns'}"
     if IndexState.OTHER in states.values():
         fix = patient.adopt
-    for step in patient.terms.queue.steps:
+    for step in patient.sql.queue.steps:
         for what, statement, served_by in _statements(patient, step):
             reason = explain(patient, statement, served_by)
             if reason is not None:
@@ -97,32 +97,32 @@ def plans(patient: AuditedQueue) -> Iterator[DoctorFinding]:
 
 def _statements(patient: AuditedQueue, step: Step) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """(what, statement, indexes of which one must be in its plan; none for the primary key)."""
-    terms = patient.terms
-    ready = (bare_name(ready_index(terms, step)),)
-    if isinstance(terms, PostgresQueueSql):
+    sql = patient.sql
+    ready = (bare_name(ready_index(sql, step)),)
+    if isinstance(sql, PostgresQueueSql):
         from rowmill.store.postgres.claim import claim_in_order, claim_statement  # asyncpg comes with an extra
         from rowmill.store.postgres.settle import settle_statement
 
-        if terms.queue.per is not None:
-            yield "claim", claim_in_order(terms, step, order_per_key.oldest_free), ready
+        if sql.queue.per is not None:
+            yield "claim", claim_in_order(sql, step, order_per_key.oldest_free), ready
         else:
-            for _, shape in shapes(terms):
-                yield "claim", claim_statement(terms, step, shape), ready
-        yield "settling", settle_statement(terms, step, DONE, ()), ()
-    elif isinstance(terms, SqliteQueueSql):
-        if terms.queue.per is not None:
-            claims = [sqlite_claim.claim_of(terms, step, order_per_key.oldest_free(terms, step, "?2"))]
+            for _, shape in shapes(sql):
+                yield "claim", claim_statement(sql, step, shape), ready
+        yield "settling", settle_statement(sql, step, DONE, ()), ()
+    elif isinstance(sql, SqliteQueueSql):
+        if sql.queue.per is not None:
+            claims = [sqlite_claim.claim_of(sql, step, order_per_key.oldest_free(sql, step, "?2"))]
         else:
-            claims = [sqlite_claim.claim_statement(terms, step, stretch) for stretch in _stretches(patient)]
+            claims = [sqlite_claim.claim_statement(sql, step, stretch) for stretch in _stretches(patient)]
         for claim in claims:
-            yield "claim", sqlite_claim.by_index(terms, step, claim), ready
-        yield "settling", sqlite_settle.settle_statement(terms, step, DONE, ()), ()
+            yield "claim", sqlite_claim.by_index(sql, step, claim), ready
+        yield "settling", sqlite_settle.settle_statement(sql, step, DONE, ()), ()
 
 
 def _stretches(patient: AuditedQueue) -> list[Stretch]:
     """Where the column is NOT NULL, SQLite knows that nothing is available at once. It runs past such a claim, but its
     plan shows a sort that is never made."""
-    column = patient.look.table.columns[patient.terms.queue.columns["available_at"].name]
+    column = patient.look.table.columns[patient.sql.queue.columns["available_at"].name]
     return [stretch for stretch in STRETCHES if column.nullable or stretch is not Stretch.AT_ONCE]
 
 

@@ -27,10 +27,10 @@ HEAD = 100
 # served by: the partial index on running rows
 def running(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """Rows in progress that nobody works on."""
-    terms, limits = patient.terms, patient.limits
-    words = terms.is_in(terms.queue.vocabulary.of(StateKind.RUNNING))
-    late = terms.later("leased_until", repr(-limits.late))
-    without = _count(patient, f"{words} AND {terms.leased_until} IS NULL")
+    sql, limits = patient.sql, patient.limits
+    words = sql.is_in(sql.queue.vocabulary.of(StateKind.RUNNING))
+    late = sql.later("leased_until", repr(-limits.late))
+    without = _count(patient, f"{words} AND {sql.leased_until} IS NULL")
     if without:
         yield patient.finding(
             FindingSeverity.WARNING,
@@ -38,7 +38,7 @@ def running(patient: AuditedQueue) -> Iterator[DoctorFinding]:
             f"{many(without, limits.most)} in progress without a lease: some other code writes the word for running",
             f"rowmill rescue {patient.typed} gives them one, and takes them back when it ends; stop the other code",
         )
-    expired = _count(patient, f"{words} AND {terms.leased_until} < {late}")
+    expired = _count(patient, f"{words} AND {sql.leased_until} < {late}")
     if expired:
         yield patient.finding(
             FindingSeverity.ERROR,
@@ -52,7 +52,7 @@ def running(patient: AuditedQueue) -> Iterator[DoctorFinding]:
 # served by: the ready index
 def waiting(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """Is somebody there to work?"""
-    terms, queue = patient.terms, patient.terms.queue
+    sql, queue = patient.sql, patient.sql.queue
     stopped = paused(patient.connection, queue)
     if stopped:
         stages = ", ".join(filter(None, stopped)) or "all of it"
@@ -63,8 +63,8 @@ def waiting(patient: AuditedQueue) -> Iterator[DoctorFinding]:
         return
     due = _count(
         patient,
-        f"{terms.is_in(queue.vocabulary.all_of(CLAIMABLE))}{terms.may_claim()} "
-        f"AND ({terms.available_at} IS NULL OR {terms.due})",
+        f"{sql.is_in(queue.vocabulary.all_of(CLAIMABLE))}{sql.may_claim()} "
+        f"AND ({sql.available_at} IS NULL OR {sql.due})",
     )
     if due:
         yield patient.finding(
@@ -73,9 +73,7 @@ def waiting(patient: AuditedQueue) -> Iterator[DoctorFinding]:
             f"{many(due, patient.limits.most)} ready, and no worker of this queue gives a sign of life",
             f"rowmill work --queue {patient.typed}",
         )
-    held = (
-        f"{terms.is_in(queue.vocabulary.of(StateKind.RUNNING))} AND {terms.leased_until} >= {terms.now('leased_until')}"
-    )
+    held = f"{sql.is_in(queue.vocabulary.of(StateKind.RUNNING))} AND {sql.leased_until} >= {sql.now('leased_until')}"
     busy = _count(patient, held)
     if busy:
         yield patient.finding(
@@ -90,11 +88,11 @@ def waiting(patient: AuditedQueue) -> Iterator[DoctorFinding]:
 def refused(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """Rows that the table does not let be claimed. They stay at the head while all others go on: it is enough to look
     there."""
-    terms, queue = patient.terms, patient.terms.queue
+    sql, queue = patient.sql, patient.sql.queue
     found: list[str] = []
     for step in queue.steps:
-        due = f"{terms.is_in(step.claimable)}{terms.may_claim()} AND ({terms.available_at} IS NULL OR {terms.due})"
-        head = sa.select(*queue.key).where(sa.literal_column(due)).order_by(sa.literal_column(terms.order))
+        due = f"{sql.is_in(step.claimable)}{sql.may_claim()} AND ({sql.available_at} IS NULL OR {sql.due})"
+        head = sa.select(*queue.key).where(sa.literal_column(due)).order_by(sa.literal_column(sql.order))
         with index_plans(patient.connection):
             rows = patient.connection.execute(head.limit(HEAD)).all()
         keys = [queue.key_text(scalar(tuple(row))) for row in rows]
@@ -112,19 +110,19 @@ def refused(patient: AuditedQueue) -> Iterator[DoctorFinding]:
 # a bounded look: every row of a small table, a sample of a big one
 def words(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """Words that the lifecycle does not know, no word at all, and how many are dead."""
-    column = patient.look.table.columns[patient.terms.queue.columns["state"].name]
+    column = patient.look.table.columns[patient.sql.queue.columns["state"].name]
     seen = words_in(patient.connection, patient.look, column)
     about = "" if seen.complete else " (of a sample)"
-    others = (word_text(patient.terms, word) for word in patient.terms.queue.vocabulary.others)
-    known = {*texts_of(patient.terms), *others}
+    others = (word_text(patient.sql, word) for word in patient.sql.queue.vocabulary.others)
+    known = {*texts_of(patient.sql), *others}
     nothing = seen.counts.get(None, 0)
     if nothing:
-        ready = patient.terms.word(patient.terms.queue.steps[0].ready[0])
+        ready = patient.sql.word(patient.sql.queue.steps[0].ready[0])
         yield patient.finding(
             FindingSeverity.WARNING,
             "state_null",
             f"{nothing} rows without a state{about}: nobody will ever claim them",
-            f"UPDATE {patient.terms.table} SET {patient.terms.state} = {ready} WHERE {patient.terms.state} IS NULL, "
+            f"UPDATE {patient.sql.table} SET {patient.sql.state} = {ready} WHERE {patient.sql.state} IS NULL, "
             "if they should be worked on",
         )
     strangers = {str(word): count for word, count in seen.counts.items() if word is not None and str(word) not in known}
@@ -137,7 +135,7 @@ def words(patient: AuditedQueue) -> Iterator[DoctorFinding]:
             "name them in States(...) or in a Stage; in States(others=...), if they are to be left alone; or put the "
             "rows into a state that it knows",
         )
-    dead = {word_text(patient.terms, word) for word in patient.terms.queue.vocabulary.dead}
+    dead = {word_text(patient.sql, word) for word in patient.sql.queue.vocabulary.dead}
     count = sum(number for word, number in seen.counts.items() if str(word) in dead)
     if count:
         yield patient.finding(
@@ -151,9 +149,9 @@ def words(patient: AuditedQueue) -> Iterator[DoctorFinding]:
 # served by: the ready index
 def never_due(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """Rows that are ready, but not in our time."""
-    terms = patient.terms
-    ready = terms.is_in(terms.queue.vocabulary.all_of(CLAIMABLE))
-    far = _count(patient, f"{ready} AND {terms.available_at} > {terms.later('available_at', repr(patient.limits.far))}")
+    sql = patient.sql
+    ready = sql.is_in(sql.queue.vocabulary.all_of(CLAIMABLE))
+    far = _count(patient, f"{ready} AND {sql.available_at} > {sql.later('available_at', repr(patient.limits.far))}")
     if far:
         yield patient.finding(
             FindingSeverity.WARNING,
@@ -162,10 +160,10 @@ def never_due(patient: AuditedQueue) -> Iterator[DoctorFinding]:
             "see who writes such times: milliseconds where seconds are meant, or 'infinity'. "
             f"rowmill requeue {patient.typed} --where … makes them available now",
         )
-    column = terms.queue.columns["available_at"]
-    if not patient.postgres and isinstance(bare(column, terms.dialect), sa.DateTime):
+    column = sql.queue.columns["available_at"]
+    if not patient.postgres and isinstance(bare(column, sql.dialect), sa.DateTime):
         raw = sa.type_coerce(column, sa.types.NullType())
-        some = sa.select(raw).where(sa.literal_column(f"{ready} AND {terms.available_at} IS NOT NULL"))
+        some = sa.select(raw).where(sa.literal_column(f"{ready} AND {sql.available_at} IS NOT NULL"))
         values = patient.connection.scalars(some.limit(patient.limits.most)).all()
         wrong = sum(sorts_wrongly(value) for value in values)
         if wrong:
@@ -181,15 +179,15 @@ def never_due(patient: AuditedQueue) -> Iterator[DoctorFinding]:
 # served by: the ready index
 def used_up(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """Rows that their next claim will bury: among the first that are to be claimed, which is where such rows are."""
-    terms = patient.terms
-    for step in terms.queue.steps:
-        if terms.queue.unlimited(step):
+    sql = patient.sql
+    for step in sql.queue.steps:
+        if sql.queue.unlimited(step):
             continue
-        own = terms.queue.columns.get("max_attempts")
-        wanted = terms.attempts if own is None else f"{terms.attempts}, {terms.name(own)}"
-        head = f"SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(step.claimable)}{terms.may_claim()} "
-        head += f"ORDER BY {terms.order} LIMIT {patient.limits.most}"
-        count = f"SELECT count(*) FROM ({head}) AS head WHERE {terms.used_up(step)}"
+        own = sql.queue.columns.get("max_attempts")
+        wanted = sql.attempts if own is None else f"{sql.attempts}, {sql.name(own)}"
+        head = f"SELECT {wanted} FROM {sql.table} WHERE {sql.is_in(step.claimable)}{sql.may_claim()} "
+        head += f"ORDER BY {sql.order} LIMIT {patient.limits.most}"
+        count = f"SELECT count(*) FROM ({head}) AS head WHERE {sql.used_up(step)}"
         with index_plans(patient.connection):
             found: int = patient.connection.exec_driver_sql(count).scalar_one()
         if found:
@@ -209,16 +207,16 @@ def used_up(patient: AuditedQueue) -> Iterator[DoctorFinding]:
 # served by: the ready index
 def order(patient: AuditedQueue) -> Iterator[DoctorFinding]:
     """A NULL in a column of the order compares with nothing."""
-    queue, ready = patient.terms.queue, patient.terms.is_in(patient.terms.queue.vocabulary.all_of(CLAIMABLE))
+    queue, ready = patient.sql.queue, patient.sql.is_in(patient.sql.queue.vocabulary.all_of(CLAIMABLE))
     for columns, effect in (
         (queue.order_by, "they come last, and are passed over while there is other work"),
         (queue.per_by, "their place among the rows of their key is not kept"),
     ):
         for column in _nullable(patient, columns):
-            name = patient.terms.name(column)
+            name = patient.sql.name(column)
             missing = _count(patient, f"{ready} AND {name} IS NULL")
             if missing:
-                forbid = f"ALTER TABLE {patient.terms.table} ALTER COLUMN {name} SET NOT NULL"
+                forbid = f"ALTER TABLE {patient.sql.table} ALTER COLUMN {name} SET NOT NULL"
                 yield patient.finding(
                     FindingSeverity.WARNING,
                     "order_null",
@@ -234,7 +232,7 @@ def _nullable(patient: AuditedQueue, columns: "Sequence[Column[Any]]") -> "list[
 
 def _count(patient: AuditedQueue, condition: str) -> int:
     """How many rows, up to one more than is worth counting."""
-    some = f"SELECT 1 FROM {patient.terms.table} WHERE {condition} LIMIT {patient.limits.most + 1}"
+    some = f"SELECT 1 FROM {patient.sql.table} WHERE {condition} LIMIT {patient.limits.most + 1}"
     with index_plans(patient.connection):
         found: int = patient.connection.exec_driver_sql(f"SELECT count(*) FROM ({some}) AS found").scalar_one()
     return found

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Connection
 
 from rowmill.adopt import known_names
-from rowmill.adopt.build import build_queue, terms_of
+from rowmill.adopt.build import build_queue, sql_of
 from rowmill.adopt.evidence import FIRST, RowEvidence
 from rowmill.adopt.examine import conditions_of
 from rowmill.adopt.flags import Flags, read_flags
@@ -45,7 +45,7 @@ SHOWN = 10
 class TableGuess:
     """What a table was taken for."""
 
-    terms: QueueSql
+    sql: QueueSql
     look: TableFacts
     states: StateGuess
     others: tuple[str, ...] = ()
@@ -58,8 +58,8 @@ class TableGuess:
     def is_in(self, *kinds: StateKind) -> str:
         """The condition for rows in these states."""
         if self.flags is None:
-            words = words_there(self.terms, self.look, self.terms.queue.vocabulary.all_of(frozenset(kinds)))
-            return self.terms.is_in(words) if words else "1 = 0"
+            words = words_there(self.sql, self.look, self.sql.queue.vocabulary.all_of(frozenset(kinds)))
+            return self.sql.is_in(words) if words else "1 = 0"
         conditions = self.flags.conditions
         whens = " ".join(f"WHEN ({conditions[kind].sql}) THEN '{kind}'" for kind in FIRST if kind in conditions)
         wanted = ", ".join(f"'{kind}'" for kind in sorted(kinds))
@@ -78,7 +78,7 @@ class TableGuess:
         return all(self.column(role) is not None for role in roles)
 
     def column(self, role: str) -> "Column[Any] | None":
-        mapped = self.terms.queue.columns.get(role)
+        mapped = self.sql.queue.columns.get(role)
         return None if mapped is None or mapped.name not in self.look.table.columns else mapped
 
     @property
@@ -88,7 +88,7 @@ class TableGuess:
     @property
     def columns(self) -> dict[str, str]:
         """Those that are there, by role."""
-        return {role: column.name for role, column in self.terms.queue.columns.items() if self.there(role)}
+        return {role: column.name for role, column in self.sql.queue.columns.items() if self.there(role)}
 
     @property
     def words(self) -> dict[str, list[str]]:
@@ -105,8 +105,8 @@ class AuditedTable:
     guess: TableGuess
 
     @property
-    def terms(self) -> QueueSql:
-        return self.patient.terms
+    def sql(self) -> QueueSql:
+        return self.patient.sql
 
     @property
     def connection(self) -> Connection:
@@ -118,7 +118,7 @@ class AuditedTable:
 
     def count(self, condition: str) -> int:
         """How many rows, up to one more than is worth counting."""
-        some = f"SELECT 1 FROM {self.terms.table} WHERE {condition} LIMIT {self.most + 1}"
+        some = f"SELECT 1 FROM {self.sql.table} WHERE {condition} LIMIT {self.most + 1}"
         counted = expressions.run(self.connection, f"SELECT count(*) FROM ({some}) AS found").scalar_one()
         return int(str(counted))
 
@@ -155,7 +155,7 @@ def guess_table(
         table.append_constraint(sa.PrimaryKeyConstraint(next(iter(table.columns))))
         shape = TableFacts(table, look.rows, look.exact, is_table=look.is_table)
     queue, _, _ = build_queue(shape, states, roles, wishes, connection.dialect)
-    return TableGuess(terms_of(queue, connection.dialect), look, states, tuple(others), tuple(unique), flags)
+    return TableGuess(sql_of(queue, connection.dialect), look, states, tuple(others), tuple(unique), flags)
 
 
 def shape(subject: AuditedTable) -> Iterator[DoctorFinding]:
@@ -173,7 +173,7 @@ def shape(subject: AuditedTable) -> Iterator[DoctorFinding]:
             FindingSeverity.ERROR,
             "key_missing",
             f"table {guess.table} has no primary key: a row can't be told from another, nor be locked alone",
-            f"add one: ALTER TABLE {subject.terms.table} ADD COLUMN ... PRIMARY KEY",
+            f"add one: ALTER TABLE {subject.sql.table} ADD COLUMN ... PRIMARY KEY",
         )
     for doubt in guess.states.doubts:
         yield patient.finding(
@@ -195,19 +195,19 @@ def shape(subject: AuditedTable) -> Iterator[DoctorFinding]:
 
 def words(subject: AuditedTable) -> Iterator[DoctorFinding]:
     """Rows in a state that means nothing: nobody will ever take them."""
-    guess, patient, terms = subject.guess, subject.patient, subject.terms
+    guess, patient, sql = subject.guess, subject.patient, subject.sql
     if guess.states.column is None:
         return
     about = "" if guess.states.seen_all else " (of a sample)"
     nothing = guess.states.unknown.get(None, 0)
-    ready = terms.word(terms.queue.steps[0].ready[0])
+    ready = sql.word(sql.queue.steps[0].ready[0])
     if nothing:
         yield patient.finding(
             FindingSeverity.WARNING,
             "state_null",
             f"{many(nothing, 10**9)} without a state{about}: no claim ever takes them",
-            f"if they should be worked on: UPDATE {terms.table} SET {terms.state} = {ready} "
-            f"WHERE {terms.state} IS NULL; then make the column NOT NULL",
+            f"if they should be worked on: UPDATE {sql.table} SET {sql.state} = {ready} "
+            f"WHERE {sql.state} IS NULL; then make the column NOT NULL",
         )
     strange = {
         str(word): count
@@ -227,7 +227,7 @@ def words(subject: AuditedTable) -> Iterator[DoctorFinding]:
 
 def stuck(subject: AuditedTable) -> Iterator[DoctorFinding]:
     """Rows in progress that nobody may be working on, and since when."""
-    guess, patient, terms = subject.guess, subject.patient, subject.terms
+    guess, patient, sql = subject.guess, subject.patient, subject.sql
     running = guess.is_in(StateKind.RUNNING)
     since = next((column for role in SINCE if (column := guess.column(role)) is not None), None)
     if since is None:
@@ -242,14 +242,14 @@ def stuck(subject: AuditedTable) -> Iterator[DoctorFinding]:
             )
         return
     limit = patient.limits.stuck
-    old = f"{running} AND ({terms.name(since)} IS NULL OR {terms.name(since)} < {terms.moment(since, repr(-limit))})"
+    old = f"{running} AND ({sql.name(since)} IS NULL OR {sql.name(since)} < {sql.moment(since, repr(-limit))})"
     found = subject.connection.scalars(
         sa.select(as_stored(since, subject.connection.dialect.name))
         .where(sa.literal_column(old))
         .limit(subject.most + 1)
     ).all()
     if found:
-        times = [at for value in found if (at := as_moment(value, terms.queue.epoch)) is not None]
+        times = [at for value in found if (at := as_moment(value, sql.queue.epoch)) is not None]
         oldest = f", the oldest since {min(times):%Y-%m-%d %H:%M:%S} UTC" if times else ""
         yield patient.finding(
             FindingSeverity.WARNING,
@@ -263,20 +263,20 @@ def stuck(subject: AuditedTable) -> Iterator[DoctorFinding]:
 
 def _give_back(subject: AuditedTable, which: str) -> str:
     """How to make rows in progress ready again."""
-    flags, terms = subject.guess.flags, subject.terms
+    flags, sql = subject.guess.flags, subject.sql
     if flags is not None:
         return f"clear what says that they are in progress ({flags.where[StateKind.RUNNING]})"
-    ready = terms.word(terms.queue.steps[0].ready[0])
-    return f"UPDATE {terms.table} SET {terms.state} = {ready} WHERE {which}"
+    ready = sql.word(sql.queue.steps[0].ready[0])
+    return f"UPDATE {sql.table} SET {sql.state} = {ready} WHERE {which}"
 
 
 def attempts(subject: AuditedTable) -> Iterator[DoctorFinding]:
     """Ready rows that have been tried as often as they may be."""
-    guess, patient, terms = subject.guess, subject.patient, subject.terms
+    guess, patient, sql = subject.guess, subject.patient, subject.sql
     if not guess.there("attempts"):
         return
-    own, step = guess.column("max_attempts"), terms.queue.steps[0]
-    used_up = f"{guess.is_in(*CLAIMABLE)} AND {terms.used_up(step)}"
+    own, step = guess.column("max_attempts"), sql.queue.steps[0]
+    used_up = f"{guess.is_in(*CLAIMABLE)} AND {sql.used_up(step)}"
     rows = subject.count(used_up)
     if rows:
         limit = f"{step.retry.attempts} attempts" if own is None else f"their {own.name}"
@@ -284,33 +284,31 @@ def attempts(subject: AuditedTable) -> Iterator[DoctorFinding]:
             FindingSeverity.WARNING,
             "attempts_used_up",
             f"{many(rows, subject.most)} ready that have had {limit} or more: as a queue, their next claim buries them",
-            f"if they should run: UPDATE {terms.table} SET {terms.attempts} = 0 WHERE {used_up}; "
+            f"if they should run: UPDATE {sql.table} SET {sql.attempts} = 0 WHERE {used_up}; "
             "or declare a higher limit: Retry(attempts=...)",
         )
 
 
 def times(subject: AuditedTable) -> Iterator[DoctorFinding]:
     """Times that have not been yet, and ready rows whose time never comes."""
-    guess, patient, terms = subject.guess, subject.patient, subject.terms
+    guess, patient, sql = subject.guess, subject.patient, subject.sql
     ahead = patient.limits.ahead
     for role in PAST:
         column = guess.column(role)
         if column is None:
             continue
-        rows = subject.count(f"{terms.name(column)} > {terms.moment(column, repr(ahead))}")
+        rows = subject.count(f"{sql.name(column)} > {sql.moment(column, repr(ahead))}")
         if rows:
             yield patient.finding(
                 FindingSeverity.WARNING,
                 "future_times",
                 f"{many(rows, subject.most)} whose {column.name} lies more than {ahead:g} s in the future: the clock "
                 "of the writer is wrong, or it writes local time where UTC is meant",
-                f"let the database write it ({terms.moment(column)}), or see to the clock and time zone of the writer",
+                f"let the database write it ({sql.moment(column)}), or see to the clock and time zone of the writer",
             )
     available = guess.column("available_at")
     if available is not None:
-        far = (
-            f"{guess.is_in(*CLAIMABLE)} AND {terms.available_at} > {terms.moment(available, repr(patient.limits.far))}"
-        )
+        far = f"{guess.is_in(*CLAIMABLE)} AND {sql.available_at} > {sql.moment(available, repr(patient.limits.far))}"
         rows = subject.count(far)
         if rows:
             yield patient.finding(
@@ -319,7 +317,7 @@ def times(subject: AuditedTable) -> Iterator[DoctorFinding]:
                 f"{many(rows, subject.most)} ready, but not before more than a year from now by {available.name}: "
                 "nobody takes them in our time",
                 "see who writes such times: milliseconds where seconds are meant, or 'infinity'. To take them now: "
-                f"UPDATE {terms.table} SET {terms.available_at} = {terms.moment(available)} WHERE {far}",
+                f"UPDATE {sql.table} SET {sql.available_at} = {sql.moment(available)} WHERE {far}",
             )
 
 
@@ -337,26 +335,26 @@ def duplicates(subject: AuditedTable) -> Iterator[DoctorFinding]:
 
 
 def _duplicates(subject: AuditedTable, names: Sequence[str]) -> Iterator[DoctorFinding]:
-    guess, terms = subject.guess, subject.terms
+    guess, sql = subject.guess, subject.sql
     columns = [guess.look.table.columns[name] for name in names]
     is_open = guess.is_in(*CLAIMABLE, StateKind.RUNNING)
-    given = " AND ".join(f"{terms.name(column)} IS NOT NULL" for column in columns)
-    listed = ", ".join(terms.name(column) for column in columns)
-    source, about = terms.table, ""
+    given = " AND ".join(f"{sql.name(column)} IS NOT NULL" for column in columns)
+    listed = ", ".join(sql.name(column) for column in columns)
+    source, about = sql.table, ""
     if not guess.look.exact:
         last = samples(guess.look.table, list(guess.look.table.columns))[-1]
-        newest = last.compile(dialect=terms.dialect, compile_kwargs={"literal_binds": True})
+        newest = last.compile(dialect=sql.dialect, compile_kwargs={"literal_binds": True})
         source, about = f"({newest}) AS newest", " (of a sample)"
     groups = f"SELECT count(*) AS n FROM {source} WHERE {is_open} AND {given} GROUP BY {listed} HAVING count(*) > 1"
     found: Any = expressions.run(subject.connection, f"SELECT count(*), sum(n) FROM ({groups}) AS doubles").one()
     if found[0]:
-        name = terms.quote(f"{guess.look.table.name}_one_open_{'_'.join(names)}"[:60])
+        name = sql.quote(f"{guess.look.table.name}_one_open_{'_'.join(names)}"[:60])
         yield subject.patient.finding(
             FindingSeverity.WARNING,
             "duplicates",
             f"{int(found[1])} unfinished rows share their {' and '.join(names)} with another{about} "
             f"({int(found[0])} different values): the same work may be done twice",
-            f"finish or delete all but one of each; then forbid it: CREATE UNIQUE INDEX {name} ON {terms.table} "
+            f"finish or delete all but one of each; then forbid it: CREATE UNIQUE INDEX {name} ON {sql.table} "
             f"({listed}) WHERE {is_open}",
         )
 
@@ -387,7 +385,7 @@ def _scans(subject: AuditedTable) -> str:
         return ""
     reads = subject.connection.scalar(
         sa.text("SELECT seq_scan FROM pg_stat_all_tables WHERE relid = to_regclass(:name)"),
-        {"name": subject.terms.table},
+        {"name": subject.sql.table},
     )
     return f". It was read so {reads:,} times since its statistics began" if reads else ""
 
@@ -400,10 +398,10 @@ FROM pg_stat_all_tables WHERE relid = to_regclass(:name)
 
 def dead_tuples(subject: AuditedTable) -> Iterator[DoctorFinding]:
     """Versions of rows that were overwritten and not cleaned away. PostgreSQL only."""
-    patient, terms = subject.patient, subject.terms
+    patient, sql = subject.patient, subject.sql
     if not patient.postgres:
         return
-    row = subject.connection.execute(sa.text(DEAD_ROWS), {"name": terms.table}).first()
+    row = subject.connection.execute(sa.text(DEAD_ROWS), {"name": sql.table}).first()
     if row is None or row.dead < patient.limits.dead_tuples or row.dead < row.live * patient.limits.dead_share:
         return
     last = "never" if row.vacuumed is None else f"last at {row.vacuumed:%Y-%m-%d %H:%M} UTC"
@@ -412,7 +410,7 @@ def dead_tuples(subject: AuditedTable) -> Iterator[DoctorFinding]:
         "dead_tuples",
         f"{row.dead:,} dead versions of rows beside {row.live:,} living ones (vacuumed {last}): every look at the "
         "table and its indexes walks over them",
-        f"VACUUM (ANALYZE) {terms.table}; then let it be cleaned sooner: ALTER TABLE {terms.table} SET "
+        f"VACUUM (ANALYZE) {sql.table}; then let it be cleaned sooner: ALTER TABLE {sql.table} SET "
         "(autovacuum_vacuum_scale_factor = 0.01). If they stay, an old transaction holds them",
     )
 

@@ -33,30 +33,30 @@ BATCH = 500
 """Rows that are deleted in one transaction: few enough that nobody has to wait for them."""
 
 
-def old(terms: QueueSql, kind: StateKind, age: float) -> Condition:
+def old(sql: QueueSql, kind: StateKind, age: float) -> Condition:
     """Rows that reached this final state `age` seconds ago or earlier."""
-    finished = terms.queue.columns[terms.queue.aged_by(kind)]
-    before: sa.ColumnElement[Any] = sa.literal_column(instant(terms, finished, timedelta(seconds=age)))
-    return sa.and_(in_words(terms, terms.queue.vocabulary.of(kind)), finished <= before)
+    finished = sql.queue.columns[sql.queue.aged_by(kind)]
+    before: sa.ColumnElement[Any] = sa.literal_column(instant(sql, finished, timedelta(seconds=age)))
+    return sa.and_(in_words(sql, sql.queue.vocabulary.of(kind)), finished <= before)
 
 
 # served by: the index on (finished_at, or what stands for it, and the key) of the rows in this final state
 def delete_some(
-    connection: Connection, terms: QueueSql, kind: StateKind, age: float, after: Key | None, limit: int = BATCH
+    connection: Connection, sql: QueueSql, kind: StateKind, age: float, after: Key | None, limit: int = BATCH
 ) -> ChangedBatch:
     """Delete the next rows that are old enough, the oldest first, from a position on. The condition is in the DELETE: a
     row that was requeued since it was looked at stays. So does one that another table refers to and does not let go."""
-    condition = old(terms, kind, age)
-    order = [sa.literal_column(f"{terms.table}.{terms.role(terms.queue.aged_by(kind))}"), *raw_key(terms)]
+    condition = old(sql, kind, age)
+    order = [sa.literal_column(f"{sql.table}.{sql.role(sql.queue.aged_by(kind))}"), *raw_key(sql)]
 
     def change(connection: Connection, rows: Sequence[Any]) -> ChangeResult:
         # In a form from which the planner proves nothing: with old statistics it might walk the whole index of finished
         # rows for each batch, instead of looking these few up by their keys.
         guard = sa.func.coalesce(condition, sa.false())
-        return change_rows(connection, terms, sa.delete(terms.queue.table), keys_of(terms.queue, rows), guard)
+        return change_rows(connection, sql, sa.delete(sql.queue.table), keys_of(sql.queue, rows), guard)
 
     with index_plans(connection):
-        return one_batch(terms, condition, change, order, after, limit, connection)
+        return one_batch(sql, condition, change, order, after, limit, connection)
 
 
 EVERY = 60.0
@@ -131,11 +131,11 @@ async def _sweep(
     go_on: Callable[[], bool],
 ) -> tuple[ChangeResult, Key | None]:
     """From a position to the end; answers what was done, and the position behind the last row that could not go."""
-    clock, terms = asyncio.get_running_loop().time, store.terms(queue)
+    clock, sql = asyncio.get_running_loop().time, store.sql(queue)
     total, after, held = ChangeResult(), start, start
     while go_on():
         began = clock()
-        batch = await store.run(partial(delete, terms=terms, after=after))
+        batch = await store.run(partial(delete, sql=sql, after=after))
         total = ChangeResult(total.rows + batch.changed.rows, total.refused + batch.changed.refused)
         if batch.changed.refused:
             held = batch.last

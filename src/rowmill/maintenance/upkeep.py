@@ -250,8 +250,8 @@ class Upkeep:
                 self._tidy_at = now
 
     async def _join_again(self) -> None:
-        terms = [self._store.terms(queue) for queue in self._queues]
-        number = await self._store.run(lambda c: fleet.join(c, terms))
+        sql = [self._store.sql(queue) for queue in self._queues]
+        number = await self._store.run(lambda c: fleet.join(c, sql))
         self._events.forgotten(self.worker, number)
         if self._store.worker == self.worker:
             self._store.worker = number
@@ -275,14 +275,14 @@ class Upkeep:
 
     async def _rescue(self, queue: QueueSpec[Any]) -> rescuing.Rescued:
         returned = buried = 0
-        terms, clock = self._store.terms(queue), asyncio.get_running_loop().time
+        sql, clock = self._store.sql(queue), asyncio.get_running_loop().time
         for step in queue.steps:
             reach, size, began = self._reaches[queue.name, step.name], self._sizes[queue.name, step.name], clock()
             # Rows that wait for their second look may have expired long ago.
             back = None if self._second_look.waits_for(queue.name, step.name) else reach.back(began)
             most = size.rows
             sweep = partial(
-                rescuing.rescue, terms=terms, step=step, most=most, back=back, acquit=True,
+                rescuing.rescue, sql=sql, step=step, most=most, back=back, acquit=True,
                 # A process that was frozen finds its own leases expired, and their handlers alive.
                 sparing={*self.holding(), *self._second_look.sparing(queue.name, step.name)},
                 ready=partial(

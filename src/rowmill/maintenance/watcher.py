@@ -63,9 +63,9 @@ class Watcher:
             return [*(alert for alert, _ in self._open.values() if alert.place != UNREACHABLE.place), UNREACHABLE]
 
     async def _look_at(self, queue: QueueSpec[Any], limits: Alerts) -> list[Alert]:
-        terms = self._store.terms(queue)
+        sql = self._store.sql(queue)
         try:
-            seen = await self._store.run(partial(see, terms=terms, limits=limits), write=False)
+            seen = await self._store.run(partial(see, sql=sql, limits=limits), write=False)
         except DBAPIError:
             unseen = Alert("QUEUE_NOT_SEEN", AlertSeverity.ERROR, queue.name)
             before = [alert for alert, _ in self._open.values() if alert.queue == queue.name]

@@ -171,9 +171,9 @@ class Mill(Schedules):
         self.store.translate(table.schema)
         # By name: what else an index carries is lost when its table is copied to another metadata.
         table.indexes -= {index for index in table.indexes if str(index.name).startswith(indexes.PREFIX)}
-        terms = self.store.terms(queue)
-        for index in indexes.queue_indexes(terms):
-            index.attach(terms)
+        sql = self.store.sql(queue)
+        for index in indexes.queue_indexes(sql):
+            index.attach(sql)
 
     def __getitem__(self, name: str) -> Queue[Any]:
         try:
@@ -231,8 +231,8 @@ class Mill(Schedules):
         With `tables`, create the declared tables that are missing too."""
         async with self.opened() as store:
             with reachable(self.url):
-                terms = [store.terms(queue) for queue in self.queues.values()]
-                return await migrations.migrate(store, terms, tables=tables)
+                sql = [store.sql(queue) for queue in self.queues.values()]
+                return await migrations.migrate(store, sql, tables=tables)
 
     def _chosen(self, queues: Sequence[str] | None) -> list[Queue[Any]]:
         return [self[name] for name in queues] if queues else [q for q in self.queues.values() if q.handlers]
@@ -251,11 +251,11 @@ class Mill(Schedules):
             scheduler = self._scheduler(chosen, settings.heartbeat)
 
             def sign_up(connection: Connection) -> tuple[int, set[tuple[str, str]] | None]:
-                privileges.check(connection, [store.terms(queue) for queue in chosen], limited=bool(self.limits))
+                privileges.check(connection, [store.sql(queue) for queue in chosen], limited=bool(self.limits))
                 schema.check_version(connection)
                 for queue in chosen:
-                    table_checks.check_table(connection, store.terms(queue))
-                number = fleet.join(connection, [store.terms(queue) for queue in chosen])
+                    table_checks.check_table(connection, store.sql(queue))
+                number = fleet.join(connection, [store.sql(queue) for queue in chosen])
                 if scheduler is not None:
                     scheduler.start(connection)
                 return number, fleet.sign_of_life(connection, number)
@@ -320,7 +320,7 @@ class Mill(Schedules):
         look = SecondLook(settings.heartbeat, time.monotonic)
         while True:
             sweep = partial(
-                rescue.rescue, terms=self.store.terms(queue), step=step, most=settings.rescue_most, acquit=True,
+                rescue.rescue, sql=self.store.sql(queue), step=step, most=settings.rescue_most, acquit=True,
                 sparing=look.sparing(queue.name, step.name),
                 ready=partial(look.ready, queue=queue.name, stage=step.name, lease=step.lease),
             )  # fmt: skip

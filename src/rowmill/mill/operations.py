@@ -71,8 +71,8 @@ class QueueOperations(QueueModel[R], Generic[R]):
         counts = await articles.counts()
         if counts.dead: ...
         """
-        terms = self.mill.store.terms(self)
-        return await self._read(lambda connection: RowCounts(tuple(counts.counts(connection, terms))))
+        sql = self.mill.store.sql(self)
+        return await self._read(lambda connection: RowCounts(tuple(counts.counts(connection, sql))))
 
     def counts_sync(self) -> RowCounts:
         """`counts` for code without an event loop."""
@@ -84,9 +84,9 @@ class QueueOperations(QueueModel[R], Generic[R]):
 
         print(await articles.why(17))
         """
-        terms, closed = self.mill.store.terms(self), partial(closed_reason, self.mill.limits, self)
+        sql, closed = self.mill.store.sql(self), partial(closed_reason, self.mill.limits, self)
         text = self._typed(key)
-        row, holds = await self._read(lambda connection: explaining.why(connection, terms, text, closed))
+        row, holds = await self._read(lambda connection: explaining.why(connection, sql, text, closed))
         return Why(row, tuple(holds))
 
     def why_sync(self, key: Any) -> Why:
@@ -148,8 +148,8 @@ class QueueOperations(QueueModel[R], Generic[R]):
         for row in await articles.list(state="dead", since=rm.hours(6)):
             print(row.key, row.attempts, row.error)
         """
-        terms, wanted = self.mill.store.terms(self), self._filter("list()", keys, which, limit)
-        return await self._read(lambda connection: browse.list_rows(connection, terms, wanted, limit))
+        sql, wanted = self.mill.store.sql(self), self._filter("list()", keys, which, limit)
+        return await self._read(lambda connection: browse.list_rows(connection, sql, wanted, limit))
 
     def list_sync(self, *keys: Any, limit: int = FIRST_ROWS, **which: Unpack[RowFilter]) -> builtins.list[RowView]:
         """`list` for code without an event loop."""

@@ -169,7 +169,7 @@ class Queue(QueueOperations[R], Generic[R]):
     ) -> "sa.Insert":
         """An INSERT of rows for your own session or connection, ready to be worked on. With `unique`, rows whose
         values in these columns are there already are left out (ON CONFLICT DO NOTHING)."""
-        return enqueue.insert(self.mill.store.terms(self), rows, unique)
+        return enqueue.insert(self.mill.store.sql(self), rows, unique)
 
     async def load(self, rows: Iterable[Mapping[str, Any]], *, batch: int = 20_000) -> int:
         """Put many rows in, fast (COPY on PostgreSQL), in batches that commit by themselves; answers how many."""

@@ -81,30 +81,30 @@ class WorkerView:
 
 
 # served by: the ready index, one descent per priority and stretch
-def oldest_ready(connection: Connection, terms: QueueSql) -> float | None:
+def oldest_ready(connection: Connection, sql: QueueSql) -> float | None:
     """For how many seconds the oldest row that could be worked on has been waiting. None when there is none, or when
     such rows do not say since when (no `available_at`, and no `created_at` mapped)."""
     with index_plans(connection):
-        ages = [age for step in terms.queue.steps for age in _heads(connection, terms, step)]
+        ages = [age for step in sql.queue.steps for age in _heads(connection, sql, step)]
     return max(ages, default=None)
 
 
-def _heads(connection: Connection, terms: QueueSql, step: Step) -> Iterator[float]:
-    queue = terms.queue
+def _heads(connection: Connection, sql: QueueSql, step: Step) -> Iterator[float]:
+    queue = sql.queue
     levels: list[str] = [""]
-    if terms.priority is not None:
-        found = connection.exec_driver_sql(order_per_key.priorities(terms, step)).fetchmany(MOST_LEVELS)
-        levels = [f"{terms.priority} = {Decimal(str(row[0]))} AND " for row in found]
+    if sql.priority is not None:
+        found = connection.exec_driver_sql(order_per_key.priorities(sql, step)).fetchmany(MOST_LEVELS)
+        levels = [f"{sql.priority} = {Decimal(str(row[0]))} AND " for row in found]
     for level in levels:
-        for available, role in ((f"{terms.available_at} IS NULL", "created_at"), (terms.due, "available_at")):
+        for available, role in ((f"{sql.available_at} IS NULL", "created_at"), (sql.due, "available_at")):
             if role not in queue.columns:
                 continue
             column = queue.columns[role]
-            now = sa.literal_column(terms.now(role), column.type).label("now")
+            now = sa.literal_column(sql.now(role), column.type).label("now")
             head = connection.execute(
                 sa.select(as_stored(column, connection.dialect.name).label("since"), now)
-                .where(sa.literal_column(f"{level}{terms.is_in(step.claimable)}{terms.may_claim()} AND {available}"))
-                .order_by(expressions.as_text(terms.order))
+                .where(sa.literal_column(f"{level}{sql.is_in(step.claimable)}{sql.may_claim()} AND {available}"))
+                .order_by(expressions.as_text(sql.order))
                 .limit(1)
             ).first()
             if head is not None and head.since is not None:
@@ -248,34 +248,34 @@ class DeadRows:
 
 
 # served by: a scan of a small table; on a big one, the index for the retention of dead rows, or a sample
-def dead_rows(connection: Connection, terms: QueueSql, *, cap: int = CAP) -> DeadRows:
+def dead_rows(connection: Connection, sql: QueueSql, *, cap: int = CAP) -> DeadRows:
     """Count the dead rows by code. On a big table, the newest `cap` where an index lists dead rows by age; otherwise
     the numbers are estimated from a sample, in which rare codes may be missing."""
-    dead = terms.is_in(terms.queue.vocabulary.of(StateKind.DEAD)) + terms.part
-    code = _code(terms)
-    whole = f"SELECT {code}, count(*) FROM {terms.table} WHERE {dead} GROUP BY 1"
-    if counts.is_small(connection, terms):
-        return _summed(terms, _rows(connection, whole), How.EXACT)
-    if StateKind.DEAD in terms.queue.retention.ages():
-        aged = terms.role(terms.queue.aged_by(StateKind.DEAD))
-        newest = f"SELECT {code} AS code FROM {terms.table} WHERE {dead} ORDER BY {aged} DESC LIMIT {int(cap) + 1}"
+    dead = sql.is_in(sql.queue.vocabulary.of(StateKind.DEAD)) + sql.part
+    code = _code(sql)
+    whole = f"SELECT {code}, count(*) FROM {sql.table} WHERE {dead} GROUP BY 1"
+    if counts.is_small(connection, sql):
+        return _summed(sql, _rows(connection, whole), How.EXACT)
+    if StateKind.DEAD in sql.queue.retention.ages():
+        aged = sql.role(sql.queue.aged_by(StateKind.DEAD))
+        newest = f"SELECT {code} AS code FROM {sql.table} WHERE {dead} ORDER BY {aged} DESC LIMIT {int(cap) + 1}"
         with index_plans(connection):
             found = _rows(connection, f"SELECT code, count(*) FROM ({newest}) AS newest GROUP BY 1")
-        return _summed(terms, found, How.CAPPED if sum(found.values()) > cap else How.EXACT)
-    sampled = counts.sampled(connection, terms, f"CASE WHEN {dead} THEN {code} END")
+        return _summed(sql, found, How.CAPPED if sum(found.values()) > cap else How.EXACT)
+    sampled = counts.sampled(connection, sql, f"CASE WHEN {dead} THEN {code} END")
     if sampled is None:
-        return _summed(terms, _rows(connection, whole), How.EXACT)
-    return _summed(terms, {code: rows for code, rows in sampled.items() if code is not None}, How.ESTIMATED)
+        return _summed(sql, _rows(connection, whole), How.EXACT)
+    return _summed(sql, {code: rows for code, rows in sampled.items() if code is not None}, How.ESTIMATED)
 
 
-def _code(terms: QueueSql) -> str:
+def _code(sql: QueueSql) -> str:
     """The code of a row as SQL, empty where there is none. Long text and text with blanks is cut off here, or each
     row would be a group of its own."""
-    column = terms.queue.columns.get("error_code")
+    column = sql.queue.columns.get("error_code")
     if column is not None:
-        return f"coalesce(substr(CAST({terms.name(column)} AS text), 1, {CODE_LENGTH}), '')"
-    find = "strpos" if terms.dialect.name == "postgresql" else "instr"
-    error = f"CAST({terms.role('error')} AS text)"
+        return f"coalesce(substr(CAST({sql.name(column)} AS text), 1, {CODE_LENGTH}), '')"
+    find = "strpos" if sql.dialect.name == "postgresql" else "instr"
+    error = f"CAST({sql.role('error')} AS text)"
     first = f"substr({error}, 1, {find}({error} || ': ', ': ') - 1)"
     return f"CASE WHEN length({first}) <= {CODE_LENGTH} AND {find}({first}, ' ') = 0 THEN {first} ELSE '' END"
 
@@ -284,8 +284,8 @@ def _rows(connection: Connection, statement: str) -> dict[str, int]:
     return {row[0]: row[1] for row in connection.exec_driver_sql(statement)}
 
 
-def _summed(terms: QueueSql, found: Mapping[Any, int], count: How) -> DeadRows:
-    own_column = "error_code" in terms.queue.columns
+def _summed(sql: QueueSql, found: Mapping[Any, int], count: How) -> DeadRows:
+    own_column = "error_code" in sql.queue.columns
     codes: dict[str, int] = {}
     without = 0
     for code, rows in sorted(found.items(), key=lambda one: (-one[1], one[0])):
@@ -305,13 +305,13 @@ DAY = 86400.0
 
 
 # served by: the ready index, the throughput's primary key, the history's index on ended_at; workers are few
-def see(connection: Connection, terms: QueueSql, limits: Alerts) -> QueueObservation:
+def see(connection: Connection, sql: QueueSql, limits: Alerts) -> QueueObservation:
     """Only what is asked about is looked at."""
-    queue = terms.queue
+    queue = sql.queue
     backlog, died = 0, 0
     unattended: float | None = None
     if limits.backlog is not None:
-        depth = counts.depth(connection, terms, limits.backlog)
+        depth = counts.depth(connection, sql, limits.backlog)
         backlog = depth.rows + (depth.count is How.CAPPED)
     if limits.died is not None:
         minutes = throughput(connection, queue, int(LATELY // 60))
@@ -321,7 +321,7 @@ def see(connection: Connection, terms: QueueSql, limits: Alerts) -> QueueObserva
         known = workers(connection, within=max(DAY, limits.unattended))
         unattended = min((worker.seen_seconds_ago for worker in known if queue.name in worker.queues), default=None)
     unwritten = _unwritten(connection, queue.name) if limits.unwritten is not None else None
-    oldest = oldest_ready(connection, terms) if limits.oldest is not None else None
+    oldest = oldest_ready(connection, sql) if limits.oldest is not None else None
     return QueueObservation(backlog, oldest, died, unattended, unwritten)
 
 

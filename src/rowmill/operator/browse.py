@@ -68,48 +68,48 @@ class Sort:
 
 # served by: as the filter; in the order of the primary key, or of an index that begins with the column of `sort`
 def list_rows(
-    connection: Connection, terms: QueueSql, wanted: Filter, limit: int, sort: Sort | None = None
+    connection: Connection, sql: QueueSql, wanted: Filter, limit: int, sort: Sort | None = None
 ) -> list[RowView]:
     """Rows in the order of their keys, or as `sort` says, `limit` at the most."""
-    chosen = _listing(connection, terms, progress(terms), wanted, limit, sort)
-    return [row_view(terms, row) for row in connection.execute(chosen)]
+    chosen = _listing(connection, sql, progress(sql), wanted, limit, sort)
+    return [row_view(sql, row) for row in connection.execute(chosen)]
 
 
 # served by: as `list_rows`
 def list_values(
     connection: Connection,
-    terms: QueueSql,
+    sql: QueueSql,
     wanted: Filter,
     limit: int,
     columns: Sequence[str],
     sort: Sort | None = None,
 ) -> list[dict[str, Any]]:
     """What the same rows hold in some of their columns, in the same order."""
-    chosen = [_column(terms, name) for name in columns]
-    rows = _read(connection, terms, chosen, lambda shown: _listing(connection, terms, shown, wanted, limit, sort))
+    chosen = [_column(sql, name) for name in columns]
+    rows = _read(connection, sql, chosen, lambda shown: _listing(connection, sql, shown, wanted, limit, sort))
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def _listing(
-    connection: Connection, terms: QueueSql, shown: Sequence[Any], wanted: Filter, limit: int, sort: Sort | None
+    connection: Connection, sql: QueueSql, shown: Sequence[Any], wanted: Filter, limit: int, sort: Sort | None
 ) -> "sa.Select[Any]":
-    order: list[Any] = list(terms.queue.key)
+    order: list[Any] = list(sql.queue.key)
     if sort is not None:
-        column = _column(terms, sort.column)
-        known = sortable(connection, terms)
+        column = _column(sql, sort.column)
+        known = sortable(connection, sql)
         if sort.column not in known:
             raise BadRequest(
-                f"no index of table {terms.queue.table.fullname} begins with {sort.column}: to sort by it would read "
+                f"no index of table {sql.queue.table.fullname} begins with {sort.column}: to sort by it would read "
                 f"all rows. Sort by: {', '.join(known)}"
             )
         order = [each.desc() if sort.descending else each for each in (column, *order) if each is not None]
-    return sa.select(*shown).where(sa.true(), *wanted.conditions(terms)).order_by(*order).limit(limit)
+    return sa.select(*shown).where(sa.true(), *wanted.conditions(sql)).order_by(*order).limit(limit)
 
 
-def sortable(connection: Connection, terms: QueueSql) -> list[str]:
+def sortable(connection: Connection, sql: QueueSql) -> list[str]:
     """The columns by which the rows of the table can be read in order: those with which an index over all of its rows
     begins."""
-    table, inspector = terms.queue.table, sa.inspect(connection)
+    table, inspector = sql.queue.table, sa.inspect(connection)
     leading = inspector.get_pk_constraint(table.name, schema=table.schema)["constrained_columns"][:1]
     for index in inspector.get_indexes(table.name, schema=table.schema):
         whole = not any(name.endswith("_where") for name in index.get("dialect_options", {}))
@@ -119,57 +119,57 @@ def sortable(connection: Connection, terms: QueueSql) -> list[str]:
     return [column.name for column in table.columns if column.name in leading]
 
 
-def _column(terms: QueueSql, name: str) -> "sa.Column[Any]":
+def _column(sql: QueueSql, name: str) -> "sa.Column[Any]":
     """The column that somebody named."""
-    for column in terms.queue.table.columns:
+    for column in sql.queue.table.columns:
         if column.name == name:
             return column
-    known = listed([column.name for column in terms.queue.table.columns], name)
-    raise BadRequest(f"table {terms.queue.table.fullname} has no column {name!r}. Its columns: {known}")
+    known = listed([column.name for column in sql.queue.table.columns], name)
+    raise BadRequest(f"table {sql.queue.table.fullname} has no column {name!r}. Its columns: {known}")
 
 
 # served by: the primary key
-def find_rows(connection: Connection, terms: QueueSql, keys: Sequence[str]) -> list[RowView]:
+def find_rows(connection: Connection, sql: QueueSql, keys: Sequence[str]) -> list[RowView]:
     """The progress of the rows that somebody named, in that order. Raises UnknownRow for keys that no row has."""
     if not keys:
         return []
-    found = {row.key: row for row in list_rows(connection, terms, Filter(keys=tuple(keys)), len(keys))}
-    texts = {key: terms.queue.key_text(scalar(parse_key(terms.queue, key))) for key in keys}
+    found = {row.key: row for row in list_rows(connection, sql, Filter(keys=tuple(keys)), len(keys))}
+    texts = {key: sql.queue.key_text(scalar(parse_key(sql.queue, key))) for key in keys}
     if missing := [key for key, text in texts.items() if text not in found]:
-        raise unknown_row(terms, *missing)
+        raise unknown_row(sql, *missing)
     return [found[text] for text in texts.values()]
 
 
 # served by: the primary key
-def find_row(connection: Connection, terms: QueueSql, key: str) -> RowView:
+def find_row(connection: Connection, sql: QueueSql, key: str) -> RowView:
     """The progress of one row."""
-    row = connection.execute(sa.select(*progress(terms)).where(keys_in(terms, [parse_key(terms.queue, key)]))).first()
+    row = connection.execute(sa.select(*progress(sql)).where(keys_in(sql, [parse_key(sql.queue, key)]))).first()
     if row is None:
-        raise unknown_row(terms, key)
-    return row_view(terms, row)
+        raise unknown_row(sql, key)
+    return row_view(sql, row)
 
 
 # served by: the primary key
-def values(connection: Connection, terms: QueueSql, key: str) -> dict[str, Any]:
+def values(connection: Connection, sql: QueueSql, key: str) -> dict[str, Any]:
     """Everything that a row holds, by column."""
-    columns = list(terms.queue.table.columns)
-    this = keys_in(terms, [parse_key(terms.queue, key)])
-    rows = _read(connection, terms, columns, lambda shown: sa.select(*shown).where(this))
+    columns = list(sql.queue.table.columns)
+    this = keys_in(sql, [parse_key(sql.queue, key)])
+    rows = _read(connection, sql, columns, lambda shown: sa.select(*shown).where(this))
     if not rows:
-        raise unknown_row(terms, key)
+        raise unknown_row(sql, key)
     return {column.name: value for column, value in zip(columns, rows[0], strict=True)}
 
 
 def _read(
     connection: Connection,
-    terms: QueueSql,
+    sql: QueueSql,
     columns: Sequence["sa.Column[Any]"],
     statement: Callable[[Sequence[Any]], "sa.Select[Any]"],
 ) -> Sequence[Any]:
     """Rows of these columns, by a statement that selects them. A value that is not what its column says is shown as it
     stands."""
-    state = terms.queue.columns["state"]
-    shown = [StateWords(terms).raw_state.label(c.name) if c is state else c for c in columns]
+    state = sql.queue.columns["state"]
+    shown = [StateWords(sql).raw_state.label(c.name) if c is state else c for c in columns]
     try:
         return connection.execute(statement(shown)).all()
     except (ValueError, TypeError):
@@ -178,9 +178,9 @@ def _read(
 
 
 # served by: the history's index on (queue, key, id)
-def history(connection: Connection, terms: QueueSql, key: str) -> list[AttemptView]:
+def history(connection: Connection, sql: QueueSql, key: str) -> list[AttemptView]:
     """The failed attempts of a row, oldest first; of many, the last ones."""
-    queue, attempt = terms.queue, own_tables(connection.dialect.name).attempt
+    queue, attempt = sql.queue, own_tables(connection.dialect.name).attempt
     text = queue.key_text(scalar(parse_key(queue, key)))
     rows = connection.execute(
         sa.select(attempt)
@@ -203,16 +203,16 @@ def history(connection: Connection, terms: QueueSql, key: str) -> list[AttemptVi
     ]
 
 
-def progress(terms: QueueSql) -> list["sa.ColumnElement[Any]"]:
-    queue = terms.queue
+def progress(sql: QueueSql) -> list["sa.ColumnElement[Any]"]:
+    queue = sql.queue
     roles = ("attempts", "lease", "error", *(["max_attempts"] if "max_attempts" in queue.columns else []), *TIMES)
-    stored = {role: as_stored(queue.columns[role], terms.dialect.name) for role in TIMES}
+    stored = {role: as_stored(queue.columns[role], sql.dialect.name) for role in TIMES}
     columns = ((stored.get(role, queue.columns[role])).label(f"r_{role}") for role in roles)
-    return [*queue.key, StateWords(terms).raw_state.label("r_state"), *columns]
+    return [*queue.key, StateWords(sql).raw_state.label("r_state"), *columns]
 
 
-def row_view(terms: QueueSql, row: Any) -> RowView:
-    queue, lexicon = terms.queue, StateWords(terms)
+def row_view(sql: QueueSql, row: Any) -> RowView:
+    queue, lexicon = sql.queue, StateWords(sql)
     word = lexicon.word(row.r_state)
     step = None if word is None else queue.vocabulary.step_of(word)
     own = getattr(row, "r_max_attempts", None)
@@ -231,8 +231,8 @@ def row_view(terms: QueueSql, row: Any) -> RowView:
     )
 
 
-def unknown_row(terms: QueueSql, *keys: str) -> UnknownRow:
+def unknown_row(sql: QueueSql, *keys: str) -> UnknownRow:
     if len(keys) == 1:
-        return UnknownRow(f"queue {terms.queue.name} has no row with the key {keys[0]}")
+        return UnknownRow(f"queue {sql.queue.name} has no row with the key {keys[0]}")
     listed = ", ".join(keys[:MOST_KEYS]) + (f" and {len(keys) - MOST_KEYS:,} more" if len(keys) > MOST_KEYS else "")
-    return UnknownRow(f"queue {terms.queue.name} has no rows with the keys {listed}")
+    return UnknownRow(f"queue {sql.queue.name} has no rows with the keys {listed}")

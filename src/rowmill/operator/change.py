@@ -67,41 +67,41 @@ async def requeue(
     Of several stages, a dead row resumes at the one that failed, as its history says, and a waiting row at its
     own; others begin at the first. `stage` overrides.
     """
-    terms = store.terms(queue)
-    condition, lexicon = requeueable(terms, wanted), StateWords(terms)
+    sql = store.sql(queue)
+    condition, lexicon = requeueable(sql, wanted), StateWords(sql)
     if stage is not None:
         known_stage(queue, stage)
 
     def change(connection: Connection, rows: Sequence[Any]) -> ChangeResult:
         return _requeue(connection, lexicon, rows, stage, condition)
 
-    done = await _in_batches(store, terms, condition, change, most, batch, progress)
+    done = await _in_batches(store, sql, condition, change, most, batch, progress)
     if done.rows:
         await tell(store, queue)
     return done
 
 
 # served by: the primary key
-def requeue_within(connection: Connection, terms: QueueSql, keys: Sequence[Key], stage: str | None = None) -> set[Key]:
+def requeue_within(connection: Connection, sql: QueueSql, keys: Sequence[Key], stage: str | None = None) -> set[Key]:
     """Put the rows with these keys back, in a transaction of the caller's, who has to `tell` after it; answers the keys
     of those that are ready now. A running row stays, and one that somebody else has locked."""
-    condition, lexicon = requeueable(terms, Filter()), StateWords(terms)
-    named = keys_in(terms, keys)
-    wanted = sa.select(*raw_key(terms), lexicon.raw_state.label("raw_state")).where(condition, named)
+    condition, lexicon = requeueable(sql, Filter()), StateWords(sql)
+    named = keys_in(sql, keys)
+    wanted = sa.select(*raw_key(sql), lexicon.raw_state.label("raw_state")).where(condition, named)
     rows = connection.execute(wanted.with_for_update(skip_locked=True)).all()
     if rows:
         _requeue(connection, lexicon, rows, stage, condition)
-    ready = in_words(terms, terms.queue.vocabulary.all_of(CLAIMABLE))
-    return {tuple(row) for row in connection.execute(sa.select(*terms.queue.key).where(named, ready))}
+    ready = in_words(sql, sql.queue.vocabulary.all_of(CLAIMABLE))
+    return {tuple(row) for row in connection.execute(sa.select(*sql.queue.key).where(named, ready))}
 
 
 def _requeue(
     connection: Connection, lexicon: StateWords, rows: Sequence[Any], stage: str | None, condition: Condition
 ) -> ChangeResult:
-    terms, total = lexicon.terms, ChangeResult()
+    sql, total = lexicon.sql, ChangeResult()
     for name, keys in _by_stage(connection, lexicon, rows, stage).items():
-        move = sa.update(terms.queue.table).values(assigned(terms, REQUEUE, terms.queue.step(name)))
-        total = _plus(total, change_rows(connection, terms, move, keys, condition))
+        move = sa.update(sql.queue.table).values(assigned(sql, REQUEUE, sql.queue.step(name)))
+        total = _plus(total, change_rows(connection, sql, move, keys, condition))
     return total
 
 
@@ -115,14 +115,14 @@ async def cancel(
     progress: Progress | None = None,
 ) -> ChangeResult:
     """Take rows out of the queue that nobody has taken yet. They stay in the table, as cancelled."""
-    terms = store.terms(queue)
-    condition = cancellable(terms, wanted)
-    move = sa.update(queue.table).values(assigned(terms, CANCEL, queue.steps[0]))
+    sql = store.sql(queue)
+    condition = cancellable(sql, wanted)
+    move = sa.update(queue.table).values(assigned(sql, CANCEL, queue.steps[0]))
 
     def change(connection: Connection, rows: Sequence[Any]) -> ChangeResult:
-        return change_rows(connection, terms, move, keys_of(queue, rows), condition)
+        return change_rows(connection, sql, move, keys_of(queue, rows), condition)
 
-    done = await _in_batches(store, terms, condition, change, most, batch, progress)
+    done = await _in_batches(store, sql, condition, change, most, batch, progress)
     if done.rows and queue.per is not None:
         await tell(store, queue)
     return done
@@ -139,22 +139,22 @@ async def prune(
     progress: Progress | None = None,
 ) -> ChangeResult:
     """Delete finished rows that are older than that."""
-    terms, total = store.terms(queue), ChangeResult()
-    for condition in prunable(terms, wanted, older_than):
+    sql, total = store.sql(queue), ChangeResult()
+    for condition in prunable(sql, wanted, older_than):
 
         def change(connection: Connection, rows: Sequence[Any], condition: Condition = condition) -> ChangeResult:
-            return change_rows(connection, terms, sa.delete(queue.table), keys_of(queue, rows), condition)
+            return change_rows(connection, sql, sa.delete(queue.table), keys_of(queue, rows), condition)
 
         before = total.rows
         left = None if most is None else most - before
         further = None if progress is None else lambda rows, before=before: progress(before + rows)
-        total = _plus(total, await _in_batches(store, terms, condition, change, left, batch, further))
+        total = _plus(total, await _in_batches(store, sql, condition, change, left, batch, further))
     return total
 
 
 async def _in_batches(
     store: Store,
-    terms: QueueSql,
+    sql: QueueSql,
     condition: Condition,
     change: Callable[[Connection, Sequence[Any]], ChangeResult],
     most: int | None,
@@ -165,7 +165,7 @@ async def _in_batches(
     total, after = ChangeResult(), None
     while most is None or total.rows < most:
         limit = batch if most is None else min(batch, most - total.rows)
-        batch_done = await store.run(partial(one_batch, terms, condition, change, raw_key(terms), after, limit))
+        batch_done = await store.run(partial(one_batch, sql, condition, change, raw_key(sql), after, limit))
         total = _plus(total, batch_done.changed)
         if progress is not None:
             progress(total.rows)
@@ -177,7 +177,7 @@ async def _in_batches(
 
 # served by: the index in whose order the rows are gone through
 def one_batch(
-    terms: QueueSql,
+    sql: QueueSql,
     condition: Condition,
     change: Callable[[Connection, Sequence[Any]], ChangeResult],
     order: Sequence["sa.ColumnElement[Any]"],
@@ -187,7 +187,7 @@ def one_batch(
 ) -> ChangedBatch:
     """Call `change` for the next rows in this order (the key, then the raw state), locked; those that others have
     locked are passed over."""
-    state, key = StateWords(terms).raw_state.label("raw_state"), raw_key(terms)
+    state, key = StateWords(sql).raw_state.label("raw_state"), raw_key(sql)
     wanted = sa.select(*key, state, *order).where(condition).order_by(*order).limit(limit)
     if after is not None:
         wanted = wanted.where(_beyond(order, after))
@@ -205,14 +205,14 @@ def _beyond(columns: Sequence["sa.ColumnElement[Any]"], after: Key) -> Condition
 # served by: the primary key
 def change_rows(
     connection: Connection,
-    terms: QueueSql,
+    sql: QueueSql,
     statement: "sa.Update | sa.Delete",
     keys: Sequence[Key],
     condition: Condition,
 ) -> ChangeResult:
     """Change these rows where the condition still holds. A row that a constraint or a trigger refuses stays; the rest
     goes on."""
-    guarded = statement.where(raw_key_in(terms, keys), condition).returning(*raw_key(terms))
+    guarded = statement.where(raw_key_in(sql, keys), condition).returning(*raw_key(sql))
     try:
         with connection.begin_nested():
             return ChangeResult(len(connection.execute(guarded).all()))
@@ -223,8 +223,8 @@ def change_rows(
             return ChangeResult(refused=1)
     half = len(keys) // 2
     return _plus(
-        change_rows(connection, terms, statement, keys[:half], condition),
-        change_rows(connection, terms, statement, keys[half:], condition),
+        change_rows(connection, sql, statement, keys[:half], condition),
+        change_rows(connection, sql, statement, keys[half:], condition),
     )
 
 
@@ -237,11 +237,11 @@ def _by_stage(
     connection: Connection, lexicon: StateWords, rows: Sequence[Any], override: str | None
 ) -> dict[str, list[Key]]:
     """The keys of these rows, by the stage at which each begins again."""
-    queue = lexicon.terms.queue
+    queue = lexicon.sql.queue
     first = queue.steps[0].name
     if override is not None or len(queue.steps) == 1:
         return {override or first: keys_of(queue, rows)}
-    key_of = RowLoader(lexicon.terms).key_of
+    key_of = RowLoader(lexicon.sql).key_of
     texts = [queue.key_text(key_of(key)) for key in keys_of(queue, rows)]
     dead = [text for text, row in zip(texts, rows, strict=True) if lexicon.kind(row.raw_state) is StateKind.DEAD]
     # A stage that is not declared any more can't be resumed.

@@ -29,57 +29,57 @@ ENOUGH = 1000
 """Hits among the probes from which shares can be told."""
 
 
-def is_small(connection: Connection, terms: QueueSql) -> bool:
+def is_small(connection: Connection, sql: QueueSql) -> bool:
     """Can the table be counted from end to end?"""
     if connection.dialect.name == "postgresql":
-        return _bytes(connection, terms) <= SMALL_BYTES
-    span = _span(connection, terms)
+        return _bytes(connection, sql) <= SMALL_BYTES
+    span = _span(connection, sql)
     return span is None or span[1] <= SMALL_ROWS
 
 
-def by_state(connection: Connection, terms: QueueSql) -> dict[Any, int] | None:
+def by_state(connection: Connection, sql: QueueSql) -> dict[Any, int] | None:
     """About how many rows are in each state, by its raw value; None where it can't be told."""
     if connection.dialect.name == "postgresql":
-        found = _by_statistics(connection, terms)
+        found = _by_statistics(connection, sql)
         if found is not None:
             return found
-    states = sampled(connection, terms, terms.state)
-    plain = StateWords(terms).plain
+    states = sampled(connection, sql, sql.state)
+    plain = StateWords(sql).plain
     return None if states is None else {plain(raw): rows for raw, rows in states.items()}
 
 
-def sampled(connection: Connection, terms: QueueSql, wanted: str) -> dict[Any, int] | None:
+def sampled(connection: Connection, sql: QueueSql, wanted: str) -> dict[Any, int] | None:
     """About how many rows have each value of an SQL expression, from a random sample; None where it can't be told."""
     if connection.dialect.name == "postgresql":
-        return _by_sample(connection, terms, wanted)
-    return _by_probes(connection, terms, wanted)
+        return _by_sample(connection, sql, wanted)
+    return _by_probes(connection, sql, wanted)
 
 
-def _bytes(connection: Connection, terms: QueueSql) -> int:
+def _bytes(connection: Connection, sql: QueueSql) -> int:
     # A partitioned table has no rows of its own: its leaves have.
     found = connection.exec_driver_sql(
         "SELECT coalesce((SELECT sum(pg_relation_size(relid)) FROM pg_partition_tree(t) WHERE isleaf), "
-        f"pg_relation_size(t)) FROM to_regclass({terms.text(terms.table)}) AS t"
+        f"pg_relation_size(t)) FROM to_regclass({sql.text(sql.table)}) AS t"
     ).scalar()
     return int(found or 0)
 
 
-def _by_statistics(connection: Connection, terms: QueueSql) -> dict[Any, int] | None:
+def _by_statistics(connection: Connection, sql: QueueSql) -> dict[Any, int] | None:
     """From what ANALYZE found; None when it did not look, or most rows changed since."""
-    queue = terms.queue
+    queue = sql.queue
     row = connection.exec_driver_sql(
         "SELECT c.reltuples, c.relpages, s.null_frac, s.most_common_vals::text::text[] AS common, "
         "s.most_common_freqs AS shares "
         "FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "
         "JOIN pg_stats AS s ON s.schemaname = n.nspname AND s.tablename = c.relname "
-        f"WHERE c.oid = to_regclass({terms.text(terms.table)}) AND NOT s.inherited AND c.relkind = 'r' "
-        f"AND s.attname = {terms.text(queue.columns['state'].name)} AND c.reltuples > 0 AND c.relpages > 0 "
+        f"WHERE c.oid = to_regclass({sql.text(sql.table)}) AND NOT s.inherited AND c.relkind = 'r' "
+        f"AND s.attname = {sql.text(queue.columns['state'].name)} AND c.reltuples > 0 AND c.relpages > 0 "
         "AND pg_stat_get_mod_since_analyze(c.oid) < c.reltuples / 10"
     ).first()
     if row is None or row.common is None:
         return None
-    total = row.reltuples / row.relpages * (_bytes(connection, terms) / PAGE)
-    lexicon = StateWords(terms)
+    total = row.reltuples / row.relpages * (_bytes(connection, sql) / PAGE)
+    lexicon = StateWords(sql)
     raw_of = {str(raw): raw for raw in map(lexicon.raw, lexicon.words)}
     common = map(lexicon.plain, row.common)
     found: dict[Any, int] = {
@@ -90,37 +90,37 @@ def _by_statistics(connection: Connection, terms: QueueSql) -> dict[Any, int] | 
     return found
 
 
-def _by_sample(connection: Connection, terms: QueueSql, wanted: str) -> dict[Any, int]:
+def _by_sample(connection: Connection, sql: QueueSql, wanted: str) -> dict[Any, int]:
     """From the rows of some pages, chosen at random."""
-    percent = min(100.0, 100.0 * SAMPLE_PAGES * PAGE / max(_bytes(connection, terms), 1))
+    percent = min(100.0, 100.0 * SAMPLE_PAGES * PAGE / max(_bytes(connection, sql), 1))
     rows = connection.exec_driver_sql(
-        f"SELECT {wanted}, count(*) FROM {terms.table} TABLESAMPLE SYSTEM ({percent!r}) GROUP BY 1"
+        f"SELECT {wanted}, count(*) FROM {sql.table} TABLESAMPLE SYSTEM ({percent!r}) GROUP BY 1"
     )
     return {value: round(count * 100.0 / percent) for value, count in rows}
 
 
-def _by_probes(connection: Connection, terms: QueueSql, wanted: str) -> dict[Any, int] | None:
+def _by_probes(connection: Connection, sql: QueueSql, wanted: str) -> dict[Any, int] | None:
     """SQLite: from the rows at some row numbers, chosen at random. None where few of the numbers are taken."""
-    span = _span(connection, terms)
+    span = _span(connection, sql)
     if span is None:
         return None
     first, length = span
     rows = connection.exec_driver_sql(
         f"WITH RECURSIVE probe(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM probe LIMIT {PROBES}), "
         f"spot(at) AS MATERIALIZED (SELECT {first} + abs(random() % {length}) FROM probe) "
-        f"SELECT {wanted}, count(*) FROM spot JOIN {terms.table} ON {terms.table}._rowid_ = spot.at GROUP BY 1"
+        f"SELECT {wanted}, count(*) FROM spot JOIN {sql.table} ON {sql.table}._rowid_ = spot.at GROUP BY 1"
     ).all()
     if sum(count for _, count in rows) < ENOUGH:
         return None
     return {value: round(count * length / PROBES) for value, count in rows}
 
 
-def _span(connection: Connection, terms: QueueSql) -> tuple[int, int] | None:
+def _span(connection: Connection, sql: QueueSql) -> tuple[int, int] | None:
     """The first row number and how far they reach; None for a table without them."""
     try:
         # Each by itself: together they would read the whole table.
         first, last = connection.exec_driver_sql(
-            f"SELECT (SELECT min(_rowid_) FROM {terms.table}), (SELECT max(_rowid_) FROM {terms.table})"
+            f"SELECT (SELECT min(_rowid_) FROM {sql.table}), (SELECT max(_rowid_) FROM {sql.table})"
         ).one()
     except OperationalError:
         return None
@@ -228,10 +228,10 @@ class RowCounts:
 
 
 # served by: the ready index of each stage, read from its end
-def depth(connection: Connection, terms: QueueSql, at_least: int) -> Depth:
+def depth(connection: Connection, sql: QueueSql, at_least: int) -> Depth:
     """How many rows wait to be worked on here, due or not, counted up to `at_least`. Takes milliseconds at any size,
     unless a filter of the queue leaves most of them out."""
-    found_by = [_last_ready(terms, step, "1", at_least + 1, terms.may_claim()) for step in terms.queue.steps]
+    found_by = [_last_ready(sql, step, "1", at_least + 1, sql.may_claim()) for step in sql.queue.steps]
     parts = [f"SELECT 1 FROM ({rows}) AS ready" for rows in found_by]
     statement = f"SELECT count(*) FROM (SELECT 1 FROM ({' UNION ALL '.join(parts)}) AS every LIMIT {at_least + 1}) AS t"
     with index_plans(connection):
@@ -239,60 +239,60 @@ def depth(connection: Connection, terms: QueueSql, at_least: int) -> Depth:
     return Depth(min(found, at_least), How.CAPPED if found > at_least else How.EXACT)
 
 
-def _last_ready(terms: QueueSql, step: Step, wanted: str, limit: int, further: str = "") -> str:
+def _last_ready(sql: QueueSql, step: Step, wanted: str, limit: int, further: str = "") -> str:
     """Rows of a stage from the end of its ready index: claims leave their dead entries at its beginning. `further` is
     a condition with its AND."""
-    ready = terms.is_in(step.claimable) + further
-    if terms.dialect.name == "sqlite":
+    ready = sql.is_in(step.claimable) + further
+    if sql.dialect.name == "sqlite":
         # No dead entries here. Asked for an order, SQLite may take an index of the table's own and sort.
-        return f"SELECT {wanted} FROM {terms.table} WHERE {ready} LIMIT {int(limit)}"
-    order = [] if terms.priority is None else [f"{terms.priority} {'DESC' if terms.queue.lower_first else 'ASC'}"]
-    order.append(f"{terms.available_at} DESC" + (" NULLS LAST" if terms.nulls_first else ""))
-    order += [f"{column} DESC" for column in terms.sequence]
-    return f"SELECT {wanted} FROM {terms.table} WHERE {ready} ORDER BY {', '.join(order)} LIMIT {int(limit)}"
+        return f"SELECT {wanted} FROM {sql.table} WHERE {ready} LIMIT {int(limit)}"
+    order = [] if sql.priority is None else [f"{sql.priority} {'DESC' if sql.queue.lower_first else 'ASC'}"]
+    order.append(f"{sql.available_at} DESC" + (" NULLS LAST" if sql.nulls_first else ""))
+    order += [f"{column} DESC" for column in sql.sequence]
+    return f"SELECT {wanted} FROM {sql.table} WHERE {ready} ORDER BY {', '.join(order)} LIMIT {int(limit)}"
 
 
-def counts(connection: Connection, terms: QueueSql, *, cap: int = CAP) -> list[StateCount]:
+def counts(connection: Connection, sql: QueueSql, *, cap: int = CAP) -> list[StateCount]:
     """Rows by state, in the order of the lifecycle. A big table is never counted from end to end: unfinished rows
     are counted by their indexes, the rest is estimated. A state that few of its rows have may be missed then.
 
     Of a queue that claims only some of the table's rows, the ready rows that it leaves out are counted apart."""
-    found = _counts(connection, terms, cap)
-    return found if terms.queue.where is None else list(_parted(connection, terms, found, cap))
+    found = _counts(connection, sql, cap)
+    return found if sql.queue.where is None else list(_parted(connection, sql, found, cap))
 
 
-def _counts(connection: Connection, terms: QueueSql, cap: int) -> list[StateCount]:
-    lexicon = StateWords(terms)
-    if is_small(connection, terms):
-        return _listed(lexicon, _by_state(connection, terms, terms.table), {})
+def _counts(connection: Connection, sql: QueueSql, cap: int) -> list[StateCount]:
+    lexicon = StateWords(sql)
+    if is_small(connection, sql):
+        return _listed(lexicon, _by_state(connection, sql, sql.table), {})
     exact: dict[Any, int] = {}
     at_least: dict[Any, int] = {}
     with index_plans(connection):
-        for words, found in _unfinished(terms, cap):
-            rows = _by_state(connection, terms, f"({found}) AS found")
+        for words, found in _unfinished(sql, cap):
+            rows = _by_state(connection, sql, f"({found}) AS found")
             if sum(rows.values()) <= cap:
                 exact |= {lexicon.raw(word): 0 for word in words} | rows
             else:
                 at_least |= rows
-    guessed = by_state(connection, terms)
+    guessed = by_state(connection, sql)
     if guessed is None:
-        return _listed(lexicon, _by_state(connection, terms, terms.table), {})
+        return _listed(lexicon, _by_state(connection, sql, sql.table), {})
     rest = {raw: max(rows, guessed.get(raw, 0)) for raw, rows in (guessed | at_least).items() if raw not in exact}
     return _listed(lexicon, exact, rest)
 
 
 # served by: the ready index of each stage
-def _parted(connection: Connection, terms: QueueSql, found: Sequence[StateCount], cap: int) -> Iterator[StateCount]:
+def _parted(connection: Connection, sql: QueueSql, found: Sequence[StateCount], cap: int) -> Iterator[StateCount]:
     """Of the ready rows, those that this queue claims and those that it leaves out. Where there are more than `cap`,
     the last ones in their order stand for all."""
     shares: dict[str, Fraction] = {}
-    most = LARGEST_INTEGER if is_small(connection, terms) else cap + 1
-    fits = f"coalesce(({terms.condition}), false) AS rowmill_fits"
+    most = LARGEST_INTEGER if is_small(connection, sql) else cap + 1
+    fits = f"coalesce(({sql.condition}), false) AS rowmill_fits"
     with index_plans(connection):
-        for step in terms.queue.steps:
-            rows = _last_ready(terms, step, f"{terms.state}, {fits}", most)
-            every = _by_state(connection, terms, f"({rows}) AS found")
-            unfit = _by_state(connection, terms, f"(SELECT * FROM ({rows}) AS every WHERE NOT rowmill_fits) AS found")
+        for step in sql.queue.steps:
+            rows = _last_ready(sql, step, f"{sql.state}, {fits}", most)
+            every = _by_state(connection, sql, f"({rows}) AS found")
+            unfit = _by_state(connection, sql, f"(SELECT * FROM ({rows}) AS every WHERE NOT rowmill_fits) AS found")
             shares |= {str(raw): Fraction(unfit.get(raw, 0), count) for raw, count in every.items()}
     left_out = []
     for state in found:
@@ -303,21 +303,21 @@ def _parted(connection: Connection, terms: QueueSql, found: Sequence[StateCount]
     yield from left_out
 
 
-def _by_state(connection: Connection, terms: QueueSql, source: str) -> dict[Any, int]:
-    statement = f"SELECT {terms.state}, count(*) FROM {source} GROUP BY {terms.state}"
-    plain = StateWords(terms).plain
+def _by_state(connection: Connection, sql: QueueSql, source: str) -> dict[Any, int]:
+    statement = f"SELECT {sql.state}, count(*) FROM {source} GROUP BY {sql.state}"
+    plain = StateWords(sql).plain
     return {plain(raw): rows for raw, rows in connection.exec_driver_sql(statement)}
 
 
 # served by: the ready index of each stage, and the index on running rows
-def _unfinished(terms: QueueSql, cap: int) -> Iterator[tuple[Sequence[Word], str]]:
-    for step in terms.queue.steps:
-        yield step.claimable, _last_ready(terms, step, terms.state, cap + 1)
-    running = terms.queue.vocabulary.of(StateKind.RUNNING)
+def _unfinished(sql: QueueSql, cap: int) -> Iterator[tuple[Sequence[Word], str]]:
+    for step in sql.queue.steps:
+        yield step.claimable, _last_ready(sql, step, sql.state, cap + 1)
+    running = sql.queue.vocabulary.of(StateKind.RUNNING)
     yield (
         running,
-        f"SELECT {terms.state} FROM {terms.table} WHERE {terms.is_in(running)} "
-        f"ORDER BY {terms.leased_until} DESC LIMIT {int(cap) + 1}",
+        f"SELECT {sql.state} FROM {sql.table} WHERE {sql.is_in(running)} "
+        f"ORDER BY {sql.leased_until} DESC LIMIT {int(cap) + 1}",
     )
 
 

@@ -49,43 +49,43 @@ class Filter:
     def empty(self) -> bool:
         return self == Filter() and self.condition is None
 
-    def conditions(self, terms: QueueSql) -> list["sa.ColumnElement[bool]"]:
+    def conditions(self, sql: QueueSql) -> list["sa.ColumnElement[bool]"]:
         """What a row has to fulfil. Raises BadRequest for what the queue does not know."""
         found = []
         if self.states:
-            lexicon = StateWords(terms)
+            lexicon = StateWords(sql)
             found.append(sa.or_(*(lexicon.condition(text) for text in self.states)))
         if self.stage is not None:
-            found.append(at_stage(terms, self.stage))
+            found.append(at_stage(sql, self.stage))
         if self.error_code is not None:
-            found.append(failed_with(terms, self.error_code))
+            found.append(failed_with(sql, self.error_code))
         if self.since is not None:
-            found.append(changed(terms, self.since, after=True))
+            found.append(changed(sql, self.since, after=True))
         if self.until is not None:
-            found.append(changed(terms, self.until, after=False))
+            found.append(changed(sql, self.until, after=False))
         if self.where is not None:
-            found.append(trusted(terms, self.where))
+            found.append(trusted(sql, self.where))
         if self.condition is not None:
             found.append(self.condition)
         if self.keys:
-            found.append(keys_in(terms, [parse_key(terms.queue, text) for text in self.keys]))
+            found.append(keys_in(sql, [parse_key(sql.queue, text) for text in self.keys]))
         return found
 
 
 # served by: the stage's ready index and the running index; for dead rows, the history's index on (queue, key)
-def at_stage(terms: QueueSql, name: str) -> "sa.ColumnElement[bool]":
+def at_stage(sql: QueueSql, name: str) -> "sa.ColumnElement[bool]":
     """Rows at a stage. A dead row does not say where it was: the last entry of its history does."""
-    queue, own = terms.queue, own_tables(terms.dialect.name)
+    queue, own = sql.queue, own_tables(sql.dialect.name)
     step = known_stage(queue, name)
     failed_at = (
         sa.select(own.attempt.c.stage)
-        .where(own.attempt.c.queue == queue.name, own.attempt.c.key == key_text_sql(terms))
+        .where(own.attempt.c.queue == queue.name, own.attempt.c.key == key_text_sql(sql))
         .order_by(own.attempt.c.id.desc())
         .limit(1)
         .scalar_subquery()
     )
-    here = in_words(terms, step.claimable + step.running)
-    return sa.or_(here, sa.and_(in_words(terms, queue.vocabulary.of(StateKind.DEAD)), failed_at == step.name))
+    here = in_words(sql, step.claimable + step.running)
+    return sa.or_(here, sa.and_(in_words(sql, queue.vocabulary.of(StateKind.DEAD)), failed_at == step.name))
 
 
 def known_stage(queue: QueueSpec[Any], name: str) -> Step:
@@ -96,47 +96,47 @@ def known_stage(queue: QueueSpec[Any], name: str) -> Step:
         raise BadRequest(str(error.args[0])) from None
 
 
-def trusted(terms: QueueSql, where: str) -> "sa.ColumnElement[bool]":
+def trusted(sql: QueueSql, where: str) -> "sa.ColumnElement[bool]":
     """The operator's own SQL. A placeholder in it would take a value of ours, and choose rows that nobody meant."""
     outside_quotes = re.sub(r"'[^']*'|\"[^\"]*\"", "", where)
-    if re.search(r"\$\d" if terms.dialect.name == "postgresql" else r"[?$@:]", outside_quotes):
+    if re.search(r"\$\d" if sql.dialect.name == "postgresql" else r"[?$@:]", outside_quotes):
         raise BadRequest("a condition in SQL takes no parameters: write the values themselves")
     # The bracket is on a line of its own, or a comment at the end would swallow it.
     return sa.literal_column(f"({where}\n)")
 
 
-def failed_with(terms: QueueSql, code: str) -> "sa.ColumnElement[bool]":
+def failed_with(sql: QueueSql, code: str) -> "sa.ColumnElement[bool]":
     """Rows whose last failure has this code: in its own column, or in front of the error's text."""
-    column = terms.queue.columns.get("error_code")
+    column = sql.queue.columns.get("error_code")
     if column is not None:
         return column == code
-    error, start = terms.queue.columns["error"], f"{code}: "
+    error, start = sql.queue.columns["error"], f"{code}: "
     # Not LIKE: it would read % and _ in a code, and on SQLite it does not tell cases apart.
     return sa.or_(error == code, sa.func.substr(error, 1, len(start)) == start)
 
 
-def changed(terms: QueueSql, when: When, *, after: bool, by: Sequence[str] = CHANGES) -> "sa.ColumnElement[bool]":
+def changed(sql: QueueSql, when: When, *, after: bool, by: Sequence[str] = CHANGES) -> "sa.ColumnElement[bool]":
     """Rows that last changed after, or before, a time. The first of the columns in `by` that is not NULL decides."""
-    columns = [terms.queue.columns[role] for role in by if role in terms.queue.columns]
+    columns = [sql.queue.columns[role] for role in by if role in sql.queue.columns]
     parts = []
     for place, column in enumerate(columns):
-        at: sa.ColumnElement[Any] = sa.literal_column(instant(terms, column, when))
+        at: sa.ColumnElement[Any] = sa.literal_column(instant(sql, column, when))
         missing = [earlier.is_(None) for earlier in columns[:place]]
         parts.append(sa.and_(*missing, column >= at if after else column <= at))
     return sa.or_(sa.false(), *parts)
 
 
-def instant(terms: QueueSql, column: "Column[Any]", when: When) -> str:
+def instant(sql: QueueSql, column: "Column[Any]", when: When) -> str:
     """A time in the type of a column, as SQL."""
     if isinstance(when, timedelta):
-        return terms.moment(column, repr(-when.total_seconds()))
+        return sql.moment(column, repr(-when.total_seconds()))
     at = when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
-    kind = bare(column, terms.dialect)
+    kind = bare(column, sql.dialect)
     if not isinstance(kind, sa.DateTime):
-        number = at.timestamp() * (1000 if terms.queue.epoch == "ms" else 1)
+        number = at.timestamp() * (1000 if sql.queue.epoch == "ms" else 1)
         return repr(int(number)) if isinstance(kind, sa.Integer) else repr(number)
     text = at.strftime("%Y-%m-%d %H:%M:%S.%f")
-    if terms.dialect.name == "sqlite":
+    if sql.dialect.name == "sqlite":
         return f"'{text}'"
     return f"timestamptz '{text}+00'" if kind.timezone else f"timestamp '{text}'"
 
@@ -173,60 +173,58 @@ class Preview:
 
 
 # served by: the primary key, walked once
-def requeueable(terms: QueueSql, wanted: Filter) -> Condition:
+def requeueable(sql: QueueSql, wanted: Filter) -> Condition:
     """Finished rows, those that wait for their next try, and those that are ready but have no attempts left."""
-    final = in_words(terms, terms.queue.vocabulary.all_of(FINAL))
-    used_up = [
-        sa.and_(in_words(terms, step.claimable), sa.literal_column(terms.used_up(step))) for step in terms.queue.steps
-    ]
-    return sa.and_(sa.or_(final, StateWords(terms).waiting(), *used_up), *wanted.conditions(terms))
+    final = in_words(sql, sql.queue.vocabulary.all_of(FINAL))
+    used_up = [sa.and_(in_words(sql, step.claimable), sa.literal_column(sql.used_up(step))) for step in sql.queue.steps]
+    return sa.and_(sa.or_(final, StateWords(sql).waiting(), *used_up), *wanted.conditions(sql))
 
 
 # served by: the ready indexes, or the primary key, walked once
-def cancellable(terms: QueueSql, wanted: Filter) -> Condition:
+def cancellable(sql: QueueSql, wanted: Filter) -> Condition:
     """Rows that nobody has taken yet."""
-    if not terms.queue.can_cancel:
+    if not sql.queue.can_cancel:
         raise BadRequest(
-            f"queue {terms.queue.name} has no word for cancelled rows. "
+            f"queue {sql.queue.name} has no word for cancelled rows. "
             'Declare one: States(cancelled="cancelled"), if the column takes it'
         )
-    waiting = in_words(terms, terms.queue.vocabulary.all_of(CLAIMABLE))
-    return sa.and_(waiting, *wanted.conditions(terms))
+    waiting = in_words(sql, sql.queue.vocabulary.all_of(CLAIMABLE))
+    return sa.and_(waiting, *wanted.conditions(sql))
 
 
 # served by: an index on finished_at where there is one (`indexes.prune_index`), else the primary key, walked once
-def prunable(terms: QueueSql, wanted: Filter, older_than: timedelta) -> list[Condition]:
+def prunable(sql: QueueSql, wanted: Filter, older_than: timedelta) -> list[Condition]:
     """Rows that finished so long ago; those that do not say when they did, by their last change."""
     if older_than < timedelta(0):
         raise BadRequest("an age can't be negative")
-    final = in_words(terms, terms.queue.vocabulary.all_of(FINAL))
-    finished = terms.queue.columns["finished_at"]
-    aged = changed(terms, older_than, after=False, by=["finished_at"])
-    aged_otherwise = changed(terms, older_than, after=False, by=["updated_at", "created_at"])
-    rest = wanted.conditions(terms)
+    final = in_words(sql, sql.queue.vocabulary.all_of(FINAL))
+    finished = sql.queue.columns["finished_at"]
+    aged = changed(sql, older_than, after=False, by=["finished_at"])
+    aged_otherwise = changed(sql, older_than, after=False, by=["updated_at", "created_at"])
+    rest = wanted.conditions(sql)
     return [sa.and_(final, aged, *rest), sa.and_(final, finished.is_(None), aged_otherwise, *rest)]
 
 
 # served by: the partial index on running rows, (leased_until)
-def expired(terms: QueueSql) -> Condition:
+def expired(sql: QueueSql) -> Condition:
     """Running rows whose lease has run out."""
-    until = terms.queue.columns["leased_until"]
-    running = in_words(terms, terms.queue.vocabulary.of(StateKind.RUNNING))
-    return sa.and_(running, until < sa.literal_column(terms.now("leased_until")))
+    until = sql.queue.columns["leased_until"]
+    running = in_words(sql, sql.queue.vocabulary.of(StateKind.RUNNING))
+    return sa.and_(running, until < sa.literal_column(sql.now("leased_until")))
 
 
 # served by: as the condition
-def keys_of(connection: Connection, terms: QueueSql, condition: Condition) -> set[str]:
+def keys_of(connection: Connection, sql: QueueSql, condition: Condition) -> set[str]:
     """The keys of the rows for which a condition holds; for one that names the rows itself."""
-    queue = terms.queue
+    queue = sql.queue
     found = connection.execute(sa.select(*queue.key).where(condition))
     return {queue.key_text(scalar(tuple(key))) for key in found}
 
 
 # served by: as the condition
-def preview(connection: Connection, terms: QueueSql, condition: Condition, *, cap: int = 1_000_000) -> Preview:
+def preview(connection: Connection, sql: QueueSql, condition: Condition, *, cap: int = 1_000_000) -> Preview:
     """How many rows a condition holds for, counted up to a cap, and the keys of a few."""
-    queue = terms.queue
+    queue = sql.queue
     some = connection.execute(sa.select(*queue.key).where(condition).limit(5)).all()
     if len(some) < 5:
         rows = len(some)

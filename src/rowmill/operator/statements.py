@@ -35,82 +35,82 @@ class HotStatement:
     text: str
 
 
-def hot_statements(terms: QueueSql) -> list[HotStatement]:
+def hot_statements(sql: QueueSql) -> list[HotStatement]:
     """Return the claims, settles, renewals and rescues of a queue, stage by stage."""
     return [
         HotStatement(name, step.name, served_by, text)
-        for step in terms.queue.steps
-        for name, served_by, text in (*_of_dialect(terms, step), *_rescues(terms, step))
+        for step in sql.queue.steps
+        for name, served_by, text in (*_of_dialect(sql, step), *_rescues(sql, step))
     ]
 
 
-def _of_dialect(terms: QueueSql, step: Step) -> Iterator[tuple[str, str, str]]:
-    if isinstance(terms, PostgresQueueSql):
-        return _on_postgres(terms, step)
-    assert isinstance(terms, SqliteQueueSql)
-    return _on_sqlite(terms, step)
+def _of_dialect(sql: QueueSql, step: Step) -> Iterator[tuple[str, str, str]]:
+    if isinstance(sql, PostgresQueueSql):
+        return _on_postgres(sql, step)
+    assert isinstance(sql, SqliteQueueSql)
+    return _on_sqlite(sql, step)
 
 
-def _on_postgres(terms: PostgresQueueSql, step: Step) -> Iterator[tuple[str, str, str]]:
+def _on_postgres(sql: PostgresQueueSql, step: Step) -> Iterator[tuple[str, str, str]]:
     from rowmill.store.postgres import claim, renew, settle  # asyncpg comes with an extra
 
-    ready, weighed = bare_name(ready_index(terms, step)), bool(terms.long)
-    if terms.queue.per is None:
-        for name, shape in shapes(terms):
-            yield f"claim {name}", ready, claim.claim_statement(terms, step, shape, weighed=weighed)
+    ready, weighed = bare_name(ready_index(sql, step)), bool(sql.long)
+    if sql.queue.per is None:
+        for name, shape in shapes(sql):
+            yield f"claim {name}", ready, claim.claim_statement(sql, step, shape, weighed=weighed)
     else:
-        for find in order_per_key.finders(terms):
-            text = claim.claim_in_order(terms, step, find, weighed=weighed)
+        for find in order_per_key.finders(sql):
+            text = claim.claim_in_order(sql, step, find, weighed=weighed)
             yield f"claim {find.__name__.replace('_', ' ')}", ready, text
     for name, move in SETTLED:
-        yield f"settle {name}", PRIMARY_KEY, settle.settle_statement(terms, step, move, ())
-    yield "settle one", PRIMARY_KEY, settle.settle_statement(terms, step, DONE, (), one=True)
-    skipping = settle.settle_statement(terms, step, DONE, (), skip_locked=True)
+        yield f"settle {name}", PRIMARY_KEY, settle.settle_statement(sql, step, move, ())
+    yield "settle one", PRIMARY_KEY, settle.settle_statement(sql, step, DONE, (), one=True)
+    skipping = settle.settle_statement(sql, step, DONE, (), skip_locked=True)
     yield "settle around locked rows", PRIMARY_KEY, skipping
-    yield "renew", PRIMARY_KEY, renew.renew_statement(terms)
+    yield "renew", PRIMARY_KEY, renew.renew_statement(sql)
 
 
-def shapes(terms: QueueSql) -> list[tuple[str, Shape]]:
+def shapes(sql: QueueSql) -> list[tuple[str, Shape]]:
     """A claim from the start of the index, and one from a watermark."""
-    mark = Watermark(by_level=terms.queue.priority is not None)
+    mark = Watermark(by_level=sql.queue.priority is not None)
     mark.start([None], 0.0)
     onward = tuple((stretch, True) for stretch, _ in mark.shape)
     return [("from the start", mark.shape), ("from a watermark", onward)]
 
 
-def _on_sqlite(terms: SqliteQueueSql, step: Step) -> Iterator[tuple[str, str, str]]:
-    ready = bare_name(ready_index(terms, step))
-    if terms.queue.per is None:
+def _on_sqlite(sql: SqliteQueueSql, step: Step) -> Iterator[tuple[str, str, str]]:
+    ready = bare_name(ready_index(sql, step))
+    if sql.queue.per is None:
         claims = [
-            (stretch.name.lower().replace("_", " "), sqlite_claim.claim_statement(terms, step, stretch))
+            (stretch.name.lower().replace("_", " "), sqlite_claim.claim_statement(sql, step, stretch))
             for stretch in STRETCHES
         ]
     else:
         claims = [
             (
                 find.__name__.replace("_", " "),
-                sqlite_claim.claim_of(terms, step, find(terms, step, "?2", order_per_key.Start())),
+                sqlite_claim.claim_of(sql, step, find(sql, step, "?2", order_per_key.Start())),
             )
-            for find in order_per_key.finders(terms)
+            for find in order_per_key.finders(sql)
         ]
     for name, text in claims:
-        yield f"claim {name}", ready, sqlite_claim.by_index(terms, step, text)
+        yield f"claim {name}", ready, sqlite_claim.by_index(sql, step, text)
     for name, move in SETTLED:
-        yield f"settle {name}", PRIMARY_KEY, sqlite_settle.settle_statement(terms, step, move, ())
-    yield "renew", PRIMARY_KEY, sqlite_sql.renew(terms)
+        yield f"settle {name}", PRIMARY_KEY, sqlite_settle.settle_statement(sql, step, move, ())
+    yield "renew", PRIMARY_KEY, sqlite_sql.renew(sql)
 
 
-def _rescues(terms: QueueSql, step: Step) -> Iterator[tuple[str, str, str]]:
+def _rescues(sql: QueueSql, step: Step) -> Iterator[tuple[str, str, str]]:
     """Rescues are SQLAlchemy Core, the same for both databases."""
-    yield "rescue: find expired leases", RUNNING, _compiled(terms, rescue.expired_rows(terms, step, MOST))
-    nobody = [tuple(None for _ in terms.queue.key)]
+    yield "rescue: find expired leases", RUNNING, _compiled(sql, rescue.expired_rows(sql, step, MOST))
+    nobody = [tuple(None for _ in sql.queue.key)]
     for name, move in (("give back", RESCUE), ("bury", BURY)):
-        update = rescue.rescued_rows(terms, step, move, nobody, rescue.guard_of(terms, step, move))
-        yield f"rescue: {name}", PRIMARY_KEY, _compiled(terms, update)
+        update = rescue.rescued_rows(sql, step, move, nobody, rescue.guard_of(sql, step, move))
+        yield f"rescue: {name}", PRIMARY_KEY, _compiled(sql, update)
 
 
-def _compiled(terms: QueueSql, statement: "sa.ClauseElement") -> str:
-    compiled = statement.compile(dialect=terms.dialect, compile_kwargs={"render_postcompile": True})
+def _compiled(sql: QueueSql, statement: "sa.ClauseElement") -> str:
+    compiled = statement.compile(dialect=sql.dialect, compile_kwargs={"render_postcompile": True})
     return " ".join(str(compiled).split())
 
 

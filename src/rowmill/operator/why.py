@@ -89,32 +89,32 @@ Shut = Callable[[Connection, RowView], Iterable[Hold]]
 """The limits that let no row of this one's stage through now, whether or not it has asked yet."""
 
 
-def why(connection: Connection, terms: QueueSql, key: str, shut: Shut = lambda *_: ()) -> tuple[RowView, list[Hold]]:
+def why(connection: Connection, sql: QueueSql, key: str, shut: Shut = lambda *_: ()) -> tuple[RowView, list[Hold]]:
     """A row, and all that holds it, the most telling first; never empty."""
-    row = find_row(connection, terms, key)
+    row = find_row(connection, sql, key)
     if row.state is None:
         return row, [Hold(Obstacle.NO_STATE, "it has no state (NULL), so nobody claims it: set one")]
     match row.kind:
         case StateKind.RUNNING:
-            return row, [_lease(connection, terms, row, key), *_lock(connection, terms, key)]
+            return row, [_lease(connection, sql, row, key), *_lock(connection, sql, key)]
         case StateKind.READY | StateKind.WAITING:
-            step = terms.queue.step(row.stage)
-            holds = list(_claimable(connection, terms, row, step, key))
+            step = sql.queue.step(row.stage)
+            holds = list(_claimable(connection, sql, row, step, key))
             named = {hold.facts["limit"] for hold in holds if hold.reason is Obstacle.LIMIT}
             holds += [hold for hold in shut(connection, row) if hold.facts["limit"] not in named]
             return row, holds or [Hold(Obstacle.READY, "nothing holds it: a worker takes it when its turn comes")]
         case StateKind.DEAD:
-            return row, [_dead(connection, terms, key), *_kept(connection, terms, row, key)]
+            return row, [_dead(connection, sql, key), *_kept(connection, sql, row, key)]
         case StateKind.DONE:
             done = Hold(Obstacle.DONE, "it is done" + _at(row), {"finished_at": row.finished_at})
-            return row, [done, *_kept(connection, terms, row, key)]
+            return row, [done, *_kept(connection, sql, row, key)]
         case StateKind.CANCELLED:
             cancelled = Hold(Obstacle.CANCELLED, "it was cancelled" + _at(row), {"finished_at": row.finished_at})
-            return row, [cancelled, *_kept(connection, terms, row, key)]
+            return row, [cancelled, *_kept(connection, sql, row, key)]
     if row.kind == OTHER:
         text = f"its state {row.state} is one that the queue leaves alone, as it was told: States(others=...)"
         return row, [Hold(Obstacle.OTHER_WORD, text, {"state": row.state})]
-    known = ", ".join(map(StateWords(terms).text, StateWords(terms).words))
+    known = ", ".join(map(StateWords(sql).text, StateWords(sql).words))
     text = f"its state {row.state} is a word that the queue does not know, so nobody claims it. Known: {known}"
     return row, [Hold(Obstacle.UNKNOWN_WORD, text, {"state": row.state})]
 
@@ -124,24 +124,24 @@ def _at(row: RowView) -> str:
 
 
 # served by: the primary key
-def _kept(connection: Connection, terms: QueueSql, row: RowView, key: str) -> Iterator[Hold]:
+def _kept(connection: Connection, sql: QueueSql, row: RowView, key: str) -> Iterator[Hold]:
     """Until when a finished row is kept."""
-    queue, kind = terms.queue, StateKind(row.kind)
+    queue, kind = sql.queue, StateKind(row.kind)
     age = queue.retention.ages().get(kind)
     if age is None:
         return
     column = as_stored(queue.columns[queue.aged_by(kind)], connection.dialect.name)
-    since = as_moment(connection.scalar(sa.select(column).where(keys_in(terms, [parse_key(queue, key)]))), queue.epoch)
+    since = as_moment(connection.scalar(sa.select(column).where(keys_in(sql, [parse_key(queue, key)]))), queue.epoch)
     if since is not None:
         until = since + timedelta(seconds=min(age, (LAST - since).total_seconds()))
         yield Hold(Obstacle.KEPT, f"it is kept until {until:%Y-%m-%d %H:%M:%S} UTC, and deleted then", {"until": until})
 
 
-def _lease(connection: Connection, terms: QueueSql, row: RowView, key: str) -> Hold:
+def _lease(connection: Connection, sql: QueueSql, row: RowView, key: str) -> Hold:
     if row.leased_until is None:
         text = "it is called running, but has no lease. The next rescue gives it one, and the row back when that ends"
         return Hold(Obstacle.NO_LEASE, text)
-    left = _seconds_left(connection, terms, "leased_until", key)
+    left = _seconds_left(connection, sql, "leased_until", key)
     if row.worker is None and left >= 0:
         text = f"other code than Rowmill's called it running. It is given back when its lease ends, in {left:.0f} s"
         return Hold(Obstacle.NO_LEASE, text, {"leased_until": row.leased_until, "seconds_left": round(left, 3)})
@@ -154,7 +154,7 @@ def _lease(connection: Connection, terms: QueueSql, row: RowView, key: str) -> H
     if left < 0:
         text = f"the lease of {who} ran out {-left:.0f} s ago. The next rescue gives the row back: rowmill rescue"
         return Hold(Obstacle.LEASE_EXPIRED, text, facts)
-    lag = None if holder is None else holder.settle_lags.get(terms.queue.name)
+    lag = None if holder is None else holder.settle_lags.get(sql.queue.name)
     if holder is not None and holder.alive and lag is not None and key in lag.keys:
         late = {"reason": lag.reason, "rows": lag.rows, "unwritten_seconds": lag.seconds}
         meaning = MEANINGS.get(lag.reason, lag.reason)
@@ -172,13 +172,13 @@ WHERE l.locktype = 'transactionid' AND l.granted AND l.transactionid::text = :tr
 
 
 # served by: the primary key
-def _lock(connection: Connection, terms: QueueSql, key: str) -> Iterator[Hold]:
+def _lock(connection: Connection, sql: QueueSql, key: str) -> Iterator[Hold]:
     """Who has the row locked. SQLite locks no rows."""
     if connection.dialect.name != "postgresql":
         return
-    mine = keys_in(terms, [parse_key(terms.queue, key)])
+    mine = keys_in(sql, [parse_key(sql.queue, key)])
     xmax = sa.literal_column("xmax::text", sa.Text)
-    transaction = connection.scalar(sa.select(xmax).select_from(terms.queue.table).where(mine))
+    transaction = connection.scalar(sa.select(xmax).select_from(sql.queue.table).where(mine))
     for one in connection.execute(sa.text(LOCKERS), {"transaction": transaction}):
         seconds = None if one.seconds is None else round(float(one.seconds), 1)
         since = "" if seconds is None else f", for {seconds:.0f} s"
@@ -189,15 +189,15 @@ def _lock(connection: Connection, terms: QueueSql, key: str) -> Iterator[Hold]:
         yield Hold(Obstacle.LOCKED, text, {"pid": one.pid, "application": one.application, "seconds": seconds})
 
 
-def _claimable(connection: Connection, terms: QueueSql, row: RowView, step: Step, key: str) -> Iterator[Hold]:
-    queue = terms.queue
-    last = _last_failure(connection, terms, key)
-    if queue.where is not None and not _may_be_claimed(connection, terms, key):
+def _claimable(connection: Connection, sql: QueueSql, row: RowView, step: Step, key: str) -> Iterator[Hold]:
+    queue = sql.queue
+    last = _last_failure(connection, sql, key)
+    if queue.where is not None and not _may_be_claimed(connection, sql, key):
         text = (
-            f"this application's filter leaves it out: queue {queue.name} is declared with where {terms.condition}. "
+            f"this application's filter leaves it out: queue {queue.name} is declared with where {sql.condition}. "
             "Workers of another application may take it"
         )
-        yield Hold(Obstacle.LEFT_OUT, text, {"where": terms.condition})
+        yield Hold(Obstacle.LEFT_OUT, text, {"where": sql.condition})
     if last is not None and last.code == CLAIM_REFUSED:
         text = (
             f"table {queue.table.name} refused to let it be claimed, at {last.ended_at:%Y-%m-%d %H:%M:%S} UTC: "
@@ -219,11 +219,11 @@ def _claimable(connection: Connection, terms: QueueSql, row: RowView, step: Step
             since = {"stage": stage or None, "since": as_moment(pauses[stage])}
             yield Hold(Obstacle.PAUSED, f"{what} is paused. Go on with: {command}", since)
     if row.available_at is not None:
-        left = _seconds_left(connection, terms, "available_at", key)
+        left = _seconds_left(connection, sql, "available_at", key)
         if left > 0:
             until = {"available_at": row.available_at, "seconds_left": round(left, 3)}
             yield _limit(row, left, until) or _backoff(row, last, left, until)
-    head = _held_by(connection, terms, key)
+    head = _held_by(connection, sql, key)
     if head is not None and queue.per is not None:
         yield Hold(Obstacle.ORDER, f"row {head['key']} of the same {queue.per.name} {head.pop('why')}", head)
     if step.name not in queue.handlers:
@@ -233,15 +233,15 @@ def _claimable(connection: Connection, terms: QueueSql, row: RowView, step: Step
 
 
 # served by: the primary key
-def _may_be_claimed(connection: Connection, terms: QueueSql, key: str) -> bool:
+def _may_be_claimed(connection: Connection, sql: QueueSql, key: str) -> bool:
     """Does the queue's filter let this row be claimed?"""
-    fits: sa.ColumnElement[Any] = sa.literal_column(f"({terms.condition})")
-    mine = keys_in(terms, [parse_key(terms.queue, key)])
-    return bool(connection.scalar(sa.select(fits).select_from(terms.queue.table).where(mine)))
+    fits: sa.ColumnElement[Any] = sa.literal_column(f"({sql.condition})")
+    mine = keys_in(sql, [parse_key(sql.queue, key)])
+    return bool(connection.scalar(sa.select(fits).select_from(sql.queue.table).where(mine)))
 
 
-def _last_failure(connection: Connection, terms: QueueSql, key: str) -> AttemptView | None:
-    return next(iter(reversed(history(connection, terms, key))), None)
+def _last_failure(connection: Connection, sql: QueueSql, key: str) -> AttemptView | None:
+    return next(iter(reversed(history(connection, sql, key))), None)
 
 
 def _backoff(row: RowView, last: AttemptView | None, left: float, until: dict[str, Any]) -> Hold:
@@ -269,8 +269,8 @@ def _limit(row: RowView, left: float, until: dict[str, Any]) -> Hold | None:
     return Hold(Obstacle.LIMIT, text + limits.MEANINGS[reason] + on, facts | until)
 
 
-def _dead(connection: Connection, terms: QueueSql, key: str) -> Hold:
-    queue, last = terms.queue, _last_failure(connection, terms, key)
+def _dead(connection: Connection, sql: QueueSql, key: str) -> Hold:
+    queue, last = sql.queue, _last_failure(connection, sql, key)
     retry = f"Try again with: {shlex.join(['rowmill', 'requeue', queue.name, '--key', key])}"
     if last is None:
         return Hold(Obstacle.DEAD, f"it is dead, and no failed attempt of it is known. {retry}")
@@ -283,35 +283,35 @@ def _dead(connection: Connection, terms: QueueSql, key: str) -> Hold:
 
 
 # served by: the primary key
-def _seconds_left(connection: Connection, terms: QueueSql, role: str, key: str) -> float:
+def _seconds_left(connection: Connection, sql: QueueSql, role: str, key: str) -> float:
     """By the database's clock."""
-    column = terms.queue.columns[role]
-    now = sa.literal_column(terms.now(role), column.type).label("now")
+    column = sql.queue.columns[role]
+    now = sa.literal_column(sql.now(role), column.type).label("now")
     row = connection.execute(
         sa.select(as_stored(column, connection.dialect.name).label("at"), now).where(
-            keys_in(terms, [parse_key(terms.queue, key)])
+            keys_in(sql, [parse_key(sql.queue, key)])
         )
     ).one()
-    return seconds_between(terms.queue, row.now, row.at)
+    return seconds_between(sql.queue, row.now, row.at)
 
 
 # served by: the in-order index
-def _held_by(connection: Connection, terms: QueueSql, key: str) -> dict[str, Any] | None:
+def _held_by(connection: Connection, sql: QueueSql, key: str) -> dict[str, Any] | None:
     """The head of the same key, if it is another row: the one that runs, or the first unfinished one."""
-    queue = terms.queue
+    queue = sql.queue
     if queue.per is None:
         return None
     # By name: == between columns makes SQL, not an answer.
     sequence = list({column.name: column for column in (*queue.per_by, *queue.key)}.values())
     mine = [parse_key(queue, key)]
-    this = connection.execute(sa.select(queue.per.label("per_key"), *sequence).where(keys_in(terms, mine))).one()
+    this = connection.execute(sa.select(queue.per.label("per_key"), *sequence).where(keys_in(sql, mine))).one()
     values = [sa.literal(value, column.type) for value, column in zip(this[1:], sequence, strict=True)]
-    runs, earlier = in_words(terms, queue.vocabulary.of(StateKind.RUNNING)), sa.tuple_(*sequence) < sa.tuple_(*values)
+    runs, earlier = in_words(sql, queue.vocabulary.of(StateKind.RUNNING)), sa.tuple_(*sequence) < sa.tuple_(*values)
     row = connection.execute(
-        sa.select(*queue.key, StateWords(terms).raw_state.label("r_state"), earlier.label("is_earlier"))
-        .where(queue.per == this.per_key, in_words(terms, terms.holding))
+        sa.select(*queue.key, StateWords(sql).raw_state.label("r_state"), earlier.label("is_earlier"))
+        .where(queue.per == this.per_key, in_words(sql, sql.holding))
         .where(sa.or_(runs, earlier))
-        .order_by(sa.literal_column(terms.running_first), *sequence)
+        .order_by(sa.literal_column(sql.running_first), *sequence)
         .limit(1)
     ).first()
     if row is None:

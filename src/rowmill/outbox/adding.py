@@ -24,27 +24,27 @@ class Adding:
         self._mapper = queue.mapper or _mapped(queue.table)
 
     def add(
-        self, into: "AnySession | Connection | AsyncConnection", terms: QueueSql, values: Mapping[str, Any]
+        self, into: "AnySession | Connection | AsyncConnection", sql: QueueSql, values: Mapping[str, Any]
     ) -> Awaitable[None] | None:
         match into:
             case Session() | AsyncSession() | scoped_session() | async_scoped_session():
-                into.add(self._instance(terms, values))
+                into.add(self._instance(sql, values))
                 return None
             case Connection():
-                into.execute(enqueue.insert(terms, values, None)).close()
+                into.execute(enqueue.insert(sql, values, None)).close()
                 return None
             case AsyncConnection():
-                return _executed(into, enqueue.insert(terms, values, None))
+                return _executed(into, enqueue.insert(sql, values, None))
         raise TypeError(
             f"an event is added to a session or connection of SQLAlchemy, not to {type(into).__name__}. "
             "With another driver, INSERT it: docs/guides/outbox.md has the statement"
         )
 
-    def _instance(self, terms: QueueSql, values: Mapping[str, Any]) -> Any:
+    def _instance(self, sql: QueueSql, values: Mapping[str, Any]) -> Any:
         """Without the class's own __init__, which may ask for anything."""
         configure_mappers()  # by now every class is defined; an instance can't be made before
         instance = self._mapper.class_manager.new_instance()
-        for key, value in enqueue.complete(terms, values).items():
+        for key, value in enqueue.complete(sql, values).items():
             column = self._queue.table.columns[key]
             setattr(instance, self._mapper.get_property_by_column(column).key, value)
         return instance

@@ -82,7 +82,7 @@ class Outbox:
         values = {self._names.event_type: event_type, self._names.aggregate_id: aggregate_id, **more}
         if payload is not None:
             values[self._names.payload] = payload
-        return self._adding.add(into, self._home.store.terms(self.queue), values)
+        return self._adding.add(into, self._home.store.sql(self.queue), values)
 
     def on(self, *types: str) -> Callable[[Callable[[Event], Answered]], Callable[[Event], Answered]]:
         """Register the handler of events of these types: async on the loop, sync in threads. A type may be a pattern,
@@ -107,7 +107,7 @@ class Outbox:
     def counted(self, connection: Connection) -> OutboxStats:
         """The same on a connection of yours."""
         schema.check_version(connection)
-        return queries.stats(connection, self._home.store.terms(self.queue), UNKNOWN)
+        return queries.stats(connection, self._home.store.sql(self.queue), UNKNOWN)
 
     def listed(
         self,
@@ -119,9 +119,9 @@ class Outbox:
         aggregate_id: str | None = None,
     ) -> list[EventView]:
         """Events, without their payloads, in the order of their ids."""
-        terms, named = self._home.store.terms(self.queue), (self.columns.event_type, self.columns.aggregate_id)
+        sql, named = self._home.store.sql(self.queue), (self.columns.event_type, self.columns.aggregate_id)
         return queries.list_events(
-            connection, terms, named, wanted, limit, event_type=event_type, aggregate_id=aggregate_id
+            connection, sql, named, wanted, limit, event_type=event_type, aggregate_id=aggregate_id
         )
 
     async def close(self) -> None:

@@ -53,47 +53,47 @@ class EventView:
 
 
 # served by: the ready index, the running index, and an index on (state, finished_at) where there is one
-def stats(connection: Connection, terms: QueueSql, parked: str) -> OutboxStats:
+def stats(connection: Connection, sql: QueueSql, parked: str) -> OutboxStats:
     """`parked` is the code on events that wait for somebody who knows their type."""
-    queue = terms.queue
+    queue = sql.queue
     with index_plans(connection):
         claimable, due, waiting = connection.execute(
             sa.select(
                 sa.func.count(),
-                sa.func.count().filter(sa.literal_column(f"({terms.available_at} IS NULL OR {terms.due})")),
-                sa.func.count().filter(failed_with(terms, parked)),
+                sa.func.count().filter(sa.literal_column(f"({sql.available_at} IS NULL OR {sql.due})")),
+                sa.func.count().filter(failed_with(sql, parked)),
             )
             .select_from(queue.table)
-            .where(in_words(terms, queue.vocabulary.all_of(CLAIMABLE)))
+            .where(in_words(sql, queue.vocabulary.all_of(CLAIMABLE)))
         ).one()
-        running, dead = (_count(connection, terms, kind) for kind in (StateKind.RUNNING, StateKind.DEAD))
-        average = _average(connection, terms)
+        running, dead = (_count(connection, sql, kind) for kind in (StateKind.RUNNING, StateKind.DEAD))
+        average = _average(connection, sql)
     return OutboxStats(
         pending_events=claimable + running,
         failed_events=dead,
-        processed_last_hour=_processed(connection, terms, 60),
-        processed_last_24h=_processed(connection, terms, 24 * 60),
+        processed_last_hour=_processed(connection, sql, 60),
+        processed_last_24h=_processed(connection, sql, 24 * 60),
         queue_depth=due,
         average_processing_time_ms=average,
         parked_events=waiting,
     )
 
 
-def _count(connection: Connection, terms: QueueSql, kind: StateKind) -> int:
-    queue = terms.queue
-    wanted = sa.select(sa.func.count()).select_from(queue.table).where(in_words(terms, queue.vocabulary.of(kind)))
+def _count(connection: Connection, sql: QueueSql, kind: StateKind) -> int:
+    queue = sql.queue
+    wanted = sa.select(sa.func.count()).select_from(queue.table).where(in_words(sql, queue.vocabulary.of(kind)))
     if kind is StateKind.DEAD and queue.sets_finished_at(kind):  # as the condition of the index on finished events
         wanted = wanted.where(queue.columns["finished_at"].is_not(None))
     return connection.scalar(wanted) or 0
 
 
-def _processed(connection: Connection, terms: QueueSql, minutes: int) -> int:
+def _processed(connection: Connection, sql: QueueSql, minutes: int) -> int:
     """From what was settled per minute: exact, however much it was, and true of events that are deleted by now."""
-    return sum(minute.moves.get("done", 0) for minute in activity.throughput(connection, terms.queue, minutes))
+    return sum(minute.moves.get("done", 0) for minute in activity.throughput(connection, sql.queue, minutes))
 
 
-def _average(connection: Connection, terms: QueueSql) -> float | None:
-    queue = terms.queue
+def _average(connection: Connection, sql: QueueSql) -> float | None:
+    queue = sql.queue
     created, finished = queue.columns.get("created_at"), queue.columns["finished_at"]
     if created is None:
         return None
@@ -102,7 +102,7 @@ def _average(connection: Connection, terms: QueueSql) -> float | None:
             as_stored(created, connection.dialect.name).label("created"),
             as_stored(finished, connection.dialect.name).label("finished"),
         )
-        .where(in_words(terms, queue.vocabulary.done), finished.is_not(None))
+        .where(in_words(sql, queue.vocabulary.done), finished.is_not(None))
         .order_by(finished.desc())
         .limit(RECENT)
     ).all()
@@ -115,7 +115,7 @@ def _average(connection: Connection, terms: QueueSql) -> float | None:
 # served by: as the filter; in the order of the primary key
 def list_events(
     connection: Connection,
-    terms: QueueSql,
+    sql: QueueSql,
     named: tuple["Column[Any]", "Column[Any]"],
     wanted: Filter,
     limit: int,
@@ -124,8 +124,8 @@ def list_events(
     aggregate_id: str | None = None,
 ) -> list[EventView]:
     """Events in the order of their keys; `named` are the columns of their type and aggregate."""
-    queue, (kind, aggregate) = terms.queue, named
-    conditions = wanted.conditions(terms)
+    queue, (kind, aggregate) = sql.queue, named
+    conditions = wanted.conditions(sql)
     if event_type is not None:
         conditions.append(kind == event_type)
     if aggregate_id is not None:
@@ -135,14 +135,14 @@ def list_events(
     created_at = sa.null() if created is None else as_stored(created, connection.dialect.name)
     columns.append(created_at.label("e_created"))
     rows = connection.execute(
-        sa.select(*progress(terms), *columns).where(sa.true(), *conditions).order_by(*queue.key).limit(limit)
+        sa.select(*progress(sql), *columns).where(sa.true(), *conditions).order_by(*queue.key).limit(limit)
     )
     return [
         EventView(
             str(row.e_type),
             None if row.e_aggregate is None else str(row.e_aggregate),
             as_moment(row.e_created, queue.epoch),
-            row_view(terms, row),
+            row_view(sql, row),
         )
         for row in rows
     ]

@@ -40,8 +40,8 @@ class RequeueCorrection:
     async def __call__(self, findings: Sequence[Finding], tx: AsyncConnection) -> Iterable[Finding]:
         by_key = {self._parts(finding): finding for finding in findings}
         owner: HasMill = self.queue  # type: ignore[assignment]
-        terms = owner.mill.store.terms(self.queue)
-        ready = await tx.run_sync(lambda c: change.requeue_within(c, terms, list(by_key), self._stage))
+        sql = owner.mill.store.sql(self.queue)
+        ready = await tx.run_sync(lambda c: change.requeue_within(c, sql, list(by_key), self._stage))
         return [finding for key, finding in by_key.items() if key in ready]
 
     async def after(self, store: Store) -> None:

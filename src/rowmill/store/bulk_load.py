@@ -19,8 +19,8 @@ Run = tuple[list["Column[Any]"], Iterable[tuple[Any, ...]]]
 class BulkLoader:
     """Turns rows of one queue into records. `now` is for rows that have to say from when they are available."""
 
-    def __init__(self, terms: QueueSql, now: Any = None) -> None:
-        self._terms = terms
+    def __init__(self, sql: QueueSql, now: Any = None) -> None:
+        self._sql = sql
         self._now = now
         self._shapes: dict[tuple[str, ...], RecordShape] = {}
 
@@ -31,18 +31,18 @@ class BulkLoader:
 
     def _shape(self, names: tuple[str, ...]) -> "RecordShape":
         if names not in self._shapes:
-            self._shapes[names] = RecordShape(self._terms, names, self._now)
+            self._shapes[names] = RecordShape(self._sql, names, self._now)
         return self._shapes[names]
 
 
 class RecordShape:
     """What rows that name these columns become."""
 
-    def __init__(self, terms: QueueSql, names: Sequence[str], now: Any) -> None:
-        self._given = {column_of(terms.queue, name): (name, _taken(terms, name)) for name in names}
-        fixed, self._made = _left_out(terms.queue, self._given.keys(), now)
-        self._fixed = {column: _bound(terms.binder(column), value) for column, value in fixed.items()}
-        self._binders = {column: terms.binder(column) for column in self._made}
+    def __init__(self, sql: QueueSql, names: Sequence[str], now: Any) -> None:
+        self._given = {column_of(sql.queue, name): (name, _taken(sql, name)) for name in names}
+        fixed, self._made = _left_out(sql.queue, self._given.keys(), now)
+        self._fixed = {column: _bound(sql.binder(column), value) for column, value in fixed.items()}
+        self._binders = {column: sql.binder(column) for column in self._made}
 
     def run(self, rows: Sequence[Mapping[str, Any]]) -> Run:
         columns: list[Column[Any]] = [*self._given, *self._fixed, *self._made]
@@ -109,11 +109,11 @@ def _left_out(
     return fixed, {column: make for column, make in made.items() if column not in fixed and column not in given}
 
 
-def _taken(terms: QueueSql, name: str) -> Callable[[Any], Any] | None:
+def _taken(sql: QueueSql, name: str) -> Callable[[Any], Any] | None:
     """What makes of a row's value what the driver takes."""
-    column = column_of(terms.queue, name)
-    bind = terms.binder(column)
-    if terms.dialect.name == "sqlite" and column in terms.queue.columns.values():
+    column = column_of(sql.queue, name)
+    bind = sql.binder(column)
+    if sql.dialect.name == "sqlite" and column in sql.queue.columns.values():
         return lambda value: _bound(bind, utc(value))
     return bind
 

@@ -15,30 +15,30 @@ from rowmill.store.queue_sql import QueueSql
 
 
 def insert(
-    terms: QueueSql, rows: Mapping[str, Any] | Sequence[Mapping[str, Any]], unique: Iterable[str] | None
+    sql: QueueSql, rows: Mapping[str, Any] | Sequence[Mapping[str, Any]], unique: Iterable[str] | None
 ) -> "sa.Insert":
     """An INSERT of rows in the first stage's ready state, unless they say otherwise."""
     given = [rows] if isinstance(rows, Mapping) else list(rows)
-    alike = of_one_shape(terms.queue, [complete(terms, row) for row in given])
-    statement = insert_of(terms.dialect.name)(terms.queue.table).values(alike)
+    alike = of_one_shape(sql.queue, [complete(sql, row) for row in given])
+    statement = insert_of(sql.dialect.name)(sql.queue.table).values(alike)
     if unique is None:
         return statement
-    columns = [column_of(terms.queue, name) for name in unique]
-    return statement.on_conflict_do_nothing(index_elements=columns, index_where=condition_of(terms, columns))
+    columns = [column_of(sql.queue, name) for name in unique]
+    return statement.on_conflict_do_nothing(index_elements=columns, index_where=condition_of(sql, columns))
 
 
-def complete(terms: QueueSql, row: Mapping[str, Any]) -> dict[str, Any]:
+def complete(sql: QueueSql, row: Mapping[str, Any]) -> dict[str, Any]:
     """The row by column keys, ready to be worked on, with what the table has no default for."""
-    now: Any = sa.literal_column(terms.now("available_at")) if must_be_timed(terms.queue) else None
-    return in_utc(terms, with_state(terms.queue, row, now))
+    now: Any = sa.literal_column(sql.now("available_at")) if must_be_timed(sql.queue) else None
+    return in_utc(sql, with_state(sql.queue, row, now))
 
 
-def condition_of(terms: QueueSql, columns: Sequence["sa.Column[Any]"]) -> Any:
+def condition_of(sql: QueueSql, columns: Sequence["sa.Column[Any]"]) -> Any:
     """The condition of the partial unique index over these columns, such as one open row per name: without it the
     database would not know the index again."""
-    for index in terms.queue.table.indexes:
+    for index in sql.queue.table.indexes:
         if index.unique and set(index.columns) == set(columns):
-            return index.dialect_options[terms.dialect.name]["where"]
+            return index.dialect_options[sql.dialect.name]["where"]
     return None
 
 
@@ -71,10 +71,10 @@ def with_state(queue: QueueSpec[Any], row: Mapping[str, Any], now: Any = None) -
     return named
 
 
-def in_utc(terms: QueueSql, row: dict[str, Any]) -> dict[str, Any]:
+def in_utc(sql: QueueSql, row: dict[str, Any]) -> dict[str, Any]:
     """The row with the queue's times as SQLite has to have them."""
-    if terms.dialect.name == "sqlite":
-        for column in terms.queue.columns.values():
+    if sql.dialect.name == "sqlite":
+        for column in sql.queue.columns.values():
             if column.key in row:
                 row[column.key] = utc(row[column.key])
     return row
@@ -82,16 +82,16 @@ def in_utc(terms: QueueSql, row: dict[str, Any]) -> dict[str, Any]:
 
 async def load(store: Store, queue: QueueSpec[Any], rows: Iterable[Mapping[str, Any]], batch: int) -> int:
     """Insert many rows in batches that commit by themselves."""
-    terms, source, total = store.terms(queue), iter(rows), 0
-    now = await store.run(partial(now_of, terms), write=False) if must_be_timed(queue) else None
-    loading = BulkLoader(terms, now)
+    sql, source, total = store.sql(queue), iter(rows), 0
+    now = await store.run(partial(now_of, sql), write=False) if must_be_timed(queue) else None
+    loading = BulkLoader(sql, now)
     while part := list(islice(source, batch)):
         await store.load(queue, loading.runs(part))
         total += len(part)
     return total
 
 
-def now_of(terms: QueueSql, connection: sa.Connection) -> Any:
+def now_of(sql: QueueSql, connection: sa.Connection) -> Any:
     """The database's time, as a value for `available_at`."""
-    column = terms.queue.columns["available_at"]
-    return connection.scalar(sa.select(sa.type_coerce(sa.literal_column(terms.now("available_at")), column.type)))
+    column = sql.queue.columns["available_at"]
+    return connection.scalar(sa.select(sa.type_coerce(sa.literal_column(sql.now("available_at")), column.type)))

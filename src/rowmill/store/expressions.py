@@ -60,14 +60,14 @@ def insert_of(dialect: str) -> "Callable[[Table], postgresql.Insert | sqlite.Ins
     return sqlite_insert
 
 
-def raw_key(terms: QueueSql) -> list["sa.ColumnElement[Any]"]:
+def raw_key(sql: QueueSql) -> list["sa.ColumnElement[Any]"]:
     """The columns of the key, as the driver gives them: see `RowLoader.raw_key`."""
-    return [sa.literal_column(f"{terms.table}.{name}") for name in terms.keys]
+    return [sa.literal_column(f"{sql.table}.{name}") for name in sql.keys]
 
 
-def raw_key_in(terms: QueueSql, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnElement[bool]":
+def raw_key_in(sql: QueueSql, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnElement[bool]":
     """Rows with these keys. The values go without a type, so that the server gives them that of their column."""
-    columns = raw_key(terms)
+    columns = raw_key(sql)
     if len(columns) == 1:
         # As one parameter that is spread when it is sent: the statement is made once, not anew for each batch.
         spread: sa.BindParameter[Any] = sa.bindparam(
@@ -78,24 +78,24 @@ def raw_key_in(terms: QueueSql, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnEl
     return sa.tuple_(*columns).in_([sa.tuple_(*parts) for parts in values])
 
 
-def keys_in(terms: QueueSql, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnElement[bool]":
+def keys_in(sql: QueueSql, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnElement[bool]":
     """Rows with these keys. A parameter that SQLAlchemy names itself would be named after its column, and not every
     name of a column can be one."""
-    columns = terms.queue.key
+    columns = sql.queue.key
     values = [[sa.literal(part, column.type) for part, column in zip(key, columns, strict=True)] for key in keys]
     if len(columns) == 1:
         return columns[0].in_([parts[0] for parts in values])
     return sa.tuple_(*columns).in_([sa.tuple_(*parts) for parts in values])
 
 
-def in_words(terms: QueueSql, words: Sequence[Word]) -> "sa.ColumnElement[bool]":
+def in_words(sql: QueueSql, words: Sequence[Word]) -> "sa.ColumnElement[bool]":
     """`state IN (…)` with literal words, so that partial indexes serve it."""
-    return sa.literal_column(terms.is_in(words, f"{terms.table}."))
+    return sa.literal_column(sql.is_in(words, f"{sql.table}."))
 
 
-def assigned(terms: QueueSql, move: Move, step: Step, error: str = "") -> dict[Any, Any]:
+def assigned(sql: QueueSql, move: Move, step: Step, error: str = "") -> dict[Any, Any]:
     """What a move writes, for `update().values(…)`."""
-    text = terms.text(error)
-    by_name = {terms.name(column): column for column in terms.queue.table.columns}
-    pairs = terms.assignments(move, step, error=text, code=text)
+    text = sql.text(error)
+    by_name = {sql.name(column): column for column in sql.queue.table.columns}
+    pairs = sql.assignments(move, step, error=text, code=text)
     return {by_name[name]: sa.literal_column(value) for name, value in pairs}

@@ -39,12 +39,12 @@ class QueueIndex:
             f"CREATE INDEX {how}IF NOT EXISTS {self.name} ON {table} ({', '.join(self.expressions)}) WHERE {self.where}"
         )
 
-    def attach(self, terms: QueueSql) -> None:
+    def attach(self, sql: QueueSql) -> None:
         """Make it part of the user's Table, for `metadata.create_all` and Alembic's autogenerate."""
-        table = terms.queue.table
+        table = sql.queue.table
         name = unquoted(self.name)
         where = sa.text(self.where.replace(":", r"\:"))
-        columns = {terms.name(column): column for column in table.columns}
+        columns = {sql.name(column): column for column in table.columns}
         # A plain column among them is what ties the index to its table.
         parts = [columns.get(part, sa.text(part.replace(":", r"\:"))) for part in self.expressions]
         sa.Index(name, *parts, postgresql_where=where, sqlite_where=where)
@@ -55,70 +55,70 @@ def unquoted(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
-def queue_indexes(terms: QueueSql) -> list[QueueIndex]:
+def queue_indexes(sql: QueueSql) -> list[QueueIndex]:
     """Every index that a queue needs: one per stage for claims, one for rescues, one for order per key,
     one for each final state whose rows go after a time."""
-    queue = terms.queue
-    priority = terms.priority
+    queue = sql.queue
+    priority = sql.priority
     first: tuple[str, ...] = ()
     if priority is not None:
         expression = f"({priority})" if priority.startswith("coalesce") else priority
-        first = (f"{expression} {terms.priority_direction}",)
+        first = (f"{expression} {sql.priority_direction}",)
     found = [
         QueueIndex(
-            index_name(terms, f"{step.name}_ready"),
-            (*first, terms.available_at + terms.nulls_first, *terms.sequence),
-            terms.is_in(step.claimable),
+            index_name(sql, f"{step.name}_ready"),
+            (*first, sql.available_at + sql.nulls_first, *sql.sequence),
+            sql.is_in(step.claimable),
             "claim",
         )
         for step in queue.steps
     ]
-    running = terms.is_in(queue.vocabulary.of(StateKind.RUNNING))
-    found.append(QueueIndex(index_name(terms, "running"), (terms.leased_until,), running, "rescue"))
+    running = sql.is_in(queue.vocabulary.of(StateKind.RUNNING))
+    found.append(QueueIndex(index_name(sql, "running"), (sql.leased_until,), running, "rescue"))
     if queue.per is not None:
-        parts = (terms.name(queue.per), terms.running_first, *terms.per_sequence)
-        found.append(QueueIndex(index_name(terms, "in_order"), parts, terms.is_in(terms.holding), IN_ORDER))
+        parts = (sql.name(queue.per), sql.running_first, *sql.per_sequence)
+        found.append(QueueIndex(index_name(sql, "in_order"), parts, sql.is_in(sql.holding), IN_ORDER))
     for kind in queue.retention.ages():
-        parts = (terms.role(queue.aged_by(kind)), *terms.keys)
-        where = terms.is_in(queue.vocabulary.of(kind))
-        found.append(QueueIndex(index_name(terms, f"{kind}_finished"), parts, where, RETENTION))
+        parts = (sql.role(queue.aged_by(kind)), *sql.keys)
+        where = sql.is_in(queue.vocabulary.of(kind))
+        found.append(QueueIndex(index_name(sql, f"{kind}_finished"), parts, where, RETENTION))
     return found
 
 
-def ready_index(terms: QueueSql, step: Step) -> QueueIndex:
+def ready_index(sql: QueueSql, step: Step) -> QueueIndex:
     """The index that serves the claims of a stage: they come first, in the order of the stages."""
-    return queue_indexes(terms)[terms.queue.steps.index(step)]
+    return queue_indexes(sql)[sql.queue.steps.index(step)]
 
 
-def prune_index(terms: QueueSql) -> QueueIndex:
+def prune_index(sql: QueueSql) -> QueueIndex:
     """Optional: for tables whose finished rows are pruned by age."""
-    where = terms.is_in(terms.queue.vocabulary.all_of(FINAL))
-    return QueueIndex(index_name(terms, "finished"), (terms.role("finished_at"),), where, "prune")
+    where = sql.is_in(sql.queue.vocabulary.all_of(FINAL))
+    return QueueIndex(index_name(sql, "finished"), (sql.role("finished_at"),), where, "prune")
 
 
-def index_name(terms: QueueSql, purpose: str) -> str:
+def index_name(sql: QueueSql, purpose: str) -> str:
     """A name within PostgreSQL's 63 bytes; long ones end in a hash, so that two never meet."""
-    name = f"{PREFIX}{terms.queue.table.name}_{purpose}"
+    name = f"{PREFIX}{sql.queue.table.name}_{purpose}"
     if len(name.encode()) > NAME_LENGTH:
         start = name.encode()[:40].decode(errors="ignore")
         name = f"{start}_{hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()[:12]}"
-    return terms.quote(name)
+    return sql.quote(name)
 
 
-def wake_trigger(terms: QueueSql) -> list[str]:
+def wake_trigger(sql: QueueSql) -> list[str]:
     """Statements that make every INSERT wake a sleeping worker. PostgreSQL only."""
-    return schema.wake_trigger(terms.queue.table, terms.table)
+    return schema.wake_trigger(sql.queue.table, sql.table)
 
 
-def has_wake_trigger(connection: sa.Connection, terms: QueueSql) -> bool:
+def has_wake_trigger(connection: sa.Connection, sql: QueueSql) -> bool:
     """Is the trigger there, switched on, and calling sleepers by the number under which they listen?"""
-    number = schema.wake_number(terms.queue.table)
+    number = schema.wake_number(sql.queue.table)
     found: Any = connection.scalar(
         sa.text(
             "SELECT 1 FROM pg_trigger WHERE tgname = 'rowmill_wake' AND tgrelid = to_regclass(:name) "
             "AND tgenabled <> 'D' AND encode(tgargs, 'escape') = :arguments"
         ),
-        {"name": terms.table, "arguments": f"{number}\\000"},
+        {"name": sql.table, "arguments": f"{number}\\000"},
     )
     return found is not None
 
@@ -137,11 +137,11 @@ class IndexState(StrEnum):
     """There under its name, but for other words, columns or another order."""
 
 
-def index_states(connection: Connection, terms: QueueSql, wanted: Sequence[QueueIndex]) -> dict[str, IndexState]:
+def index_states(connection: Connection, sql: QueueSql, wanted: Sequence[QueueIndex]) -> dict[str, IndexState]:
     """The state of each wanted index, by its name as it is quoted in SQL."""
     if connection.dialect.name == "postgresql":
-        return _on_postgres(connection, terms, wanted)
-    return _on_sqlite(connection, terms, wanted)
+        return _on_postgres(connection, sql, wanted)
+    return _on_sqlite(connection, sql, wanted)
 
 
 def bare_name(index: QueueIndex) -> str:
@@ -149,10 +149,10 @@ def bare_name(index: QueueIndex) -> str:
     return unquoted(index.name)
 
 
-def _on_sqlite(connection: Connection, terms: QueueSql, wanted: Sequence[QueueIndex]) -> dict[str, IndexState]:
+def _on_sqlite(connection: Connection, sql: QueueSql, wanted: Sequence[QueueIndex]) -> dict[str, IndexState]:
     rows = connection.execute(
         sa.text("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL AND tbl_name = :table"),
-        {"table": terms.queue.table.name},
+        {"table": sql.queue.table.name},
     )
     found = {row.name: str(row.sql) for row in rows}
     states = {}
@@ -182,10 +182,10 @@ WHERE i.indrelid = to_regclass(:table)
 PROBE = "pg_temp.rowmill_probe"
 
 
-def _on_postgres(connection: Connection, terms: QueueSql, wanted: Sequence[QueueIndex]) -> dict[str, IndexState]:
-    found = {row.name: row for row in connection.execute(sa.text(CATALOGUE), {"table": terms.table})}
+def _on_postgres(connection: Connection, sql: QueueSql, wanted: Sequence[QueueIndex]) -> dict[str, IndexState]:
+    found = {row.name: row for row in connection.execute(sa.text(CATALOGUE), {"table": sql.table})}
     there = [index for index in wanted if bare_name(index) in found]
-    expected = _as_postgres_writes_them(connection, terms, there) if there else None
+    expected = _as_postgres_writes_them(connection, sql, there) if there else None
     states = {}
     for index in wanted:
         made = found.get(bare_name(index))
@@ -208,13 +208,13 @@ def _definition(row: Any) -> tuple[Any, ...]:
 
 
 def _as_postgres_writes_them(
-    connection: Connection, terms: QueueSql, wanted: Sequence[QueueIndex]
+    connection: Connection, sql: QueueSql, wanted: Sequence[QueueIndex]
 ) -> dict[str, tuple[Any, ...]] | None:
     """How the catalogue would spell these indexes: asked on an empty copy of the table, which is rolled back. Without
     those whose columns the table lacks. None where we may not make a copy (a standby, a role without TEMP)."""
     try:
         with connection.begin_nested() as probe:
-            expressions.run(connection, f"CREATE TEMPORARY TABLE rowmill_probe (LIKE {terms.table})")
+            expressions.run(connection, f"CREATE TEMPORARY TABLE rowmill_probe (LIKE {sql.table})")
             for index in wanted:
                 with suppress(ProgrammingError), connection.begin_nested():
                     expressions.run(connection, index.create(PROBE))

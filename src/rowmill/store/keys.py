@@ -70,17 +70,17 @@ def scalar(key: Key) -> Any:
     return key[0] if len(key) == 1 else key
 
 
-def key_text_sql(terms: QueueSql) -> "sa.ColumnElement[str]":
+def key_text_sql(sql: QueueSql) -> "sa.ColumnElement[str]":
     """The key of a row as `Queue.key_text` writes it, for a look into the history."""
-    parts = [_text_sql(terms, column) for column in terms.queue.key]
+    parts = [_text_sql(sql, column) for column in sql.queue.key]
     text = parts[0]
     for part in parts[1:]:
         text = text.concat("|").concat(part)
     return text
 
 
-def _text_sql(terms: QueueSql, column: "Column[Any]") -> "sa.ColumnElement[str]":
-    if isinstance(column.type, sa.Uuid) and terms.dialect.name == "sqlite":
+def _text_sql(sql: QueueSql, column: "Column[Any]") -> "sa.ColumnElement[str]":
+    if isinstance(column.type, sa.Uuid) and sql.dialect.name == "sqlite":
         # SQLite holds 32 digits; Python writes them in five groups.
         text = sa.cast(sa.type_coerce(column, sa.String()), sa.Text)
         groups = [sa.func.substr(text, first, length) for first, length in ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))]

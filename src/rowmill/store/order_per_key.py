@@ -38,14 +38,14 @@ and so many for each row that is wanted."""
 
 
 # served by: the ready index, one descent per priority
-def priorities(terms: QueueSql, step: Step) -> str:
+def priorities(sql: QueueSql, step: Step) -> str:
     """The priorities that claimable rows have, first to last."""
-    level, ready = terms.priority, terms.is_in(step.claimable)
-    direction = terms.priority_direction
-    beyond = ">" if terms.queue.lower_first else "<"
-    first = f"SELECT {level} AS p FROM {terms.table} WHERE {ready} ORDER BY {level} {direction} LIMIT 1"
+    level, ready = sql.priority, sql.is_in(step.claimable)
+    direction = sql.priority_direction
+    beyond = ">" if sql.queue.lower_first else "<"
+    first = f"SELECT {level} AS p FROM {sql.table} WHERE {ready} ORDER BY {level} {direction} LIMIT 1"
     following = (
-        f"SELECT {level} FROM {terms.table} WHERE {ready} AND {level} {beyond} rowmill_level.p "
+        f"SELECT {level} FROM {sql.table} WHERE {ready} AND {level} {beyond} rowmill_level.p "
         f"ORDER BY {level} {direction} LIMIT 1"
     )
     return (
@@ -56,40 +56,39 @@ def priorities(terms: QueueSql, step: Step) -> str:
 
 
 # served by: the ready index for the candidates, the in-order index for the head of each one's key
-def oldest_free(terms: QueueSql, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
+def oldest_free(sql: QueueSql, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
     """Keys of rows, oldest first, that are the head of their key, or have none.
 
     Of the candidates of one key, only the first can be free: only it is held against the head. Each look at a head
     walks over what its key has left behind in the index while an old transaction is open.
     """
-    per = _per(terms)
-    priority = terms.queue.priority
+    per = _per(sql)
+    priority = sql.queue.priority
     # Without priorities the two lanes are in order as they stand: what is available at once, then the rest.
-    placed_by = [] if priority is None else [terms.name(priority), terms.available_at, *terms.sequence]
-    place = f"row_number() OVER ({f'ORDER BY {terms.order}' if placed_by else ''}) AS rowmill_place"
-    wanted = ", ".join(dict.fromkeys([*terms.keys, per, *terms.per_sequence, *placed_by]))
+    placed_by = [] if priority is None else [sql.name(priority), sql.available_at, *sql.sequence]
+    place = f"row_number() OVER ({f'ORDER BY {sql.order}' if placed_by else ''}) AS rowmill_place"
+    wanted = ", ".join(dict.fromkeys([*sql.keys, per, *sql.per_sequence, *placed_by]))
     oldest = [
         f"SELECT * FROM ({rows}) AS lane_{number}"
-        for number, rows in enumerate(ready(terms, step, wanted, f"LIMIT {_depth(limit)}", start))
+        for number, rows in enumerate(ready(sql, step, wanted, f"LIMIT {_depth(limit)}", start))
     ]
-    turn = f"row_number() OVER (PARTITION BY {per} ORDER BY {', '.join(terms.per_sequence)}) AS rowmill_turn"
+    turn = f"row_number() OVER (PARTITION BY {per} ORDER BY {', '.join(sql.per_sequence)}) AS rowmill_turn"
     candidates = f"SELECT *, {turn} FROM (SELECT *, {place} FROM ({' UNION ALL '.join(oldest)}) AS oldest) AS placed"
-    keys = ", ".join(f"rowmill_candidate.{key} AS {key}" for key in terms.keys)
+    keys = ", ".join(f"rowmill_candidate.{key} AS {key}" for key in sql.keys)
     # Sorted first, so that no more heads are looked at than rows are wanted.
     firsts = f"SELECT * FROM ({candidates}) AS turned WHERE rowmill_turn = 1 OR {per} IS NULL ORDER BY rowmill_place"
     return (
-        f"SELECT {keys} FROM ({firsts}) AS rowmill_candidate WHERE {_is_free(terms)} "
-        f"ORDER BY rowmill_place LIMIT {limit}"
+        f"SELECT {keys} FROM ({firsts}) AS rowmill_candidate WHERE {_is_free(sql)} ORDER BY rowmill_place LIMIT {limit}"
     )
 
 
-def ready(terms: QueueSql, step: Step, wanted: str, portion: str, start: Start) -> list[str]:
+def ready(sql: QueueSql, step: Step, wanted: str, portion: str, start: Start) -> list[str]:
     """A portion of the ready rows, oldest first: of those that are available at once, of those whose time has come."""
-    mine = terms.may_claim()
+    mine = sql.may_claim()
     return [
-        f"SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(step.claimable)}{terms.part}{mine} AND {available} "
-        f"ORDER BY {terms.order} {portion}"
-        for available in (f"{terms.available_at} IS NULL{start.at_once}", terms.due + start.timed)
+        f"SELECT {wanted} FROM {sql.table} WHERE {sql.is_in(step.claimable)}{sql.part}{mine} AND {available} "
+        f"ORDER BY {sql.order} {portion}"
+        for available in (f"{sql.available_at} IS NULL{start.at_once}", sql.due + start.timed)
     ]
 
 
@@ -98,70 +97,70 @@ def _depth(limit: str) -> str:
 
 
 # served by: the in-order index, two descents per key
-def free_heads(terms: QueueSql, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
+def free_heads(sql: QueueSql, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
     """Keys of rows that are the head of their key: for when the oldest rows are all held back. Not if there are no
     others than those that `oldest_free` has looked at."""
-    per = _per(terms)
-    holding = terms.is_in(terms.holding)
+    per = _per(sql)
+    holding = sql.is_in(sql.holding)
     begin = f"{per} > {start.behind}" if start.behind else f"{per} IS NOT NULL"
-    first = f"SELECT {per} AS p FROM {terms.table} WHERE {holding} AND {begin} ORDER BY {per} LIMIT 1"
-    following = f"SELECT {per} FROM {terms.table} WHERE {holding} AND {per} > rowmill_every.p ORDER BY {per} LIMIT 1"
-    claimable = terms.is_in(step.claimable) + terms.part + terms.may_claim()
-    is_ready = f"{claimable} AND ({terms.available_at} IS NULL OR {terms.due})"
-    parts = [(_head(terms, "rowmill_every.p", f"CASE WHEN {is_ready} THEN {key} END"), key) for key in terms.keys]
+    first = f"SELECT {per} AS p FROM {sql.table} WHERE {holding} AND {begin} ORDER BY {per} LIMIT 1"
+    following = f"SELECT {per} FROM {sql.table} WHERE {holding} AND {per} > rowmill_every.p ORDER BY {per} LIMIT 1"
+    claimable = sql.is_in(step.claimable) + sql.part + sql.may_claim()
+    is_ready = f"{claimable} AND ({sql.available_at} IS NULL OR {sql.due})"
+    parts = [(_head(sql, "rowmill_every.p", f"CASE WHEN {is_ready} THEN {key} END"), key) for key in sql.keys]
     heads = ", ".join(f"{head} AS {key}" for head, key in parts)
     return (
-        f"WITH RECURSIVE rowmill_every(p) AS (SELECT p FROM ({first}) AS top WHERE {_more(terms, step, limit, start)} "
+        f"WITH RECURSIVE rowmill_every(p) AS (SELECT p FROM ({first}) AS top WHERE {_more(sql, step, limit, start)} "
         f"UNION ALL SELECT ({following}) FROM rowmill_every WHERE rowmill_every.p IS NOT NULL) "
-        f"SELECT {', '.join(terms.keys)} FROM (SELECT {heads} FROM rowmill_every WHERE p IS NOT NULL) AS head "
-        f"WHERE {terms.keys[0]} IS NOT NULL LIMIT {limit}"
+        f"SELECT {', '.join(sql.keys)} FROM (SELECT {heads} FROM rowmill_every WHERE p IS NOT NULL) AS head "
+        f"WHERE {sql.keys[0]} IS NOT NULL LIMIT {limit}"
     )
 
 
-def _more(terms: QueueSql, step: Step, limit: str, start: Start) -> str:
+def _more(sql: QueueSql, step: Step, limit: str, start: Start) -> str:
     """Are there more ready rows than `oldest_free` looks at?"""
-    further = ready(terms, step, "1", f"LIMIT 1 OFFSET {_depth(limit)}", start)
+    further = ready(sql, step, "1", f"LIMIT 1 OFFSET {_depth(limit)}", start)
     return f"({' OR '.join(f'EXISTS ({row})' for row in further)})"
 
 
-def _is_free(terms: QueueSql) -> str:
+def _is_free(sql: QueueSql) -> str:
     """Is rowmill_candidate the head of its key, or has it none?"""
-    per, this = _per(terms), ", ".join(f"rowmill_candidate.{key}" for key in terms.keys)
-    head = _head(terms, f"rowmill_candidate.{per}", ", ".join(terms.keys))
+    per, this = _per(sql), ", ".join(f"rowmill_candidate.{key}" for key in sql.keys)
+    head = _head(sql, f"rowmill_candidate.{per}", ", ".join(sql.keys))
     return f"rowmill_candidate.{per} IS NULL OR ({this}) = {head}"
 
 
-def can_be_claimed(terms: QueueSql, step: Step) -> str:
+def can_be_claimed(sql: QueueSql, step: Step) -> str:
     """Would a claim take rowmill_candidate, a row that is looked up by its key? In a form from which a planner proves
     nothing: it might walk a whole partial index instead of the key's."""
-    state = terms.is_in(step.claimable, "rowmill_candidate.")
-    available = f"rowmill_candidate.{terms.available_at} IS NULL OR rowmill_candidate.{terms.due}"
-    claimable = f"coalesce({state} AND ({available}){terms.may_claim('rowmill_candidate.')}, false)"
-    return claimable if terms.queue.per is None else f"{claimable} AND ({_is_free(terms)})"
+    state = sql.is_in(step.claimable, "rowmill_candidate.")
+    available = f"rowmill_candidate.{sql.available_at} IS NULL OR rowmill_candidate.{sql.due}"
+    claimable = f"coalesce({state} AND ({available}){sql.may_claim('rowmill_candidate.')}, false)"
+    return claimable if sql.queue.per is None else f"{claimable} AND ({_is_free(sql)})"
 
 
-def _head(terms: QueueSql, of: str, wanted: str) -> str:
+def _head(sql: QueueSql, of: str, wanted: str) -> str:
     """A sub-query for the head of a key that has one. `>=`, not `=`: with equality the order is that
     of the rest alone, which other indexes have too, and the planner may walk one of those from end to end."""
-    per = _per(terms)
+    per = _per(sql)
     return (
-        f"(SELECT {wanted} FROM {terms.table} WHERE {terms.is_in(terms.holding)} AND {per} >= {of} "
-        f"ORDER BY {_heads_first(terms)} LIMIT 1)"
+        f"(SELECT {wanted} FROM {sql.table} WHERE {sql.is_in(sql.holding)} AND {per} >= {of} "
+        f"ORDER BY {_heads_first(sql)} LIMIT 1)"
     )
 
 
-def _heads_first(terms: QueueSql) -> str:
+def _heads_first(sql: QueueSql) -> str:
     """The order of the in-order index."""
-    return ", ".join([_per(terms), terms.running_first, *terms.per_sequence])
+    return ", ".join([_per(sql), sql.running_first, *sql.per_sequence])
 
 
 # served by: the in-order index, one descent per key
-def run_together(terms: QueueSql, given: str) -> str:
+def run_together(sql: QueueSql, given: str) -> str:
     """The places of those of the given keys, `g_per` at `g_place`, of which two rows or more run."""
-    per, running = _per(terms), terms.is_in(terms.queue.vocabulary.of(StateKind.RUNNING))
+    per, running = _per(sql), sql.is_in(sql.queue.vocabulary.of(StateKind.RUNNING))
     first = (
-        f"SELECT {per} AS g_key, {running} AS g_runs FROM {terms.table} WHERE {terms.is_in(terms.holding)} "
-        f"AND {per} >= g_per ORDER BY {_heads_first(terms)} LIMIT 2"
+        f"SELECT {per} AS g_key, {running} AS g_runs FROM {sql.table} WHERE {sql.is_in(sql.holding)} "
+        f"AND {per} >= g_per ORDER BY {_heads_first(sql)} LIMIT 2"
     )
     return (
         f"SELECT g_place FROM {given} "
@@ -170,29 +169,29 @@ def run_together(terms: QueueSql, given: str) -> str:
 
 
 # served by: the in-order index
-def without_key(terms: QueueSql, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
+def without_key(sql: QueueSql, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
     """Keys of rows that belong to nobody, and wait for nobody: for when the oldest rows are all held back. Not if there
     are no others than those that `oldest_free` has looked at."""
-    per, claimable = _per(terms), terms.is_in(step.claimable) + terms.part + terms.may_claim()
+    per, claimable = _per(sql), sql.is_in(step.claimable) + sql.part + sql.may_claim()
     return (
-        f"SELECT {', '.join(terms.keys)} FROM {terms.table} WHERE {terms.is_in(terms.holding)} "
-        f"AND {claimable} AND {per} IS NULL AND ({terms.available_at} IS NULL OR {terms.due}) "
-        f"AND {_more(terms, step, limit, start)} "
-        f"ORDER BY {_heads_first(terms)} LIMIT {limit}"
+        f"SELECT {', '.join(sql.keys)} FROM {sql.table} WHERE {sql.is_in(sql.holding)} "
+        f"AND {claimable} AND {per} IS NULL AND ({sql.available_at} IS NULL OR {sql.due}) "
+        f"AND {_more(sql, step, limit, start)} "
+        f"ORDER BY {_heads_first(sql)} LIMIT {limit}"
     )
 
 
-def finders(terms: QueueSql) -> list[Finder]:
+def finders(sql: QueueSql) -> list[Finder]:
     """Ways to find free rows, to be gone through until there are enough."""
-    per = terms.queue.per
+    per = sql.queue.per
     return [oldest_free, free_heads, *([without_key] if per is not None and per.nullable else [])]
 
 
-def _per(terms: QueueSql) -> str:
-    column = terms.queue.per
+def _per(sql: QueueSql) -> str:
+    column = sql.queue.per
     if column is None:
-        raise ValueError(f"queue {terms.queue.name} keeps no order per key")
-    return terms.name(column)
+        raise ValueError(f"queue {sql.queue.name} keeps no order per key")
+    return sql.name(column)
 
 
 # How free rows of a queue that keeps order per key are searched for, so that a search costs what it finds.

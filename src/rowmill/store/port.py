@@ -204,5 +204,5 @@ class Store(Protocol):
     def translate(self, schema: str | None) -> None:
         """A table of this schema is used: where there are no schemas, it goes by its bare name."""
 
-    def terms(self, queue: QueueSpec[Any]) -> QueueSql:
+    def sql(self, queue: QueueSpec[Any]) -> QueueSql:
         """The queue in this database's words."""

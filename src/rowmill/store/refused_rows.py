@@ -112,7 +112,7 @@ class RefusedRows:
 
 async def tell(store: Store, queue: QueueSpec[Any], step: Step, refused: RefusedRows) -> None:
     """Whoever listens, and the history, for `why` and `doctor`."""
-    key_of = RowLoader(store.terms(queue)).key_of
+    key_of = RowLoader(store.sql(queue)).key_of
     news = [(queue.key_text(key_of(key)), reason) for key, reason in refused.news()]
     for key, reason in news:
         store.on_refused(queue.name, step.name, key, reason)

@@ -43,7 +43,7 @@ LOCK_TIMEOUT = "1s"
 # served by: the partial index on running rows, (leased_until)
 def rescue(
     connection: Connection,
-    terms: QueueSql,
+    sql: QueueSql,
     step: Step,
     most: int,
     *,
@@ -64,36 +64,36 @@ def rescue(
     """
     _set_lock_timeout(connection)
     with index_plans(connection):
-        _give_missing_leases(connection, terms, step, most)
-        found = connection.execute(expired_rows(terms, step, most, back=back, sparing=sparing)).all()
+        _give_missing_leases(connection, sql, step, most)
+        found = connection.execute(expired_rows(sql, step, most, back=back, sparing=sparing)).all()
     if ready is not None:
         found = ready(connection, found)
     if not found:
         return Rescued()
     try:
         with connection.begin_nested():
-            return _give_back(connection, terms, step, found, acquit)
+            return _give_back(connection, sql, step, found, acquit)
     except DBAPIError as error:
         if not is_refusal(error):
             raise
-    return _one_by_one(connection, terms, step, found, acquit)
+    return _one_by_one(connection, sql, step, found, acquit)
 
 
 # served by: the partial index on running rows, (leased_until)
 def expired_rows(
-    terms: QueueSql, step: Step, most: int, *, back: float | None = None, sparing: Collection[int] = ()
+    sql: QueueSql, step: Step, most: int, *, back: float | None = None, sparing: Collection[int] = ()
 ) -> "sa.Select[Any]":
     """Find rows of one stage whose lease has expired, and lock them. See `rescue`."""
-    until, held = terms.queue.columns["leased_until"], terms.queue.columns["lease"]
-    attempts = sa.func.coalesce(terms.queue.columns["attempts"], 0)
-    found = sa.select(*raw_key(terms), held.label("held"), attempts.label("made"))
-    found = found.where(running_here(terms, step), until < sa.literal_column(terms.now("leased_until")))
+    until, held = sql.queue.columns["leased_until"], sql.queue.columns["lease"]
+    attempts = sa.func.coalesce(sql.queue.columns["attempts"], 0)
+    found = sa.select(*raw_key(sql), held.label("held"), attempts.label("made"))
+    found = found.where(running_here(sql, step), until < sa.literal_column(sql.now("leased_until")))
     if back is not None:
-        found = found.where(until >= sa.literal_column(terms.later("leased_until", repr(-back))))
+        found = found.where(until >= sa.literal_column(sql.later("leased_until", repr(-back))))
     if sparing:
         spared = sa.bindparam("spared", sorted(sparing), sa.BigInteger, expanding=True)
         found = found.where(sa.or_(held.is_(None), held.not_in(spared)))
-    return found.order_by(until).limit(most).with_for_update(skip_locked=True, key_share=not terms.writes_a_key)
+    return found.order_by(until).limit(most).with_for_update(skip_locked=True, key_share=not sql.writes_a_key)
 
 
 def _set_lock_timeout(connection: Connection) -> None:
@@ -101,35 +101,35 @@ def _set_lock_timeout(connection: Connection) -> None:
         connection.exec_driver_sql(f"SELECT set_config('lock_timeout', '{LOCK_TIMEOUT}', true)")
 
 
-def running_here(terms: QueueSql, step: Step) -> "sa.ColumnElement[bool]":
+def running_here(sql: QueueSql, step: Step) -> "sa.ColumnElement[bool]":
     """Running rows of this queue: those that others know more of are theirs to judge."""
-    return sa.literal_column(terms.is_in(step.running) + terms.part)
+    return sa.literal_column(sql.is_in(step.running) + sql.part)
 
 
-def _give_missing_leases(connection: Connection, terms: QueueSql, step: Step, most: int) -> None:
-    queue = terms.queue
+def _give_missing_leases(connection: Connection, sql: QueueSql, step: Step, most: int) -> None:
+    queue = sql.queue
     until = queue.columns["leased_until"]
     keys = connection.execute(
-        sa.select(*raw_key(terms))
-        .where(running_here(terms, step), until.is_(None))
+        sa.select(*raw_key(sql))
+        .where(running_here(sql, step), until.is_(None))
         .order_by(until)
         .limit(most)
-        .with_for_update(skip_locked=True, key_share=not terms.writes_a_key)
+        .with_for_update(skip_locked=True, key_share=not sql.writes_a_key)
     ).all()
-    if keys and not _give_leases(connection, terms, step, keys):
+    if keys and not _give_leases(connection, sql, step, keys):
         for key in keys:
-            _give_leases(connection, terms, step, [key])
+            _give_leases(connection, sql, step, [key])
 
 
-def _give_leases(connection: Connection, terms: QueueSql, step: Step, keys: Sequence[Any]) -> bool:
+def _give_leases(connection: Connection, sql: QueueSql, step: Step, keys: Sequence[Any]) -> bool:
     """False if the table refuses to let one of these rows have a lease: nothing is changed then."""
-    until = terms.queue.columns["leased_until"]
+    until = sql.queue.columns["leased_until"]
     try:
         with connection.begin_nested():
             connection.execute(
-                sa.update(terms.queue.table)
-                .where(raw_key_in(terms, [tuple(key) for key in keys]), in_words(terms, step.running), until.is_(None))
-                .values({until: sa.literal_column(terms.later("leased_until", repr(float(step.lease))))})
+                sa.update(sql.queue.table)
+                .where(raw_key_in(sql, [tuple(key) for key in keys]), in_words(sql, step.running), until.is_(None))
+                .values({until: sa.literal_column(sql.later("leased_until", repr(float(step.lease))))})
             )
     except DBAPIError as error:
         if not is_refusal(error):
@@ -138,19 +138,19 @@ def _give_leases(connection: Connection, terms: QueueSql, step: Step, keys: Sequ
     return True
 
 
-def _give_back(connection: Connection, terms: QueueSql, step: Step, rows: Sequence[Any], acquit: bool) -> Rescued:
-    used_up = guard_of(terms, step, BURY)
+def _give_back(connection: Connection, sql: QueueSql, step: Step, rows: Sequence[Any], acquit: bool) -> Rescued:
+    used_up = guard_of(sql, step, BURY)
     acquitted: Sequence[Any] = ()
     if acquit:
-        not_on_trial = terms.queue.columns["error"].is_(None)
-        several: sa.ColumnElement[bool] = sa.literal_column(f"{terms.limit(step)} > 1", sa.Boolean)
-        acquitted = _rescue_as(PARK, connection, terms, step, rows, sa.and_(used_up, several, not_on_trial))
-    buried = _rescue_as(BURY, connection, terms, step, rows, used_up)
-    returned = _rescue_as(RESCUE, connection, terms, step, rows, guard_of(terms, step, RESCUE))
-    return Rescued(len(returned) + len(acquitted), len(buried), deaths=_deaths(connection, terms, buried))
+        not_on_trial = sql.queue.columns["error"].is_(None)
+        several: sa.ColumnElement[bool] = sa.literal_column(f"{sql.limit(step)} > 1", sa.Boolean)
+        acquitted = _rescue_as(PARK, connection, sql, step, rows, sa.and_(used_up, several, not_on_trial))
+    buried = _rescue_as(BURY, connection, sql, step, rows, used_up)
+    returned = _rescue_as(RESCUE, connection, sql, step, rows, guard_of(sql, step, RESCUE))
+    return Rescued(len(returned) + len(acquitted), len(buried), deaths=_deaths(connection, sql, buried))
 
 
-def _one_by_one(connection: Connection, terms: QueueSql, step: Step, rows: Sequence[Any], acquit: bool) -> Rescued:
+def _one_by_one(connection: Connection, sql: QueueSql, step: Step, rows: Sequence[Any], acquit: bool) -> Rescued:
     """The table refuses to have a row back, as a unique key over open rows may: that one is buried, and does not
     keep the others. One that can't even be buried stays as it is."""
     returned = buried = refused = 0
@@ -158,14 +158,14 @@ def _one_by_one(connection: Connection, terms: QueueSql, step: Step, rows: Seque
     for row in rows:
         try:
             with connection.begin_nested():
-                found = _give_back(connection, terms, step, [row], acquit)
+                found = _give_back(connection, sql, step, [row], acquit)
         except DBAPIError as error:
             if not is_refusal(error):
                 raise
             try:
                 with connection.begin_nested():
-                    dead = _rescue_as(BURY, connection, terms, step, [row], sa.true())
-                    found = Rescued(buried=len(dead), deaths=_deaths(connection, terms, dead))
+                    dead = _rescue_as(BURY, connection, sql, step, [row], sa.true())
+                    found = Rescued(buried=len(dead), deaths=_deaths(connection, sql, dead))
             except DBAPIError as second:
                 if not is_refusal(second):
                     raise
@@ -180,52 +180,52 @@ def _one_by_one(connection: Connection, terms: QueueSql, step: Step, rows: Seque
 def _rescue_as(
     move: Move,
     connection: Connection,
-    terms: QueueSql,
+    sql: QueueSql,
     step: Step,
     rows: Sequence[Any],
     guard: "sa.ColumnElement[bool]",
 ) -> list[Any]:
     """Those of the rows that were changed."""
-    width = len(terms.queue.key)
+    width = len(sql.queue.key)
     about = {tuple(row[:width]): row for row in rows}
-    changed = connection.execute(rescued_rows(terms, step, move, list(about), guard)).all()
+    changed = connection.execute(rescued_rows(sql, step, move, list(about), guard)).all()
     found = [about[tuple(row)] for row in changed]
-    _record_crashes(connection, terms, step, move, found)
+    _record_crashes(connection, sql, step, move, found)
     return found
 
 
 # served by: the primary key
 def rescued_rows(
-    terms: QueueSql, step: Step, move: Move, keys: list[Any], guard: "sa.ColumnElement[bool]"
+    sql: QueueSql, step: Step, move: Move, keys: list[Any], guard: "sa.ColumnElement[bool]"
 ) -> "sa.UpdateBase":
     """Give rows back, or bury them, only where their lease has expired still."""
-    queue = terms.queue
+    queue = sql.queue
     until = queue.columns["leased_until"]
     return (
         sa.update(queue.table)
-        .where(raw_key_in(terms, keys), in_words(terms, step.running))
-        .where(until < sa.literal_column(terms.now("leased_until")), guard)
-        .values(assigned(terms, move, step, queue.crash_codes.buried if move is BURY else queue.crash_codes.requeued))
-        .returning(*raw_key(terms))
+        .where(raw_key_in(sql, keys), in_words(sql, step.running))
+        .where(until < sa.literal_column(sql.now("leased_until")), guard)
+        .values(assigned(sql, move, step, queue.crash_codes.buried if move is BURY else queue.crash_codes.requeued))
+        .returning(*raw_key(sql))
     )
 
 
-def guard_of(terms: QueueSql, step: Step, move: Move) -> "sa.ColumnElement[bool]":
+def guard_of(sql: QueueSql, step: Step, move: Move) -> "sa.ColumnElement[bool]":
     """Rows whose attempts are used up are buried, the others given back."""
-    used_up = terms.used_up(step)
+    used_up = sql.used_up(step)
     return sa.literal_column(used_up if move is BURY else f"NOT ({used_up})", sa.Boolean)
 
 
 # served by: the primary key
-def _deaths(connection: Connection, terms: QueueSql, rows: Sequence[Any]) -> tuple[DeadRow, ...]:
-    queue, width = terms.queue, len(terms.queue.key)
+def _deaths(connection: Connection, sql: QueueSql, rows: Sequence[Any]) -> tuple[DeadRow, ...]:
+    queue, width = sql.queue, len(sql.queue.key)
     if queue.dead_row_listener is None or not rows:
         return ()
     made = {tuple(row[:width]): row.made for row in rows}
     found = connection.execute(
-        sa.select(*raw_key(terms), *queue.dead_row_listener.columns).where(raw_key_in(terms, list(made)))
+        sa.select(*raw_key(sql), *queue.dead_row_listener.columns).where(raw_key_in(sql, list(made)))
     ).all()
-    names, key_of = [column.name for column in queue.dead_row_listener.columns], RowLoader(terms).key_of
+    names, key_of = [column.name for column in queue.dead_row_listener.columns], RowLoader(sql).key_of
     return tuple(
         DeadRow(
             key_of(row[:width]), made[tuple(row[:width])], queue.crash_codes.buried,
@@ -235,12 +235,12 @@ def _deaths(connection: Connection, terms: QueueSql, rows: Sequence[Any]) -> tup
     )  # fmt: skip
 
 
-def _record_crashes(connection: Connection, terms: QueueSql, step: Step, move: Move, rows: Sequence[Any]) -> None:
+def _record_crashes(connection: Connection, sql: QueueSql, step: Step, move: Move, rows: Sequence[Any]) -> None:
     if not rows:
         return
-    queue, own = terms.queue, own_tables(connection.dialect.name)
+    queue, own = sql.queue, own_tables(connection.dialect.name)
     code = queue.crash_codes.buried if move is BURY else queue.crash_codes.requeued
-    key_of = RowLoader(terms).key_of
+    key_of = RowLoader(sql).key_of
     connection.execute(
         sa.insert(own.attempt).values(ended_at=moment(connection.dialect.name)),
         [
@@ -259,14 +259,14 @@ def _record_crashes(connection: Connection, terms: QueueSql, step: Step, move: M
 
 
 # served by: the primary key
-def on_trial(connection: Connection, terms: QueueSql, lease: Lease[Any]) -> bool:
+def on_trial(connection: Connection, sql: QueueSql, lease: Lease[Any]) -> bool:
     """Note on a running row that it begins its last attempt, alone: False if its lease is gone. The note is the
     error of the crash that made it a suspect, which its claim has cleared."""
-    queue = terms.queue
+    queue = sql.queue
     noted = connection.execute(
         sa.update(queue.table)
-        .where(raw_key_in(terms, [RowLoader(terms).raw_key(lease.record)]), queue.columns["lease"] == lease.token)
-        .values({queue.columns["error"]: sa.literal_column(terms.text(queue.crash_codes.requeued))})
+        .where(raw_key_in(sql, [RowLoader(sql).raw_key(lease.record)]), queue.columns["lease"] == lease.token)
+        .values({queue.columns["error"]: sa.literal_column(sql.text(queue.crash_codes.requeued))})
     )
     return noted.rowcount == 1
 

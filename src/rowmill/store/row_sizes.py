@@ -51,11 +51,11 @@ LIGHT = 8192
 class RowSizer:
     """Weighs records of one queue, in the order of the columns that come with a claim."""
 
-    def __init__(self, terms: QueueSql) -> None:
-        places = {column: place for place, column in enumerate(terms.queue.claimed)}
+    def __init__(self, sql: QueueSql) -> None:
+        places = {column: place for place, column in enumerate(sql.queue.claimed)}
         self._measures = [
-            (itemgetter(places[column]), list_bytes if isinstance(bare(column, terms.dialect), sa.ARRAY) else getsizeof)
-            for column in terms.long
+            (itemgetter(places[column]), list_bytes if isinstance(bare(column, sql.dialect), sa.ARRAY) else getsizeof)
+            for column in sql.long
         ]
 
     def weights(self, records: Sequence[Any], within: ByteLimit | None = None) -> list[int]:

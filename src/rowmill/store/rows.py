@@ -28,7 +28,7 @@ async def fetch(store: Store, lease: Lease[Any], name: str) -> tuple[Any, int]:
     if column is None:
         known = ", ".join(one.name for one in queue.table.columns)
         raise BadRequest(f"table {queue.table.name} has no column {name}. It has: {known}")
-    load, row = RowLoader(store.terms(queue)), lease.row
+    load, row = RowLoader(store.sql(queue)), lease.row
     try:
         return load.get(row, column), 0
     except ColumnNotLoaded:
@@ -118,14 +118,14 @@ Attributes = list[tuple[int, str, Callable[[Any], Any] | None]]
 class RowLoader:
     """Builds rows of one queue from records in the order of the columns that come with a claim."""
 
-    def __init__(self, terms: QueueSql) -> None:
-        self._terms = terms
-        self.queue = queue = terms.queue
+    def __init__(self, sql: QueueSql) -> None:
+        self._sql = sql
+        self.queue = queue = sql.queue
         self.mapper = queue.mapper
         self.columns = list(queue.claimed)
-        self.readers = [terms.reader(column) for column in self.columns]
+        self.readers = [sql.reader(column) for column in self.columns]
         places = {column.name: place for place, column in enumerate(self.columns)}
-        self.key_places = [(places[column.name], terms.reader(column)) for column in queue.key]
+        self.key_places = [(places[column.name], sql.reader(column)) for column in queue.key]
         self.attempts_place = places[queue.columns["attempts"].name]
         own_limit = queue.columns.get("max_attempts")
         self._limit_place = None if own_limit is None else places[own_limit.name]
@@ -206,7 +206,7 @@ class RowLoader:
 
     def value(self, column: "Column[Any]", raw: Any) -> Any:
         """Read one value as the driver gave it."""
-        reader = self._terms.reader(column)
+        reader = self._sql.reader(column)
         try:
             if isinstance(raw, UnreadableText):
                 raise UnicodeError

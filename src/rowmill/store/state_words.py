@@ -20,19 +20,19 @@ OTHER = "other"
 class StateWords:
     """Every word of a queue. A state is read raw, since a column's type may refuse a word that it does not know."""
 
-    def __init__(self, terms: QueueSql) -> None:
-        self.terms = terms
-        self.vocabulary = terms.queue.vocabulary
+    def __init__(self, sql: QueueSql) -> None:
+        self.sql = sql
+        self.vocabulary = sql.queue.vocabulary
         self.words = self.vocabulary.all_of(frozenset(StateKind))
-        kind = bare(terms.queue.columns["state"], terms.dialect)
-        self._padded = isinstance(kind, sa.CHAR) and terms.dialect.name == "postgresql"
+        kind = bare(sql.queue.columns["state"], sql.dialect)
+        self._padded = isinstance(kind, sa.CHAR) and sql.dialect.name == "postgresql"
         self._by_raw = {self.raw(word): word for word in self.words}
         self._others = {self.raw(word) for word in self.vocabulary.others}
 
     @property
     def raw_state(self) -> "sa.ColumnElement[Any]":
         """The state column, as the driver gives it."""
-        return sa.type_coerce(self.terms.queue.columns["state"], sa.String())
+        return sa.type_coerce(self.sql.queue.columns["state"], sa.String())
 
     def plain(self, raw: Any) -> Any:
         """A raw state as its word is spelled: PostgreSQL fills a CHAR up with blanks."""
@@ -56,9 +56,9 @@ class StateWords:
         return str(kind) if kind is not None else OTHER if self.plain(raw) in self._others else UNKNOWN
 
     def raw(self, word: Word) -> Any:
-        column = self.terms.queue.columns["state"]
+        column = self.sql.queue.columns["state"]
         value = as_value(word, column.type)
-        bind = self.terms.binder(column)
+        bind = self.sql.binder(column)
         return value if bind is None else bind(value)
 
     # served by: as the words ask for; strangers by no index
@@ -67,31 +67,31 @@ class StateWords:
         every = (*self.words, *self.vocabulary.others)
         exact = [word for word in every if text in (self.text(word), getattr(word, "name", None))]
         if exact:
-            return in_words(self.terms, exact)
+            return in_words(self.sql, exact)
         if text == StateKind.WAITING:
             return self.waiting()
         if text in set(StateKind):
             words = self.vocabulary.of(StateKind(text))
-            return in_words(self.terms, words) if words else sa.false()
+            return in_words(self.sql, words) if words else sa.false()
         if text == UNKNOWN:
-            state = self.terms.queue.columns["state"]
-            return sa.or_(state.is_(None), sa.not_(in_words(self.terms, every)))
+            state = self.sql.queue.columns["state"]
+            return sa.or_(state.is_(None), sa.not_(in_words(self.sql, every)))
         if text == OTHER:
-            return in_words(self.terms, self.vocabulary.others) if self.vocabulary.others else sa.false()
+            return in_words(self.sql, self.vocabulary.others) if self.vocabulary.others else sa.false()
         known = list(map(self.text, every))
         near = get_close_matches(text, [*known, *StateKind], n=1)
         raise BadRequest(
-            f"queue {self.terms.queue.name} has no state {text}. Its words: {', '.join(known)}; "
+            f"queue {self.sql.queue.name} has no state {text}. Its words: {', '.join(known)}; "
             f"or a kind: {', '.join([*StateKind, OTHER, UNKNOWN])}" + (f". Did you mean {near[0]}?" if near else "")
         )
 
     def waiting(self) -> "sa.ColumnElement[bool]":
         """Rows that wait for their next try: in a word of their own or, where there is none, ready and not yet due."""
         parts = []
-        later = self.terms.queue.columns["available_at"] > sa.literal_column(self.terms.now("available_at"))
+        later = self.sql.queue.columns["available_at"] > sa.literal_column(self.sql.now("available_at"))
         for step in self.vocabulary.steps:
             if step.waiting:
-                parts.append(in_words(self.terms, step.waiting))
+                parts.append(in_words(self.sql, step.waiting))
             else:
-                parts.append(sa.and_(in_words(self.terms, step.ready), later))
+                parts.append(sa.and_(in_words(self.sql, step.ready), later))
         return sa.or_(*parts)

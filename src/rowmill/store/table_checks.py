@@ -30,13 +30,13 @@ class ColumnProblem:
     fix: str
 
 
-def column_problems(terms: QueueSql, role: str, found: "TypeEngine[Any]", *, nullable: bool) -> Iterator[ColumnProblem]:
+def column_problems(sql: QueueSql, role: str, found: "TypeEngine[Any]", *, nullable: bool) -> Iterator[ColumnProblem]:
     """What is wrong with the column of a role, whose type and nullability the database tells."""
-    declared = terms.queue.columns[role]
+    declared = sql.queue.columns[role]
     name = f"column {declared.name} ({role})"
-    postgres = terms.dialect.name == "postgresql"
+    postgres = sql.dialect.name == "postgresql"
     if role in NULLABLE and not nullable:
-        drop = f"{_alter(terms, declared)} DROP NOT NULL"
+        drop = f"{_alter(sql, declared)} DROP NOT NULL"
         yield ColumnProblem(
             "column_not_null",
             f"{name} does not allow NULL, so rows can't be settled",
@@ -46,16 +46,16 @@ def column_problems(terms: QueueSql, role: str, found: "TypeEngine[Any]", *, nul
     if isinstance(kind, NullType):
         return  # a type that SQLAlchemy does not know: the database itself refuses what does not fit
     if postgres:
-        yield from _types_on_postgres(terms, role, kind, name)
+        yield from _types_on_postgres(sql, role, kind, name)
     elif role == "lease" and isinstance(kind, (sa.String, sa.Float)):
         yield ColumnProblem(
             "column_type", f"{name} is {kind}: tokens are numbers, and come back as something else", "make it a BIGINT"
         )
 
 
-def _types_on_postgres(terms: QueueSql, role: str, kind: "TypeEngine[Any]", name: str) -> Iterator[ColumnProblem]:
-    declared = terms.queue.columns[role]
-    wanted, alter = bare(declared, terms.dialect), _alter(terms, declared)
+def _types_on_postgres(sql: QueueSql, role: str, kind: "TypeEngine[Any]", name: str) -> Iterator[ColumnProblem]:
+    declared = sql.queue.columns[role]
+    wanted, alter = bare(declared, sql.dialect), _alter(sql, declared)
     if role in TIMES:
         if isinstance(wanted, sa.DateTime) != isinstance(kind, sa.DateTime) or not isinstance(
             kind, (sa.DateTime, *NUMBERS)
@@ -64,19 +64,19 @@ def _types_on_postgres(terms: QueueSql, role: str, kind: "TypeEngine[Any]", name
             yield ColumnProblem(
                 "column_type",
                 f"{name} is {kind} in the database and {wanted} in your code",
-                f"declare it as {kind}" if fits else f"{alter} TYPE {wanted.compile(terms.dialect)} USING ...",
+                f"declare it as {kind}" if fits else f"{alter} TYPE {wanted.compile(sql.dialect)} USING ...",
             )
-        elif terms.queue.epoch == "ms" and isinstance(kind, sa.Integer) and not isinstance(kind, sa.BigInteger):
+        elif sql.queue.epoch == "ms" and isinstance(kind, sa.Integer) and not isinstance(kind, sa.BigInteger):
             yield ColumnProblem("column_type", f"{name} is {kind}: milliseconds do not fit", f"{alter} TYPE bigint")
     if role == "lease" and not isinstance(kind, sa.BigInteger):
         yield ColumnProblem("column_type", f"{name} is {kind}: tokens do not fit", f"{alter} TYPE bigint")
     if role in ("attempts", "max_attempts") and not isinstance(kind, sa.Integer):
-        cast = f"{alter} TYPE integer USING {terms.name(declared)}::int"
+        cast = f"{alter} TYPE integer USING {sql.name(declared)}::int"
         yield ColumnProblem("column_type", f"{name} is {kind}", cast)
 
 
-def _alter(terms: QueueSql, column: "Column[Any]") -> str:
-    return f"ALTER TABLE {terms.table} ALTER COLUMN {terms.name(column)}"
+def _alter(sql: QueueSql, column: "Column[Any]") -> str:
+    return f"ALTER TABLE {sql.table} ALTER COLUMN {sql.name(column)}"
 
 
 def _without_domain(kind: "TypeEngine[Any]") -> "TypeEngine[Any]":
@@ -118,50 +118,46 @@ class Relation:
     unique: Sequence[Unique]
 
 
-def key_problem(connection: Connection, terms: QueueSql) -> KeyProblem | None:
+def key_problem(connection: Connection, sql: QueueSql) -> KeyProblem | None:
     """None if no two rows can have the same key, or if there is no such table at all."""
     found = (
-        _unique_on_postgres(connection, terms)
-        if connection.dialect.name == "postgresql"
-        else _on_sqlite(connection, terms)
+        _unique_on_postgres(connection, sql) if connection.dialect.name == "postgresql" else _on_sqlite(connection, sql)
     )
     if found is None:
         return None
-    table = terms.queue.table.name
+    table = sql.queue.table.name
     if not found.is_table:
         return KeyProblem(
             f"{table} is a view or a foreign table, in which nothing is unique", "declare the table behind it"
         )
-    key = {column.name for column in terms.queue.key}
+    key = {column.name for column in sql.queue.key}
     # A part of the key that is unique makes the whole unique. A deferred check is one all the same: it comes before
     # the commit, and nobody sees rows that are not committed. Rows with a NULL in the key are found by no statement.
     if any(not one.flaw and set(one.columns) <= key for one in found.unique):
         return None
-    return KeyProblem(_what(terms, found, key), _fix(terms, found, key, connection.dialect.name == "postgresql"))
+    return KeyProblem(_what(sql, found, key), _fix(sql, found, key, connection.dialect.name == "postgresql"))
 
 
-def _what(terms: QueueSql, found: Relation, key: set[str]) -> str:
-    names = ", ".join(column.name for column in terms.queue.key)
+def _what(sql: QueueSql, found: Relation, key: set[str]) -> str:
+    names = ", ".join(column.name for column in sql.queue.key)
     text = (
-        f"nothing in the database keeps {names} unique in table {terms.queue.table.name}, though it is declared as the "
+        f"nothing in the database keeps {names} unique in table {sql.queue.table.name}, though it is declared as the "
         "primary key: of two rows that share it, the result of one would be written to the other"
     )
     flawed = [f"index {one.name} {one.flaw}" for one in found.unique if one.flaw and set(one.columns) <= key]
     return f"{text}. {'; '.join(flawed)}" if flawed else text
 
 
-def _fix(terms: QueueSql, found: Relation, key: set[str], postgres: bool) -> str:
-    keys = ", ".join(terms.keys)
-    steps = [
-        f"see whether rows share it: SELECT {keys}, count(*) FROM {terms.table} GROUP BY {keys} HAVING count(*) > 1"
-    ]
+def _fix(sql: QueueSql, found: Relation, key: set[str], postgres: bool) -> str:
+    keys = ", ".join(sql.keys)
+    steps = [f"see whether rows share it: SELECT {keys}, count(*) FROM {sql.table} GROUP BY {keys} HAVING count(*) > 1"]
     steps += [f"DROP INDEX CONCURRENTLY {one.name}" for one in found.unique if one.invalid and set(one.columns) <= key]
     if postgres:
         how = "" if found.partitioned else "CONCURRENTLY "
-        steps.append(f"CREATE UNIQUE INDEX {how}ON {terms.table} ({keys})")
+        steps.append(f"CREATE UNIQUE INDEX {how}ON {sql.table} ({keys})")
     else:
-        name = terms.quote(f"{terms.queue.table.name}_key")
-        steps.append(f"CREATE UNIQUE INDEX {name} ON {terms.table} ({keys})")
+        name = sql.quote(f"{sql.queue.table.name}_key")
+        steps.append(f"CREATE UNIQUE INDEX {name} ON {sql.table} ({keys})")
     wider = next((one for one in found.unique if not one.flaw and set(one.columns) > key), None)
     other = f". Or declare ({', '.join(wider.columns)}) as the primary key: that is unique" if wider else ""
     return "; then: ".join(steps) + other
@@ -183,8 +179,8 @@ ORDER BY name
 """
 
 
-def _unique_on_postgres(connection: Connection, terms: QueueSql) -> Relation | None:
-    rows = connection.execute(sa.text(CATALOGUE), {"table": terms.table}).all()
+def _unique_on_postgres(connection: Connection, sql: QueueSql) -> Relation | None:
+    rows = connection.execute(sa.text(CATALOGUE), {"table": sql.table}).all()
     if not rows:
         return None
     unique = []
@@ -204,8 +200,8 @@ def _unique_on_postgres(connection: Connection, terms: QueueSql) -> Relation | N
     return Relation(rows[0].is_table, rows[0].partitioned, unique)
 
 
-def _on_sqlite(connection: Connection, terms: QueueSql) -> Relation | None:
-    name = terms.queue.table.name
+def _on_sqlite(connection: Connection, sql: QueueSql) -> Relation | None:
+    name = sql.queue.table.name
     kind = connection.scalar(
         sa.text("SELECT type FROM sqlite_master WHERE type IN ('table', 'view') AND lower(name) = lower(:name)"),
         {"name": name},
@@ -213,7 +209,7 @@ def _on_sqlite(connection: Connection, terms: QueueSql) -> Relation | None:
     if kind is None:
         return None
     # Names are the same in either case to SQLite: here they are spelled as the queue declares them.
-    declared = {column.name.casefold(): column.name for column in terms.queue.table.columns}
+    declared = {column.name.casefold(): column.name for column in sql.queue.table.columns}
     return Relation(kind == "table", False, list(_unique_on_sqlite(connection, name, declared)))
 
 
@@ -229,10 +225,10 @@ def _unique_on_sqlite(connection: Connection, name: str, declared: dict[str, str
         yield Unique(index.name, columns, "holds only some of the rows" if index.partial else flaw)
 
 
-def check_table(connection: Connection, terms: QueueSql) -> None:
+def check_table(connection: Connection, sql: QueueSql) -> None:
     """Refuse a table that is not there, lacks columns, or can't keep the promises of a queue: rows that no claim would
     find, a key that is not unique, a lease that does not fit. Names every problem."""
-    queue, table = terms.queue, terms.queue.table
+    queue, table = sql.queue, sql.queue.table
     try:
         columns = sa.inspect(connection).get_columns(table.name, schema_of(connection, table))
     except NoSuchTableError:
@@ -241,7 +237,7 @@ def check_table(connection: Connection, terms: QueueSql) -> None:
             [f"there is no table {table.name} in the database. Create it, or look whether DATABASE_URL is right"],
         ) from None
     there = {column["name"]: column for column in columns}
-    problems = lacking(terms, there)
+    problems = lacking(sql, there)
     priority = queue.priority
     if priority is not None and not priority.nullable and _may_be_null(there.get(priority.name)):
         problems.append(
@@ -252,34 +248,34 @@ def check_table(connection: Connection, terms: QueueSql) -> None:
     for role, column in queue.columns.items():
         if column.name in there and role != "created_at":
             found = there[column.name]
-            unfit = column_problems(terms, role, found["type"], nullable=found["nullable"])
+            unfit = column_problems(sql, role, found["type"], nullable=found["nullable"])
             problems += [f"{problem.what}. Mend it: {problem.fix}" for problem in unfit]
-    key = key_problem(connection, terms)
+    key = key_problem(connection, sql)
     if key is not None:
         problems.append(f"{key.what}. Mend it: {key.fix}")
     if problems:
         raise TableMismatch(queue.name, problems)
 
 
-def missing_columns(connection: Connection, terms: QueueSql) -> list[str]:
+def missing_columns(connection: Connection, sql: QueueSql) -> list[str]:
     """Name the declared columns that the table in the database lacks, each with what adds it."""
-    table = terms.queue.table
+    table = sql.queue.table
     columns = sa.inspect(connection).get_columns(table.name, schema_of(connection, table))
-    return lacking(terms, {column["name"] for column in columns})
+    return lacking(sql, {column["name"] for column in columns})
 
 
-def lacking(terms: QueueSql, there: Container[str]) -> list[str]:
-    table, dialect = terms.queue.table, terms.dialect
-    of_queue = {column.name for column in terms.queue.columns.values()}
+def lacking(sql: QueueSql, there: Container[str]) -> list[str]:
+    table, dialect = sql.queue.table, sql.dialect
+    of_queue = {column.name for column in sql.queue.columns.values()}
     problems = []
     for column in table.columns:
         if column.name in there:
             continue
         if column.name in of_queue:
-            advice = f"Run: rowmill adopt {shlex.quote(terms.queue.name)} --apply"
+            advice = f"Run: rowmill adopt {shlex.quote(sql.queue.name)} --apply"
         else:
             column_sql = str(sa.schema.CreateColumn(column).compile(dialect=dialect)).strip()
-            advice = f"Add it with a migration of yours, as: ALTER TABLE {terms.table} ADD COLUMN {column_sql}"
+            advice = f"Add it with a migration of yours, as: ALTER TABLE {sql.table} ADD COLUMN {column_sql}"
         problems.append(f"table {table.name} lacks column {column.name} in the database. {advice}")
     return problems
 
@@ -288,21 +284,21 @@ def _may_be_null(column: ReflectedColumn | None) -> bool:
     return column is not None and column["nullable"]
 
 
-def claim_refused(terms: QueueSql, step: Step, reason: str) -> DeclarationError:
+def claim_refused(sql: QueueSql, step: Step, reason: str) -> DeclarationError:
     """The table does not let a row be claimed. Nobody can work on it until that is put right."""
-    queue = terms.queue
+    queue = sql.queue
     return DeclarationError(
         queue.name,
         [
-            f"a claim writes {terms.word(step.running[0])} into column {queue.columns['state'].name} of table "
+            f"a claim writes {sql.word(step.running[0])} into column {queue.columns['state'].name} of table "
             f"{queue.table.name}, and the table refuses it: {reason}. Is there a constraint or a trigger against it?"
         ],
     )
 
 
-def lease_changed(terms: QueueSql) -> DeclarationError:
+def lease_changed(sql: QueueSql) -> DeclarationError:
     """A claimed row came back with another lease than was written: nothing would keep two workers apart."""
-    queue = terms.queue
+    queue = sql.queue
     return DeclarationError(
         queue.name,
         [

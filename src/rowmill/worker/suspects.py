@@ -103,8 +103,8 @@ class Suspects:
         """Note that it begins: only a row that had begun, alone, is to blame for the death of its worker. One that
         can't be noted must not begin: it would be acquitted, and kill workers for ever."""
         try:
-            terms = self._store.terms(self._queue)
-            noted = await self._store.run(partial(rescue.on_trial, terms=terms, lease=lease))
+            sql = self._store.sql(self._queue)
+            noted = await self._store.run(partial(rescue.on_trial, sql=sql, lease=lease))
         except DBAPIError as error:
             if rescue.is_refusal(error):
                 why = f"the table does not let its last attempt be noted: {type(error.orig).__name__}"

@@ -101,13 +101,13 @@ async def test_operators_understand_states_that_are_padded(pg_url: str) -> None:
         return mill.queue(jobs(Column("state", sa.CHAR(12), nullable=False)), stages=stages)
 
     async with worker(pg_url, declare) as member:
-        terms = member.store.terms(member.queue)
+        sql = member.store.sql(member.queue)
         await member.put(ROWS[0])
         await member.settle(*((lease, None) for lease in await member.claim(stage="first")))
         await member.settle(*((lease, Dead("bad")) for lease in await member.claim(stage="second")))
-        found = await member.mill.run(lambda connection: counts.counts(connection, terms))
+        found = await member.mill.run(lambda connection: counts.counts(connection, sql))
         assert {count.word: count.rows for count in found if count.rows} == {"dead": 1}
-        row, [hold] = await member.mill.run(lambda connection: why.why(connection, terms, "1"))
+        row, [hold] = await member.mill.run(lambda connection: why.why(connection, sql, "1"))
         assert (row.state, row.kind, hold.reason) == ("dead", "dead", why.Obstacle.DEAD)
         assert (await operate.requeue(member.store, member.queue, Filter())).rows == 1
         assert len(await member.claim(stage="second")) == 1

@@ -170,7 +170,7 @@ def test_a_declaration_that_failed_leaves_nothing_behind(mill: Mill) -> None:
     """The corrected one of the same name works, and has the words of the second."""
     problems(mill, jobs(), retry=Retry(attempts=0))
     queue = mill.queue(jobs(), states=States(ready="queued"))
-    assert "'queued'" in mill.store.terms(queue).is_in(queue.step().claimable)
+    assert "'queued'" in mill.store.sql(queue).is_in(queue.step().claimable)
 
 
 def test_one_table_twice(mill: Mill) -> None:

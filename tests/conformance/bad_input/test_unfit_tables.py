@@ -207,7 +207,7 @@ async def test_a_role_with_few_rights_can_ask(pg_url: str) -> None:
     def asked(connection: sa.Connection) -> Any:
         connection.exec_driver_sql("CREATE ROLE rowmill_nobody")
         connection.exec_driver_sql("SET LOCAL ROLE rowmill_nobody")
-        found = key_problem(connection, mill.store.terms(queue))
+        found = key_problem(connection, mill.store.sql(queue))
         connection.exec_driver_sql("RESET ROLE")
         connection.exec_driver_sql("DROP ROLE rowmill_nobody")
         return found
@@ -220,7 +220,7 @@ async def test_doctor_and_adopt_name_it(database_url: str) -> None:
     await made(mill, table("id integer NOT NULL"))
     async with mill.opened() as store:
         [finding] = [one for one in await audit(store, [queue]) if one.code == "key_not_unique"]
-        found = await store.run(lambda connection: examine_queue(connection, store.terms(queue), queue))
+        found = await store.run(lambda connection: examine_queue(connection, store.sql(queue), queue))
     assert (str(finding.severity), "CREATE UNIQUE INDEX" in finding.fix) == ("error", True)
     assert "nothing in the database keeps id unique" in found.plan.obstacles[0]
 
@@ -229,7 +229,7 @@ async def test_adopt_takes_a_declared_key_that_is_unique_without_being_the_prima
     mill, queue = declared(database_url)
     await made(mill, table("id integer NOT NULL"), "CREATE UNIQUE INDEX own ON jobs (id)")
     async with mill.opened() as store:
-        found = await store.run(lambda connection: examine_queue(connection, store.terms(queue), queue))
+        found = await store.run(lambda connection: examine_queue(connection, store.sql(queue), queue))
         assert found.plan.obstacles == []
         assert "key_not_unique" not in {one.code for one in await audit(store, [queue])}
 

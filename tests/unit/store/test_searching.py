@@ -7,11 +7,11 @@ from rowmill.store.order_per_key import LEAST, SHARE, Search, Start
 from rowmill.store.queue_sql import QueueSql
 
 
-def quick(terms: QueueSql, step: Step, limit: str, start: Start) -> str:
+def quick(sql: QueueSql, step: Step, limit: str, start: Start) -> str:
     raise AssertionError("nobody asks for the statement")
 
 
-def walk(terms: QueueSql, step: Step, limit: str, start: Start) -> str:
+def walk(sql: QueueSql, step: Step, limit: str, start: Start) -> str:
     raise AssertionError("nobody asks for the statement")
 
 

@@ -42,10 +42,10 @@ def register(connection: Connection, queues: Sequence[QueueSpec[Any]]) -> int:
     return number
 
 
-def join(connection: Connection, terms: Sequence[QueueSql]) -> int:
+def join(connection: Connection, queues: Sequence[QueueSql]) -> int:
     """Sign up, and agree with the others on words."""
-    number = register(connection, [one.queue for one in terms])
-    for one in terms:
+    number = register(connection, [one.queue for one in queues])
+    for one in queues:
         agree_on_words(connection, one, number)
     return number
 
@@ -112,11 +112,11 @@ def lead(connection: Connection, worker: int, seconds: float, name: str = "upkee
     return connection.execute(first.on_conflict_do_nothing()).rowcount == 1
 
 
-def agree_on_words(connection: Connection, terms: QueueSql, worker: int) -> None:
+def agree_on_words(connection: Connection, sql: QueueSql, worker: int) -> None:
     """Refuse to start beside a living worker that has other words for the same table: each would take the
     other's states for strangers."""
-    own, queue = own_tables(connection.dialect.name), terms.queue
-    ours = json.dumps(_words_of(terms), sort_keys=True)
+    own, queue = own_tables(connection.dialect.name), sql.queue
+    ours = json.dumps(_words_of(sql), sort_keys=True)
     name = full_name(queue.table, connection.dialect.name)
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(WAKE_LOCK, 1)))  # two may start at once
@@ -138,11 +138,11 @@ def agree_on_words(connection: Connection, terms: QueueSql, worker: int) -> None
     connection.execute(sa.insert(own.words).values(table_name=name, queue=queue.name, words=ours, worker=worker))
 
 
-def _words_of(terms: QueueSql) -> dict[str, list[str]]:
+def _words_of(sql: QueueSql) -> dict[str, list[str]]:
     """Every meaning with its words, as they stand in the table."""
     found: dict[str, list[str]] = {}
-    for word, meaning in terms.queue.vocabulary.meanings():
-        found.setdefault(meaning, []).append(terms.word(word).strip("'"))
+    for word, meaning in sql.queue.vocabulary.meanings():
+        found.setdefault(meaning, []).append(sql.word(word).strip("'"))
     return found
 
 

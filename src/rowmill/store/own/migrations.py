@@ -43,42 +43,42 @@ def _in_transaction(
 ) -> tuple[list[int], list[QueueSql]]:
     """The steps taken, and the queues whose indexes are left to be made."""
     steps, later = schema.migrate(connection), []
-    for terms in queues:
-        table = terms.queue.table
+    for sql in queues:
+        table = sql.queue.table
         if tables:
             table_checks.make_schema(connection, table)
             table.create(connection, checkfirst=True)
         if not table_checks.has_table(connection, table):
             continue
-        unfinished = _unfinished(connection, terms)
-        if unfinished and _is_written_to(connection, terms):
-            later.append(terms)
+        unfinished = _unfinished(connection, sql)
+        if unfinished and _is_written_to(connection, sql):
+            later.append(sql)
         else:
             for index, state in unfinished:
-                _make(connection, terms, index, state)
-        if connection.dialect.name == "postgresql" and not indexes.has_wake_trigger(connection, terms):
-            for statement in indexes.wake_trigger(terms):
+                _make(connection, sql, index, state)
+        if connection.dialect.name == "postgresql" and not indexes.has_wake_trigger(connection, sql):
+            for statement in indexes.wake_trigger(sql):
                 connection.exec_driver_sql(statement)
     return steps, later
 
 
-def _unfinished(connection: Connection, terms: QueueSql) -> list[tuple[QueueIndex, IndexState]]:
+def _unfinished(connection: Connection, sql: QueueSql) -> list[tuple[QueueIndex, IndexState]]:
     """Indexes that are missing, that somebody is making, or that a failed attempt left behind. One for other words or
     columns stays: to make it anew is for `adopt`."""
-    wanted = indexes.queue_indexes(terms)
-    states = index_states(connection, terms, wanted)
+    wanted = indexes.queue_indexes(sql)
+    states = index_states(connection, sql, wanted)
     return [(index, states[index.name]) for index in wanted if states[index.name] in UNFINISHED]
 
 
-def _is_written_to(connection: Connection, terms: QueueSql) -> bool:
+def _is_written_to(connection: Connection, sql: QueueSql) -> bool:
     """Has the table rows, so that others may want to write while an index is made? One in partitions can't have it
     made beside them."""
     if connection.dialect.name != "postgresql":
         return False
     kind = sa.text("SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass(:name)")
-    if connection.scalar(kind, {"name": terms.table}):
+    if connection.scalar(kind, {"name": sql.table}):
         return False
-    return bool(expressions.run(connection, f"SELECT EXISTS (SELECT FROM {terms.table})").scalar())
+    return bool(expressions.run(connection, f"SELECT EXISTS (SELECT FROM {sql.table})").scalar())
 
 
 async def _beside_writers(store: Store, connection: AsyncConnection, queues: Sequence[QueueSql]) -> None:
@@ -90,9 +90,9 @@ async def _beside_writers(store: Store, connection: AsyncConnection, queues: Seq
         # It waits for old transactions, holding up nobody: a time-out would leave an invalid index.
         await connection.run_sync(expressions.run, "SET statement_timeout = 0")
         await connection.run_sync(expressions.run, "SET lock_timeout = 0")
-        for terms in queues:
-            for index, state in await store.run(partial(_unfinished, terms=terms)):
-                await connection.run_sync(partial(_make, concurrently=True), terms, index, state)
+        for sql in queues:
+            for index, state in await store.run(partial(_unfinished, sql=sql)):
+                await connection.run_sync(partial(_make, concurrently=True), sql, index, state)
     finally:
         # The connection goes back into a pool: not with our settings, nor with the lock.
         with suppress(DBAPIError):
@@ -102,19 +102,19 @@ async def _beside_writers(store: Store, connection: AsyncConnection, queues: Seq
 
 
 def _make(
-    connection: Connection, terms: QueueSql, index: QueueIndex, state: IndexState, *, concurrently: bool = False
+    connection: Connection, sql: QueueSql, index: QueueIndex, state: IndexState, *, concurrently: bool = False
 ) -> None:
     if state is IndexState.BUILDING:
         return
     how = "CONCURRENTLY " if concurrently else ""
-    prefix = f"{terms.quote(terms.queue.table.schema)}." if terms.queue.table.schema else ""
+    prefix = f"{sql.quote(sql.queue.table.schema)}." if sql.queue.table.schema else ""
     try:
         if state is IndexState.INVALID:  # IF NOT EXISTS would find it, and leave it
             expressions.run(connection, f"DROP INDEX {how}IF EXISTS {prefix}{index.name}")
-        expressions.run(connection, index.create(terms.table, concurrently=concurrently))
+        expressions.run(connection, index.create(sql.table, concurrently=concurrently))
     except DBAPIError as error:
         reason = next(iter(str(error.orig).splitlines()), type(error.orig).__name__)
         raise SchemaMismatch(
-            f"index {bare_name(index)} of table {terms.queue.table.name} could not be made. The database says: "
+            f"index {bare_name(index)} of table {sql.queue.table.name} could not be made. The database says: "
             f"{reason}. Run rowmill migrate again: it removes what is left of it, and goes on from there"
         ) from error

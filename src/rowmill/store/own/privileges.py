@@ -100,19 +100,19 @@ def of_worker(queues: Iterable[QueueSql], *, limited: bool = False) -> Iterator[
     yield from (Privilege("USAGE", "sequence", name, SCHEMA) for name in SEQUENCES)
     if limited:
         yield from of_limits()
-    for terms in queues:
-        yield from of_queue(terms.queue.table, written(terms))
-        yield from of_policies(terms)
+    for sql in queues:
+        yield from of_queue(sql.queue.table, written(sql))
+        yield from of_policies(sql)
 
 
-def of_policies(terms: QueueSql) -> Iterator[Privilege]:
+def of_policies(sql: QueueSql) -> Iterator[Privilege]:
     """What a worker needs for ticks, which it makes itself, and where old rows are deleted."""
-    if terms.queue.name == QUEUE:
+    if sql.queue.name == QUEUE:
         for name, verbs in TIMED.items():
             yield from (Privilege(verb, "table", name, SCHEMA, columns) for verb, columns in verbs.items())
         yield Privilege("USAGE", "sequence", "tick_id_seq", SCHEMA)
-    if terms.queue.retention.ages():
-        yield Privilege("DELETE", "table", terms.queue.table.name, terms.queue.table.schema)
+    if sql.queue.retention.ages():
+        yield Privilege("DELETE", "table", sql.queue.table.name, sql.queue.table.schema)
 
 
 def of_limits() -> Iterator[Privilege]:
@@ -152,15 +152,15 @@ def of_producer(connection: Connection, queue: QueueSpec[Any]) -> Iterator[Privi
         yield Privilege("USAGE", "sequence", name, of)
 
 
-def written(terms: QueueSql) -> tuple[str, ...]:
+def written(sql: QueueSql) -> tuple[str, ...]:
     """The columns that the engine itself writes."""
-    return tuple(column.name for role, column in terms.queue.columns.items() if role not in READ_ONLY)
+    return tuple(column.name for role, column in sql.queue.columns.items() if role not in READ_ONLY)
 
 
-def writable(terms: QueueSql) -> tuple[str, ...]:
+def writable(sql: QueueSql) -> tuple[str, ...]:
     """The columns in which a handler may put results: all that are neither the engine's nor the database's own."""
-    computed = {column.name for column in terms.queue.table.columns if column.computed is not None}
-    return tuple(name for name in dict.fromkeys(terms.queue.writable.values()) if name not in computed)
+    computed = {column.name for column in sql.queue.table.columns if column.computed is not None}
+    return tuple(name for name in dict.fromkeys(sql.queue.writable.values()) if name not in computed)
 
 
 def schema_of(connection: Connection, table: Table) -> str:
@@ -231,11 +231,11 @@ def check(
     if connection.dialect.name != "postgresql":
         return
     wanted = [*of_worker(queues, limited=limited)]
-    unnamed = [terms.queue.table for terms in queues if terms.queue.table.schema is None]
+    unnamed = [sql.queue.table for sql in queues if sql.queue.table.schema is None]
     if not all(found_in(connection, table) for table in unnamed):
         wanted.append(Privilege("USAGE", "schema", "", "public"))
     if results:
-        wanted += [right for terms in queues for right in of_queue(terms.queue.table, results)]
+        wanted += [right for sql in queues for right in of_queue(sql.queue.table, results)]
     found = lacking(connection, wanted)
     if found:
         role = connection.scalar(sa.text("SELECT current_user"))

@@ -51,7 +51,7 @@ BURIED_PLACE = -3
 
 # served by: the stage's ready index, (priority, available_at, order columns, key) WHERE state IN (claimable)
 def claim_statement(
-    terms: PostgresQueueSql, step: Step, shape: Shape, left_out: int = 0, *, weighed: bool = False
+    sql: PostgresQueueSql, step: Step, shape: Shape, left_out: int = 0, *, weighed: bool = False
 ) -> str:
     """Take up to $2 rows. $1 token, $3 seconds of lease; if they are `weighed`, $4 bytes that they may weigh together
     and $5 whether one is taken whatever it weighs; then the keys that are left out; then per lane its priority and its
@@ -59,37 +59,37 @@ def claim_statement(
 
     The sub-query is an array, which is made once: a joined one may be run again and claim more than its limit.
     """
-    return _claim_of(terms, step, _lanes(terms, step, shape, left_out, picked(terms), weighed=weighed), weighed=weighed)
+    return _claim_of(sql, step, _lanes(sql, step, shape, left_out, picked(sql), weighed=weighed), weighed=weighed)
 
 
 # served by: as the claim
-def pick_statement(terms: PostgresQueueSql, step: Step, shape: Shape, left_out: int) -> str:
+def pick_statement(sql: PostgresQueueSql, step: Step, shape: Shape, left_out: int) -> str:
     """The keys of the rows that the claim would take, with its parameters."""
-    return _pick_of(_lanes(terms, step, shape, left_out, ", ".join(terms.keys)))
+    return _pick_of(_lanes(sql, step, shape, left_out, ", ".join(sql.keys)))
 
 
 def _lanes(
-    terms: PostgresQueueSql, step: Step, shape: Shape, left_out: int, wanted: str, *, weighed: bool = False
+    sql: PostgresQueueSql, step: Step, shape: Shape, left_out: int, wanted: str, *, weighed: bool = False
 ) -> str:
     """A lane is one stretch of the index: the rows of one priority that are available at once (NULL) or from a
     time. Each starts at its watermark, so that it does not walk over the dead entries that earlier claims
     left behind."""
     first = _first(weighed)
-    place = first + left_out * len(terms.keys)
-    wanted, weight = _with_weight(terms, wanted) if weighed else (wanted, "")
+    place = first + left_out * len(sql.keys)
+    wanted, weight = _with_weight(sql, wanted) if weighed else (wanted, "")
     branches = []
     for stretch, marked in shape:
-        conditions, position = terms.stretch(step, stretch, place)
-        conditions += terms.but_for(left_out, first)
-        if terms.priority is not None and stretch is not Stretch.WHOLE:
+        conditions, position = sql.stretch(step, stretch, place)
+        conditions += sql.but_for(left_out, first)
+        if sql.priority is not None and stretch is not Stretch.WHOLE:
             place += 1
         if marked:
             marks = ", ".join(f"${place + n}" for n in range(len(position)))
             conditions.append(f"({', '.join(position)}) > ({marks})")
             place += len(position)
         branches.append(
-            f"SELECT {wanted} FROM (SELECT {', '.join(terms.keys)}{weight} FROM {terms.table} "
-            f"WHERE {' AND '.join(conditions)} ORDER BY {terms.order} LIMIT $2 {terms.lock} SKIP LOCKED) AS lane"
+            f"SELECT {wanted} FROM (SELECT {', '.join(sql.keys)}{weight} FROM {sql.table} "
+            f"WHERE {' AND '.join(conditions)} ORDER BY {sql.order} LIMIT $2 {sql.lock} SKIP LOCKED) AS lane"
         )
     return " UNION ALL ".join(branches)
 
@@ -99,121 +99,120 @@ def _first(weighed: bool) -> int:
     return 6 if weighed else 4
 
 
-def _with_weight(terms: PostgresQueueSql, wanted: str, alias: str = "") -> tuple[str, str]:
+def _with_weight(sql: PostgresQueueSql, wanted: str, alias: str = "") -> tuple[str, str]:
     """What is wanted of each row of a lane together with its weight, and what brings the weight into the lane."""
-    return f"{wanted} AS g_key, rowmill_weight AS g_weight", f", {terms.weight(alias)} AS rowmill_weight"
+    return f"{wanted} AS g_key, rowmill_weight AS g_weight", f", {sql.weight(alias)} AS rowmill_weight"
 
 
 # served by: see `order_sql`, which finds the rows
 def claim_in_order(
-    terms: PostgresQueueSql, step: Step, find: Finder, shape: Shape = (), left_out: int = 0, *, behind: bool = False,
+    sql: PostgresQueueSql, step: Step, find: Finder, shape: Shape = (), left_out: int = 0, *, behind: bool = False,
     weighed: bool = False,
 ) -> str:  # fmt: skip
     """Take up to $2 rows out of the free ones of a queue that keeps order per key; parameters as of `claim`, then the
     key behind which to begin."""
-    free = _free(terms, step, find, shape, left_out, picked(terms), behind, weighed=weighed)
-    return _claim_of(terms, step, free, weighed=weighed)
+    free = _free(sql, step, find, shape, left_out, picked(sql), behind, weighed=weighed)
+    return _claim_of(sql, step, free, weighed=weighed)
 
 
 # served by: as the claim
 def pick_in_order_statement(
-    terms: PostgresQueueSql, step: Step, find: Finder, shape: Shape, left_out: int, *, behind: bool
+    sql: PostgresQueueSql, step: Step, find: Finder, shape: Shape, left_out: int, *, behind: bool
 ) -> str:
     """The keys of the rows that the claim would take, with its parameters."""
-    return _pick_of(_free(terms, step, find, shape, left_out, ", ".join(terms.keys), behind))
+    return _pick_of(_free(sql, step, find, shape, left_out, ", ".join(sql.keys), behind))
 
 
 # served by: the stage's ready index
-def oldest(terms: PostgresQueueSql, step: Step, shape: Shape) -> str:
+def oldest(sql: PostgresQueueSql, step: Step, shape: Shape) -> str:
     """Where the oldest ready row of each lane stands: the lane's place, `available_at`, then the other columns of their
     order. The parameters are the watermarks."""
-    wanted = ", ".join([terms.available_at, *terms.sequence])
-    firsts = enumerate(ready(terms, step, wanted, "LIMIT 1", _beside(terms, shape, 1, ">=", "")))
+    wanted = ", ".join([sql.available_at, *sql.sequence])
+    firsts = enumerate(ready(sql, step, wanted, "LIMIT 1", _beside(sql, shape, 1, ">=", "")))
     return " UNION ALL ".join(f"SELECT {place}, first.* FROM ({row}) AS first" for place, row in firsts)
 
 
 # served by: the stage's ready index
-def passed_over(terms: PostgresQueueSql, step: Step, shape: Shape) -> str:
+def passed_over(sql: PostgresQueueSql, step: Step, shape: Shape) -> str:
     """Is a row ready that stands before the watermark of its lane? The parameters are the watermarks. Not with EXISTS,
     of which the planner drops the order, and with it the index."""
-    rows = enumerate(ready(terms, step, "1", "LIMIT 1", _beside(terms, shape, 1, "<", " AND false")))
+    rows = enumerate(ready(sql, step, "1", "LIMIT 1", _beside(sql, shape, 1, "<", " AND false")))
     found = " UNION ALL ".join(f"SELECT 1 FROM ({row}) AS lane_{place}" for place, row in rows)
     return f"SELECT count(*) > 0 FROM ({found}) AS found"
 
 
-def _beside(terms: PostgresQueueSql, shape: Shape, first: int, side: str, unmarked: str) -> Start:
+def _beside(sql: PostgresQueueSql, shape: Shape, first: int, side: str, unmarked: str) -> Start:
     """On one side of the watermark of each lane, whose parts are parameters from the place `first` on; and what is
     asked of lanes without one."""
     lanes = {Stretch.AT_ONCE: unmarked, Stretch.TIMED: unmarked}
     for stretch, marked in shape:
         if marked:
-            position = terms.position(stretch)
-            marks = ", ".join(terms.parameter(first + n) for n in range(len(position)))
+            position = sql.position(stretch)
+            marks = ", ".join(sql.parameter(first + n) for n in range(len(position)))
             lanes[stretch] = f" AND ({', '.join(position)}) {side} ({marks})"
             first += len(position)
     return Start(lanes[Stretch.AT_ONCE], lanes[Stretch.TIMED])
 
 
 def _free(
-    terms: PostgresQueueSql, step: Step, find: Finder, shape: Shape, left_out: int, wanted: str, behind: bool, *,
+    sql: PostgresQueueSql, step: Step, find: Finder, shape: Shape, left_out: int, wanted: str, behind: bool, *,
     weighed: bool = False,
 ) -> str:  # fmt: skip
     """Free rows, locked. That they can be claimed is asked again of the locked row: it may have failed, and been sent
     to wait, since it was found. Rows that are left out hold back those behind them: they must be found too."""
     first = _first(weighed)
-    place = first + left_out * len(terms.keys)
-    wanted, weight = _with_weight(terms, wanted, "held.") if weighed else (wanted, "")
-    start = _beside(terms, shape, place, ">=", "")
+    place = first + left_out * len(sql.keys)
+    wanted, weight = _with_weight(sql, wanted, "held.") if weighed else (wanted, "")
+    start = _beside(sql, shape, place, ">=", "")
     if behind:
-        place += sum(len(terms.position(stretch)) for stretch, marked in shape if marked)
-        start = replace(start, behind=terms.parameter(place))
+        place += sum(len(sql.position(stretch)) for stretch, marked in shape if marked)
+        start = replace(start, behind=sql.parameter(place))
     most = f"$2::bigint + {left_out}" if left_out else "$2::bigint"
-    free = find(terms, step, most, start)
-    available = f"(held.{terms.available_at} IS NULL OR held.{terms.due})"
+    free = find(sql, step, most, start)
+    available = f"(held.{sql.available_at} IS NULL OR held.{sql.due})"
     # In a form from which the planner proves nothing: it might walk a whole partial index instead of the key's.
-    claimable = f"coalesce({terms.is_in(step.claimable, 'held.')} AND {available}{terms.may_claim('held.')}, false)"
-    conditions = " AND ".join([claimable, *terms.but_for(left_out, first, "held.")])
-    same = " AND ".join(f"held.{key} = {one_of(f'free.{key}')}" for key in terms.keys)
-    keys = ", ".join(f"held.{key}" for key in terms.keys)
+    claimable = f"coalesce({sql.is_in(step.claimable, 'held.')} AND {available}{sql.may_claim('held.')}, false)"
+    conditions = " AND ".join([claimable, *sql.but_for(left_out, first, "held.")])
+    same = " AND ".join(f"held.{key} = {one_of(f'free.{key}')}" for key in sql.keys)
+    keys = ", ".join(f"held.{key}" for key in sql.keys)
     return (
-        f"SELECT {wanted} FROM (SELECT {keys}{weight} FROM ({free}) AS free JOIN {terms.table} AS held ON {same} "
-        f"WHERE {conditions} LIMIT $2 {terms.lock} OF held SKIP LOCKED) AS lane"
+        f"SELECT {wanted} FROM (SELECT {keys}{weight} FROM ({free}) AS free JOIN {sql.table} AS held ON {same} "
+        f"WHERE {conditions} LIMIT $2 {sql.lock} OF held SKIP LOCKED) AS lane"
     )
 
 
 # served by: the primary key
-def claim_these(terms: PostgresQueueSql, step: Step) -> str:
+def claim_these(sql: PostgresQueueSql, step: Step) -> str:
     """Take those of the given rows that a claim would take. $1 token, $2 how many they are, $3 seconds of lease; then
     the parts of the key."""
-    columns = list(enumerate(terms.queue.key))
-    these = given(key_fields(terms), first=4)
+    columns = list(enumerate(sql.queue.key))
+    these = given(key_fields(sql), first=4)
     same = " AND ".join(
-        f"rowmill_candidate.{terms.name(column)} = {one_of(f'g_k{n}::{terms.key_type(column)}')}"
-        for n, column in columns
+        f"rowmill_candidate.{sql.name(column)} = {one_of(f'g_k{n}::{sql.key_type(column)}')}" for n, column in columns
     )
-    keys = ", ".join(f"rowmill_candidate.{key}" for key in terms.keys)
+    keys = ", ".join(f"rowmill_candidate.{key}" for key in sql.keys)
     return _claim_of(
-        terms,
+        sql,
         step,
-        f"SELECT {picked(terms)} FROM (SELECT {keys} FROM {these} JOIN {terms.table} AS rowmill_candidate ON {same} "
-        f"WHERE {can_be_claimed(terms, step)} ORDER BY g_place {terms.lock} OF rowmill_candidate SKIP LOCKED) AS lane",
+        f"SELECT {picked(sql)} FROM (SELECT {keys} FROM {these} JOIN {sql.table} AS rowmill_candidate ON {same} "
+        f"WHERE {can_be_claimed(sql, step)} ORDER BY g_place {sql.lock} OF rowmill_candidate SKIP LOCKED) AS lane",
     )
 
 
 # served by: the in-order index
-def run_together(terms: PostgresQueueSql, per: "Column[Any]") -> str:
+def run_together(sql: PostgresQueueSql, per: "Column[Any]") -> str:
     """The places of those of the keys $1 of which two rows or more run."""
-    arrays = given([("g_raw", terms.type_of(per))], first=1)
-    return run_together_of(terms, f"(SELECT g_raw::{terms.key_type(per)} AS g_per, g_place FROM {arrays}) AS keys")
+    arrays = given([("g_raw", sql.type_of(per))], first=1)
+    return run_together_of(sql, f"(SELECT g_raw::{sql.key_type(per)} AS g_per, g_place FROM {arrays}) AS keys")
 
 
 # served by: the primary key
-def give_back(terms: PostgresQueueSql, step: Step) -> str:
+def give_back(sql: PostgresQueueSql, step: Step) -> str:
     """Release claimed rows, each only where its lease still holds. $1 tokens, then the parts of the key."""
-    pairs = terms.assignments(RELEASE, step)
+    pairs = sql.assignments(RELEASE, step)
     return (
-        f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {given(fenced(terms), first=1)} "
-        f"WHERE {same_key(terms)} AND t.{terms.lease} = g_lease"
+        f"UPDATE {sql.table} AS t SET {set_clause(pairs)} FROM {given(fenced(sql), first=1)} "
+        f"WHERE {same_key(sql)} AND t.{sql.lease} = g_lease"
     )
 
 
@@ -222,47 +221,47 @@ def _pick_of(picks: str) -> str:
     return f"SELECT pick.*, $1::bigint, $3::float8 FROM ({picks}) AS pick LIMIT $2"
 
 
-def picked(terms: PostgresQueueSql) -> str:
+def picked(sql: PostgresQueueSql) -> str:
     """The key as one value: itself, or a record of its parts."""
-    if len(terms.keys) == 1:
-        return terms.keys[0]
-    return f"ROW({', '.join(f'CAST({key} AS {kind})' for key, kind in key_types(terms))})"
+    if len(sql.keys) == 1:
+        return sql.keys[0]
+    return f"ROW({', '.join(f'CAST({key} AS {kind})' for key, kind in key_types(sql))})"
 
 
-def key_types(terms: PostgresQueueSql) -> list[tuple[str, str]]:
-    return [(terms.name(column), terms.key_type(column)) for column in terms.queue.key]
+def key_types(sql: PostgresQueueSql) -> list[tuple[str, str]]:
+    return [(sql.name(column), sql.key_type(column)) for column in sql.queue.key]
 
 
-def _claim_of(terms: PostgresQueueSql, step: Step, picks: str, *, weighed: bool = False) -> str:
+def _claim_of(sql: PostgresQueueSql, step: Step, picks: str, *, weighed: bool = False) -> str:
     """Take the picked rows. Those whose attempts are used up are buried, with an entry in the history, and answered
     without a lease."""
-    pairs = terms.claim_assignments(step, wait="$3::float8", token="$1")
+    pairs = sql.claim_assignments(step, wait="$3::float8", token="$1")
     # Not joined: each row that is updated would carry a copy of the whole array.
     keys = "(SELECT g_keys FROM rowmill_picked)" if weighed else f"ARRAY(SELECT * FROM ({picks}) AS pick LIMIT $2)"
-    if len(terms.keys) == 1:
+    if len(sql.keys) == 1:
         given = f"unnest({keys}) WITH ORDINALITY AS given(g_k0, g_place)"
     else:
-        parts = ", ".join(f"g_k{n} {kind}" for n, (_, kind) in enumerate(key_types(terms)))
-        names = ", ".join(f"g_k{n}" for n in range(len(terms.keys)))
+        parts = ", ".join(f"g_k{n} {kind}" for n, (_, kind) in enumerate(key_types(sql)))
+        names = ", ".join(f"g_k{n}" for n in range(len(sql.keys)))
         given = f"ROWS FROM (unnest({keys}) AS ({parts})) WITH ORDINALITY AS given({names}, g_place)"
-    same = " AND ".join(f"t.{key} = {one_of(f'g_k{n}')}" for n, key in enumerate(terms.keys))
+    same = " AND ".join(f"t.{key} = {one_of(f'g_k{n}')}" for n, key in enumerate(sql.keys))
     # A row that a trigger left as it was has no lease either.
-    buried = f"t.{terms.lease} IS NULL AND {terms.is_in(terms.queue.vocabulary.dead, 't.')}"
+    buried = f"t.{sql.lease} IS NULL AND {sql.is_in(sql.queue.vocabulary.dead, 't.')}"
     # The time and the weight are the same for all of them, and expensive to compute: only the first row has them.
     weight = "CASE WHEN g_place = 1 THEN (SELECT g_total FROM rowmill_picked) END AS g_total, " if weighed else ""
     taken = (
-        f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {given} WHERE {same} RETURNING {terms.claimed('t.')}, "
-        f"{weight}CASE WHEN {buried} THEN {key_text(terms)} END AS {BURIED}, "
+        f"UPDATE {sql.table} AS t SET {set_clause(pairs)} FROM {given} WHERE {same} RETURNING {sql.claimed('t.')}, "
+        f"{weight}CASE WHEN {buried} THEN {key_text(sql)} END AS {BURIED}, "
         f"g_place, CASE WHEN g_place = 1 THEN {NOW} END AS claimed_at"
     )
     picked = [f"rowmill_picked AS MATERIALIZED ({_within_bytes(picks)})"] if weighed else []
-    if terms.queue.unlimited(step):
+    if sql.queue.unlimited(step):
         return f"WITH {picked[0]} {taken}" if picked else taken
-    queue, stage, code = (terms.text(text) for text in (terms.queue.name, step.name, ATTEMPTS_USED_UP))
+    queue, stage, code = (sql.text(text) for text in (sql.queue.name, step.name, ATTEMPTS_USED_UP))
     history = (
         f"INSERT INTO {SCHEMA}.attempt (queue, key, stage, attempt, worker, ended_at, code, message) "
-        f"SELECT {queue}, {BURIED}, {stage}, {terms.attempts}, $1::bigint >> {CLAIM_BITS}, {NOW}, {code}, "
-        f"{terms.used_up_message(step)} FROM rowmill_taken WHERE {BURIED} IS NOT NULL"
+        f"SELECT {queue}, {BURIED}, {stage}, {sql.attempts}, $1::bigint >> {CLAIM_BITS}, {NOW}, {code}, "
+        f"{sql.used_up_message(step)} FROM rowmill_taken WHERE {BURIED} IS NOT NULL"
     )
     steps = [*picked, f"rowmill_taken AS ({taken})", f"rowmill_history AS ({history})"]
     return f"WITH {', '.join(steps)} SELECT * FROM rowmill_taken"
@@ -290,56 +289,53 @@ def _within_bytes(picks: str) -> str:
     )
 
 
-def key_text(terms: PostgresQueueSql) -> str:
+def key_text(sql: PostgresQueueSql) -> str:
     """The key of a row of table t as `Queue.key_text` writes it."""
-    return f"concat_ws('|', {', '.join(f't.{key}::text' for key in terms.keys)})"
+    return f"concat_ws('|', {', '.join(f't.{key}::text' for key in sql.keys)})"
 
 
 # served by: the partial index on running rows, which is small
-def disclaim_statement(terms: PostgresQueueSql, step: Step) -> str:
+def disclaim_statement(sql: PostgresQueueSql, step: Step) -> str:
     """Give back what a claim took whose answer was lost. $1 its token."""
-    pairs = terms.assignments(RELEASE, step)
-    own = ", ".join(f"t.{key}" for key in terms.keys)
-    same = " AND ".join(f"t.{key} = {one_of(f'found.{key}')}" for key in terms.keys)
+    pairs = sql.assignments(RELEASE, step)
+    own = ", ".join(f"t.{key}" for key in sql.keys)
+    same = " AND ".join(f"t.{key} = {one_of(f'found.{key}')}" for key in sql.keys)
     # The order is for the planner: other indexes hold running rows too, but only one of them in this order.
-    found = (
-        f"SELECT {own} FROM {terms.table} AS t WHERE {held(terms, step)} ORDER BY t.{terms.leased_until} {terms.lock}"
-    )
+    found = f"SELECT {own} FROM {sql.table} AS t WHERE {held(sql, step)} ORDER BY t.{sql.leased_until} {sql.lock}"
     return (
-        f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM ({found}) AS found "
-        f"WHERE {same} AND t.{terms.lease} = $1 RETURNING 1"
+        f"UPDATE {sql.table} AS t SET {set_clause(pairs)} FROM ({found}) AS found "
+        f"WHERE {same} AND t.{sql.lease} = $1 RETURNING 1"
     )
 
 
-def held(terms: PostgresQueueSql, step: Step) -> str:
+def held(sql: PostgresQueueSql, step: Step) -> str:
     """The rows of table t that the claim with token $1 took."""
     return (
-        f"{terms.is_in(step.running, 't.')} AND t.{terms.leased_until} > {terms.now('leased_until')} "
-        f"AND t.{terms.lease} = $1"
+        f"{sql.is_in(step.running, 't.')} AND t.{sql.leased_until} > {sql.now('leased_until')} AND t.{sql.lease} = $1"
     )
 
 
 # served by: the partial index on running rows, which is small
-def held_row(terms: PostgresQueueSql, step: Step) -> str:
+def held_row(sql: PostgresQueueSql, step: Step) -> str:
     """One of the rows that a claim took, $2 from 0, as the claim would have answered it. $1 its token."""
     return (
-        f"SELECT {terms.claimed('t.')}, NULL AS {BURIED}, 1 AS g_place, {NOW} AS claimed_at FROM {terms.table} AS t "
-        f"WHERE {held(terms, step)} ORDER BY {terms.order} LIMIT 1 OFFSET $2"
+        f"SELECT {sql.claimed('t.')}, NULL AS {BURIED}, 1 AS g_place, {NOW} AS claimed_at FROM {sql.table} AS t "
+        f"WHERE {held(sql, step)} ORDER BY {sql.order} LIMIT 1 OFFSET $2"
     )
 
 
 # served by: the partial index on running rows, which is small
-def condemn(terms: PostgresQueueSql, step: Step) -> str:
+def condemn(sql: PostgresQueueSql, step: Step) -> str:
     """Bury the row that `held_row` finds. $1 token, $2 its place, $3 worker, $4 code, $5 message."""
-    keys = ", ".join(terms.keys)
-    own = ", ".join(f"t.{key}" for key in terms.keys)
-    pairs = terms.assignments(DIE, step, error="$4::text || ': ' || $5::text", code="$4::text")
-    found = f"SELECT {own} FROM {terms.table} AS t WHERE {held(terms, step)} ORDER BY {terms.order} LIMIT 1 OFFSET $2"
+    keys = ", ".join(sql.keys)
+    own = ", ".join(f"t.{key}" for key in sql.keys)
+    pairs = sql.assignments(DIE, step, error="$4::text || ': ' || $5::text", code="$4::text")
+    found = f"SELECT {own} FROM {sql.table} AS t WHERE {held(sql, step)} ORDER BY {sql.order} LIMIT 1 OFFSET $2"
     return (
-        f"WITH condemned AS (UPDATE {terms.table} AS t SET {set_clause(pairs)} WHERE ({keys}) IN ({found}) "
-        f"AND {held(terms, step)} RETURNING {key_text(terms)} AS g_row, t.{terms.attempts} AS g_attempt) "
+        f"WITH condemned AS (UPDATE {sql.table} AS t SET {set_clause(pairs)} WHERE ({keys}) IN ({found}) "
+        f"AND {held(sql, step)} RETURNING {key_text(sql)} AS g_row, t.{sql.attempts} AS g_attempt) "
         f"INSERT INTO {SCHEMA}.attempt (queue, key, stage, attempt, worker, ended_at, code, message) "
-        f"SELECT {terms.text(terms.queue.name)}, g_row, {terms.text(step.name)}, g_attempt, $3::bigint, {NOW}, $4, $5 "
+        f"SELECT {sql.text(sql.queue.name)}, g_row, {sql.text(step.name)}, g_attempt, $3::bigint, {NOW}, $4, $5 "
         "FROM condemned RETURNING key, attempt"
     )
 
@@ -355,79 +351,91 @@ STEPS_BACK = 3
 
 
 async def claim_rows(
-    line: ConnectionPool,
-    known: "QueueStatements",
+    pool: ConnectionPool,
+    statements: "QueueStatements",
     step: Step,
     tokens: Tokens,
     limit: int,
     within: ByteLimit | None = None,
 ) -> list[Any]:
     """Take up to `limit` rows; where the queue keeps order per key, none while another of its key runs."""
-    if known.terms.queue.per is None:
-        return await _claim(line, known, step, tokens, limit, within)
+    if statements.sql.queue.per is None:
+        return await _claim(pool, statements, step, tokens, limit, within)
     records: list[Any] = []
     for _ in range(STEPS_BACK):
-        found = await _claim(line, known, step, tokens, limit - len(records), within)
-        alone = await step_back(line, known, step, found)
+        found = await _claim(pool, statements, step, tokens, limit - len(records), within)
+        alone = await step_back(pool, statements, step, found)
         records += alone
         if len(alone) == len(found):
             break
     return records
 
 
-async def step_back(line: ConnectionPool, known: "QueueStatements", step: Step, records: Sequence[Any]) -> list[Any]:
+async def step_back(
+    pool: ConnectionPool, statements: "QueueStatements", step: Step, records: Sequence[Any]
+) -> list[Any]:
     """Give back the claimed rows of whose key another one runs as well; answers the rest.
 
     A claim does not see rows that another one takes at the same time. If the two could not see the same rows of a key,
     since a row of it was just committed or put back, each takes another one. This is asked after the commit of the
     claim: of two such claims, the one that asks last sees the other.
     """
-    queue, load = known.terms.queue, known.load
+    queue, load = statements.sql.queue, statements.load
     assert queue.per is not None
     held = [record for record in records if record[load.lease_place] is not None and load.per(record) is not None]
     if not held:
         return list(records)
-    as_itself = travels_as_itself(known.terms, queue.per)
+    as_itself = travels_as_itself(statements.sql, queue.per)
     keys = [load.per(record) if as_itself else as_text(load.per(record)) for record in held]
-    together = [held[row[0] - 1] for row in await line.fetch(known.run_together_statement(queue.per), keys)]
+    together = [held[row[0] - 1] for row in await pool.fetch(statements.run_together_statement(queue.per), keys)]
     if not together:
         return list(records)
     tokens = numbers([record[load.lease_place] for record in together])
     parts = [load.raw_key(record) for record in together]
     with suppress(asyncpg.PostgresError):  # if the table refuses to have them back, they come back by their leases
-        await line.fetch(known.give_back_statement(step), tokens, *known.raw_key_arrays(parts))
+        await pool.fetch(statements.give_back_statement(step), tokens, *statements.raw_key_arrays(parts))
     gone = set(map(id, together))
     return [record for record in records if id(record) not in gone]
 
 
 async def _claim(
-    line: ConnectionPool, known: "QueueStatements", step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
+    pool: ConnectionPool,
+    statements: "QueueStatements",
+    step: Step,
+    tokens: Tokens,
+    limit: int,
+    within: ByteLimit | None,
 ) -> list[Any]:
-    refused = known.refused(step)
+    refused = statements.refused(step)
     if refused and refused.due(now := time.monotonic()):
-        mended = await refused.try_again(limit, _taker(line, known, step, tokens), now)
+        mended = await refused.try_again(limit, _taker(pool, statements, step, tokens), now)
         if mended:
             if within is not None:
                 within.count(None)
             return mended
-    if known.terms.queue.per is None:
-        return await _claim_onward(line, known, step, tokens, limit, within)
-    return await _claim_in_order(line, known, step, tokens, limit, within)
+    if statements.sql.queue.per is None:
+        return await _claim_onward(pool, statements, step, tokens, limit, within)
+    return await _claim_in_order(pool, statements, step, tokens, limit, within)
 
 
 async def _claim_onward(
-    line: ConnectionPool, known: "QueueStatements", step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
+    pool: ConnectionPool,
+    statements: "QueueStatements",
+    step: Step,
+    tokens: Tokens,
+    limit: int,
+    within: ByteLimit | None,
 ) -> list[Any]:
     """Continue where the last claim left off. A claim that finds no row looks from the start of the index before it
     says so, unless that look has become expensive. One that finds some, but fewer than it may take, returns them at
     once, and leaves the look to the next claim: a handler should not wait for it."""
-    mark = known.mark(step)
+    mark = statements.mark(step)
     resumed = mark.resumes
-    records = await _claim_lanes(line, known, step, tokens, limit, within)
+    records = await _claim_lanes(pool, statements, step, tokens, limit, within)
     if _short(records, limit, within) and resumed and mark.may_look_back(time.monotonic()):
         mark.drop()
         if not records:
-            records = await _claim_lanes(line, known, step, tokens, limit, within)
+            records = await _claim_lanes(pool, statements, step, tokens, limit, within)
     return records
 
 
@@ -437,32 +445,37 @@ def _short(records: Sequence[Any], limit: int, within: ByteLimit | None) -> bool
 
 
 async def _claim_lanes(
-    line: ConnectionPool, known: "QueueStatements", step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
+    pool: ConnectionPool,
+    statements: "QueueStatements",
+    step: Step,
+    tokens: Tokens,
+    limit: int,
+    within: ByteLimit | None,
 ) -> list[Any]:
-    mark, refused, now = known.mark(step), known.refused(step), time.monotonic()
+    mark, refused, now = statements.mark(step), statements.refused(step), time.monotonic()
     from_the_start = mark.expired(now)
     if from_the_start:
         levels: list[Any] = [None]
         if mark.by_level:
-            levels = [record[0] for record in await line.fetch(order_per_key.priorities(known.terms, step))]
+            levels = [record[0] for record in await pool.fetch(order_per_key.priorities(statements.sql, step))]
         mark.start(levels, now)
     if not mark.lanes:
         return []
     shape, marks = mark.shape, mark.arguments()
-    statement = known.claim_statement(step, shape, len(refused), weighed=within is not None)
+    statement = statements.claim_statement(step, shape, len(refused), weighed=within is not None)
     pick = partial(pick_statement, shape=shape)
     try:
-        records = await line.fetch(
+        records = await pool.fetch(
             statement, tokens.fresh(), limit, step.lease, *_bytes(within), *refused.parts, *marks
         )
     except asyncpg.PostgresError as error:
         mark.drop()
-        return await _step_over(error, line, known, step, tokens, limit, within, pick, marks)
-    await _note_left(line, known, step, records, within, pick, marks)
+        return await _step_over(error, pool, statements, step, tokens, limit, within, pick, marks)
+    await _note_left(pool, statements, step, records, within, pick, marks)
     if from_the_start:
         mark.looked(now, time.monotonic() - now, len(records))
     records.sort(key=PLACE)
-    mark.passed(records, known.position)
+    mark.passed(records, statements.position)
     if _short(records, limit, within):
         mark.go_on()
     return records
@@ -474,7 +487,7 @@ def _bytes(within: ByteLimit | None) -> tuple[Any, ...]:
 
 
 async def _note_left(
-    line: ConnectionPool, known: "QueueStatements", step: Step, records: Sequence[Any], within: ByteLimit | None,
+    pool: ConnectionPool, statements: "QueueStatements", step: Step, records: Sequence[Any], within: ByteLimit | None,
     statement: Callable[..., str], marks: Sequence[Any],
 ) -> None:  # fmt: skip
     """Note what the rows of a claim weigh, and whether it left some because of that. One whose first row is missing,
@@ -486,87 +499,92 @@ async def _note_left(
     if total is not None:
         within.reached = total < 0
     elif not within.takes_one:
-        refused = known.refused(step)
-        text = statement(known.terms, step, left_out=len(refused))
-        within.reached = bool(await line.fetch(text, NO_TOKEN, 1, step.lease, *refused.parts, *marks))
+        refused = statements.refused(step)
+        text = statement(statements.sql, step, left_out=len(refused))
+        within.reached = bool(await pool.fetch(text, NO_TOKEN, 1, step.lease, *refused.parts, *marks))
 
 
 async def _claim_in_order(
-    line: ConnectionPool, known: "QueueStatements", step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
+    pool: ConnectionPool,
+    statements: "QueueStatements",
+    step: Step,
+    tokens: Tokens,
+    limit: int,
+    within: ByteLimit | None,
 ) -> list[Any]:
     """The oldest first; where the oldest are all held back by others of their key, every key's head. A claim that finds
     no row looks whether rows stand before its beginning, as a plain one does."""
-    mark = known.mark(step)
-    await _look_for_oldest(line, known, step)
+    mark = statements.mark(step)
+    await _look_for_oldest(pool, statements, step)
     resumed, shape, marks = mark.resumes, mark.shape, mark.arguments()
-    records = await _claim_free(line, known, step, tokens, limit, within, shape, marks)
+    records = await _claim_free(pool, statements, step, tokens, limit, within, shape, marks)
     if not records and _short(records, limit, within) and resumed and mark.may_look_back(now := time.monotonic()):
-        [[passed_over]] = await line.fetch(known.passed_over_statement(step, shape), *marks)
+        [[passed_over]] = await pool.fetch(statements.passed_over_statement(step, shape), *marks)
         mark.looked(now, time.monotonic() - now)
         if passed_over:
-            records = await _claim_free(line, known, step, tokens, limit, within)
+            records = await _claim_free(pool, statements, step, tokens, limit, within)
     return records
 
 
-async def _look_for_oldest(line: ConnectionPool, known: "QueueStatements", step: Step) -> None:
+async def _look_for_oldest(pool: ConnectionPool, statements: "QueueStatements", step: Step) -> None:
     """So that claims begin there. With priorities, what is oldest says nothing of where the others are; and a row whose
     place is unknown is neither before nor behind it."""
-    mark, now = known.mark(step), time.monotonic()
-    placeless = any(column.nullable for column in known.terms.queue.order_by)
+    mark, now = statements.mark(step), time.monotonic()
+    placeless = any(column.nullable for column in statements.sql.queue.order_by)
     if mark.by_level or placeless or not mark.wants_oldest(now):
         return
     from_the_start = mark.expired(now)
     if from_the_start:
         mark.start([None], now)
-    rows = await line.fetch(known.oldest_statement(step, mark.shape), *mark.arguments())
+    rows = await pool.fetch(statements.oldest_statement(step, mark.shape), *mark.arguments())
     if from_the_start:
         mark.looked(now, time.monotonic() - now)
     mark.begins(((row[0], tuple(row[2 if row[1] is None else 1 :])) for row in rows), now)
 
 
 async def _claim_free(
-    line: ConnectionPool, known: "QueueStatements", step: Step, tokens: Tokens, limit: int, within: ByteLimit | None,
-    shape: Shape = (), marks: Sequence[Any] = (),
+    pool: ConnectionPool, statements: "QueueStatements", step: Step, tokens: Tokens, limit: int,
+    within: ByteLimit | None, shape: Shape = (), marks: Sequence[Any] = (),
 ) -> list[Any]:  # fmt: skip
-    refused, records = known.refused(step), list[Any]()
-    for ask in known.search(step).asks(order_per_key.finders(known.terms), limit):
+    refused, records = statements.refused(step), list[Any]()
+    for ask in statements.search(step).asks(order_per_key.finders(statements.sql), limit):
         behind, places = bool(ask.behind), (*marks, *ask.behind)
-        statement = known.in_order_statement(
+        statement = statements.in_order_statement(
             step, ask.find, shape, len(refused), behind=behind, weighed=within is not None
         )
         pick = partial(pick_in_order_statement, find=ask.find, shape=shape, behind=behind)
         try:
-            ask.found = await line.fetch(
+            ask.found = await pool.fetch(
                 statement, tokens.fresh(), ask.most, step.lease, *_bytes(within), *refused.parts, *places
             )
         except asyncpg.PostgresError as error:
-            ask.found = await _step_over(error, line, known, step, tokens, ask.most, within, pick, places)
+            ask.found = await _step_over(error, pool, statements, step, tokens, ask.most, within, pick, places)
         else:
-            await _note_left(line, known, step, ask.found, within, pick, places)
+            await _note_left(pool, statements, step, ask.found, within, pick, places)
         records += ask.found
         if within is not None:
-            within.taken += known.weigher.total(ask.found)
+            within.taken += statements.weigher.total(ask.found)
             ask.last = within.reached
     return records
 
 
 async def _step_over(
-    error: asyncpg.PostgresError, line: ConnectionPool, known: "QueueStatements", step: Step, tokens: Tokens,
+    error: asyncpg.PostgresError, pool: ConnectionPool, statements: "QueueStatements", step: Step, tokens: Tokens,
     limit: int, within: ByteLimit | None, statement: Callable[..., str], marks: Sequence[Any] = (),
 ) -> list[Any]:  # fmt: skip
     """A claim failed: if for a row that the table refuses, claim without it. The statement finds the rows. They are not
     weighed, and so a few at a time."""
-    refused, most = known.refused(step), limit if within is None else min(limit, UNWEIGHED)
+    refused, most = statements.refused(step), limit if within is None else min(limit, UNWEIGHED)
     if refused.full() or not is_of_a_row(error.sqlstate):
         raise error
     records: list[Any] = []
 
     async def pick(most: int) -> list[Key]:
-        text = statement(known.terms, step, left_out=len(refused))
-        found = await line.fetch(text, NO_TOKEN, most, step.lease, *refused.parts, *marks)
-        return [tuple(record)[: len(known.terms.keys)] for record in found]
+        text = statement(statements.sql, step, left_out=len(refused))
+        found = await pool.fetch(text, NO_TOKEN, most, step.lease, *refused.parts, *marks)
+        return [tuple(record)[: len(statements.sql.keys)] for record in found]
 
-    await refused.step_over(most, pick, _taker(line, known, step, tokens), time.monotonic(), records)
+    await refused.step_over(most, pick, _taker(pool, statements, step, tokens), time.monotonic(), records)
     if refused.full() and not records:
         raise error
     if within is not None:
@@ -575,12 +593,14 @@ async def _step_over(
     return records
 
 
-def _taker(line: ConnectionPool, known: "QueueStatements", step: Step, tokens: Tokens) -> TakeRows:
-    statement = claim_these(known.terms, step)
+def _taker(pool: ConnectionPool, statements: "QueueStatements", step: Step, tokens: Tokens) -> TakeRows:
+    statement = claim_these(statements.sql, step)
 
     async def take(keys: Sequence[Key]) -> list[Any]:
         try:
-            records = await line.fetch(statement, tokens.fresh(), len(keys), step.lease, *known.raw_key_arrays(keys))
+            records = await pool.fetch(
+                statement, tokens.fresh(), len(keys), step.lease, *statements.raw_key_arrays(keys)
+            )
         except asyncpg.PostgresError as error:
             if not is_of_a_row(error.sqlstate):
                 raise
@@ -590,18 +610,18 @@ def _taker(line: ConnectionPool, known: "QueueStatements", step: Step, tokens: T
     return take
 
 
-async def disclaim(line: ConnectionPool, terms: PostgresQueueSql, step: Step, token: int) -> bool:
+async def disclaim(pool: ConnectionPool, sql: PostgresQueueSql, step: Step, token: int) -> bool:
     """Give back what a claim took whose answer was lost; answers whether there is nothing more to do. If the table
     refuses to have a row back, it comes back by its lease."""
     try:
-        return bool(await line.fetch(disclaim_statement(terms, step), token))
+        return bool(await pool.fetch(disclaim_statement(sql, step), token))
     except asyncpg.PostgresError:
         return True
 
 
 async def read_one_by_one(
-    line: ConnectionPool,
-    known: "QueueStatements",
+    pool: ConnectionPool,
+    statements: "QueueStatements",
     step: Step,
     tokens: Sequence[int],
     worker: int,
@@ -610,22 +630,24 @@ async def read_one_by_one(
     """A row that was claimed holds a value that the driver can't read, and so fails the whole answer: a time
     beyond Python's last year, say. It is buried; the others are read by themselves."""
     return [
-        record for token in tokens for record in await _read_one_by_one(line, known, step, token, worker, on_condemned)
+        record
+        for token in tokens
+        for record in await _read_one_by_one(pool, statements, step, token, worker, on_condemned)
     ]
 
 
 async def _read_one_by_one(
-    line: ConnectionPool, known: "QueueStatements", step: Step, token: int, worker: int, on_condemned: Condemned
+    pool: ConnectionPool, statements: "QueueStatements", step: Step, token: int, worker: int, on_condemned: Condemned
 ) -> list[Any]:
     records: list[Any] = []
     while True:
         try:
-            found = await line.fetch(held_row(known.terms, step), token, len(records))
+            found = await pool.fetch(held_row(statements.sql, step), token, len(records))
         except UNREADABLE as error:
             reason = f"a value of this row can't be read: {type(error).__name__}"
             about = (token, len(records), worker, "unreadable", reason)
-            for key, attempt in await line.fetch(condemn(known.terms, step), *about):
-                on_condemned(known.terms.queue, step, DeadRow(key, attempt, "unreadable"))
+            for key, attempt in await pool.fetch(condemn(statements.sql, step), *about):
+                on_condemned(statements.sql.queue, step, DeadRow(key, attempt, "unreadable"))
             continue
         if not found:
             return records

@@ -161,18 +161,18 @@ class ConnectionPool:
 
     def __len__(self) -> int:
         """Connections that are open or in use."""
-        return len(self._busy) + sum(line.connected for line in self._idle)
+        return len(self._busy) + sum(connection.connected for connection in self._idle)
 
     async def connect(self) -> "asyncpg.Connection[Any]":
         """Open the first connection."""
         return await self._first.connect()
 
     async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
-        line = await self._take()
+        connection = await self._take()
         try:
-            return await line.fetch(statement, *arguments)
+            return await connection.fetch(statement, *arguments)
         finally:
-            await self._give_back(line)
+            await self._give_back(connection)
 
     async def check_session(self) -> None:
         """Raise DatabaseUnreachable if somebody between us and PostgreSQL drops the settings of our session."""
@@ -182,9 +182,9 @@ class ConnectionPool:
     async def _take(self) -> DedicatedConnection:
         """The connection that was used last; if all are taken, the first that is given back, or a new one."""
         free = self._idle and not self._waiting
-        line = self._idle.pop() if free else await self._wait() or self._make()
-        self._busy.add(line)
-        return line
+        connection = self._idle.pop() if free else await self._wait() or self._make()
+        self._busy.add(connection)
+        return connection
 
     async def _wait(self) -> DedicatedConnection | None:
         turn: asyncio.Future[DedicatedConnection] = asyncio.get_running_loop().create_future()
@@ -202,17 +202,17 @@ class ConnectionPool:
             with suppress(ValueError):
                 self._waiting.remove(turn)
 
-    async def _give_back(self, line: DedicatedConnection) -> None:
-        self._busy.discard(line)
+    async def _give_back(self, connection: DedicatedConnection) -> None:
+        self._busy.discard(connection)
         now = asyncio.get_running_loop().time()
         if self._busy:
             self._needed_at = now
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
-                turn.set_result(line)
+                turn.set_result(connection)
                 return
-        self._idle.append(line)
+        self._idle.append(connection)
         if len(self._idle) > 1 and now - self._needed_at > IDLE_SECONDS:
             spare, self._idle = self._idle[:-1], self._idle[-1:]
             self._first = self._idle[0]
@@ -220,8 +220,8 @@ class ConnectionPool:
                 await one.close()
 
     async def close(self) -> None:
-        for line in [*self._idle, *self._busy]:
-            await line.close()
+        for connection in [*self._idle, *self._busy]:
+            await connection.close()
 
 
 def is_away(error: Exception) -> bool:

@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 
 # served by: the primary key
-def renew_statement(terms: PostgresQueueSql) -> str:
+def renew_statement(sql: PostgresQueueSql) -> str:
     """Push leases on by $1 seconds, each only where it still holds. $2 tokens, then the parts of the key.
 
     A row that a transaction of the user's has locked is passed over, and not renewed: to wait for it would let all
     other leases of the process run out. `holds` tells such rows from lost ones.
     """
     return (
-        f"UPDATE {terms.table} AS t SET {terms.leased_until} = {terms.later('leased_until', '$1::float8')} "
-        f"FROM {free(terms, fenced(terms), first=2)} "
-        f"WHERE {same_key(terms)} AND t.{terms.lease} = g_lease RETURNING g_place"
+        f"UPDATE {sql.table} AS t SET {sql.leased_until} = {sql.later('leased_until', '$1::float8')} "
+        f"FROM {free(sql, fenced(sql), first=2)} "
+        f"WHERE {same_key(sql)} AND t.{sql.lease} = g_lease RETURNING g_place"
     )
 
 
 async def renew_leases(
-    pool: ConnectionPool, known: Callable[[QueueSpec[Any]], "QueueStatements"], leases: Sequence[Lease[Any]]
+    pool: ConnectionPool, statements: Callable[[QueueSpec[Any]], "QueueStatements"], leases: Sequence[Lease[Any]]
 ) -> Renewed:
     """Push the end of these leases on. In the order of the keys, so that two statements that meet the same rows lock
     them in the same order."""
@@ -41,7 +41,7 @@ async def renew_leases(
     for lease in leases:
         by_lease.setdefault((lease.queue.name, lease.step.lease), []).append(lease)
     for group in by_lease.values():
-        of_queue = known(group[0].queue)
+        of_queue = statements(group[0].queue)
         group.sort(key=lambda lease: of_queue.place(lease.record))
         try:
             await _renew(pool, of_queue, group, renewed)
@@ -51,23 +51,23 @@ async def renew_leases(
 
 
 async def _renew(
-    pool: ConnectionPool, known: "QueueStatements", leases: Sequence[Lease[Any]], renewed: Renewed
+    pool: ConnectionPool, statements: "QueueStatements", leases: Sequence[Lease[Any]], renewed: Renewed
 ) -> None:
     """Push the end of these leases on, which are of one length. One that the table refuses to have renewed is not lost
     yet, and keeps no other."""
-    tokens, keys = numbers([lease.token for lease in leases]), known.key_arrays(leases)
+    tokens, keys = numbers([lease.token for lease in leases]), statements.key_arrays(leases)
     try:
-        rows = await pool.fetch(known.renew_statement, leases[0].step.lease, tokens, *keys)
+        rows = await pool.fetch(statements.renew_statement, leases[0].step.lease, tokens, *keys)
     except asyncpg.PostgresError as error:
         if not is_of_a_row(error.sqlstate):
             raise
         half = len(leases) // 2
         for part in (leases[:half], leases[half:]) if half else ():
-            await _renew(pool, known, part, renewed)
+            await _renew(pool, statements, part, renewed)
         return
     done = {row[0] for row in rows}
     if len(done) < len(leases):
-        held = {row[0] for row in await pool.fetch(known.holds_statement, tokens, *keys)}
+        held = {row[0] for row in await pool.fetch(statements.holds_statement, tokens, *keys)}
         for place, lease in enumerate(leases, start=1):
             if place not in done:
                 (renewed.delayed if place in held else renewed.lost).append(lease)

@@ -55,7 +55,7 @@ def remarks(move: Move) -> tuple[tuple[str, str], ...]:
 # served by: the primary key. The running state is not named: the planner would take the small partial index on
 # running rows, which fills with dead entries. The token alone is the fence.
 def settle_statement(
-    terms: PostgresQueueSql,
+    sql: PostgresQueueSql,
     step: Step,
     move: Move,
     columns: tuple[str, ...],
@@ -71,26 +71,27 @@ def settle_statement(
     FAILURE or NOTE if it sets an error, the parts of the key, the result columns. Answers the places (from 1) of those
     written.
     """
-    columns_of = terms.queue.by_name
+    columns_of = sql.queue.by_name
     fields = [*FENCE, *(DELAY if move.delayed else ()), *remarks(move)]
-    fields += key_fields(terms)
-    fields += [(f"g_v{n}", terms.type_of(columns_of[name])) for n, name in enumerate(columns)]
-    pairs = terms.assignments(move, step, wait="g_wait", error="g_error", code="g_code")
-    pairs += [(terms.quote(name), terms.cast(columns_of[name], f"g_v{n}")) for n, name in enumerate(columns)]
+    fields += key_fields(sql)
+    fields += [(f"g_v{n}", sql.type_of(columns_of[name])) for n, name in enumerate(columns)]
+    pairs = sql.assignments(move, step, wait="g_wait", error="g_error", code="g_code")
+    pairs += [(sql.quote(name), sql.cast(columns_of[name], f"g_v{n}")) for n, name in enumerate(columns)]
     told = ("g_attempt", "g_code", "g_message", "g_claimed", "g_row", "g_traceback") if move.failed else ()
     returned = [name for name, _ in fields if name in told]
+    rows = given(fields, first=5)
     if one:
         rows = given_one(fields, first=5)
-    else:
-        rows = free(terms, fields, first=5) if skip_locked else given(fields, first=5)
+    elif skip_locked:
+        rows = free(sql, fields, first=5)
     settled = (
-        f"UPDATE {terms.table} AS t SET {set_clause(pairs)} FROM {rows} "
-        f"WHERE {same_key(terms)} AND t.{terms.lease} = g_lease RETURNING {', '.join(['g_place', *returned])}"
+        f"UPDATE {sql.table} AS t SET {set_clause(pairs)} FROM {rows} "
+        f"WHERE {same_key(sql)} AND t.{sql.lease} = g_lease RETURNING {', '.join(['g_place', *returned])}"
     )
-    queue, stage = terms.text(terms.queue.name), terms.text(step.name)
+    queue, stage = sql.text(sql.queue.name), sql.text(step.name)
     receipt = (
         f"INSERT INTO {SCHEMA}.receipt (worker, flush, queue, stage, move, rows, seconds, at, kept) "
-        f"SELECT $1::bigint, $2::bigint, {queue}, {stage}, {terms.text(move.name)}, count(*), $3::float8, {NOW}, "
+        f"SELECT $1::bigint, $2::bigint, {queue}, {stage}, {sql.text(move.name)}, count(*), $3::float8, {NOW}, "
         "CASE WHEN count(*) < $4::bigint THEN (SELECT coalesce(string_agg(g_place::text, ','), '') FROM settled) "
         "END FROM settled"
     )
@@ -131,11 +132,13 @@ class SettleStore(Protocol):
 
     worker: int
 
-    def known(self, queue: QueueSpec[Any]) -> "QueueStatements": ...
+    def statements(self, queue: QueueSpec[Any]) -> "QueueStatements": ...
 
-    def terms(self, queue: QueueSpec[Any]) -> PostgresQueueSql: ...
+    def sql(self, queue: QueueSpec[Any]) -> PostgresQueueSql: ...
 
-    async def check_rights(self, error: Exception, *terms: PostgresQueueSql, columns: tuple[str, ...] = ()) -> None: ...
+    async def check_rights(
+        self, error: Exception, *queues: PostgresQueueSql, columns: tuple[str, ...] = ()
+    ) -> None: ...
 
 
 class Settles:
@@ -190,12 +193,12 @@ class Settles:
     async def _sort_out(self, flush: SettleBatch, verdicts: list[Verdict], settled: Settled, *, skipped: bool) -> None:
         """Tell apart why these were not written: by an earlier settle whose answer was lost; because their row is
         locked, if locked rows were `skipped`; because their lease is gone."""
-        known = self._store.known(flush.queue)
+        statements = self._store.statements(flush.queue)
         leases = [verdict.lease for verdict in verdicts]
         held: set[int] = set()
         if skipped:
             tokens = numbers([lease.token for lease in leases])
-            rows = await self._ask_surely(known.holds_statement, tokens, *known.key_arrays(leases))
+            rows = await self._ask_surely(statements.holds_statement, tokens, *statements.key_arrays(leases))
             held = {row[0] for row in rows}
         for place, verdict in enumerate(verdicts, start=1):
             if place in held:
@@ -257,7 +260,7 @@ class Settles:
                     continue
                 raise ValuesNotTaken(refused_values(error)) from error
             except asyncpg.PostgresError as error:
-                await self._store.check_rights(error, self._store.terms(flush.queue), columns=flush.columns)
+                await self._store.check_rights(error, self._store.sql(flush.queue), columns=flush.columns)
                 raise ValuesNotTaken(refused_values(error)) from error
         raise Disconnected("the store is closed")
 
@@ -273,17 +276,17 @@ class Settles:
 
     def settle_statement(self, flush: SettleBatch, *, skip_locked: bool = False) -> tuple[str, list[Any]]:
         """In the order of the keys, so that two statements that meet the same rows lock them in the same order."""
-        known, rows = self._store.known(flush.queue), len(flush.verdicts)
-        place, one = known.place, rows == 1 and not skip_locked
+        statements, rows = self._store.statements(flush.queue), len(flush.verdicts)
+        place, one = statements.place, rows == 1 and not skip_locked
         if rows > 1:
             flush.verdicts.sort(key=lambda verdict: place(verdict.lease.record))
-        statement = known.settle_statement(flush, skip_locked=skip_locked, one=one)
+        statement = statements.settle_statement(flush, skip_locked=skip_locked, one=one)
         return statement, [
             self._store.worker,
             flush.number,
             flush.seconds,
             rows,
-            *known.settle_arguments(flush, one=one),
+            *statements.settle_arguments(flush, one=one),
         ]
 
     def next_own_batch(self) -> int:
@@ -292,9 +295,13 @@ class Settles:
 
     def lock_statement(self, leases: Sequence[Lease[Any]]) -> tuple[str, list[Any], list[Lease[Any]]]:
         """Its arguments, and the leases in the order of the keys, in which their rows are locked."""
-        known = self._store.known(leases[0].queue)
-        ordered = sorted(leases, key=lambda lease: known.place(lease.record))
-        return known.lock_statement, [numbers([lease.token for lease in ordered]), *known.key_arrays(ordered)], ordered
+        statements = self._store.statements(leases[0].queue)
+        ordered = sorted(leases, key=lambda lease: statements.place(lease.record))
+        return (
+            statements.lock_statement,
+            [numbers([lease.token for lease in ordered]), *statements.key_arrays(ordered)],
+            ordered,
+        )
 
     def lock_within(self, raw: "psycopg.Connection[Any]", leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
         """Lock rows inside a transaction of a sync handler; returns the leases that are gone."""

@@ -130,50 +130,49 @@ takes to read them from text."""
 FENCE = (("g_lease", NUMBERS),)
 
 
-def free(terms: PostgresQueueSql, fields: list[tuple[str, str]], first: int) -> str:
+def free(sql: PostgresQueueSql, fields: list[tuple[str, str]], first: int) -> str:
     """Those of the rows in `given` whose lease holds and that nobody else has locked; they are locked for us."""
     names = ", ".join([*(name for name, _ in fields), "g_place"])
     return (
-        f"(SELECT {names} FROM {given(fields, first)} JOIN {terms.table} AS t "
-        f"ON {same_key(terms)} AND t.{terms.lease} = g_lease {terms.lock} OF t SKIP LOCKED) AS free"
+        f"(SELECT {names} FROM {given(fields, first)} JOIN {sql.table} AS t "
+        f"ON {same_key(sql)} AND t.{sql.lease} = g_lease {sql.lock} OF t SKIP LOCKED) AS free"
     )
 
 
 # served by: the primary key
-def holds(terms: PostgresQueueSql) -> str:
+def holds(sql: PostgresQueueSql) -> str:
     """Find the leases that still hold, also of rows that others have locked. $1 tokens, then the parts of the key."""
     return (
-        f"SELECT g_place FROM {given(fenced(terms), first=1)} JOIN {terms.table} AS t "
-        f"ON {same_key(terms)} AND t.{terms.lease} = g_lease"
+        f"SELECT g_place FROM {given(fenced(sql), first=1)} JOIN {sql.table} AS t "
+        f"ON {same_key(sql)} AND t.{sql.lease} = g_lease"
     )
 
 
 # served by: the primary key
-def lock(terms: PostgresQueueSql) -> str:
+def lock(sql: PostgresQueueSql) -> str:
     """Lock rows, each only where its lease still holds: nobody can take them until the transaction ends. $1 tokens,
     then the parts of the key."""
-    return f"{holds(terms)} {terms.lock} OF t"
+    return f"{holds(sql)} {sql.lock} OF t"
 
 
 # served by: the primary key
-def value(terms: PostgresQueueSql, column: "Column[Any]") -> str:
+def value(sql: PostgresQueueSql, column: "Column[Any]") -> str:
     """Read a column of a row, only where its lease still holds. $1 its token, then the parts of the key, each in an
     array."""
     return (
-        f"SELECT t.{terms.name(column)} FROM {given(fenced(terms), first=1)} JOIN {terms.table} AS t "
-        f"ON {same_key(terms)} AND t.{terms.lease} = g_lease"
+        f"SELECT t.{sql.name(column)} FROM {given(fenced(sql), first=1)} JOIN {sql.table} AS t "
+        f"ON {same_key(sql)} AND t.{sql.lease} = g_lease"
     )
 
 
-def fenced(terms: PostgresQueueSql) -> list[tuple[str, str]]:
-    return [*FENCE, *key_fields(terms)]
+def fenced(sql: PostgresQueueSql) -> list[tuple[str, str]]:
+    return [*FENCE, *key_fields(sql)]
 
 
-def key_fields(terms: PostgresQueueSql) -> list[tuple[str, str]]:
+def key_fields(sql: PostgresQueueSql) -> list[tuple[str, str]]:
     """The parts of keys as arrays, each with the type in which it travels."""
     return [
-        (f"g_k{n}", NUMBERS if terms.is_number(column) else terms.type_of(column))
-        for n, column in enumerate(terms.queue.key)
+        (f"g_k{n}", NUMBERS if sql.is_number(column) else sql.type_of(column)) for n, column in enumerate(sql.queue.key)
     ]
 
 
@@ -191,10 +190,9 @@ def given_one(fields: list[tuple[str, str]], first: int) -> str:
     return f"(VALUES ({values}, 1::bigint)) AS given({', '.join(name for name, _ in fields)}, g_place)"
 
 
-def same_key(terms: PostgresQueueSql) -> str:
+def same_key(sql: PostgresQueueSql) -> str:
     return " AND ".join(
-        f"t.{terms.name(column)} = {one_of(f'g_k{n}::{terms.key_type(column)}')}"
-        for n, column in enumerate(terms.queue.key)
+        f"t.{sql.name(column)} = {one_of(f'g_k{n}::{sql.key_type(column)}')}" for n, column in enumerate(sql.queue.key)
     )
 
 

@@ -16,7 +16,8 @@ from rowmill.model.states import Step
 from rowmill.store.flush import SettleBatch
 from rowmill.store.keys import Key
 from rowmill.store.order_per_key import Finder, Search
-from rowmill.store.postgres import claim, renew, settle, sql
+from rowmill.store.postgres import claim, renew, settle
+from rowmill.store.postgres import sql as statement_sql
 from rowmill.store.postgres.claim import BURIED_PLACE, PLACE
 from rowmill.store.postgres.sql import PostgresQueueSql
 from rowmill.store.postgres.values import (
@@ -38,17 +39,17 @@ from rowmill.store.watermark import Position, Shape, Watermark
 class QueueStatements:
     """Statements, watermarks and converters of one queue."""
 
-    def __init__(self, terms: PostgresQueueSql) -> None:
-        self.terms = terms
+    def __init__(self, sql: PostgresQueueSql) -> None:
+        self.sql = sql
         self.marks: dict[str, Watermark] = {}
         self.refusals: defaultdict[str, RefusedRows] = defaultdict(RefusedRows)
         self.searches: defaultdict[str, Search] = defaultdict(
             lambda: Search(lambda records: self.load.per(max(records, key=PLACE)))
         )
-        self.statements: dict[tuple[Any, ...], str] = {}
-        queue = terms.queue
-        self.key_as_itself = [travels_as_itself(terms, column) for column in queue.key]
-        self.key_spellers = [key_speller(terms, column) for column in queue.key]
+        self.texts: dict[tuple[Any, ...], str] = {}
+        queue = sql.queue
+        self.key_as_itself = [travels_as_itself(sql, column) for column in queue.key]
+        self.key_spellers = [key_speller(sql, column) for column in queue.key]
         self.level_name = None if queue.priority is None else queue.priority.name
         sequence = [*queue.order_by, *(key for key in queue.key if key not in queue.order_by)]
         self.available_name = queue.columns["available_at"].name
@@ -56,11 +57,11 @@ class QueueStatements:
 
     @cached_property
     def load(self) -> RowLoader:
-        return RowLoader(self.terms)
+        return RowLoader(self.sql)
 
     @cached_property
     def weigher(self) -> RowSizer:
-        return RowSizer(self.terms)
+        return RowSizer(self.sql)
 
     @cached_property
     def place(self) -> Callable[[Any], Any]:
@@ -73,7 +74,7 @@ class QueueStatements:
     def mark(self, step: Step) -> Watermark:
         found = self.marks.get(step.name)
         if found is None:
-            found = self.marks[step.name] = Watermark(by_level=self.terms.queue.priority is not None)
+            found = self.marks[step.name] = Watermark(by_level=self.sql.queue.priority is not None)
         return found
 
     def search(self, step: Step) -> Search:
@@ -83,7 +84,7 @@ class QueueStatements:
         """Of what a claim returned: the columns of the claim, the place in it, the time of the claim in one of them
         (unless a trigger kept just that row from being claimed). A row that a trigger left as it was is nobody's."""
         now = next((record[-1] for record in records if record[-1] is not None), None) or datetime.now(UTC)
-        queue, load, key = self.terms.queue, self.load, self.load.key
+        queue, load, key = self.sql.queue, self.load, self.load.key
         token, attempts = load.lease_place, load.attempts_place
         weights = self.weigher.weights(records, within)
         leases = [
@@ -100,7 +101,7 @@ class QueueStatements:
 
     def buried(self, step: Step, records: Sequence[Any]) -> list[DeadRow]:
         """Of what a claim returned: the rows that it buried, because their attempts were used up."""
-        queue, load = self.terms.queue, self.load
+        queue, load = self.sql.queue, self.load
         return [
             used_up(
                 queue, load.retry(step, record), load.key(record), record[load.attempts_place], partial(load, record)
@@ -119,19 +120,19 @@ class QueueStatements:
 
     def _once(self, wanted: tuple[Any, ...], make: Callable[[], str]) -> str:
         """A statement, made when it is wanted for the first time."""
-        found = self.statements.get(wanted)
+        found = self.texts.get(wanted)
         if found is None:
-            found = self.statements[wanted] = make()
+            found = self.texts[wanted] = make()
         return found
 
     def claim_statement(self, step: Step, shape: Shape, left_out: int = 0, *, weighed: bool = False) -> str:
         wanted = ("claim", step.name, shape, left_out, weighed)
-        return self._once(wanted, lambda: claim.claim_statement(self.terms, step, shape, left_out, weighed=weighed))
+        return self._once(wanted, lambda: claim.claim_statement(self.sql, step, shape, left_out, weighed=weighed))
 
     def settle_statement(self, flush: SettleBatch, *, skip_locked: bool = False, one: bool = False) -> str:
         shape = flush.step, flush.move, flush.columns
         wanted = ("settle", flush.step.name, flush.move.name, flush.columns, skip_locked, one)
-        return self._once(wanted, lambda: settle.settle_statement(self.terms, *shape, skip_locked=skip_locked, one=one))
+        return self._once(wanted, lambda: settle.settle_statement(self.sql, *shape, skip_locked=skip_locked, one=one))
 
     def in_order_statement(
         self, step: Step, find: Finder, shape: Shape, left_out: int, *, behind: bool = False, weighed: bool = False
@@ -139,35 +140,35 @@ class QueueStatements:
         wanted = ("claim in order", step.name, find.__name__, shape, left_out, behind, weighed)
         return self._once(
             wanted,
-            lambda: claim.claim_in_order(self.terms, step, find, shape, left_out, behind=behind, weighed=weighed),
+            lambda: claim.claim_in_order(self.sql, step, find, shape, left_out, behind=behind, weighed=weighed),
         )
 
     def oldest_statement(self, step: Step, shape: Shape) -> str:
-        return self._once(("oldest", step.name, shape), lambda: claim.oldest(self.terms, step, shape))
+        return self._once(("oldest", step.name, shape), lambda: claim.oldest(self.sql, step, shape))
 
     def passed_over_statement(self, step: Step, shape: Shape) -> str:
-        return self._once(("passed over", step.name, shape), lambda: claim.passed_over(self.terms, step, shape))
+        return self._once(("passed over", step.name, shape), lambda: claim.passed_over(self.sql, step, shape))
 
     def run_together_statement(self, per: "Column[Any]") -> str:
-        return self._once(("run together",), lambda: claim.run_together(self.terms, per))
+        return self._once(("run together",), lambda: claim.run_together(self.sql, per))
 
     def give_back_statement(self, step: Step) -> str:
-        return self._once(("give back", step.name), lambda: claim.give_back(self.terms, step))
+        return self._once(("give back", step.name), lambda: claim.give_back(self.sql, step))
 
     @cached_property
     def renew_statement(self) -> str:
-        return renew.renew_statement(self.terms)
+        return renew.renew_statement(self.sql)
 
     @cached_property
     def holds_statement(self) -> str:
-        return sql.holds(self.terms)
+        return statement_sql.holds(self.sql)
 
     @cached_property
     def lock_statement(self) -> str:
-        return sql.lock(self.terms)
+        return statement_sql.lock(self.sql)
 
     def value_statement(self, column: "Column[Any]") -> str:
-        return self._once(("value", column.name), lambda: sql.value(self.terms, column))
+        return self._once(("value", column.name), lambda: statement_sql.value(self.sql, column))
 
     def key_arrays(self, leases: Sequence[Lease[Any]]) -> list[Any]:
         """The parts of the keys of these rows, each as an array."""
@@ -211,7 +212,7 @@ class QueueStatements:
         arrays += [(as_they_are, values) for values in told]
         arrays += self._key_parts([verdict.lease.record for verdict in verdicts])
         for name in flush.columns:
-            convert = travel(self.terms, flush.queue.by_name[name])
+            convert = travel(self.sql, flush.queue.by_name[name])
             values = (verdict.values[name] for verdict in verdicts)
             arrays.append((as_they_are, flat(values if convert is None else map(convert, values))))
         return arrays

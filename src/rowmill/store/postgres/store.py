@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import asyncpg
 from sqlalchemy import Column, Connection, Engine
@@ -64,9 +64,6 @@ from rowmill.store.refused_rows import tell
 from rowmill.store.row_sizes import ByteLimit
 from rowmill.store.table_checks import claim_refused, lease_changed
 
-if TYPE_CHECKING:
-    pass
-
 T = TypeVar("T")
 KEPT = 5
 """Connections for what is not hot that stay open while nobody uses them."""
@@ -112,7 +109,7 @@ class PostgresStore:
         self.worker = 0
         self.may_create = False
         self._claim_numbers = count(leases_of.first_claim())
-        self._known: dict[tuple[str, ...], QueueStatements] = {}
+        self._statements: dict[tuple[str, ...], QueueStatements] = {}
         self._unanswered: dict[int, tuple[QueueSpec[Any], Step, float]] = {}
         self._trimming: asyncio.Task[None] | None = None
         self.on_condemned: Condemned = lambda *_: None
@@ -174,8 +171,8 @@ class PostgresStore:
                     await self._give_back_unanswered()
             self._unanswered.clear()
         await self.listener.close()
-        for line in (self.claims, self.settles, self.renewals, self.loads, self.limits, self.values):
-            await line.close()
+        for connection in (self.claims, self.settles, self.renewals, self.loads, self.limits, self.values):
+            await connection.close()
         if self._trimming is not None:
             self._trimming.cancel()
             await asyncio.gather(self._trimming, return_exceptions=True)
@@ -186,74 +183,74 @@ class PostgresStore:
             if made in self.__dict__:
                 self.__dict__.pop(made).dispose()
 
-    def known(self, queue: QueueSpec[Any]) -> "QueueStatements":
-        found = self._known.get(queue.label)
-        if found is None or found.terms.queue is not queue:
-            found = self._known[queue.label] = QueueStatements(PostgresQueueSql(queue, self.dialect))
+    def statements(self, queue: QueueSpec[Any]) -> QueueStatements:
+        found = self._statements.get(queue.label)
+        if found is None or found.sql.queue is not queue:
+            found = self._statements[queue.label] = QueueStatements(PostgresQueueSql(queue, self.dialect))
         return found
 
-    def terms(self, queue: QueueSpec[Any]) -> PostgresQueueSql:
-        return self.known(queue).terms
+    def sql(self, queue: QueueSpec[Any]) -> PostgresQueueSql:
+        return self.statements(queue).sql
 
     def look_from_the_start(self, queue: QueueSpec[Any]) -> None:
         for one in (queue, *queue.parts):
-            for mark in self.known(one).marks.values():
+            for mark in self.statements(one).marks.values():
                 mark.drop()
 
     def forget(self, queue: QueueSpec[Any]) -> None:
         self.look_from_the_start(queue)
         for one in (queue, *queue.parts):
-            for refused in self.known(one).refusals.values():
+            for refused in self.statements(one).refusals.values():
                 refused.hurry()
 
     async def claim(
         self, queue: QueueSpec[Any], step: Step, limit: int, within: ByteLimit | None = None
     ) -> list[Lease[Any]]:
-        known = self.known(queue)
-        weighed = within if known.terms.long else None
+        statements = self.statements(queue)
+        weighed = within if statements.sql.long else None
         while True:
             if weighed is not None:
                 weighed.counted = 0
             await self._give_back_unanswered(queue)
-            records = await self._claim(queue, step, known, limit, weighed)
-            leases = known.leases(step, records, weighed)
-            buried = known.buried(step, records) if len(leases) < len(records) else []
+            records = await self._claim(queue, step, statements, limit, weighed)
+            leases = statements.leases(step, records, weighed)
+            buried = statements.buried(step, records) if len(leases) < len(records) else []
             for death in buried:
                 self.on_condemned(queue, step, death)
             if leases or not buried:
                 return leases
 
     async def _claim(
-        self, queue: QueueSpec[Any], step: Step, known: QueueStatements, limit: int, within: ByteLimit | None
+        self, queue: QueueSpec[Any], step: Step, statements: QueueStatements, limit: int, within: ByteLimit | None
     ) -> list[Any]:
         tokens = Tokens(self.worker, self._claim_numbers)
         try:
-            records = await self._take(known, step, tokens, limit, within)
-            if known.refused(step).unheard:
-                await tell(self, queue, step, known.refused(step))
-            if not known.holds_our_tokens(records, tokens):
-                raise lease_changed(known.terms)
+            records = await self._take(statements, step, tokens, limit, within)
+            if statements.refused(step).unheard:
+                await tell(self, queue, step, statements.refused(step))
+            if not statements.holds_our_tokens(records, tokens):
+                raise lease_changed(statements.sql)
             return records
         except BaseException as error:
             # Only now: a claim that another stage has under way is not an unanswered one.
             self._unanswered |= dict.fromkeys(tokens.given, (queue, step, time.monotonic() + LATE_SECONDS))
             if isinstance(error, asyncpg.PostgresError):
-                await self.check_rights(error, known.terms)
-                raise claim_refused(known.terms, step, refused_values(error)) from error
+                await self.check_rights(error, statements.sql)
+                raise claim_refused(statements.sql, step, refused_values(error)) from error
             raise
 
     async def _take(
-        self, known: QueueStatements, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
+        self, statements: QueueStatements, step: Step, tokens: Tokens, limit: int, within: ByteLimit | None
     ) -> list[Any]:
         try:
-            return await claim_rows(self.claims, known, step, tokens, limit, within)
+            return await claim_rows(self.claims, statements, step, tokens, limit, within)
         except UNREADABLE:
             if within is not None:
                 within.count(None)
-            records = await read_one_by_one(self.claims, known, step, tokens.given, self.worker, self.on_condemned)
-            if known.terms.queue.per is None:
+            records = await read_one_by_one(self.claims, statements, step, tokens.given, self.worker, self.on_condemned)
+            if statements.sql.queue.per is None:
                 return records
-            return await step_back(self.claims, known, step, records)
+            return await step_back(self.claims, statements, step, records)
 
     async def _give_back_unanswered(self, only: QueueSpec[Any] | None = None) -> None:
         """A claim whose answer was lost may have taken rows: nobody works on them, so they go back at once. The
@@ -262,21 +259,21 @@ class PostgresStore:
         for token, (queue, step, late) in list(self._unanswered.items()):
             if only is not None and queue is not only:
                 continue
-            if await disclaim(self.claims, self.terms(queue), step, token) or time.monotonic() > late:
+            if await disclaim(self.claims, self.sql(queue), step, token) or time.monotonic() > late:
                 self._unanswered.pop(token, None)
 
     async def value(self, lease: Lease[Any], column: "Column[Any]") -> Any:
-        known = self.known(lease.queue)
-        fence = numbers([lease.token]), *known.key_arrays([lease])
-        rows = await self.values.fetch(known.value_statement(column), *fence)
+        statements = self.statements(lease.queue)
+        fence = numbers([lease.token]), *statements.key_arrays([lease])
+        rows = await self.values.fetch(statements.value_statement(column), *fence)
         return rows[0][0] if rows else GONE
 
-    async def check_rights(self, error: Exception, *terms: PostgresQueueSql, columns: tuple[str, ...] = ()) -> None:
+    async def check_rights(self, error: Exception, *queues: PostgresQueueSql, columns: tuple[str, ...] = ()) -> None:
         """A right that was taken away is nothing about the row, which must not be buried for it. A policy of row
         security, or a trigger, that refuses this row alone looks the same to us, but lacks no right."""
         if isinstance(error, asyncpg.InsufficientPrivilegeError):
             try:
-                await self.run(lambda connection: privileges.check(connection, terms, columns), write=False)
+                await self.run(lambda connection: privileges.check(connection, queues, columns), write=False)
             except MissingRights as missing:
                 raise missing from error
             except Disconnected:
@@ -287,9 +284,9 @@ class PostgresStore:
 
     async def renew(self, leases: Sequence[Lease[Any]]) -> Renewed:
         try:
-            return await renew_leases(self.renewals, self.known, leases)
+            return await renew_leases(self.renewals, self.statements, leases)
         except asyncpg.InsufficientPrivilegeError as error:
-            await self.check_rights(error, *{self.terms(lease.queue) for lease in leases})
+            await self.check_rights(error, *{self.sql(lease.queue) for lease in leases})
             raise
 
     async def crashed(self, queue: QueueSpec[Any], leases: Sequence[Lease[Any]]) -> set[Any]:

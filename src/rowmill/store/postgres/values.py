@@ -18,12 +18,12 @@ Spell = Callable[[list[Any]], Any]
 """Turns a list into the array that travels."""
 
 
-def travel(terms: PostgresQueueSql, column: "Column[Any]") -> Callable[[Any], Any] | None:
+def travel(sql: PostgresQueueSql, column: "Column[Any]") -> Callable[[Any], Any] | None:
     """Turns a Python value into the element of the array in which it travels."""
-    bind = terms.binder(column)
-    if travels_as_itself(terms, column):
+    bind = sql.binder(column)
+    if travels_as_itself(sql, column):
         return bind
-    spell = multirange_text if isinstance(bare(column, terms.dialect), AbstractMultiRange) else as_text
+    spell = multirange_text if isinstance(bare(column, sql.dialect), AbstractMultiRange) else as_text
 
     def convert(value: Any) -> Any:
         given = value if bind is None else bind(value)
@@ -32,11 +32,11 @@ def travel(terms: PostgresQueueSql, column: "Column[Any]") -> Callable[[Any], An
     return convert
 
 
-def key_speller(terms: PostgresQueueSql, column: "Column[Any]") -> Spell:
+def key_speller(sql: PostgresQueueSql, column: "Column[Any]") -> Spell:
     """Makes an array of parts of keys, in the type that `postgres_sql.key_fields` names."""
-    if terms.is_number(column):
+    if sql.is_number(column):
         return numbers
-    if travels_as_itself(terms, column):
+    if travels_as_itself(sql, column):
         return as_they_are
     return lambda parts: [as_text(part) for part in parts]
 
@@ -50,8 +50,8 @@ def numbers(array: list[int]) -> str:
     return f"{{{str(array)[1:-1]}}}"
 
 
-def travels_as_itself(terms: PostgresQueueSql, column: "Column[Any]") -> bool:
-    return terms.type_of(column) != "text" or is_text(bare(column, terms.dialect))
+def travels_as_itself(sql: PostgresQueueSql, column: "Column[Any]") -> bool:
+    return sql.type_of(column) != "text" or is_text(bare(column, sql.dialect))
 
 
 PLAIN = frozenset({NoneType, str, int, float, bool, Decimal, datetime, date, time, timedelta, UUID, bytes})

@@ -40,8 +40,8 @@ class Sleep(Enum):
 class Listener:
     """The sleeping side."""
 
-    def __init__(self, line: DedicatedConnection) -> None:
-        self.line = line
+    def __init__(self, connection: DedicatedConnection) -> None:
+        self._connection = connection
         self._woken: dict[int, asyncio.Event] = {}
         self._listening: Any = None
         self._asleep: set[int] = set()
@@ -86,7 +86,7 @@ class Listener:
                 await self._listen()
                 missing = [number for number in numbers if number not in self._asleep]
                 for number in missing:
-                    await self.line.fetch("SELECT pg_advisory_lock_shared($1, $2)", WAKE_LOCK, number)
+                    await self._connection.fetch("SELECT pg_advisory_lock_shared($1, $2)", WAKE_LOCK, number)
                     self._asleep.add(number)
                 return Sleep.JUST_NOW if missing else Sleep.LIGHT
         except Disconnected:
@@ -116,19 +116,19 @@ class Listener:
                     continue
                 self._asleep.discard(number)
                 with contextlib.suppress(Disconnected):  # the lock went with the connection
-                    await self.line.fetch("SELECT pg_advisory_unlock_shared($1, $2)", WAKE_LOCK, number)
+                    await self._connection.fetch("SELECT pg_advisory_unlock_shared($1, $2)", WAKE_LOCK, number)
 
     async def _listen(self) -> None:
         """Listen on a live connection. One that looks alive is asked, now and then: it may be half-open."""
         now = asyncio.get_running_loop().time()
-        connection = await self.line.connect()
+        connection = await self._connection.connect()
         if connection is not self._listening:
             self._asleep.clear()
-            await self.line.fetch(f"LISTEN {CHANNEL}")
+            await self._connection.fetch(f"LISTEN {CHANNEL}")
             await connection.add_listener(CHANNEL, self._notified)
             self._listening = connection
         elif now - self._checked > CHECK_SECONDS:
-            await self.line.fetch("SELECT 1")
+            await self._connection.fetch("SELECT 1")
         else:
             return
         self._checked = now
@@ -141,7 +141,7 @@ class Listener:
         for task in self._asking:
             task.cancel()
         await asyncio.gather(*self._asking, return_exceptions=True)
-        await self.line.close()
+        await self._connection.close()
 
     async def notify_workers(self, pool: ConnectionPool, tables: Sequence[Table]) -> None:
         """Call whoever sleeps on these tables, here and elsewhere."""

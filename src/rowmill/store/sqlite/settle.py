@@ -23,30 +23,30 @@ RECEIPT = (
 
 
 # served by: the primary key
-def settle_statement(terms: SqliteQueueSql, step: Step, move: Move, columns: tuple[str, ...]) -> str:
+def settle_statement(sql: SqliteQueueSql, step: Step, move: Move, columns: tuple[str, ...]) -> str:
     """Write one verdict, only where its lease still holds. Parameters by name: lease, wait, error, code, k0…, v0…"""
-    pairs = terms.assignments(move, step, wait=":wait", error=":error", code=":code")
-    pairs += [(terms.quote(name), f":v{n}") for n, name in enumerate(columns)]
-    return f"UPDATE {terms.table} SET {set_clause(pairs)} WHERE {terms.same_key} AND {terms.lease} = :lease"
+    pairs = sql.assignments(move, step, wait=":wait", error=":error", code=":code")
+    pairs += [(sql.quote(name), f":v{n}") for n, name in enumerate(columns)]
+    return f"UPDATE {sql.table} SET {set_clause(pairs)} WHERE {sql.same_key} AND {sql.lease} = :lease"
 
 
 # served by: the primary key
-def settle_alike_statement(terms: SqliteQueueSql, step: Step, move: Move) -> str:
+def settle_alike_statement(sql: SqliteQueueSql, step: Step, move: Move) -> str:
     """Write verdicts that differ only in their keys, of one claim. Parameters by name: lease, keys as a JSON array."""
-    [key] = terms.keys
+    [key] = sql.keys
     return (
-        f"UPDATE {terms.table} SET {set_clause(terms.assignments(move, step))} "
-        f"WHERE {key} IN (SELECT value FROM json_each(:keys)) AND {terms.lease} = :lease"
+        f"UPDATE {sql.table} SET {set_clause(sql.assignments(move, step))} "
+        f"WHERE {key} IN (SELECT value FROM json_each(:keys)) AND {sql.lease} = :lease"
     )
 
 
 def settle_flush(
-    connection: Any, known: "SqliteQueueStatements", flush: SettleBatch, worker: int, settled: Settled
+    connection: Any, statements: "SqliteQueueStatements", flush: SettleBatch, worker: int, settled: Settled
 ) -> None:
     """Write a flush, its receipt and its history. `connection` has `execute(statement, parameters)`."""
     about = {"queue": flush.queue.name, "stage": flush.step.name, "worker": worker}
-    if flush.move.failed or len(flush.verdicts) == 1 or not _all_at_once(connection, known, flush):
-        kept = _one_by_one(connection, known, flush, about, settled)
+    if flush.move.failed or len(flush.verdicts) == 1 or not _all_at_once(connection, statements, flush):
+        kept = _one_by_one(connection, statements, flush, about, settled)
     else:
         kept = len(flush.verdicts)
     settled.kept += kept
@@ -54,11 +54,11 @@ def settle_flush(
     connection.execute(RECEIPT, about | receipt)
 
 
-def _all_at_once(connection: Any, known: "SqliteQueueStatements", flush: SettleBatch) -> bool:
+def _all_at_once(connection: Any, statements: "SqliteQueueStatements", flush: SettleBatch) -> bool:
     """Write all verdicts in few calls, in half the time; False, with nothing written, if one of them can't be."""
     connection.execute("SAVEPOINT rowmill_flush")
     try:
-        written = _write(connection, known, flush) == len(flush.verdicts)
+        written = _write(connection, statements, flush) == len(flush.verdicts)
     except Exception as error:
         if connection_problem(error):
             raise
@@ -71,14 +71,14 @@ def _all_at_once(connection: Any, known: "SqliteQueueStatements", flush: SettleB
     return written
 
 
-def _write(connection: Any, known: "SqliteQueueStatements", flush: SettleBatch) -> int:
+def _write(connection: Any, statements: "SqliteQueueStatements", flush: SettleBatch) -> int:
     """How many rows took their verdict."""
-    alike = known.alike(flush)
+    alike = statements.alike(flush)
     if alike is None:
-        given = [known.settle_parameters(verdict) for verdict in flush.verdicts]
-        changed: int = connection.executemany(known.settle_statement(flush), given).rowcount
+        given = [statements.settle_parameters(verdict) for verdict in flush.verdicts]
+        changed: int = connection.executemany(statements.settle_statement(flush), given).rowcount
         return changed
-    statement = known.settle_alike_statement(flush)
+    statement = statements.settle_alike_statement(flush)
     return sum(
         connection.execute(statement, {"lease": token, "keys": json.dumps(keys)}).rowcount
         for token, keys in alike.items()
@@ -86,14 +86,14 @@ def _write(connection: Any, known: "SqliteQueueStatements", flush: SettleBatch) 
 
 
 def _one_by_one(
-    connection: Any, known: "SqliteQueueStatements", flush: SettleBatch, about: dict[str, Any], settled: Settled
+    connection: Any, statements: "SqliteQueueStatements", flush: SettleBatch, about: dict[str, Any], settled: Settled
 ) -> int:
     """Write each verdict by itself, with its history; how many were written."""
-    statement = known.settle_statement(flush)
+    statement = statements.settle_statement(flush)
     kept = 0
     for verdict in flush.verdicts:
         try:
-            changed = connection.execute(statement, known.settle_parameters(verdict)).rowcount
+            changed = connection.execute(statement, statements.settle_parameters(verdict)).rowcount
         except Exception as error:  # the database, or a type of the user's, does not take a value
             if connection_problem(getattr(error, "orig", error)):
                 raise

@@ -65,21 +65,21 @@ class SqliteQueueSql(QueueSql):
 
 
 # served by: the primary key
-def renew(terms: SqliteQueueSql) -> str:
+def renew(sql: SqliteQueueSql) -> str:
     """Push one lease on, only where it still holds. Parameters by name: seconds, lease, k0…"""
     return (
-        f"UPDATE {terms.table} SET {terms.leased_until} = {terms.later('leased_until', ':seconds')} "
-        f"WHERE {terms.same_key} AND {terms.lease} = :lease"
+        f"UPDATE {sql.table} SET {sql.leased_until} = {sql.later('leased_until', ':seconds')} "
+        f"WHERE {sql.same_key} AND {sql.lease} = :lease"
     )
 
 
 # served by: the primary key
-def holds(terms: SqliteQueueSql) -> str:
+def holds(sql: SqliteQueueSql) -> str:
     """Find one row, only where its lease still holds. Parameters by name: lease, k0…"""
-    return f"SELECT 1 FROM {terms.table} WHERE {terms.same_key} AND {terms.lease} = :lease"
+    return f"SELECT 1 FROM {sql.table} WHERE {sql.same_key} AND {sql.lease} = :lease"
 
 
 # served by: the primary key
-def value(terms: SqliteQueueSql, column: "Column[Any]") -> str:
+def value(sql: SqliteQueueSql, column: "Column[Any]") -> str:
     """Read a column of a row, only where its lease still holds. Parameters by name: lease, k0…"""
-    return f"SELECT {terms.name(column)} FROM {terms.table} WHERE {terms.same_key} AND {terms.lease} = :lease"
+    return f"SELECT {sql.name(column)} FROM {sql.table} WHERE {sql.same_key} AND {sql.lease} = :lease"

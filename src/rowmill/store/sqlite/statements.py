@@ -22,7 +22,8 @@ from rowmill.store.order_per_key import Finder, Search
 from rowmill.store.refused_rows import RefusedRows
 from rowmill.store.row_sizes import RowSizer
 from rowmill.store.rows import RowLoader
-from rowmill.store.sqlite import claim, settle, sql
+from rowmill.store.sqlite import claim, settle
+from rowmill.store.sqlite import sql as statement_sql
 from rowmill.store.sqlite.claim import BURIED_PLACE
 from rowmill.store.sqlite.sql import SqliteQueueSql
 from rowmill.store.watermark import Stretch
@@ -60,26 +61,26 @@ def in_sequence(queue: QueueSpec[Any]) -> Callable[[list[Any]], list[Any]]:
 class SqliteQueueStatements:
     """Statements and converters of one queue."""
 
-    def __init__(self, terms: SqliteQueueSql) -> None:
-        self.terms = terms
+    def __init__(self, sql: SqliteQueueSql) -> None:
+        self.sql = sql
         self.refusals: defaultdict[str, RefusedRows] = defaultdict(RefusedRows)
         self.searches: defaultdict[str, Search] = defaultdict(
             lambda: Search(lambda records: max(map(self.load.per, records)))
         )
-        self.statements: dict[tuple[Any, ...], str] = {}
+        self.texts: dict[tuple[Any, ...], str] = {}
         self._binders: dict[str, Callable[[Any], Any] | None] = {}
 
     @cached_property
     def load(self) -> RowLoader:
-        return RowLoader(self.terms)
+        return RowLoader(self.sql)
 
     @cached_property
     def weigher(self) -> RowSizer:
-        return RowSizer(self.terms)
+        return RowSizer(self.sql)
 
     @cached_property
     def in_sequence(self) -> Callable[[list[Any]], list[Any]]:
-        return in_sequence(self.terms.queue)
+        return in_sequence(self.sql.queue)
 
     def refused(self, step: Step) -> RefusedRows:
         return self.refusals[step.name]
@@ -89,7 +90,7 @@ class SqliteQueueStatements:
 
     def buried(self, step: Step, records: Sequence[Any]) -> list[DeadRow]:
         """Of what a claim returned: the rows that it buried, because their attempts were used up."""
-        queue, load = self.terms.queue, self.load
+        queue, load = self.sql.queue, self.load
         return [
             used_up(
                 queue, load.retry(step, record), load.key(record), record[load.attempts_place], partial(load, record)
@@ -104,20 +105,20 @@ class SqliteQueueStatements:
         """Takes the rows, or only finds them."""
 
         def make() -> str:
-            rows = claim.ready_rows(self.terms, step, stretch, left_out)
-            return claim.pick_of(rows) if pick else claim.claim_of(self.terms, step, rows)
+            rows = claim.ready_rows(self.sql, step, stretch, left_out)
+            return claim.pick_of(rows) if pick else claim.claim_of(self.sql, step, rows)
 
         return self._by_index(connection, ("claim", step.name, stretch, left_out, pick), step, make)
 
     def weigh_statement(self, connection: sqlite3.Connection, step: Step, stretch: Stretch, left_out: int) -> str:
         wanted = ("weigh", step.name, stretch, left_out)
-        return self._by_index(connection, wanted, step, lambda: claim.weigh_ready(self.terms, step, stretch, left_out))
+        return self._by_index(connection, wanted, step, lambda: claim.weigh_ready(self.sql, step, stretch, left_out))
 
     def weigh_in_order_statement(
         self, connection: sqlite3.Connection, step: Step, find: Finder, left_out: int, *, behind: bool
     ) -> str:
         def make() -> str:
-            return claim.weigh_of(self.terms, claim.free_rows(self.terms, step, find, left_out, behind=behind))
+            return claim.weigh_of(self.sql, claim.free_rows(self.sql, step, find, left_out, behind=behind))
 
         return self._by_index(connection, ("weigh", step.name, find.__name__, left_out, behind), step, make)
 
@@ -134,43 +135,41 @@ class SqliteQueueStatements:
         """Takes the rows, or only finds them."""
 
         def make() -> str:
-            rows = claim.free_rows(self.terms, step, find, left_out, behind=behind)
-            return claim.pick_of(rows) if pick else claim.claim_of(self.terms, step, rows)
+            rows = claim.free_rows(self.sql, step, find, left_out, behind=behind)
+            return claim.pick_of(rows) if pick else claim.claim_of(self.sql, step, rows)
 
         return self._by_index(connection, ("claim", step.name, find.__name__, left_out, pick, behind), step, make)
 
     def claim_this_statement(self, connection: sqlite3.Connection, step: Step) -> str:
-        return self._by_index(connection, ("claim this", step.name), step, lambda: claim.claim_this(self.terms, step))
+        return self._by_index(connection, ("claim this", step.name), step, lambda: claim.claim_this(self.sql, step))
 
     def priorities_statement(self, connection: sqlite3.Connection, step: Step) -> str:
         wanted = ("priorities", step.name)
-        return self._by_index(connection, wanted, step, lambda: order_per_key.priorities(self.terms, step))
+        return self._by_index(connection, wanted, step, lambda: order_per_key.priorities(self.sql, step))
 
     def settle_statement(self, flush: SettleBatch) -> str:
         wanted = ("settle", flush.step.name, flush.move.name, flush.columns)
-        return self._statement(
-            wanted, lambda: settle.settle_statement(self.terms, flush.step, flush.move, flush.columns)
-        )
+        return self._statement(wanted, lambda: settle.settle_statement(self.sql, flush.step, flush.move, flush.columns))
 
     def settle_alike_statement(self, flush: SettleBatch) -> str:
         wanted = ("settle alike", flush.step.name, flush.move.name)
-        return self._statement(wanted, lambda: settle.settle_alike_statement(self.terms, flush.step, flush.move))
+        return self._statement(wanted, lambda: settle.settle_alike_statement(self.sql, flush.step, flush.move))
 
     @cached_property
     def renew_statement(self) -> str:
-        return sql.renew(self.terms)
+        return statement_sql.renew(self.sql)
 
     @cached_property
     def holds_statement(self) -> str:
-        return sql.holds(self.terms)
+        return statement_sql.holds(self.sql)
 
     def value_statement(self, column: "Column[Any]") -> str:
-        return self._statement(("value", column.name), lambda: sql.value(self.terms, column))
+        return self._statement(("value", column.name), lambda: statement_sql.value(self.sql, column))
 
     def _statement(self, wanted: tuple[Any, ...], make: Callable[[], str]) -> str:
-        found = self.statements.get(wanted)
+        found = self.texts.get(wanted)
         if found is None:
-            found = self.statements[wanted] = make()
+            found = self.texts[wanted] = make()
         return found
 
     def _by_index(
@@ -183,7 +182,7 @@ class SqliteQueueStatements:
             made = connection.execute(find, (bare_name(index),)).fetchone()
             return made is not None and is_as_wanted(made[0], index)
 
-        return self._statement(wanted, lambda: claim.by_index(self.terms, step, make(), usable))
+        return self._statement(wanted, lambda: claim.by_index(self.sql, step, make(), usable))
 
     def settle_parameters(self, verdict: Verdict) -> dict[str, Any]:
         given = self.fence(verdict.lease)
@@ -216,6 +215,6 @@ class SqliteQueueStatements:
 
     def _bind(self, name: str, value: Any) -> Any:
         if name not in self._binders:
-            self._binders[name] = self.terms.binder(self.terms.queue.by_name[name])
+            self._binders[name] = self.sql.binder(self.sql.queue.by_name[name])
         bind = self._binders[name]
         return value if bind is None else bind(value)

@@ -64,7 +64,7 @@ class SqliteStore:
         self.data_version = DataVersion(self.path, uri=self._uri)
         self._claim_numbers = count(leases_of.first_claim())
         self._flush_numbers = count(leases_of.first_claim())  # its receipts bear the worker's number too
-        self._known: dict[tuple[str, ...], SqliteQueueStatements] = {}
+        self._statements: dict[tuple[str, ...], SqliteQueueStatements] = {}
         self.on_condemned: Condemned = lambda *_: None
         self.on_refused: Heard = lambda *_: None
 
@@ -100,31 +100,31 @@ class SqliteStore:
         if "sync_engine" in self.__dict__:
             self.sync_engine.dispose()
 
-    def known(self, queue: QueueSpec[Any]) -> SqliteQueueStatements:
-        found = self._known.get(queue.label)
-        if found is None or found.terms.queue is not queue:
-            found = self._known[queue.label] = SqliteQueueStatements(SqliteQueueSql(queue, self.dialect))
+    def statements(self, queue: QueueSpec[Any]) -> SqliteQueueStatements:
+        found = self._statements.get(queue.label)
+        if found is None or found.sql.queue is not queue:
+            found = self._statements[queue.label] = SqliteQueueStatements(SqliteQueueSql(queue, self.dialect))
         return found
 
-    def terms(self, queue: QueueSpec[Any]) -> SqliteQueueSql:
-        return self.known(queue).terms
+    def sql(self, queue: QueueSpec[Any]) -> SqliteQueueSql:
+        return self.statements(queue).sql
 
     def look_from_the_start(self, queue: QueueSpec[Any]) -> None:
         """Every claim does."""
 
     def forget(self, queue: QueueSpec[Any]) -> None:
         for one in (queue, *queue.parts):
-            for refused in self.known(one).refusals.values():
+            for refused in self.statements(one).refusals.values():
                 refused.hurry()
 
     async def claim(
         self, queue: QueueSpec[Any], step: Step, limit: int, within: ByteLimit | None = None
     ) -> list[Lease[Any]]:
-        known = self.known(queue)
-        load = known.load
-        weighed = within if known.terms.long else None
+        statements = self.statements(queue)
+        load = statements.load
+        weighed = within if statements.sql.long else None
         while True:
-            records = await self._claim(queue, step, known, limit, weighed)
+            records = await self._claim(queue, step, statements, limit, weighed)
             now = datetime.now(UTC)
             now = now.replace(microsecond=now.microsecond // 1000 * 1000)  # as SQLite's own clock has it
             leases = [
@@ -132,39 +132,44 @@ class SqliteStore:
                     queue, step, load.key(record), record[load.lease_place], record[load.attempts_place], now, record,
                     load, weight=weight,
                 )
-                for record, weight in zip(records, known.weigher.weights(records), strict=True)
+                for record, weight in zip(records, statements.weigher.weights(records), strict=True)
                 if not record[BURIED_PLACE]
             ]  # fmt: skip
             load.with_own_limits(leases)
-            buried = known.buried(step, records) if len(leases) < len(records) else []
+            buried = statements.buried(step, records) if len(leases) < len(records) else []
             for death in buried:
                 self.on_condemned(queue, step, death)
             if leases or not buried:
                 return leases
 
     async def _claim(
-        self, queue: QueueSpec[Any], step: Step, known: SqliteQueueStatements, limit: int, weighed: ByteLimit | None
+        self,
+        queue: QueueSpec[Any],
+        step: Step,
+        statements: SqliteQueueStatements,
+        limit: int,
+        weighed: ByteLimit | None,
     ) -> list[Any]:
         tokens = Tokens(self.worker, self._claim_numbers)
         try:
-            records = await claim_around(self.writer, known, step, tokens, limit, weighed)
+            records = await claim_around(self.writer, statements, step, tokens, limit, weighed)
         except sqlite3.DatabaseError as error:
             if str(error).startswith("no such index"):
-                known.statements.clear()  # it was there when they were made
-                return await self._claim(queue, step, known, limit, weighed)
+                statements.texts.clear()  # it was there when they were made
+                return await self._claim(queue, step, statements, limit, weighed)
             if not str(error).startswith("Could not decode to UTF-8"):
-                raise claim_refused(known.terms, step, refused_values(error)) from error
+                raise claim_refused(statements.sql, step, refused_values(error)) from error
             # One bad text fails the whole answer. Read by ourselves, which costs time, it fails its row alone.
             assert self.writer.connection is not None
             self.writer.connection.text_factory = read_text
-            records = await claim_around(self.writer, known, step, tokens, limit, weighed)
-        if known.refused(step).unheard:
-            await tell(self, queue, step, known.refused(step))
+            records = await claim_around(self.writer, statements, step, tokens, limit, weighed)
+        if statements.refused(step).unheard:
+            await tell(self, queue, step, statements.refused(step))
         return records
 
     async def value(self, lease: Lease[Any], column: "Column[Any]") -> Any:
-        known = self.known(lease.queue)
-        statement, given = known.value_statement(column), known.fence(lease)
+        statements = self.statements(lease.queue)
+        statement, given = statements.value_statement(column), statements.fence(lease)
         rows = await self.run(lambda connection: connection.exec_driver_sql(statement, given).all(), write=False)
         return rows[0][0] if rows else GONE
 
@@ -191,7 +196,7 @@ class SqliteStore:
 
         def work(connection: sqlite3.Connection) -> None:
             for flush in groups:
-                settle_flush(connection, self.known(flush.queue), flush, self.worker, settled)
+                settle_flush(connection, self.statements(flush.queue), flush, self.worker, settled)
 
         while True:
             try:
@@ -210,9 +215,9 @@ class SqliteStore:
         def work(connection: sqlite3.Connection) -> list[Lease[Any]]:
             lost = []
             for lease in leases:
-                known = self.known(lease.queue)
-                given = known.fence(lease) | {"seconds": lease.step.lease}
-                if connection.execute(known.renew_statement, given).rowcount != 1:
+                statements = self.statements(lease.queue)
+                given = statements.fence(lease) | {"seconds": lease.step.lease}
+                if connection.execute(statements.renew_statement, given).rowcount != 1:
                     lost.append(lease)
             return lost
 
@@ -229,12 +234,12 @@ class SqliteStore:
         return await self.run(lambda connection: crashed_keys(connection, queue, leases), write=False)
 
     async def load(self, queue: QueueSpec[Any], runs: Sequence[Run]) -> None:
-        terms = self.terms(queue)
+        sql = self.sql(queue)
 
         def work(connection: sqlite3.Connection) -> None:
             for columns, records in runs:
-                names = ", ".join(terms.name(column) for column in columns)
-                statement = f"INSERT INTO {terms.table} ({names}) VALUES ({', '.join('?' * len(columns))})"
+                names = ", ".join(sql.name(column) for column in columns)
+                statement = f"INSERT INTO {sql.table} ({names}) VALUES ({', '.join('?' * len(columns))})"
                 connection.executemany(statement, records).close()
 
         await self.writer.write(work)
@@ -261,18 +266,18 @@ class SqliteStore:
 
     def lock_within(self, connection: Connection, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
         """The leases that are gone. Nobody can take the others: whoever is in a transaction holds the file's lock."""
-        known = self.known(leases[0].queue)
+        statements = self.statements(leases[0].queue)
         return [
             lease
             for lease in leases
-            if connection.exec_driver_sql(known.holds_statement, known.fence(lease)).first() is None
+            if connection.exec_driver_sql(statements.holds_statement, statements.fence(lease)).first() is None
         ]
 
     def settle_within(self, connection: Connection, verdicts: Sequence[Verdict]) -> Settled:
         """Write verdicts inside a transaction of the user's, with a number below zero, as on PostgreSQL."""
         settled = Settled()
         for flush in flushes(verdicts, lambda: -self._next_flush()):
-            settle_flush(Executes(connection), self.known(flush.queue), flush, self.worker, settled)
+            settle_flush(Executes(connection), self.statements(flush.queue), flush, self.worker, settled)
         return settled
 
     def turn(self) -> AbstractAsyncContextManager[None]:
