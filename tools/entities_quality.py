@@ -21,7 +21,7 @@ from rowmill_systems.entities.sources.embedded import EmbeddedSource
 from rowmill_systems.entities.things import Candidate, Mention
 
 HOME = Path(__file__).parents[1]
-KNOWN = HOME / "tests" / "systems" / "entities" / "quality" / "known.jsonl"
+KNOWN = HOME / "systems" / "tests" / "entities" / "quality" / "known.jsonl"
 PAGE = HOME / "docs" / "systems" / "entities-quality.md"
 BEGIN, END = "<!-- results: written by tools.entities_quality -->\n", "<!-- end of results -->"
 HALVES = ("tuned", "held out")

@@ -59,7 +59,7 @@ class NoMemory:
     async def find(self, service: str, questions: Sequence[str]) -> dict[str, Any]:
         return {}
 
-    async def keep(self, service: str, answers: Mapping[str, Any], days: float) -> None:
+    async def store(self, service: str, answers: Mapping[str, Any], days: float) -> None:
         json.dumps(answers, allow_nan=False)
 
 
