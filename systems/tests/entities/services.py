@@ -36,7 +36,7 @@ async def mill_on(url: str) -> AsyncIterator[rm.Mill]:
 
 
 def make_tables(connection: sa.Connection) -> None:
-    service_answers.create(connection)
+    service_answers.create(connection, checkfirst=True)
 
 
 @asynccontextmanager

@@ -66,7 +66,7 @@ async def test_an_answer_that_cannot_be_kept_is_an_answer(
         assert found["search"]
         assert items
         assert await kept(mill) == []
-    assert "1 answers of wikidata could not be kept" in caplog.text
+    assert "1 answers of wikidata could not be stored" in caplog.text
     assert thing.name not in caplog.text
 
 
