@@ -5,15 +5,9 @@ What most applications use is here. The rest is in `rowmill.errors`, `rowmill.li
 `rowmill.testing`.
 """
 
-from rowmill import errors as errors
-from rowmill import limits as limits
-from rowmill import observe as observe
-from rowmill import operator as operator
-from rowmill import outbox as outbox
-from rowmill import reconcile as reconcile
-from rowmill import schedules as schedules
-from rowmill import typing as typing
-from rowmill import worker as worker
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from rowmill.mill import Mill, Queue
 from rowmill.model.errors import PermanentError, RateLimited, RowmillError, TransientError
 from rowmill.model.lease import Batch, Lease
@@ -23,6 +17,17 @@ from rowmill.model.queue import Columns, CrashCodes, Order, OrderPerKey, Retenti
 from rowmill.model.retry import Retry, days, exponential, fixed, hours, minutes, seconds, steps
 from rowmill.model.states import Stage, States
 from rowmill.store.rows import Record
+
+if TYPE_CHECKING:
+    from rowmill import errors as errors
+    from rowmill import limits as limits
+    from rowmill import observe as observe
+    from rowmill import operator as operator
+    from rowmill import outbox as outbox
+    from rowmill import reconcile as reconcile
+    from rowmill import schedules as schedules
+    from rowmill import typing as typing
+    from rowmill import worker as worker
 
 __version__ = "0.1.0"
 
@@ -58,3 +63,14 @@ __all__ = [
     "seconds",
     "steps",
 ]
+
+_SUBMODULES = frozenset(
+    ["errors", "limits", "observe", "operator", "outbox", "reconcile", "schedules", "typing", "worker"]
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a submodule at its first use: a worker starts sooner without those that its application does not use."""
+    if name in _SUBMODULES:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

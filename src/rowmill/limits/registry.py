@@ -86,18 +86,24 @@ class Limits:
         except KeyError:
             raise BadRequest(f"this mill has no limit {name}. It has: {listed(self._known, name)}") from None
 
-    def gate(self, limits: Sequence[HandlerLimit | Limit]) -> LimitGate | None:
-        """What stands before a handler with these limits."""
-        return LimitGate(limits, self._own_desk) if limits else None
+    def problems(self, limits: Sequence[HandlerLimit | Limit]) -> list[str]:
+        """Say why a handler can't have these limits."""
+        names = [(one.limit if isinstance(one, HandlerLimit) else one).name for one in limits]
+        twice = [f"limit {name} is named twice" for name in sorted({n for n in names if names.count(n) > 1})]
+        return twice + [f"limit {name} is one of another mill" for name in names if name not in self]
+
+    def gate(self, limits: Sequence[HandlerLimit | Limit]) -> LimitGate:
+        """Return the gate that a handler's rows pass only when all these limits have room."""
+        return LimitGate(limits, self._own_desk)
 
     def _own_desk(self) -> LimitClient:
         if self._desk is None:
             raise RowmillError("the mill of this limit is not open")
         return self._desk
 
-    def opened(self, store: Store) -> None:
-        """The mill is open, in the loop that runs."""
-        self._desk, self._loop = LimitClient(store, self._mill.events), asyncio.get_running_loop()
+    def opened(self, store: Store, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Make a client for the loop in which the mill is open."""
+        self._desk, self._loop = LimitClient(store, self._mill.events), loop
 
     async def closed(self) -> None:
         """The mill is about to be closed."""

@@ -8,10 +8,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from rowmill.outbox import inbox
 from rowmill.schedules.ticks import drop_unbegun, forget
 from rowmill.store.clock import moment
-from rowmill.store.expressions import insert_of
+from rowmill.store.expressions import delete_oldest, insert_of
 from rowmill.store.limits import sweeping
 from rowmill.store.own.schedule_tables import FINISHED
 from rowmill.store.own.schema import own_tables
@@ -86,10 +85,8 @@ def tidy(connection: Connection, keep: float, most: int = TIDY_MOST, *, ages: Ow
     ages = ages or OwnTableRetention(keep, keep)
     own = own_tables(connection.dialect.name)
     before = moment(connection.dialect.name, -keep)
-    old = (
-        sa.select(own.attempt.c.id).where(own.attempt.c.ended_at < before).order_by(own.attempt.c.ended_at).limit(most)
-    )
-    gone: int = connection.execute(sa.delete(own.attempt).where(own.attempt.c.id.in_(old))).rowcount
+    attempts = delete_oldest(own.attempt, [own.attempt.c.id], own.attempt.c.ended_at, before, most)
+    gone: int = connection.execute(attempts).rowcount
     gone += _tidy_findings(connection, before, most)
     gone += connection.execute(
         sa.delete(own.throughput).where(own.throughput.c.minute < moment(connection.dialect.name, -ages.throughput))
@@ -100,7 +97,9 @@ def tidy(connection: Connection, keep: float, most: int = TIDY_MOST, *, ages: Ow
         sa.delete(own.words).where(own.words.c.worker.not_in(sa.select(own.worker.c.id)))
     ).rowcount
     gone += sweeping.sweep(connection, most)
-    return gone + inbox.prune(connection, inbox.own(connection.dialect.name), most)
+    inbox, now = own.inbox, moment(connection.dialect.name)
+    messages = delete_oldest(inbox, [inbox.c.consumer, inbox.c.message_id], inbox.c.expires_at, now, most)
+    return gone + connection.execute(messages).rowcount
 
 
 # served by: the index on finished_at of the ticks
@@ -126,9 +125,9 @@ def tidy_ticks(connection: Connection, keep: float, most: int = TIDY_MOST) -> in
 def _tidy_findings(connection: Connection, before: "sa.ColumnElement[Any]", most: int) -> int:
     """Findings that were closed, and runs; of each reconciliation, the last one stays."""
     own = own_tables(connection.dialect.name)
-    closed, run = own.finding.c.closed_at, own.reconciliation.c
-    old = sa.select(own.finding.c.id).where(closed < before).order_by(closed).limit(most)
-    gone: int = connection.execute(sa.delete(own.finding).where(own.finding.c.id.in_(old))).rowcount
+    run = own.reconciliation.c
+    closed = delete_oldest(own.finding, [own.finding.c.id], own.finding.c.closed_at, before, most)
+    gone: int = connection.execute(closed).rowcount
     last = sa.select(sa.func.max(run.id)).group_by(run.name)
     ended = sa.delete(own.reconciliation).where(run.ended_at < before, run.id.not_in(last))
     return gone + connection.execute(ended).rowcount

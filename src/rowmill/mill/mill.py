@@ -8,17 +8,13 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Table
 
-from rowmill.limits import Limit, Limits
-from rowmill.maintenance.retention import RetentionService
 from rowmill.maintenance.upkeep import SecondLook, Upkeep
 from rowmill.mill.declaring import QueueOptions, declare_queue
-from rowmill.mill.options import ReconciliationOptions
-from rowmill.mill.outboxes import OutboxOptions, declare_outbox
 from rowmill.mill.queue import Queue
 from rowmill.mill.schedules import Schedules
 from rowmill.model.dead_rows import DeadRow, notify_dead
@@ -26,13 +22,9 @@ from rowmill.model.errors import BadRequest, DeclarationError, RowmillError, Unk
 from rowmill.model.limits import USUAL_BREAKER, Breaker, Budget, Rate
 from rowmill.model.option_names import check_options, listed
 from rowmill.model.queue import QueueSpec as QueueModel
-from rowmill.model.schedule import Schedule
+from rowmill.model.retry import days
 from rowmill.model.states import Step
 from rowmill.observe.events import Events, Observer
-from rowmill.outbox.inbox import DAYS_30, Inbox, InboxColumns
-from rowmill.outbox.outbox import Outbox
-from rowmill.reconcile import Inventory, Reconciliation, Rule
-from rowmill.reconcile.declaration import declared
 from rowmill.store import dsn, indexes, rescue, table_checks
 from rowmill.store.open import open_store, parse_url, reachable, url_from_environment
 from rowmill.store.own import fleet, migrations, privileges, schedule_tables, schema
@@ -40,7 +32,15 @@ from rowmill.store.port import CONNECTIONS, Disconnected, Store
 from rowmill.store.rows import Record
 from rowmill.worker.report import Report
 from rowmill.worker.settings import WorkerSettings
-from rowmill.worker.worker import Worker
+from rowmill.worker.worker import Service, Worker
+
+if TYPE_CHECKING:  # a worker imports only what its application declares
+    from rowmill.limits import Limit, Limits
+    from rowmill.mill.options import ReconciliationOptions
+    from rowmill.mill.outboxes import OutboxOptions
+    from rowmill.model.schedule import Schedule
+    from rowmill.outbox import Inbox, InboxColumns, Outbox
+    from rowmill.reconcile import Inventory, Reconciliation, Rule
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -83,7 +83,7 @@ class Mill(Schedules):
         self._blocking_turn = threading.Lock()
         self._keepers: list[Upkeep] = []
         self._workers: list[Worker] = []
-        self.limits = Limits(self)
+        self._limits: Limits | None = None
 
     @property
     def _on_postgres(self) -> bool:
@@ -93,6 +93,17 @@ class Mill(Schedules):
         store = open_store(self.url, self.connections, self.pooled_url)
         store.on_condemned, store.on_refused = self._condemned, self.events.refused
         return store
+
+    @property
+    def limits(self) -> "Limits":
+        """The limits of this mill, by name."""
+        if self._limits is None:
+            from rowmill.limits import Limits
+
+            self._limits = Limits(self)
+            if self._opened:
+                self._limits.opened(self.store, self._loop)
+        return self._limits
 
     def observe(self, observer: Observer) -> None:
         """Call `observer(event, fields)` for every event of the engine."""
@@ -115,30 +126,40 @@ class Mill(Schedules):
     def limit(
         self, name: str, *, rate: Rate | None = None, concurrent: int | None = None, budget: Budget | None = None,
         breaker: Breaker | None = USUAL_BREAKER, lease: float = 30.0,
-    ) -> Limit:  # fmt: skip
+    ) -> "Limit":  # fmt: skip
         """Declare a limit that the whole fleet shares, on calls to one provider. See the guide on limits."""
         return self.limits.declare(name, rate, concurrent, budget, breaker, lease)
 
-    def outbox(self, table: Any = None, **options: Unpack[OutboxOptions]) -> Outbox:
+    def outbox(self, table: Any = None, **options: "Unpack[OutboxOptions]") -> "Outbox":
         """Declare an outbox: on a ready-made table `outbox`, or on an ORM class or a Table of yours. It is a queue,
         in order per aggregate."""
+        from rowmill.mill.outboxes import OutboxOptions, declare_outbox
+
         check_options("Mill.outbox()", options, OutboxOptions.__annotations__)
         return declare_outbox(self, table, **options)
 
-    def inbox(self, table: Table | None = None, *, columns: InboxColumns | None = None, keep: float = DAYS_30) -> Inbox:
+    def inbox(
+        self, table: Table | None = None, *, columns: "InboxColumns | None" = None, keep: float = days(30)
+    ) -> "Inbox":
         """An inbox, in which consumers note the messages that they have handled, for `keep` seconds: in a table of
         Rowmill's own, or of yours."""
+        from rowmill.outbox import Inbox, InboxColumns
+
         return Inbox(self, table, columns or InboxColumns(), keep)
 
     def reconciliation(
         self,
         name: str,
         *,
-        inventories: Mapping[str, Inventory],
-        rules: Sequence[Rule],
-        **policies: Unpack[ReconciliationOptions],
-    ) -> Reconciliation:
+        inventories: "Mapping[str, Inventory]",
+        rules: "Sequence[Rule]",
+        **policies: "Unpack[ReconciliationOptions]",
+    ) -> "Reconciliation":
         """Declare how inventories of the same things have to agree, and what is done where they do not."""
+        from rowmill.mill.options import ReconciliationOptions
+        from rowmill.reconcile import Reconciliation
+        from rowmill.reconcile.declaration import declared
+
         check_options(
             "Mill.reconciliation()", policies, ("inventories", "rules", *ReconciliationOptions.__annotations__)
         )
@@ -197,7 +218,8 @@ class Mill(Schedules):
                 except BaseException:
                     self._loop = None
                     raise
-                self.limits.opened(self.store)
+                if self._limits is not None:
+                    self._limits.opened(self.store, loop)
             self._opened += 1
         try:
             yield self.store
@@ -205,7 +227,8 @@ class Mill(Schedules):
             async with gate:
                 self._opened -= 1
                 if self._opened == 0:
-                    await self.limits.closed()
+                    if self._limits is not None:
+                        await self._limits.closed()
                     await self.store.close()
                     self._loop = None
 
@@ -251,7 +274,7 @@ class Mill(Schedules):
             scheduler = self._scheduler(chosen, settings.heartbeat)
 
             def sign_up(connection: Connection) -> tuple[int, set[tuple[str, str]] | None]:
-                privileges.check(connection, [store.sql(queue) for queue in chosen], limited=bool(self.limits))
+                privileges.check(connection, [store.sql(queue) for queue in chosen], limited=bool(self._limits))
                 schema.check_version(connection)
                 for queue in chosen:
                     table_checks.check_table(connection, store.sql(queue))
@@ -268,13 +291,19 @@ class Mill(Schedules):
                 heartbeat=settings.heartbeat, rescue_every=settings.rescue_every,
                 rescue_most=settings.rescue_most, keep_history=settings.keep_history, ages=settings.ages, paused=paused,
             )  # fmt: skip
-            retention = RetentionService(store, chosen, self.events, leading=lambda: keeper.leading)
+            services: list[Service] = [keeper]
+            if any(queue.retention.ages() for queue in chosen):
+                from rowmill.maintenance.retention import RetentionService
+
+                services.append(RetentionService(store, chosen, self.events, leading=lambda: keeper.leading))
+            if scheduler is not None:
+                services.append(scheduler)
             worker = Worker(
                 store,
                 chosen,
                 settings=settings,
                 events=self.events,
-                services=[keeper, retention, *([scheduler] if scheduler is not None else [])],
+                services=services,
                 paused=keeper.paused,
             )
             keeper.holding = worker.holding

@@ -14,23 +14,18 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from rowmill.limits.holding import closed_reason
 from rowmill.model.errors import BadRequest
 from rowmill.model.lifecycle import StateKind
 from rowmill.model.option_names import check_options
 from rowmill.model.queue import QueueSpec as QueueModel
 from rowmill.model.states import Word
-from rowmill.operator import browse, change, counts
-from rowmill.operator import why as explaining
-from rowmill.operator.browse import RowView
-from rowmill.operator.counts import RowCounts
-from rowmill.operator.filters import Filter, When
-from rowmill.operator.why import Why
 from rowmill.store.open import reachable
 from rowmill.store.own import schema
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a worker asks none of these questions, and imports nothing for them
     from rowmill.mill.mill import Mill
+    from rowmill.operator import RowCounts, RowView, Why
+    from rowmill.operator.filters import Filter, When
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -65,31 +60,36 @@ class QueueOperations(QueueModel[R], Generic[R]):
 
     mill: "Mill"
 
-    async def counts(self) -> RowCounts:
+    async def counts(self) -> "RowCounts":
         """Count the rows by state. Exact on small tables; on big ones, finished rows are estimated.
 
         counts = await articles.counts()
         if counts.dead: ...
         """
-        sql = self.mill.store.sql(self)
-        return await self._read(lambda connection: RowCounts(tuple(counts.counts(connection, sql))))
+        from rowmill.operator.counts import RowCounts, counts
 
-    def counts_sync(self) -> RowCounts:
+        sql = self.mill.store.sql(self)
+        return await self._read(lambda connection: RowCounts(tuple(counts(connection, sql))))
+
+    def counts_sync(self) -> "RowCounts":
         """`counts` for code without an event loop."""
         return self.mill.run_blocking(self.counts, "counts_sync()", "await queue.counts()")
 
-    async def why(self, key: Any) -> Why:
+    async def why(self, key: Any) -> "Why":
         """Say what holds a row: a lease, its backoff, a limit, a pause, no worker; or that it is finished. Raises
         UnknownRow if there is none with this key.
 
         print(await articles.why(17))
         """
+        from rowmill.limits.holding import closed_reason
+        from rowmill.operator.why import Why, why
+
         sql, closed = self.mill.store.sql(self), partial(closed_reason, self.mill.limits, self)
         text = self._typed(key)
-        row, holds = await self._read(lambda connection: explaining.why(connection, sql, text, closed))
+        row, holds = await self._read(lambda connection: why(connection, sql, text, closed))
         return Why(row, tuple(holds))
 
-    def why_sync(self, key: Any) -> Why:
+    def why_sync(self, key: Any) -> "Why":
         """`why` for code without an event loop."""
         return self.mill.run_blocking(partial(self.why, key), "why_sync()", "await queue.why(key)")
 
@@ -105,6 +105,8 @@ class QueueOperations(QueueModel[R], Generic[R]):
         await articles.requeue(17, 18)
         await articles.requeue(error_code="timeout", since=rm.hours(6))
         """
+        from rowmill.operator.change import requeue
+
         wanted = self._filter("requeue()", keys, which, limit, "to_stage")
         if wanted.empty:
             return 0
@@ -112,7 +114,7 @@ class QueueOperations(QueueModel[R], Generic[R]):
             wanted = replace(wanted, states=(StateKind.DEAD.value,))
         async with self.mill.opened() as store:
             with reachable(self.mill.url):
-                return (await change.requeue(store, self, wanted, stage=to_stage, most=limit)).rows
+                return (await requeue(store, self, wanted, stage=to_stage, most=limit)).rows
 
     def requeue_sync(
         self, *keys: Any, to_stage: str | None = None, limit: int | None = None, **which: Unpack[RowFilter]
@@ -130,28 +132,32 @@ class QueueOperations(QueueModel[R], Generic[R]):
         await articles.cancel(17)
         await articles.cancel(where=Article.project_id == 4)
         """
+        from rowmill.operator.change import cancel
+
         wanted = self._filter("cancel()", keys, which, limit)
         if wanted.empty:
             return 0
         async with self.mill.opened() as store:
             with reachable(self.mill.url):
-                return (await change.cancel(store, self, wanted, most=limit)).rows
+                return (await cancel(store, self, wanted, most=limit)).rows
 
     def cancel_sync(self, *keys: Any, limit: int | None = None, **which: Unpack[RowFilter]) -> int:
         """`cancel` for code without an event loop."""
         work = partial(self.cancel, *keys, limit=limit, **which)
         return self.mill.run_blocking(work, "cancel_sync()", "await queue.cancel(...)")
 
-    async def list(self, *keys: Any, limit: int = FIRST_ROWS, **which: Unpack[RowFilter]) -> builtins.list[RowView]:
+    async def list(self, *keys: Any, limit: int = FIRST_ROWS, **which: Unpack[RowFilter]) -> "builtins.list[RowView]":
         """Return the progress of rows in the order of their keys, `limit` at the most.
 
         for row in await articles.list(state="dead", since=rm.hours(6)):
             print(row.key, row.attempts, row.error)
         """
-        sql, wanted = self.mill.store.sql(self), self._filter("list()", keys, which, limit)
-        return await self._read(lambda connection: browse.list_rows(connection, sql, wanted, limit))
+        from rowmill.operator.browse import list_rows
 
-    def list_sync(self, *keys: Any, limit: int = FIRST_ROWS, **which: Unpack[RowFilter]) -> builtins.list[RowView]:
+        sql, wanted = self.mill.store.sql(self), self._filter("list()", keys, which, limit)
+        return await self._read(lambda connection: list_rows(connection, sql, wanted, limit))
+
+    def list_sync(self, *keys: Any, limit: int = FIRST_ROWS, **which: Unpack[RowFilter]) -> "builtins.list[RowView]":
         """`list` for code without an event loop."""
         work = partial(self.list, *keys, limit=limit, **which)
         return self.mill.run_blocking(work, "list_sync()", "await queue.list(...)")
@@ -159,7 +165,9 @@ class QueueOperations(QueueModel[R], Generic[R]):
     async def _read(self, work: Callable[[Connection], T]) -> T:
         return await self.mill.run(schema.checked(work), write=False)
 
-    def _filter(self, method: str, keys: Sequence[Any], which: RowFilter, limit: int | None, *besides: str) -> Filter:
+    def _filter(self, method: str, keys: Sequence[Any], which: RowFilter, limit: int | None, *besides: str) -> "Filter":
+        from rowmill.operator.filters import Filter
+
         check_options(method, which, (*RowFilter.__annotations__, "limit", *besides))
         if limit is not None and limit < 0:
             raise BadRequest(f"limit must be 0 or more, not {limit}")
@@ -196,7 +204,7 @@ class QueueOperations(QueueModel[R], Generic[R]):
         return str(word)
 
 
-def _time(option: str, given: Any) -> When | None:
+def _time(option: str, given: Any) -> "When | None":
     if given is None or isinstance(given, (timedelta, datetime)):
         return given
     try:

@@ -1,12 +1,10 @@
 """A queue of a mill: its handlers are registered here, and rows are put in."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar, overload
 
 import sqlalchemy as sa
 
-from rowmill.limits import Limit
-from rowmill.limits.limit import HandlerLimit
 from rowmill.mill.operations import QueueOperations
 from rowmill.model.alerts import Alerts
 from rowmill.model.errors import DeclarationError
@@ -16,6 +14,9 @@ from rowmill.model.outcome import Answer
 from rowmill.model.queue import Handler, blocks, name_of
 from rowmill.store import enqueue
 from rowmill.store.open import reachable
+
+if TYPE_CHECKING:
+    from rowmill.limits.limit import HandlerLimit, Limit
 
 R = TypeVar("R")
 
@@ -55,7 +56,7 @@ class Queue(QueueOperations[R], Generic[R]):
         stage: str | None = None,
         concurrency: int = 10,
         timeout: float | None = None,
-        limits: Sequence[Limit | HandlerLimit] = (),
+        limits: "Sequence[Limit | HandlerLimit]" = (),
     ) -> Callable[[Callable[[Lease[R]], One]], Callable[[Lease[R]], One]]: ...
     def handler(
         self,
@@ -64,7 +65,7 @@ class Queue(QueueOperations[R], Generic[R]):
         stage: str | None = None,
         concurrency: int = 10,
         timeout: float | None = None,
-        limits: Sequence[Limit | HandlerLimit] = (),
+        limits: "Sequence[Limit | HandlerLimit]" = (),
         **unknown: Any,
     ) -> Any:
         """Register the handler of a stage (the only one by default): async on the loop, sync in threads. A row runs
@@ -95,7 +96,7 @@ class Queue(QueueOperations[R], Generic[R]):
         stage: str | None = None,
         concurrency: int = 1,
         timeout: float | None = None,
-        limits: Sequence[Limit | HandlerLimit] = (),
+        limits: "Sequence[Limit | HandlerLimit]" = (),
     ) -> RegisterBatch[R]: ...
     @overload
     def batch_handler(self, call: Callable[..., Any], /) -> NoReturn: ...
@@ -107,7 +108,7 @@ class Queue(QueueOperations[R], Generic[R]):
         stage: str | None = None,
         concurrency: int = 1,
         timeout: float | None = None,
-        limits: Sequence[Limit | HandlerLimit] = (),
+        limits: "Sequence[Limit | HandlerLimit]" = (),
         **unknown: Any,
     ) -> Any:
         """Register a handler that gets up to `size` rows and answers for each, in a list or a mapping by key. `limits`
@@ -134,16 +135,15 @@ class Queue(QueueOperations[R], Generic[R]):
         concurrency: int,
         batch: int | None,
         timeout: float | None,
-        limits: Sequence[Limit | HandlerLimit],
+        limits: "Sequence[Limit | HandlerLimit]",
     ) -> None:
         problems = []
         if concurrency < 1:
             problems.append(f"concurrency must be 1 or more, not {concurrency}")
         if batch is not None and batch < 1:
             problems.append(f"a batch must hold 1 row or more, not {batch}")
-        names = [(one.limit if isinstance(one, HandlerLimit) else one).name for one in limits]
-        problems += [f"limit {name} is named twice" for name in sorted({n for n in names if names.count(n) > 1})]
-        problems += [f"limit {name} is one of another mill" for name in names if name not in self.mill.limits]
+        if limits:
+            problems += self.mill.limits.problems(limits)
         if stage is None and len(self.steps) > 1:
             problems.append(f"say which stage: {', '.join(step.name for step in self.steps)}")
         try:
@@ -161,7 +161,7 @@ class Queue(QueueOperations[R], Generic[R]):
         if problems:
             raise DeclarationError(self.name, problems)
         limit = timeout if timeout is not None else step.timeout
-        gate = self.mill.limits.gate(limits)
+        gate = self.mill.limits.gate(limits) if limits else None
         self.handlers[step.name] = Handler(call, concurrency, batch, limit, blocks(call), gate=gate)
 
     def insert(

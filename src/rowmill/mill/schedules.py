@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlalchemy import MetaData
 
-from rowmill.maintenance.retention import sweep
 from rowmill.mill.queue import Queue
 from rowmill.model.errors import BadRequest, DeclarationError
 from rowmill.model.lease import Lease
@@ -16,7 +15,6 @@ from rowmill.model.queue import Handler, Only, name_of
 from rowmill.model.retry import Retry
 from rowmill.model.schedule import Cron, Every, Missed, Schedule, Tick, Timing
 from rowmill.observe.events import Events
-from rowmill.schedules.service import Scheduler
 from rowmill.store.clock import as_moment
 from rowmill.store.own import schedule_tables
 from rowmill.store.own.schema import own_tables
@@ -24,6 +22,7 @@ from rowmill.store.port import Store
 
 if TYPE_CHECKING:
     from rowmill.mill.mill import Mill
+    from rowmill.schedules.service import Scheduler
 
 One = TypeVar("One", bound=Awaitable[Answer] | Answer)
 Function = Callable[[Tick], One]
@@ -178,13 +177,17 @@ class Schedules:
         if queue.retention.cron is None:
             return
 
+        from rowmill.maintenance.retention import sweep
+
         async def prune(tick: Tick) -> None:
             await sweep(self.store, queue, self.events, go_on=lambda: not tick.lost)
 
         self.schedule(f"prune {queue.name}", cron=queue.retention.cron, tz=queue.retention.tz)(prune)
 
-    def _scheduler(self, chosen: list[Queue[Any]], heartbeat: float) -> Scheduler | None:
+    def _scheduler(self, chosen: list[Queue[Any]], heartbeat: float) -> "Scheduler | None":
         """What makes ticks beside a worker that runs them."""
         if not any(queue.name == schedule_tables.QUEUE for queue in chosen):
             return None
+        from rowmill.schedules.service import Scheduler
+
         return Scheduler(self.store, list(self.schedules.values()), self.events, heartbeat=heartbeat)

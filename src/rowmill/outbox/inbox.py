@@ -15,7 +15,7 @@ from rowmill.model.errors import DeclarationError
 from rowmill.model.option_names import checks_options
 from rowmill.outbox.home import OutboxMill
 from rowmill.store.clock import moment
-from rowmill.store.expressions import insert_of
+from rowmill.store.expressions import delete_oldest, insert_of
 from rowmill.store.own.schema import own_tables
 
 # Messages that consumers have handled: one row each, in the transaction of what they did.
@@ -97,17 +97,11 @@ def prune(connection: Connection, inbox: InboxTable, most: int) -> int:
     """Delete a batch of what has been kept for long enough; answers how many."""
     if inbox.expires_at is None:
         return 0
-    old = (
-        sa.select(inbox.consumer, inbox.message_id)
-        .where(inbox.expires_at < moment(connection.dialect.name))
-        .order_by(inbox.expires_at)
-        .limit(most)
-    )
-    gone = connection.execute(sa.delete(inbox.table).where(sa.tuple_(inbox.consumer, inbox.message_id).in_(old)))
-    return int(gone.rowcount)
+    key = (inbox.consumer, inbox.message_id)
+    expired = delete_oldest(inbox.table, key, inbox.expires_at, moment(connection.dialect.name), most)
+    return int(connection.execute(expired).rowcount)
 
 
-DAYS_30 = 30 * 86400.0
 BATCH = 5000
 
 Sync = Session | scoped_session[Any] | Connection

@@ -99,3 +99,11 @@ def assigned(sql: QueueSql, move: Move, step: Step, error: str = "") -> dict[Any
     by_name = {sql.name(column): column for column in sql.queue.table.columns}
     pairs = sql.assignments(move, step, error=text, code=text)
     return {by_name[name]: sa.literal_column(value) for name, value in pairs}
+
+
+def delete_oldest(
+    table: sa.Table, key: "Sequence[sa.Column[Any]]", by: "sa.Column[Any]", before: Any, most: int
+) -> "sa.Delete":
+    """Return a DELETE of at most `most` rows whose time in column `by` lies before a moment, the oldest first."""
+    oldest = sa.select(*key).where(by < before).order_by(by).limit(most)
+    return sa.delete(table).where(sa.tuple_(*key).in_(oldest) if len(key) > 1 else key[0].in_(oldest))

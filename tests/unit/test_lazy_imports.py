@@ -1,0 +1,36 @@
+"""A worker that starts imports only what its application uses."""
+
+import subprocess
+import sys
+
+CAPABILITIES = ("limits", "operator", "outbox", "reconcile")
+
+
+def run(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_a_plain_queue_imports_no_capability() -> None:
+    out = run(
+        "import sys, sqlalchemy as sa, rowmill as rm\n"
+        "table = sa.Table('job', sa.MetaData(), sa.Column('id', sa.Integer, primary_key=True))\n"
+        "mill = rm.Mill('sqlite:///unused.db')\n"
+        f"print([name for name in {CAPABILITIES!r} if f'rowmill.{{name}}' in sys.modules])"
+    )
+
+    assert out.strip() == "[]"
+
+
+def test_a_submodule_is_an_attribute_of_the_package() -> None:
+    out = run(
+        "import rowmill as rm\n"
+        "print(*(found.__name__ for found in (rm.limits.Rate, rm.outbox.Event, rm.operator.Why, rm.errors.LeaseLost)))"
+    )
+
+    assert out.split() == ["Rate", "Event", "Why", "LeaseLost"]
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
+    out = run("import rowmill\ntry:\n    rowmill.nonsense\nexcept AttributeError as error:\n    print(error)")
+
+    assert "nonsense" in out
