@@ -1,14 +1,26 @@
 """Fixtures for both stores. One PostgreSQL server serves the whole run; each test gets its own database."""
 
+import asyncio
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.databases import fresh_database
+from rowmill import Mill
+from tests.support.databases import Databases, Prepare, SqliteTemplates
+from tests.support.postgres import in_memory
 from tests.support.server import server_url, stop_server
+
+EMPTY = "empty_database"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the files of tests in memory: on a disk, SQLite waits at every commit."""
+    if memory := in_memory():
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -31,17 +43,46 @@ def _same_log_levels() -> Iterator[None]:
         logger.setLevel(level)
 
 
+def install(url: str) -> None:
+    """Create Rowmill's own tables."""
+    asyncio.run(Mill(url).migrate())
+
+
+@pytest.fixture(scope="session")
+def prepare() -> Prepare:
+    """What makes a database ready for the tests of a folder. It is done once, and copied for each test."""
+    return install
+
+
+@pytest.fixture(scope="session")
+def databases(pytestconfig: pytest.Config) -> Iterator[Databases]:
+    databases = Databases(server_url(pytestconfig))
+    yield databases
+    databases.close()
+
+
+@pytest.fixture(scope="session")
+def sqlite_templates(tmp_path_factory: pytest.TempPathFactory) -> SqliteTemplates:
+    return SqliteTemplates(tmp_path_factory.mktemp("templates"))
+
+
 @pytest.fixture
-def pg_url(pytestconfig: pytest.Config) -> Iterator[str]:
-    """A fresh PostgreSQL database."""
-    with fresh_database(server_url(pytestconfig)) as url:
+def pg_url(request: pytest.FixtureRequest, databases: Databases, prepare: Prepare) -> Iterator[str]:
+    """A PostgreSQL database with Rowmill's own tables; an empty one for a test that is marked so."""
+    empty = request.node.get_closest_marker(EMPTY) is not None
+    with databases.fresh() if empty else databases.fresh(databases.template(prepare)) as url:
         yield url
 
 
 @pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
-    """A SQLite file that does not exist yet."""
-    return f"sqlite:///{tmp_path / 'rowmill.db'}"
+def sqlite_url(
+    request: pytest.FixtureRequest, sqlite_templates: SqliteTemplates, prepare: Prepare, tmp_path: Path
+) -> str:
+    """A SQLite file with Rowmill's own tables; for a test that is marked so, one that does not exist yet."""
+    file = tmp_path / "rowmill.db"
+    if request.node.get_closest_marker(EMPTY) is None:
+        sqlite_templates.copy(prepare, file)
+    return f"sqlite:///{file}"
 
 
 @pytest.fixture(params=["postgres", "sqlite"])
