@@ -22,6 +22,8 @@ from systems.tests.entities.house import Sage
 from systems.tests.intake.house import House as IntakeHouse
 from systems.tests.intake.house import Scribe, settings_for
 
+pytestmark = pytest.mark.empty_database
+
 PAGES = Path(__file__).parents[2] / "docs" / "systems"
 
 

@@ -145,6 +145,7 @@ def shop(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 pytestmark = [
+    pytest.mark.empty_database,
     pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index"),
     pytest.mark.filterwarnings("ignore:autogenerate skipping metadata-specified expression-based index"),
 ]

@@ -14,6 +14,8 @@ from rowmill.store import expressions
 from rowmill.store.open import open_store, parse_url
 from tests.adopt.tables import CODES, PLAIN, Handmade
 
+pytestmark = pytest.mark.empty_database
+
 Printed = pytest.CaptureFixture[str]
 
 

@@ -12,6 +12,8 @@ from rowmill.model.errors import BadRequest
 from rowmill.model.lifecycle import StateKind
 from tests.adopt.conftest import Site
 
+pytestmark = pytest.mark.empty_database
+
 
 async def look(site: Site, mill: rm.Mill, name: str) -> Adoption:
     queue = mill[name]

@@ -13,6 +13,8 @@ from rowmill.model.lifecycle import StateKind
 from rowmill.store.open import parse_url
 from tests.adopt.conftest import Site
 
+pytestmark = pytest.mark.empty_database
+
 
 def ahead(site: Site, days: int = 1) -> str:
     return f"now() + interval '{days} days'" if site.postgres else f"datetime('now', '{days:+} days')"

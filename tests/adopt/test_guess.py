@@ -9,6 +9,8 @@ from rowmill.model.lifecycle import StateKind
 from tests.adopt.conftest import Site
 from tests.adopt.tables import CODES, PLAIN
 
+pytestmark = pytest.mark.empty_database
+
 
 async def test_numbers_are_a_guess_that_must_be_confirmed(site: Site) -> None:
     await site.make(CODES)

@@ -9,6 +9,8 @@ from rowmill.testing import Bench
 from tests.adopt.conftest import Site
 from tests.adopt.tables import HANDMADE, Handmade
 
+pytestmark = pytest.mark.empty_database
+
 
 @pytest.fixture(params=HANDMADE, ids=lambda handmade: handmade.name)
 def handmade(request: pytest.FixtureRequest) -> Handmade:

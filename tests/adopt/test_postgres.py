@@ -12,6 +12,8 @@ from rowmill.store.postgres.store import PostgresStore
 from tests.adopt.conftest import Site
 from tests.adopt.tables import PLAIN, TWO_WORDS
 
+pytestmark = pytest.mark.empty_database
+
 BIG_TABLE = (
     "CREATE TABLE jobs (id bigserial PRIMARY KEY, status text NOT NULL DEFAULT 'pending', attempts integer)",
     "INSERT INTO jobs (status) SELECT CASE n % 20 WHEN 0 THEN 'processing' WHEN 1 THEN 'pending' ELSE 'done' END "

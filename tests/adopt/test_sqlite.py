@@ -1,9 +1,13 @@
 """What only SQLite has: times as text, types that say little, constraints that can't be changed."""
 
+import pytest
+
 import rowmill as rm
 from rowmill.adopt import AdoptOptions
 from rowmill.model.lifecycle import StateKind
 from tests.adopt.conftest import Site
+
+pytestmark = pytest.mark.empty_database
 
 
 async def drain(site: Site, found: object) -> tuple[list[int], rm.worker.Report]:

@@ -25,6 +25,8 @@ from rowmill.store.open import open_store, parse_url
 from rowmill.testing import Bench
 from tests.support.postgres_programs import find_programs
 
+pytestmark = pytest.mark.empty_database
+
 DAY = 86400.0
 LEASE = 900.0
 OWN_LINES = 15

@@ -98,6 +98,7 @@ def test_rescue_goes_on_until_nothing_is_left(shell: Shell, monkeypatch: pytest.
     assert shell.ok("rescue", "files", "--yes", "--json").json["returned"] == 5
 
 
+@pytest.mark.empty_database
 def test_migrate_makes_everything_and_is_fine_twice(empty_shell: Shell) -> None:
     assert empty_shell("migrate", "--check").code == 4
 
@@ -136,6 +137,7 @@ def test_a_column_that_is_only_in_the_code_is_to_do(shell: Shell) -> None:
     assert (drained.code, "lacks column path" in drained.err) == (4, True)
 
 
+@pytest.mark.empty_database
 def test_a_table_that_is_missing_ends_a_worker_with_4(empty_shell: Shell) -> None:
     empty_shell("migrate")
 
@@ -164,6 +166,7 @@ def test_a_trigger_that_is_missing_is_to_do(pg_url: str, capsys: pytest.CaptureF
     shell.ok("migrate", "--check")
 
 
+@pytest.mark.empty_database
 def test_another_database_gets_indexes_in_its_own_spelling(empty_shell: Shell) -> None:
     """The example is declared on SQLite; on PostgreSQL its rows without a time have to sort first."""
     example.mill.move_to("sqlite:///nowhere/at/all.db")

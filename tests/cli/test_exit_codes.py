@@ -118,6 +118,7 @@ def test_an_empty_name_of_the_mill(name: str, capsys: pytest.CaptureFixture[str]
     assert "--app is empty" in capsys.readouterr().err
 
 
+@pytest.mark.empty_database
 @pytest.mark.parametrize("name", [name for name in CALLS if name not in {*WITHOUT_DATABASE, "demo"}])
 def test_a_database_without_tables(name: str, pg_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     if name == "adopt":

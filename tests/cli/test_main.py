@@ -163,6 +163,7 @@ def test_a_sqlite_url_with_two_slashes_is_explained(url: str, path: str, capsys:
     )
 
 
+@pytest.mark.empty_database
 def test_a_database_without_our_tables(empty_shell: Shell) -> None:
     for command in COMMANDS:
         if command != "migrate":
@@ -182,6 +183,7 @@ def test_a_sqlite_file_that_is_not_there_is_not_made_by_looking_for_it(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.empty_database
 def test_a_table_that_is_not_there(empty_shell: Shell) -> None:
     empty_shell("migrate")
 

@@ -123,6 +123,7 @@ async def test_a_worker_that_stopped_or_died_does_not_count(database_url: str) -
             pass
 
 
+@pytest.mark.empty_database
 async def test_a_database_without_our_tables_is_refused(database_url: str) -> None:
     mill = Mill(database_url)
     with_states(States())(mill)
@@ -160,6 +161,7 @@ async def test_migrating_twice_does_nothing(database_url: str) -> None:
         assert await member.mill.run(schema.version_of) == schema.VERSION
 
 
+@pytest.mark.empty_database
 async def test_two_that_migrate_at_once(database_url: str) -> None:
     import asyncio
 

@@ -13,6 +13,8 @@ from rowmill.errors import SchemaMismatch
 from rowmill.store.indexes import IndexState, index_states, queue_indexes
 from tests.conformance.fleet import Member, jobs, worker
 
+pytestmark = pytest.mark.empty_database
+
 READY = "rowmill_jobs_work_ready"
 
 

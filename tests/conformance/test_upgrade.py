@@ -9,6 +9,8 @@ from rowmill.store.clock import moment
 from rowmill.store.own import schema
 from rowmill.store.own.schema import own_tables
 
+pytestmark = pytest.mark.empty_database
+
 
 def make_first_version(connection: Connection) -> None:
     own = own_tables(connection.dialect.name)

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.empty_database]
 
 KEYS = {
     "rows", "done", "dead", "lost", "applied_twice", "stale_refused", "kills", "freezes", "seconds",

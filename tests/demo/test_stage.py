@@ -16,6 +16,8 @@ from rowmill.demo.fate import Fates
 from rowmill.demo.stage import AnotherDemo, set_up
 from rowmill.store.own.schema import own_tables, version_of
 
+pytestmark = pytest.mark.empty_database
+
 FATES = Fates(200, 1)
 Tables = set[tuple[str | None, str]]
 

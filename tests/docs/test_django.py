@@ -13,7 +13,7 @@ from tests.docs.pages import ROOT, block_of
 from tests.docs.transcript import plain_environment
 
 pytest.importorskip("django")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.empty_database]
 PAGE = "docs/guides/django.md"
 TEXT = (ROOT / PAGE).read_text()
 MODELS, ADDING, HANDLER = re.findall(r"^```py\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)

@@ -21,6 +21,8 @@ from tests.docs.command_lines import problem_of
 from tests.docs.pages import ROOT, block_of, run_page
 from tests.support.web import client_of
 
+pytestmark = pytest.mark.empty_database
+
 DJANGO_ON_SQLITE = """
 CREATE TABLE "news_article" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "title" varchar(200) NOT NULL,
 "topic" varchar(50) NULL, "state" varchar(20) NOT NULL, "attempts" integer NOT NULL, "available_at" datetime NOT NULL,

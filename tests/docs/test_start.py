@@ -13,7 +13,10 @@ from tests.support.nats import free_port
 GUIDES = ROOT / "docs" / "guides"
 START = (GUIDES / "start.md").read_text()
 README = (ROOT / "README.md").read_text()
-pytestmark = pytest.mark.timeout(300)  # some thirty processes, one after another
+pytestmark = [
+    pytest.mark.timeout(300),  # some thirty processes, one after another
+    pytest.mark.empty_database,
+]
 PAGE_URL = "postgresql+psycopg://app:secret@localhost:5432/app"
 
 

@@ -19,6 +19,8 @@ from rowmill.model.lifecycle import StateKind
 from rowmill.store import expressions
 from tests.doctor.conftest import public_first
 
+pytestmark = pytest.mark.empty_database
+
 Printed = pytest.CaptureFixture[str]
 
 

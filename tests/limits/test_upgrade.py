@@ -1,5 +1,6 @@
 """A database from before limits gets their tables, and keeps what it has."""
 
+import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
@@ -8,6 +9,8 @@ from rowmill.store.own import schema
 from rowmill.store.own.schema import own_tables
 from tests.limits.granting import NOON, Asker, rules
 from tests.work.shop import shop_on
+
+pytestmark = pytest.mark.empty_database
 
 BEFORE = 5
 """The last version without limits."""

@@ -10,6 +10,8 @@ from rowmill.store.own import schema
 from rowmill.store.own.schedule_tables import QUEUE
 from tests.schedules.plant import QUICK
 
+pytestmark = pytest.mark.empty_database
+
 
 def mill_with_schedule(url: str) -> rm.Mill:
     mill = rm.Mill(url)

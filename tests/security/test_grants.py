@@ -13,6 +13,8 @@ from rowmill.store.own.privileges import Privilege
 from tests.security.guild import APP, guild
 from tests.security.hostile import BAD, bad_queue
 
+pytestmark = pytest.mark.empty_database
+
 
 def said(capsys: pytest.CaptureFixture[str], url: str, *arguments: str) -> tuple[int, str, str]:
     capsys.readouterr()

@@ -17,6 +17,8 @@ from rowmill.adopt.revision import RevisionPlace, as_revision, as_sql
 from rowmill.model.lifecycle import StateKind
 from tests.security.hostile import BAD
 
+pytestmark = pytest.mark.empty_database
+
 each_bad = pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
 with_states = pytest.mark.parametrize("with_state", [True, False], ids=["with a state", "without"])
 

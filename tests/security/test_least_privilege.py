@@ -33,6 +33,8 @@ from tests.conformance.fleet import until
 from tests.docs.pages import block_of
 from tests.security.guild import Guild, guild, mill, orders, parts, pieces
 
+pytestmark = pytest.mark.empty_database
+
 
 @pytest.fixture
 def found(pg_url: str, capsys: pytest.CaptureFixture[str]) -> Iterator[Guild]:

@@ -13,6 +13,8 @@ from systems.tests.entities.commands import shell_on
 from systems.tests.shell import Shell, address
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.empty_database
+
 
 @pytest.fixture
 def shell(sqlite_url: str, tmp_path: Path) -> Iterator[Shell]:

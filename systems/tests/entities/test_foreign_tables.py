@@ -14,6 +14,8 @@ from rowmill_systems.entities.settings import EntitiesSettings
 from systems.tests.entities.house import House, Sage, house_on
 from systems.tests.entities.served import served
 
+pytestmark = pytest.mark.empty_database
+
 THEIRS = """
 CREATE TABLE entities (
     entity_id TEXT PRIMARY KEY, name TEXT, entity_type VARCHAR(50), properties JSONB, mentions INTEGER,

@@ -12,6 +12,8 @@ from rowmill.integrations import alembic as rowmill_alembic
 from rowmill_systems.entities.models import Base
 from systems.tests.entities.house import Sage, house_on
 
+pytestmark = pytest.mark.empty_database
+
 
 async def test_the_table_has_the_columns_that_operators_know(database_url: str) -> None:
     """E1."""

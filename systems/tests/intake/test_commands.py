@@ -17,6 +17,8 @@ from systems.tests.intake.house import Scribe, house_on
 from systems.tests.shell import Shell, address
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.empty_database
+
 FILES = "/organizations/1/projects/1/files"
 
 

@@ -17,6 +17,8 @@ from rowmill_systems.intake.models import Base, Moment
 from rowmill_systems.intake.queue import declare
 from systems.tests.intake.house import Scribe, house_on
 
+pytestmark = pytest.mark.empty_database
+
 
 def old_file(number: int, **values: Any) -> dict[str, Any]:
     given = {"id": number, "organization_id": 1, "project_id": 1, "filename": "a.txt", "size_bytes": 1}

@@ -18,6 +18,8 @@ from rowmill.store.sqlite import writer
 from rowmill.testing import QUICK
 from tests.conformance.fleet import jobs, worker
 
+pytestmark = pytest.mark.empty_database
+
 CUT_OFF = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
     "WHERE application_name LIKE 'rowmill %' AND datname = current_database()"
