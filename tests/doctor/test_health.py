@@ -49,6 +49,7 @@ async def test_an_audit_changes_nothing(clinic: Clinic) -> None:
     assert await clinic.audit() == await clinic.audit()
 
 
+@pytest.mark.empty_database
 async def test_missing_tables_of_ours(clinic_url: str) -> None:
     mill = rm.Mill(clinic_url)
     mill.queue(jobs_table(), columns=rm.Columns(state="status"), states=WORDS)
