@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+from rowmill.cli.commands import MODULES, load
+
 CAPABILITIES = ("limits", "operator", "outbox", "reconcile")
 
 
@@ -34,3 +38,19 @@ def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
     out = run("import rowmill\ntry:\n    rowmill.nonsense\nexcept AttributeError as error:\n    print(error)")
 
     assert "nonsense" in out
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_of_commands_adds_those_that_it_is_listed_with(module: str) -> None:
+    assert tuple(load(module, rich=False)) == MODULES[module]
+
+
+def test_the_command_of_a_worker_does_not_import_the_other_commands() -> None:
+    out = run(
+        "import sys\n"
+        "from rowmill.cli.main import run\n"
+        "run(['work', '--help'])\n"
+        "print([name for name in ('adopt', 'doctor', 'reconcile', 'rich') if f'rowmill.cli.{name}' in sys.modules])"
+    )
+
+    assert out.splitlines()[-1] == "[]"

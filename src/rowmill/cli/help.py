@@ -37,16 +37,21 @@ def subcommands(command: Any) -> dict[str, Any]:
 
 
 def for_rich(command: Any) -> Any:
-    """The same command, for a terminal. Rich would take [tool.rowmill] in a help text for a style and drop it, and
-    show each flag with a type, as if it took a value."""
+    """Prepare a command and those below it for a terminal, and return it.
+
+    Rich would take [tool.rowmill] in a help text for a style and drop it, and show each flag with a type, as if it took
+    a value.
+    """
     command.help = escaped(command.help)
     command.short_help = escaped(command.short_help)
     for option in (*command.params, command.get_help_option(typer.Context(command))):
         option.help = escaped(getattr(option, "help", None))
         if getattr(option, "is_flag", False):
             option.metavar = ""
-    for below in getattr(command, "commands", {}).values():
-        for_rich(below)
+    commands = getattr(command, "commands", None)
+    if isinstance(commands, dict):  # those of another mapping are prepared when they are loaded
+        for below in commands.values():
+            for_rich(below)
     return command
 
 

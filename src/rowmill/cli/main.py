@@ -9,44 +9,22 @@ from typing import Annotated, Any
 import typer
 
 from rowmill import __version__
-from rowmill.cli import (
-    adopt,
-    change,
-    control,
-    demo,
-    doctor,
-    grants,
-    limits,
-    outbox,
-    reconcile,
-    rows,
-    schedule,
-    sql,
-    stats,
-    systems,
-    watch,
-    work,
-)
 from rowmill.cli.app import GIVEN, GlobalOptions
+from rowmill.cli.commands import RootCommands
 from rowmill.cli.errors import tell
 from rowmill.cli.exits import Exit
-from rowmill.cli.help import GroupedCommands, for_rich
+from rowmill.cli.help import for_rich
 from rowmill.cli.options import AppOption, UrlOption
 from rowmill.cli.output import close_stdout, say
 
 app = typer.Typer(
     name="rowmill",
-    cls=GroupedCommands,
+    cls=RootCommands,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich" if sys.stdout.isatty() else None,
     pretty_exceptions_enable=False,
 )
-for group in (
-    work, watch, stats, rows, sql, outbox, change, control, limits, schedule, reconcile, adopt, doctor, grants, demo,
-    systems,
-):  # fmt: skip
-    group.register(app)
 
 
 def show_version(wanted: bool) -> None:
