@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import rowmill as rm
-from rowmill.limits.desk import LimitClient
+from rowmill.limits.client import LimitClient
 from rowmill.model.limits import MICRO, Breaker, Budget, Rate
 from rowmill.store.limits.asks import Change, FinishCalls, Limiter, Outcome, PermitRules, PermitsTaken, TakePermits
 from tests.work.shop import Shop
@@ -70,6 +70,6 @@ async def limiter_on(url: str) -> AsyncIterator[Limiter]:
         yield store.limiter
 
 
-def desk_of(shop: Shop) -> LimitClient:
+def client_of(shop: Shop) -> LimitClient:
     """Where calls of this process ask for room."""
-    return shop.mill.limits._own_desk()
+    return shop.mill.limits.own_client()

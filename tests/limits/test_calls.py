@@ -11,7 +11,7 @@ import pytest
 import rowmill as rm
 from rowmill.store.limits.asks import PermitsTaken, TakePermits
 from rowmill.store.sqlite.writer import Writer
-from tests.limits.granting import desk_of
+from tests.limits.granting import client_of
 from tests.work.shop import shop_on
 
 
@@ -54,7 +54,7 @@ async def test_calls_at_the_same_time_are_one_question(database_url: str, monkey
             asked.append(sum(ask.calls for ask in asks))
             return await take(asks)
 
-        monkeypatch.setattr(desk_of(shop)._limiter, "take", counted)
+        monkeypatch.setattr(client_of(shop)._limiter, "take", counted)
 
         async def one(key: int) -> None:
             async with eqc.call(key % 3):
@@ -80,7 +80,7 @@ async def test_a_permit_that_has_grown_old_is_given_back_and_asked_for_again(
                 stand_still(monkeypatch)
             return found
 
-        monkeypatch.setattr(desk_of(shop)._limiter, "take", stalled)
+        monkeypatch.setattr(client_of(shop)._limiter, "take", stalled)
         async with eqc.call():
             pass
         await shop.mill.limits.closed()
@@ -100,7 +100,7 @@ async def test_rows_whose_permits_have_grown_old_ask_again(database_url: str, mo
                 ask.late = 0.0
             return await take(asks)
 
-        monkeypatch.setattr(desk_of(shop)._limiter, "take", noted)
+        monkeypatch.setattr(client_of(shop)._limiter, "take", noted)
 
         @shop.jobs.handler(limits=[eqc], concurrency=4)
         async def look_up(job: rm.Lease[Any]) -> None:

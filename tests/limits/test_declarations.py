@@ -13,7 +13,7 @@ import rowmill as rm
 from rowmill.cli import limits as command
 from rowmill.cli import stats
 from rowmill.doctor import audit
-from rowmill.limits import desk
+from rowmill.limits import client
 from rowmill.model.limits import Breaker, Budget, LimitDeclaration, Rate, strictest
 from rowmill.store.limits import declarations
 from rowmill.store.own.fleet import ALIVE_SECONDS
@@ -43,8 +43,8 @@ class Version:
 
     async def hear(self) -> None:
         """Say again how we declare it, and hear how others do, as every process does every few seconds."""
-        ours = self.mill.limits._own_desk()
-        await ours._declare([standing.ours for standing in ours._standings.values()])
+        ours = self.mill.limits.own_client()
+        await ours._declare([standing.ours for standing in ours._declarations.values()])
 
     def told(self, name: str) -> list[dict[str, Any]]:
         return [fields for event, fields in self.events if event == name]
@@ -104,13 +104,13 @@ async def test_a_process_that_was_away_asks_what_holds_before_it_calls(
     async with versions(database_url, LOOSE, STRICT) as [loose, strict]:
         await loose.calls(1)
         await strict.calls(1)
-        monkeypatch.setattr(desk, "AGREED_SECONDS", -1.0)  # whatever it heard is too old
+        monkeypatch.setattr(client, "DECLARED_SECONDS", -1.0)  # whatever it heard is too old
         assert await loose.calls(50) == 18
 
 
 async def test_every_process_says_so_again_while_it_lives(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while it makes no calls."""
-    monkeypatch.setattr(desk, "AGREE_EVERY", 0.01)
+    monkeypatch.setattr(client, "DECLARE_EVERY", 0.01)
     async with versions(database_url, STRICT, LOOSE) as [idle, busy]:
         await idle.calls(1)
         await leave(idle)

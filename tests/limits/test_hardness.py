@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import rowmill as rm
-from rowmill.limits.answers import Grant
 from rowmill.limits.clock import SECONDS, DatabaseClock
+from rowmill.limits.grants import Grant
 from rowmill.store.limits.asks import Limiter, PermitsTaken, TakePermits
 from rowmill.store.port import Disconnected
-from tests.limits.granting import desk_of
+from tests.limits.granting import client_of
 from tests.work.shop import shop_on, soon, until
 
 
@@ -33,8 +33,8 @@ class AnswersLost:
 async def test_a_question_whose_answer_was_lost_is_asked_again(database_url: str) -> None:
     async with shop_on(database_url) as shop:
         eqc = shop.mill.limit("eqc", concurrent=5, budget=rm.limits.Budget(10))
-        desk = desk_of(shop)
-        desk._limiter = AnswersLost(desk._limiter, 2)
+        client = client_of(shop)
+        client._limiter = AnswersLost(client._limiter, 2)
         async with eqc.call():
             state = await eqc.state()
         after = await eqc.state()
@@ -46,19 +46,19 @@ async def test_a_question_whose_answer_was_lost_is_asked_again(database_url: str
 async def test_a_call_that_is_given_up_just_as_it_is_granted_holds_nothing(database_url: str) -> None:
     async with shop_on(database_url) as shop:
         eqc = shop.mill.limit("eqc", concurrent=5)
-        desk = desk_of(shop)
+        client = client_of(shop)
         given_up: list[asyncio.Task[None]] = []
 
         async def first() -> None:
-            [grant] = await desk.take(eqc.terms, "", 1, [0])
+            [grant] = await client.take(eqc.terms, "", 1, [0])
             assert isinstance(grant, Grant)
             given_up[0].cancel()  # the other's answer is there, and it has not seen it yet
-            ended = desk.end_soon([grant], "ok")
+            ended = client.end_soon([grant], "ok")
             assert ended is not None
             await ended
 
         async def second() -> None:
-            await desk.take(eqc.terms, "", 1, [0])
+            await client.take(eqc.terms, "", 1, [0])
             raise AssertionError("it was given up before")
 
         waits = asyncio.create_task(first())
@@ -75,15 +75,15 @@ async def test_a_block_of_several_calls_that_is_cancelled_at_its_end_holds_nothi
 ) -> None:
     async with shop_on(database_url) as shop:
         a, b = shop.mill.limit("a", concurrent=5), shop.mill.limit("b", concurrent=5)
-        desk = desk_of(shop)
-        finish, ending, go_on = desk._limiter.finish, asyncio.Event(), asyncio.Event()
+        client = client_of(shop)
+        finish, ending, go_on = client._limiter.finish, asyncio.Event(), asyncio.Event()
 
         async def slow(ask: Any) -> Any:
             ending.set()
             await go_on.wait()
             return await finish(ask)
 
-        monkeypatch.setattr(desk._limiter, "finish", slow)
+        monkeypatch.setattr(client._limiter, "finish", slow)
 
         async def both() -> None:
             async with rm.limits.together(a.call(), b.call()):
@@ -105,15 +105,15 @@ async def test_an_end_that_fails_is_heard_of_by_its_own_call_alone(
     """Calls that end at the same time are told together, whatever their limits."""
     async with shop_on(database_url) as shop:
         a, b = shop.mill.limit("a", concurrent=5), shop.mill.limit("b", concurrent=5)
-        desk, begun = desk_of(shop), asyncio.Barrier(2)
-        finish = desk._limiter.finish
+        client, begun = client_of(shop), asyncio.Barrier(2)
+        finish = client._limiter.finish
 
         async def refused(ask: Any) -> Any:
             if ask.rules.name == "a":
                 raise RuntimeError("the database does not take what it cost")
             return await finish(ask)
 
-        monkeypatch.setattr(desk._limiter, "finish", refused)
+        monkeypatch.setattr(client._limiter, "finish", refused)
 
         async def call(limit: rm.limits.Limit) -> None:
             async with limit.call():
@@ -128,8 +128,8 @@ async def test_a_short_lease_is_renewed_beside_a_long_one(database_url: str, mon
     async with shop_on(database_url) as shop:
         long = shop.mill.limit("long", concurrent=1, lease=3600.0)
         short = shop.mill.limit("short", concurrent=1, lease=1.0)
-        desk, renewed = desk_of(shop), asyncio.Event()
-        renew = desk._limiter.renew
+        client, renewed = client_of(shop), asyncio.Event()
+        renew = client._limiter.renew
 
         async def noted(tickets: Sequence[int], seconds: float) -> set[int]:
             found = await renew(tickets, seconds)
@@ -137,7 +137,7 @@ async def test_a_short_lease_is_renewed_beside_a_long_one(database_url: str, mon
                 renewed.set()
             return found
 
-        monkeypatch.setattr(desk._limiter, "renew", noted)
+        monkeypatch.setattr(client._limiter, "renew", noted)
         async with long.call():
             await asyncio.sleep(0)  # its renewals have begun
             async with short.call():

@@ -15,6 +15,7 @@ LAYERS = (  # from top to bottom
     {"mill"},
     {"maintenance", "doctor"},
     {"adopt", "limits", "outbox", "reconcile", "schedules", "worker"},
+    {"mill_port"},
     {"operator"},
     {"observe"},
     {"store"},

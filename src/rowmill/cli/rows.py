@@ -28,7 +28,7 @@ from rowmill.cli.options import (
     WhereOption,
 )
 from rowmill.cli.output import clock, emit, one_line, table, tame
-from rowmill.limits.holding import closed_reason
+from rowmill.limits.obstacles import limit_obstacles
 from rowmill.mill import Mill
 from rowmill.operator import browse
 from rowmill.operator.browse import AttemptView, Sort
@@ -165,7 +165,7 @@ def why(
     """
     mill = load_mill(app, database_url)
     sql = mill.store.sql(mill[queue])
-    row, holds = read(mill, lambda c: find_why(c, sql, key, partial(closed_reason, mill.limits, mill[queue])))
+    row, holds = read(mill, lambda c: find_why(c, sql, key, partial(limit_obstacles, mill.limits, mill[queue])))
     data = {"queue": queue, "key": row.key, "state": row.state, "kind": row.kind, "stage": row.stage, "holds": holds}
     lines = "\n".join(f"  {hold.reason}: {hold.text}" for hold in holds)
     emit(data, json, f"{queue} {row.key} ({row.state or 'NULL'})\n{lines}")

@@ -1,4 +1,4 @@
-"""Limits that a whole fleet shares: calls in a time, calls at once, budgets, and providers that are down."""
+"""Limits that a whole fleet shares: calls per period, concurrent calls, budgets, and circuit breakers for providers."""
 
 from rowmill.limits.call import Call, together
 from rowmill.limits.limit import Limit

@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from rowmill.limits.answers import CallRefused, Grant, outcome_of
-from rowmill.limits.desk import LimitClient
+from rowmill.limits.client import LimitClient
+from rowmill.limits.grants import CallRefused, Grant, outcome_of
 from rowmill.model.errors import Limited
 from rowmill.model.limits import Amount, RefusalReason, exact
 from rowmill.store.limits.asks import Outcome
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 TINY = 0.001
 TRIES = 5
-"""To have room in several limits that is fresh in all of them at once."""
+"""How often `together` asks again for permits that expired while it waited for the others."""
 
 
 class Call:
-    """Room for one call, for the time of the block. See `Limit.call`."""
+    """A permit for one call, held for the time of the block. See `Limit.call`."""
 
     def __init__(self, limit: "Limit", key: str, cost: Amount, wait: float) -> None:
         self.limit, self.key = limit, key
@@ -30,45 +30,46 @@ class Call:
         self._actual: int | None = None
         self._grant: Grant | None = None
         self._open: AbstractAsyncContextManager[LimitClient] | None = None
-        self._desk: LimitClient | None = None
+        self._client: LimitClient | None = None
 
     def cost(self, actual: Amount) -> None:
-        """What it cost in the end. Otherwise it counts as what was said before."""
+        """Report the actual cost. Without a report, the call counts with its estimated cost."""
         self._actual = exact(actual)
 
     @property
     def lost(self) -> bool:
-        """Its slot and its reservation ran out, since this process was away for longer than their lease."""
+        """True if the permit expired during the call, because this process did not renew it for longer than its
+        lease."""
         return self._grant is not None and self._grant.lost
 
     @property
     def fresh(self) -> bool:
-        """May the call still go out? Where the provider counts calls, it would see a late one in another window than
-        that in which it was counted."""
+        """True while the call may still start. A provider that counts calls per period would count a late one in the
+        next period."""
         return self._grant is not None and time.monotonic() <= self._grant.fresh_until
 
     @property
     def fresh_for(self) -> float:
-        """Seconds for which room is fresh."""
+        """Seconds for which a permit of this limit may be used."""
         rate = self.limit.rate
         return self.limit.terms.rules.lease if rate is None else rate.fresh
 
     async def __aenter__(self) -> "Call":
-        self._open = self.limit.host.desk()
-        self._desk = await self._open.__aenter__()
+        self._open = self.limit.host.client()
+        self._client = await self._open.__aenter__()
         try:
-            self._grant = await self._granted(self._desk)
+            self._grant = await self._granted(self._client)
         except BaseException as error:
             await self._open.__aexit__(type(error), error, error.__traceback__)
             raise
         return self
 
-    async def _granted(self, desk: LimitClient) -> Grant:
+    async def _granted(self, client: LimitClient) -> Grant:
         self.limit.check(self._estimate)
         until = time.monotonic() + self._wait
         while True:
             left = max(until - time.monotonic(), 0.0)
-            [answer] = await desk.take(
+            [answer] = await client.take(
                 self.limit.terms, self.key, 1, [self._estimate], hold=int(left > 0), horizon=left
             )
             if isinstance(answer, CallRefused):
@@ -78,15 +79,15 @@ class Call:
             elif time.monotonic() <= answer.fresh_until:
                 return answer
             else:  # this process was held up
-                desk.end_soon([answer], "unused")
+                client.end_soon([answer], "unused")
 
     async def ask_again(self) -> None:
-        """Give back room that is not fresh any more, and ask for some."""
-        assert self._desk is not None
+        """Give back a permit that is too old to use, and ask for a new one."""
+        assert self._client is not None
         grant, self._grant = self._grant, None
         if grant is not None:
-            self._desk.end_soon([grant], "unused")
-        self._grant = await self._granted(self._desk)
+            self._client.end_soon([grant], "unused")
+        self._grant = await self._granted(self._client)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -95,18 +96,18 @@ class Call:
         await self.end(outcome, seconds)
 
     async def give_back(self) -> None:
-        """The call was not made."""
+        """Give back the permit of a call that was not made."""
         await self.end("unused", 0.0)
 
     async def end(self, outcome: Outcome, seconds: float) -> None:
-        """The call is over. It is told even if whoever waits for that is cancelled."""
-        assert self._desk is not None
+        """Report the end of the call. A cancellation of the caller does not cancel the report."""
+        assert self._client is not None
         assert self._open is not None
         grant, self._grant = self._grant, None
         try:
             task = None
             if grant is not None:
-                task = self._desk.end_soon([grant], outcome, cost=self._actual, seconds=seconds)
+                task = self._client.end_soon([grant], outcome, cost=self._actual, seconds=seconds)
             if task is not None:
                 await asyncio.shield(task)
         finally:
@@ -130,7 +131,7 @@ class Call:
 
 
 class Together:
-    """Several calls as one: all of them have room, or none is made."""
+    """Several calls as one block: either all of them get a permit, or none is made."""
 
     def __init__(self, calls: Sequence[Call]) -> None:
         # In one order for everybody: two who each wait for what the other has would wait for ever.
@@ -142,12 +143,12 @@ class Together:
             for call in self._calls:
                 await call.__aenter__()
                 entered.push_async_callback(call.give_back)
-            await self._freshen()
+            await self._renew_old_permits()
             entered.pop_all()
         return self._given
 
-    async def _freshen(self) -> None:
-        """Ask again where room was had so early that it is not fresh any more, while the others were waited for."""
+    async def _renew_old_permits(self) -> None:
+        """Ask again for permits that became too old while this block waited for the others."""
         for _ in range(TRIES):
             stale = [call for call in self._calls if not call.fresh]
             if not stale:
@@ -174,7 +175,7 @@ class Together:
         host.from_thread(self.__aenter__)
         try:
             while not all(call.fresh for call in self._calls):
-                host.from_thread(self._freshen)
+                host.from_thread(self._renew_old_permits)
         except BaseException:
             host.from_thread(self._give_back)
             raise
@@ -187,7 +188,8 @@ class Together:
 
 
 def together(*calls: Call) -> Together:
-    """One block for a call that needs room in several limits: got in one order, and given back if one has none."""
+    """Open one block for a call that needs permits from several limits. If one limit refuses, the permits of the others
+    are given back."""
     if not calls:
         raise ValueError("together() needs at least one call, as in together(eqc.call(), model.call(key=tenant))")
     return Together(calls)

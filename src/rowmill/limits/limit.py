@@ -3,15 +3,13 @@
 import os
 import uuid
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
-from rowmill.limits.answers import terms_of
 from rowmill.limits.call import Call
-from rowmill.limits.desk import LimitClient
+from rowmill.limits.grants import terms_of
 from rowmill.limits.state import LimitState, state_of
 from rowmill.model.errors import PermanentError
 from rowmill.model.limits import Amount, Breaker, Budget, LimitDeclaration, Rate, exact
@@ -19,36 +17,22 @@ from rowmill.store.limits import declarations, views
 from rowmill.store.limits.views import EVERY
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from rowmill.limits.registry import Limits
 
-T = TypeVar("T")
 RUN = "ROWMILL_RUN"
 NO_KEY = "(none)"
-"""The key of rows that have none. What is kept under no key at all holds for every key."""
+"""The key of rows whose key is NULL. The empty key is reserved: it means every key."""
 LONGEST_KEY = 500
-"""An index of PostgreSQL's takes 2,700 bytes, with the name."""
-
-
-class Host(Protocol):
-    """Where limits live: a mill."""
-
-    def desk(self) -> AbstractAsyncContextManager[LimitClient]:
-        """The desk of the loop that runs, with its database open for the time of the block."""
-
-    def from_thread(self, work: "Callable[[], Coroutine[Any, Any, T]]") -> T:
-        """Do something on a loop, from a thread without one."""
-
-    async def run(self, work: Callable[[Connection], T], *, write: bool = True) -> T:
-        """Run a function on a connection, in a transaction of its own."""
+"""An index entry of PostgreSQL holds 2,700 bytes, including the limit's name."""
 
 
 class Limit:
-    """Calls to one provider, limited for the whole fleet. Made by `Mill.limit`."""
+    """Limits calls to one provider, for the whole fleet. Made by `Mill.limit`."""
 
     def __init__(
         self,
         name: str,
-        host: Host,
+        host: "Limits",
         *,
         rate: Rate | None = None,
         concurrent: int | None = None,
@@ -62,35 +46,35 @@ class Limit:
         self.terms = terms_of(name, declared, lease, os.environ.get(RUN) or uuid.uuid4().hex)
 
     def call(self, key: object = "", *, cost: Amount = 1, wait: float = 0.0) -> Call:
-        """Room for one call, for the time of the block; `cost` is what it may cost at the most.
+        """Return a block that holds a permit for one call. `cost` is the most that the call may cost.
 
-        If there is none within `wait` seconds, `Limited` is raised. A handler lets it pass: its row goes back until
-        its turn, and has not failed. Raise `RateLimited`, `ProviderDown` or `ProviderRefused` inside the block, and
-        the whole fleet knows how the provider is.
+        If no permit becomes free within `wait` seconds, it raises `Limited`. Let a handler raise it: the row goes back
+        to the queue until its turn, and no attempt is counted. Raise `RateLimited`, `ProviderDown` or `ProviderRefused`
+        inside the block to tell the whole fleet about the provider.
         """
         return Call(self, checked_key(str(key)), cost, wait)
 
     def by(
         self, key: str | Callable[[Any], object] | None = None, *, cost: Amount | Callable[[Any], Amount] = 1
     ) -> "HandlerLimit":
-        """This limit for `@queue.handler(limits=[…])`, per value of a column or by a function of the row."""
+        """Use this limit in `@queue.handler(limits=[…])`, per value of a column or by a function of the row."""
         if not callable(cost):
             self.check(exact(cost))
         return HandlerLimit(self, key, cost)
 
     def check(self, amount: int) -> None:
-        """What costs more than the whole budget would wait for ever."""
+        """Raise PermanentError if one call costs more than the whole budget. It would wait forever."""
         rules = self.terms.rules
         if rules.budget and amount > rules.budget:
             raise PermanentError(f"one call costs more than the whole budget of {self.name}", code="over_budget")
 
     def begin_run(self, run: str) -> None:
-        """From now on this process works for the run of that name: a budget per run begins anew. Processes that name
-        the same run share it; ROWMILL_RUN in their environment does the same."""
+        """Start a new run: a budget per run begins again for this process. Processes that name the same run share its
+        budget. The environment variable ROWMILL_RUN does the same."""
         self.terms = replace(self.terms, run=run)
 
     async def state(self, key: object = "") -> LimitState:
-        """How it stands. A handler may look, and ask somebody else instead."""
+        """Return the current state of the limit. A handler may check it and use another provider instead."""
 
         def look(connection: Connection) -> LimitState:
             holds = declarations.holding(connection, self.name) or self.terms.declared
@@ -99,19 +83,19 @@ class Limit:
         return await self.host.run(look, write=False)
 
     def state_now(self, key: object = "") -> LimitState:
-        """`state`, for a thread."""
+        """`state` for code in a thread."""
         return self.host.from_thread(lambda: self.state(key))
 
     async def park(self, seconds: float, key: object = "") -> None:
-        """No calls for so long, in the whole fleet. Without a key: for every key."""
+        """Stop calls for so many seconds, in the whole fleet. Without a key: for every key."""
         await self.host.run(lambda connection: views.park(connection, self.name, str(key), seconds))
 
     async def off(self, key: object = "") -> None:
-        """No calls until `on`, in the whole fleet. Without a key: for every key."""
+        """Stop calls until `on`, in the whole fleet. Without a key: for every key."""
         await self.host.run(lambda connection: views.switch_off(connection, self.name, str(key)))
 
     async def on(self, key: object = "") -> None:
-        """Calls again: neither off nor parked, and the breaker closed. Without a key: for every key."""
+        """Allow calls again: end `off` and `park`, and close the circuit breaker. Without a key: for every key."""
         await self.host.run(lambda connection: views.switch_on(connection, self.name, str(key)))
 
     def __repr__(self) -> str:
@@ -119,7 +103,7 @@ class Limit:
 
 
 def checked_key(key: str) -> str:
-    """A key that every database can keep, and find."""
+    """Return the key if both databases can store it; raise ValueError otherwise."""
     if len(key) > LONGEST_KEY or "\0" in key or not encodes(key):
         raise ValueError(f"a key of a limit is text of {LONGEST_KEY} characters at the most, without NUL characters")
     return key
@@ -137,7 +121,7 @@ def encodes(text: str) -> bool:
 
 @dataclass(frozen=True)
 class HandlerLimit:
-    """A limit of a handler: for each of its rows, under which key, at what cost."""
+    """A limit on a handler, with the key and the cost for each row."""
 
     limit: Limit
     key: str | Callable[[Any], object] | None = None

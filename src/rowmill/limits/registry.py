@@ -1,17 +1,18 @@
-"""The limits of a mill, and their desk."""
+"""The limits of a mill by name, and the client that they share."""
 
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Protocol, TypeVar
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 
-from rowmill.limits.desk import LimitClient
+from rowmill.limits.client import LimitClient
 from rowmill.limits.gate import LimitGate
 from rowmill.limits.limit import HandlerLimit, Limit
+from rowmill.mill_port import MillPort
 from rowmill.model.errors import BadRequest, DeclarationError, RowmillError
 from rowmill.model.limits import Breaker, Budget, Rate
 from rowmill.model.option_names import listed
@@ -23,24 +24,14 @@ T = TypeVar("T")
 LONGEST_NAME = 200
 
 
-class LimitsMill(Protocol):
-    """What limits need of a mill."""
-
-    url: URL
-    events: Events
-
-    def opened(self) -> AbstractAsyncContextManager[Store]: ...
-
-    async def run(self, work: Callable[[Connection], T], *, write: bool = True) -> T: ...
-
-
 class Limits:
-    """By name. One desk for the loop in which the mill is open, one more for threads of code without a loop."""
+    """The limits of a mill, by name. One client serves the loop in which the mill is open; a second one serves threads
+    without a loop."""
 
-    def __init__(self, mill: LimitsMill) -> None:
+    def __init__(self, mill: MillPort) -> None:
         self._mill = mill
         self._known: dict[str, Limit] = {}
-        self._desk: LimitClient | None = None
+        self._client: LimitClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._background: BackgroundLoop | None = None
         self._lock = threading.Lock()
@@ -87,37 +78,37 @@ class Limits:
             raise BadRequest(f"this mill has no limit {name}. It has: {listed(self._known, name)}") from None
 
     def problems(self, limits: Sequence[HandlerLimit | Limit]) -> list[str]:
-        """Say why a handler can't have these limits."""
+        """Return what is wrong with these limits of a handler."""
         names = [(one.limit if isinstance(one, HandlerLimit) else one).name for one in limits]
         twice = [f"limit {name} is named twice" for name in sorted({n for n in names if names.count(n) > 1})]
         return twice + [f"limit {name} is one of another mill" for name in names if name not in self]
 
     def gate(self, limits: Sequence[HandlerLimit | Limit]) -> LimitGate:
-        """Return the gate that a handler's rows pass only when all these limits have room."""
-        return LimitGate(limits, self._own_desk)
+        """Return the gate that takes permits for a handler's rows."""
+        return LimitGate(limits, self.own_client)
 
-    def _own_desk(self) -> LimitClient:
-        if self._desk is None:
+    def own_client(self) -> LimitClient:
+        if self._client is None:
             raise RowmillError("the mill of this limit is not open")
-        return self._desk
+        return self._client
 
     def opened(self, store: Store, loop: asyncio.AbstractEventLoop | None) -> None:
-        """Make a client for the loop in which the mill is open."""
-        self._desk, self._loop = LimitClient(store, self._mill.events), loop
+        """Create the client when the mill opens, for its loop."""
+        self._client, self._loop = LimitClient(store, self._mill.events), loop
 
     async def closed(self) -> None:
-        """The mill is about to be closed."""
-        desk, self._desk, self._loop = self._desk, None, None
-        if desk is not None:
-            await desk.close()
+        """Close the client before the mill closes."""
+        client, self._client, self._loop = self._client, None, None
+        if client is not None:
+            await client.close()
 
     @asynccontextmanager
-    async def desk(self) -> AsyncIterator[LimitClient]:
+    async def client(self) -> AsyncIterator[LimitClient]:
         if self._background is not None and self._background.runs_here:
-            yield self._background.desk
+            yield self._background.client
             return
         async with self._mill.opened():
-            yield self._own_desk()
+            yield self.own_client()
 
     async def run(self, work: Callable[[Connection], T], *, write: bool = True) -> T:
         if self._background is not None and self._background.runs_here:
@@ -125,7 +116,7 @@ class Limits:
         return await self._mill.run(work, write=write)
 
     def from_thread(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """On the loop of the worker, for its handlers in threads; otherwise on one of our own."""
+        """Run a coroutine from a thread: on the worker's loop if there is one, else on a background loop."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -145,7 +136,7 @@ class Limits:
 
 
 class BackgroundLoop:
-    """A loop in a thread of its own, with a database of its own, for code that has no loop."""
+    """An event loop in its own thread with its own store, for code that has no loop."""
 
     def __init__(self, url: URL, events: Events) -> None:
         self.url = url
@@ -154,7 +145,7 @@ class BackgroundLoop:
         self._thread.start()
         self.store = open_store(url)
         self.store.may_create = False
-        self.desk = asyncio.run_coroutine_threadsafe(self._open(events), self.loop).result()
+        self.client = asyncio.run_coroutine_threadsafe(self._open(events), self.loop).result()
 
     async def _open(self, events: Events) -> LimitClient:
         await self.store.open()
@@ -166,7 +157,7 @@ class BackgroundLoop:
 
     def stop(self) -> None:
         async def close() -> None:
-            await self.desk.close()
+            await self.client.close()
             await self.store.close()
 
         asyncio.run_coroutine_threadsafe(close(), self.loop).result()

@@ -1,4 +1,4 @@
-"""How a limit stands, for handlers and for people."""
+"""The current state of a limit, for handlers and operators."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from rowmill.store.limits.meter import Meter
 
 @dataclass(frozen=True, slots=True)
 class LimitState:
-    """Of one key. Where there is no such rule, its limit is None."""
+    """The current state of a limit for one key. Fields of rules that the limit does not have are None."""
 
     limit: str
     key: str
@@ -26,21 +26,21 @@ class LimitState:
     budget: Amount | None
     span: str | None
     line_until: datetime | None
-    """The turn of the last one that waits for room."""
+    """When the last call in the queue for permits gets its turn."""
     parked_until: datetime | None
     breaker: Literal["closed", "open"]
     open_until: datetime | None
-    """When the next call is let through to a provider that is down."""
+    """When the next trial call to a provider that is down is allowed."""
     off: bool
 
     @property
     def available(self) -> bool:
-        """Would a call that costs 1 have room now?"""
+        """True if a call with cost 1 would get a permit now."""
         return self.refuses is None
 
     @property
     def refuses(self) -> RefusalReason | None:
-        """Why it would not."""
+        """Why a call would be refused now; None if it would not."""
         left = None if self.budget is None else exact(self.budget) - exact(self.spent) - exact(1)
         reasons = {
             RefusalReason.OFF: self.off,
@@ -55,7 +55,7 @@ class LimitState:
 
 
 def state_of(declared: LimitDeclaration | None, run: str, view: LimitView) -> LimitState:
-    """A view of a limit as it is declared; None: this application does not know it."""
+    """Combine a limit's declaration and its stored counts. Without a declaration, only the counts are filled in."""
     declared = declared or LimitDeclaration()
     rate, budget = declared.rate, declared.budget
     calls = 0

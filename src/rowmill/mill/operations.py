@@ -81,10 +81,10 @@ class QueueOperations(QueueModel[R], Generic[R]):
 
         print(await articles.why(17))
         """
-        from rowmill.limits.holding import closed_reason
+        from rowmill.limits.obstacles import limit_obstacles
         from rowmill.operator.why import Why, why
 
-        sql, closed = self.mill.store.sql(self), partial(closed_reason, self.mill.limits, self)
+        sql, closed = self.mill.store.sql(self), partial(limit_obstacles, self.mill.limits, self)
         text = self._typed(key)
         row, holds = await self._read(lambda connection: why(connection, sql, text, closed))
         return Why(row, tuple(holds))

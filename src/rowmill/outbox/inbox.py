@@ -11,9 +11,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
+from rowmill.mill_port import MillPort
 from rowmill.model.errors import DeclarationError
 from rowmill.model.option_names import checks_options
-from rowmill.outbox.home import OutboxMill
 from rowmill.store.clock import moment
 from rowmill.store.expressions import delete_oldest, insert_of
 from rowmill.store.own.schema import own_tables
@@ -124,14 +124,14 @@ class OnceBlock(Protocol):
 class Inbox:
     """Which messages were handled. Made by `Mill.inbox`."""
 
-    def __init__(self, home: OutboxMill, table: Table | None, columns: InboxColumns, keep: float) -> None:
-        self._home = home
+    def __init__(self, mill: MillPort, table: Table | None, columns: InboxColumns, keep: float) -> None:
+        self._mill = mill
         self._given = None if table is None else inbox_table(table, columns)
         self._keep = keep
 
     @property
     def table(self) -> InboxTable:
-        return self._given or own(self._home.store.dialect.name)
+        return self._given or own(self._mill.store.dialect.name)
 
     def once(self, into: Sync | Async, message_id: Any, *, consumer: str) -> OnceBlock:
         """Is this the first time that `consumer` sees the message? Noted in your own transaction, so that it is
@@ -146,13 +146,13 @@ class Inbox:
         return Once(self, into, str(message_id), consumer)
 
     def _note(self, consumer: str, message_id: str) -> Any:
-        return note(self.table, self._home.store.dialect.name, consumer, message_id, self._keep)
+        return note(self.table, self._mill.store.dialect.name, consumer, message_id, self._keep)
 
     async def prune(self) -> int:
         """Delete what has been kept for long enough, in batches that commit by themselves; answers how many. Workers
         do it by themselves for the table of Rowmill's own."""
         total, table = 0, self.table
-        while gone := await self._home.run(lambda connection: prune(connection, table, BATCH)):
+        while gone := await self._mill.run(lambda connection: prune(connection, table, BATCH)):
             total += gone
         return total
 

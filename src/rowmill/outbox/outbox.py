@@ -6,6 +6,7 @@ from typing import Any, TypeVar, overload
 from sqlalchemy import Connection, String
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from rowmill.mill_port import MillPort
 from rowmill.model.declare import undecorated
 from rowmill.model.outcome import Answer
 from rowmill.model.queue import Handler, QueueSpec
@@ -14,7 +15,6 @@ from rowmill.outbox import alert, queries
 from rowmill.outbox.adding import Adding, AnySession
 from rowmill.outbox.dispatch import UNKNOWN, Dispatch, ThreadedDispatch
 from rowmill.outbox.event import Event, EventColumns
-from rowmill.outbox.home import OutboxMill
 from rowmill.outbox.message import Publisher, Subject
 from rowmill.outbox.queries import EventView, OutboxStats
 from rowmill.outbox.relay import Relay
@@ -33,7 +33,7 @@ class Outbox:
 
     def __init__(
         self,
-        home: OutboxMill,
+        mill: MillPort,
         queue: QueueSpec[Any],
         columns: OutboxColumns,
         *,
@@ -44,7 +44,7 @@ class Outbox:
         self.queue = queue
         self.source = source or queue.name
         """Where its events come from, for those who get events of several applications."""
-        self._home = home
+        self._mill = mill
         self._names = columns
         self.columns = EventColumns(queue, columns)
         self._concurrency = concurrency
@@ -52,7 +52,7 @@ class Outbox:
         self._adding = Adding(queue)
         self._publishers: list[Publisher] = []
         self._as_text = isinstance(undecorated(self.columns.aggregate_id), String)
-        queue.dead_row_listener = alert.dead_row_listener(queue, self.columns, home.events, log_messages=log_messages)
+        queue.dead_row_listener = alert.dead_row_listener(queue, self.columns, mill.events, log_messages=log_messages)
 
     @overload
     def add(
@@ -82,7 +82,7 @@ class Outbox:
         values = {self._names.event_type: event_type, self._names.aggregate_id: aggregate_id, **more}
         if payload is not None:
             values[self._names.payload] = payload
-        return self._adding.add(into, self._home.store.sql(self.queue), values)
+        return self._adding.add(into, self._mill.store.sql(self.queue), values)
 
     def on(self, *types: str) -> Callable[[Callable[[Event], Answered]], Callable[[Event], Answered]]:
         """Register the handler of events of these types: async on the loop, sync in threads. A type may be a pattern,
@@ -102,12 +102,12 @@ class Outbox:
 
     async def stats(self) -> OutboxStats:
         """How it stands: see `OutboxStats`."""
-        return await self._home.run(self.counted, write=False)
+        return await self._mill.run(self.counted, write=False)
 
     def counted(self, connection: Connection) -> OutboxStats:
         """The same on a connection of yours."""
         schema.check_version(connection)
-        return queries.stats(connection, self._home.store.sql(self.queue), UNKNOWN)
+        return queries.stats(connection, self._mill.store.sql(self.queue), UNKNOWN)
 
     def listed(
         self,
@@ -119,7 +119,7 @@ class Outbox:
         aggregate_id: str | None = None,
     ) -> list[EventView]:
         """Events, without their payloads, in the order of their ids."""
-        sql, named = self._home.store.sql(self.queue), (self.columns.event_type, self.columns.aggregate_id)
+        sql, named = self._mill.store.sql(self.queue), (self.columns.event_type, self.columns.aggregate_id)
         return queries.list_events(
             connection, sql, named, wanted, limit, event_type=event_type, aggregate_id=aggregate_id
         )
@@ -133,7 +133,7 @@ class Outbox:
         self._routes.add(types, call)
         step = self.queue.step()
         kind = ThreadedDispatch if self._routes.threaded else Dispatch
-        dispatch = kind(self.columns, self._routes, self._home.events)
+        dispatch = kind(self.columns, self._routes, self._mill.events)
         self.queue.handlers[step.name] = Handler(dispatch, self._concurrency, None, step.timeout, self._routes.threaded)
 
     def __repr__(self) -> str:

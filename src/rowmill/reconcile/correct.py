@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from rowmill.mill_port import MillPort
 from rowmill.model.errors import code_of
 from rowmill.model.queue import QueueSpec
 from rowmill.observe.events import Events
@@ -22,9 +23,9 @@ PATIENCE = 5
 
 
 class HasMill(Protocol):
-    """A queue of a mill."""
+    """A queue that belongs to a mill."""
 
-    mill: Any
+    mill: MillPort
 
 
 class RequeueCorrection:

@@ -1,13 +1,10 @@
 """A reconciliation of a mill: what an application declares, and runs."""
 
 import asyncio
-from contextlib import AbstractAsyncContextManager
-from typing import Protocol
 
 from sqlalchemy import Connection
-from sqlalchemy.engine import URL
 
-from rowmill.observe.events import Events
+from rowmill.mill_port import MillPort
 from rowmill.reconcile import runs
 from rowmill.reconcile.declaration import Progress, ReconciliationSpec
 from rowmill.reconcile.report import Reconciled
@@ -15,24 +12,13 @@ from rowmill.reconcile.run import Run
 from rowmill.reconcile.runs import RunView
 from rowmill.store.open import reachable
 from rowmill.store.own import schema
-from rowmill.store.port import Store
-
-
-class ReconciliationMill(Protocol):
-    """The mill, as a reconciliation sees it."""
-
-    url: URL
-    events: Events
-
-    def opened(self) -> AbstractAsyncContextManager[Store]:
-        """The store, connected for the time of the block."""
 
 
 class Reconciliation:
     """Inventories of the same things, and rules for how they have to agree."""
 
-    def __init__(self, home: ReconciliationMill, declared: ReconciliationSpec) -> None:
-        self._home = home
+    def __init__(self, mill: MillPort, declared: ReconciliationSpec) -> None:
+        self._mill = mill
         self.declared = declared
 
     @property
@@ -43,10 +29,10 @@ class Reconciliation:
         """Look at everything once; answers what was found. Without `execute` nothing is written: it is a plan. With it,
         findings are written down and corrected, and those that are mended are closed. Raises ReconciliationBusy while
         another process executes it, and InventoryError when an inventory is out of order."""
-        async with self._home.opened() as store:
-            with reachable(self._home.url):
+        async with self._mill.opened() as store:
+            with reachable(self._mill.url):
                 await store.run(schema.check_version, write=False)
-                run = Run(self.declared, store, self._home.events, progress)
+                run = Run(self.declared, store, self._mill.events, progress)
                 return await run.execute() if execute else await run.plan()
 
     def run_now(self, *, execute: bool = False) -> Reconciled:
@@ -60,8 +46,8 @@ class Reconciliation:
             schema.check_version(connection)
             return runs.history(connection, self.name, limit)
 
-        async with self._home.opened() as store:
-            with reachable(self._home.url):
+        async with self._mill.opened() as store:
+            with reachable(self._mill.url):
                 return await store.run(work, write=False)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Limits that let no row through, for whoever asks why one is not worked on."""
+"""The part of "why is this row not worked on" that concerns limits."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,8 +14,9 @@ from rowmill.operator.why import Hold, Obstacle
 from rowmill.store.limits import declarations, views
 
 
-def closed_reason(limits: Limits, queue: "QueueSpec[Any]", connection: Connection, row: RowView) -> Iterator[Hold]:
-    """Of the limits that all rows of this one's stage share, those that have no room."""
+def limit_obstacles(limits: Limits, queue: "QueueSpec[Any]", connection: Connection, row: RowView) -> Iterator[Hold]:
+    """Yield the limits that keep the row waiting: those that all rows of its stage share and that have no permit
+    free."""
     handler = queue.handlers.get(row.stage or "")
     for name in handler.gate.shared if handler is not None and handler.gate is not None else ():
         ours = limits[name].terms

@@ -1,4 +1,4 @@
-"""What limits are answered for one call, and what the end of a call says of its provider."""
+"""Results of asking a limit for permits, and reports of calls that have ended."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from rowmill.store.limits.asks import FinishCalls, Outcome, PermitRules, Permits
 
 @dataclass(frozen=True, slots=True)
 class LimitTerms:
-    """A limit as it was declared, and as the database checks it."""
+    """A limit as the application declares it and as the database checks it."""
 
     rules: PermitRules
     declared: LimitDeclaration
@@ -45,7 +45,7 @@ def terms_of(name: str, declared: LimitDeclaration, lease: float, run: str) -> L
 
 @dataclass(slots=True)
 class Grant:
-    """Room for one call; where calls hold nothing, for each of several."""
+    """A permit for one call. Calls without a ticket share one Grant object."""
 
     terms: LimitTerms
     key: str
@@ -53,18 +53,20 @@ class Grant:
     ticket: int
     amount: int
     fresh_until: float
-    """On the system's monotonic clock: a call that has not gone out by then must not any more. The loop's clock may
-    stand still while a handler keeps the loop busy."""
+    """Deadline on the monotonic clock: a call that has not started by then must ask again. The loop's clock would not
+    do: it stands still while a handler blocks the loop."""
     began: float
     plain: bool
-    """It holds nothing, and its provider is well: if all goes well, its end need not be told."""
+    """True if the call holds no ticket and its provider is healthy. A successful call then needs no report at its
+    end."""
     lost: bool = False
-    """It ran out while the call was under way: this process was away for too long."""
+    """True once the ticket expired during the call, because this process could not renew it in time."""
 
 
 @dataclass(slots=True)
 class CallRefused:
-    """No room for one call: it may ask again after `wait` seconds, where it is in line for a turn unless it `stays`."""
+    """A refused call. It may ask again after `wait` seconds. With `stays`, the caller keeps waiting here; without, it
+    gets a place in the queue for permits."""
 
     reason: RefusalReason
     wait: float
@@ -72,33 +74,34 @@ class CallRefused:
     soon: float
 
 
-Answer = Grant | CallRefused
+PermitResult = Grant | CallRefused
 
 
 @dataclass(slots=True)
 class CallsEnded:
-    """Calls that have ended in the same way."""
+    """A report of calls that have ended with the same outcome."""
 
     grants: Sequence[Grant]
     outcome: Outcome
     cost: int | None
-    """Of each; None: as much as was said before."""
+    """Actual cost of each call. None: as estimated before the call."""
     seconds: float
     ended: "asyncio.Future[None]"
-    """It was told."""
+    """Resolved once the database has recorded the end."""
     opened: Callable[[], None] | None = None
-    """Called if that was one failure too many, and nobody calls the provider any more."""
+    """Called if this failure opened the circuit breaker."""
 
 
-def must_tell(grant: Grant, outcome: Outcome) -> bool:
-    """A call that held nothing, to a provider that is well, ends without a word."""
+def must_report(grant: Grant, outcome: Outcome) -> bool:
+    """Return whether the database has to know how this call ended. It need not if the call held no ticket and its
+    provider is healthy."""
     if not grant.plain or outcome in ("down", "limited", "refused"):
         return True
     return outcome == "unused" and grant.terms.rules.calls > 0
 
 
 def outcome_of(error: BaseException | None) -> tuple[Outcome, float]:
-    """What an exception out of a call says of its provider."""
+    """Classify an exception that a call raised: the provider's condition, and the seconds that it asks us to wait."""
     match error:
         case None | PermanentError():
             return "ok", 0.0
@@ -112,8 +115,9 @@ def outcome_of(error: BaseException | None) -> tuple[Outcome, float]:
             return "unknown", 0.0
 
 
-def together(ends: Sequence[CallsEnded], now: float) -> list[tuple[FinishCalls, list[tuple[Grant, CallsEnded]]]]:
-    """What has to be told of these, in few pieces. Failures of a provider are counted one by one."""
+def group_ends(ends: Sequence[CallsEnded], now: float) -> list[tuple[FinishCalls, list[tuple[Grant, CallsEnded]]]]:
+    """Group ended calls into few statements. Failures of a provider stay single, because the breaker counts each of
+    them."""
     groups: dict[tuple[object, ...], list[tuple[Grant, CallsEnded]]] = {}
     for end in ends:
         for grant in end.grants:
