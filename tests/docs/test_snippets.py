@@ -143,4 +143,4 @@ async def test_the_reconciliation_of_the_guide_finds_and_mends(tmp_path: Path) -
 
         guide["objects"].names.clear()
         report = await guide["documents"].run()
-        assert [one.inventory for one in report.spoiled] == ["objects"]
+        assert [one.inventory for one in report.unreadable] == ["objects"]

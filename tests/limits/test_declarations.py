@@ -46,7 +46,7 @@ class Version:
         ours = self.mill.limits.own_client()
         await ours._declare([standing.ours for standing in ours._declarations.values()])
 
-    def told(self, name: str) -> list[dict[str, Any]]:
+    def emitted(self, name: str) -> list[dict[str, Any]]:
         return [fields for event, fields in self.events if event == name]
 
 
@@ -95,7 +95,7 @@ async def test_what_was_stricter_ends_when_nobody_declares_it_any_more(database_
         await leave(old)
         await new.hear()
         assert await new.calls(50) == 30
-        assert [fields["limit"] for fields in new.told("limit_agrees")] == ["eqc"]
+        assert [fields["limit"] for fields in new.emitted("limit_agrees")] == ["eqc"]
 
 
 async def test_a_process_that_was_away_asks_what_holds_before_it_calls(
@@ -115,7 +115,7 @@ async def test_every_process_says_so_again_while_it_lives(database_url: str, mon
         await idle.calls(1)
         await leave(idle)
         await busy.calls(1)
-        await until(lambda: bool(busy.told("limit_differs")))
+        await until(lambda: bool(busy.emitted("limit_differs")))
         assert await busy.calls(50) == 18
 
 
@@ -130,10 +130,10 @@ async def test_both_warn_once_with_both_numbers(database_url: str) -> None:
             "50 calls in 3600 s, 5 failures, then a pause of 5 s",
             "20 calls in 3600 s, 5 failures, then a pause of 5 s",
         ]
-        assert loose.told("limit_differs") == [
+        assert loose.emitted("limit_differs") == [
             {"limit": "eqc", "ours": texts[0], "others": texts[1], "holds": texts[1]}
         ]
-        assert strict.told("limit_differs") == [
+        assert strict.emitted("limit_differs") == [
             {"limit": "eqc", "ours": texts[1], "others": texts[0], "holds": texts[1]}
         ]
 
@@ -167,7 +167,7 @@ async def test_people_are_told(database_url: str) -> None:
 async def test_one_declaration_is_nothing_to_tell(database_url: str) -> None:
     async with versions(database_url, LOOSE, LOOSE) as [one, two]:
         await asyncio.gather(one.calls(3), two.calls(3))
-        assert one.told("limit_differs") == two.told("limit_differs") == []
+        assert one.emitted("limit_differs") == two.emitted("limit_differs") == []
         [found] = await one.mill.run(lambda connection: command.summaries(connection, one.mill))
         assert found.declared == ()
 
@@ -180,7 +180,7 @@ async def test_what_another_version_of_rowmill_wrote_is_passed_over(database_url
         await one.mill.run(lambda connection: connection.execute(new).close())
         await one.hear()
         assert await one.mill.run(lambda connection: declarations.holding(connection, "eqc")) is not None
-        assert one.told("limit_differs") == []
+        assert one.emitted("limit_differs") == []
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 import rowmill as rm
-from rowmill.outbox.kafka import _SILENT, KafkaPublisher, judged
+from rowmill.outbox.kafka import _SILENT, KafkaPublisher, translate_error
 from tests.outbox.post import post_on
 
 
@@ -96,5 +96,5 @@ async def test_a_message_that_is_too_large_is_dead_at_once(sqlite_url: str, serv
 def test_what_a_delivery_report_says_is_judged_by_its_code(
     code: int, kind: type[rm.errors.WorkError], named: str
 ) -> None:
-    found = judged(KafkaError, KafkaError(code))
+    found = translate_error(KafkaError, KafkaError(code))
     assert (type(found), found.code) == (kind, named)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import rowmill as rm
-from rowmill.outbox.connection import Connected
+from rowmill.outbox.connection import BrokerConnection
 from rowmill.outbox.message import body_of
 from rowmill.outbox.relay import BrokerPause
 from tests.outbox.post import post_on
@@ -141,7 +141,7 @@ async def test_those_who_wait_for_a_connection_fail_together() -> None:
 
     async def close(connection: object) -> None: ...
 
-    connected = Connected(connect, close)
+    connected = BrokerConnection(connect, close)
     waiting = [asyncio.create_task(connected.get()) for _ in range(10)]
     await asyncio.sleep(0)
     answer.set()

@@ -38,7 +38,7 @@ async def test_one_bad_finding_does_not_keep_the_others_from_being_mended(house:
 
     assert (report.corrected, report.failed) == (6, 1)
     assert await house.sent() == [1, 2, 3, 5, 6, 7], "what the bad one wrote is undone"
-    assert house.told("uncorrected")
+    assert house.emitted("uncorrected")
     assert [(one.corrected, one.failed) for one in [await documents.run(execute=True)]] == [(0, 1)], "it stays due"
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import rowmill as rm
 from rowmill import reconcile
-from rowmill.reconcile.files import Files
+from rowmill.reconcile.files import FileInventory
 
 NO_STORE: Any = None
 NAMES = st.text(alphabet="ab-./0é", min_size=1, max_size=6).filter(
@@ -18,7 +18,7 @@ NAMES = st.text(alphabet="ab-./0é", min_size=1, max_size=6).filter(
 )
 
 
-async def walked(files: Files) -> list[str]:
+async def walked(files: FileInventory) -> list[str]:
     return [key async for page in files.walk(NO_STORE) for key, _ in page]
 
 
@@ -68,7 +68,7 @@ async def test_a_second_look_sees_files_below_the_folder_only(tmp_path: Path) ->
     files = reconcile.files(tmp_path / "in", suffix=".pdf")
 
     keys = ["a.pdf", "b.pdf", "deep", "../outside.pdf", str(tmp_path / "outside.pdf"), "deep/../a.pdf", "a.pdf/x.pdf"]
-    looked = await files.look(NO_STORE, keys)
-    assert list(looked) == ["a.pdf"]
-    assert looked["a.pdf"]["size"] == 4
+    rechecked = await files.look(NO_STORE, keys)
+    assert list(rechecked) == ["a.pdf"]
+    assert rechecked["a.pdf"]["size"] == 4
     assert await walked(files) == ["a.pdf"], "links to folders are not followed"

@@ -24,14 +24,14 @@ async def test_more_findings_than_usual_raise_an_alert(house: Warehouse) -> None
     await house.put(range(1, 6))
     documents = house.declare()
     await documents.run(execute=True)
-    assert house.told("alert") == []
+    assert house.emitted("alert") == []
 
     await house.put([6])
     await documents.run(execute=True)
-    [alert] = house.told("alert")
+    [alert] = house.emitted("alert")
     assert (alert["alert"], alert["severity"], alert["drift"]) == ("RECONCILIATION_DRIFT", "ERROR", 6)
-    assert [one["drift"] for one in house.told("reconciled")] == [5, 6]
-    assert [one["key"] for one in house.told("finding") if one["new"]] == ["1", "2", "3", "4", "5", "6"]
+    assert [one["drift"] for one in house.emitted("reconciled")] == [5, 6]
+    assert [one["key"] for one in house.emitted("finding") if one["new"]] == ["1", "2", "3", "4", "5", "6"]
 
 
 async def test_the_history_tells_what_runs_found_and_did(house: Warehouse) -> None:
@@ -126,7 +126,7 @@ async def test_a_long_run_is_held_while_it_goes_on(house: Warehouse) -> None:
         lease=0.3,
     )
     report = await documents.run(execute=True)
-    assert (report.drift, report.spoiled) == (0, []), "it did not wait in vain"
+    assert (report.drift, report.unreadable) == (0, []), "it did not wait in vain"
 
 
 async def test_old_findings_and_runs_are_tidied_and_open_ones_stay(house: Warehouse) -> None:

@@ -111,7 +111,7 @@ async def test_an_inventory_that_breaks_anywhere_makes_no_false_finding(
     assert certain <= keys_of(found, rules), "what was observed before the break stands"
     assert observed.broken <= {broken}
     if unaffected or len(listed) == 2:
-        assert [(one.inventory, one.code) for one in observed.spoiled] == [(broken, "store_down")]
+        assert [(one.inventory, one.code) for one in observed.unreadable] == [(broken, "store_down")]
 
 
 @settings(deadline=None)
@@ -159,7 +159,7 @@ async def test_a_sorted_source_that_breaks_has_shown_nothing() -> None:
     found, observed = await compare(inventories, ONE_RULE)
 
     assert found == []
-    assert [(one.inventory, one.code, one.upto) for one in observed.spoiled] == [("b", "OSError", None)]
+    assert [(one.inventory, one.code, one.upto) for one in observed.unreadable] == [("b", "OSError", None)]
 
 
 async def test_several_things_of_one_key_count_as_one_and_are_as_young_as_the_youngest() -> None:
@@ -177,7 +177,7 @@ async def test_an_inventory_without_its_end_marker_was_observed_up_to_its_last_k
     found, observed = await compare(inventories, ONE_RULE)
 
     assert [one.key for one in found] == ["a", "c"]
-    assert [(one.code, one.upto) for one in observed.spoiled] == [("ended_early", "d")]
+    assert [(one.code, one.upto) for one in observed.unreadable] == [("ended_early", "d")]
 
 
 async def test_the_end_marker_is_no_key() -> None:
@@ -187,7 +187,7 @@ async def test_the_end_marker_is_no_key() -> None:
     }
     found, observed = await compare(inventories, ONE_RULE)
 
-    assert (found, observed.spoiled, observed.counts["b"]) == ([], [], 2)
+    assert (found, observed.unreadable, observed.counts["b"]) == ([], [], 2)
 
 
 async def test_an_inventory_that_gives_too_few_may_have_left_out_any_key() -> None:
@@ -197,8 +197,8 @@ async def test_an_inventory_that_gives_too_few_may_have_left_out_any_key() -> No
     inventories = {"a": reconcile.inventory(["a", "c"]), "b": reconcile.inventory(["b", "d"], expects=how_many)}
     _, observed = await compare(inventories, ONE_RULE)
 
-    assert observed.unfounded == {"b"}
-    assert [(one.code, one.upto) for one in observed.spoiled] == [("too_few", None)]
+    assert observed.inconclusive == {"b"}
+    assert [(one.code, one.upto) for one in observed.unreadable] == [("too_few", None)]
 
 
 async def test_a_blocking_source_is_read_in_a_thread_and_its_error_is_its_own() -> None:
@@ -210,7 +210,7 @@ async def test_a_blocking_source_is_read_in_a_thread_and_its_error_is_its_own() 
     found, observed = await compare(inventories, ONE_RULE)
 
     assert found == []
-    assert [(one.code, one.upto) for one in observed.spoiled] == [("OSError", "4999")]
+    assert [(one.code, one.upto) for one in observed.unreadable] == [("OSError", "4999")]
 
 
 async def test_a_source_that_does_not_answer_is_given_up() -> None:
@@ -223,7 +223,7 @@ async def test_a_source_that_does_not_answer_is_given_up() -> None:
     found, observed = await compare(inventories, ONE_RULE)
 
     assert [one.key for one in found] == ["a1"]
-    assert [(one.code, one.upto) for one in observed.spoiled] == [("TimeoutError", "a1999")]
+    assert [(one.code, one.upto) for one in observed.unreadable] == [("TimeoutError", "a1999")]
 
 
 async def test_times_are_read_in_every_usual_form() -> None:

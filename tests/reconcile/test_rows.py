@@ -11,7 +11,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 import rowmill as rm
 from rowmill import reconcile
-from rowmill.reconcile.rows import Rows, order_of
+from rowmill.reconcile.rows import RowInventory, order_of
 
 # In a dictionary they stand in another order: case, umlauts, dashes and digits.
 AWKWARD = [
@@ -38,7 +38,7 @@ MANY = 4500
 """More than two pages."""
 
 
-async def walked(mill: rm.Mill, rows: Rows) -> list[Any]:
+async def walked(mill: rm.Mill, rows: RowInventory) -> list[Any]:
     async with mill.opened() as store:
         return [item async for page in rows.walk(store) for item in page]
 
@@ -57,7 +57,7 @@ def table_of(key: Any, *more: "sa.Column[Any]") -> sa.Table:
     return sa.Table("thing", sa.MetaData(), sa.Column("id", key, primary_key=True), *more)
 
 
-async def served(mill: rm.Mill, rows: Rows) -> bool:
+async def served(mill: rm.Mill, rows: RowInventory) -> bool:
     return await mill.run(lambda connection: order_of(connection, rows.listing), write=False) is not None
 
 
@@ -177,8 +177,8 @@ async def test_facts_and_conditions_are_those_of_the_declaration(database_url: s
     assert [(key, facts["status"]) for key, facts in found] == [(UUID(int=1), "READY"), (UUID(int=3), "READY")]
     assert rows.time_of(found[0][1]) == at
     async with mill.opened() as store:
-        looked = await rows.look(store, [UUID(int=2), UUID(int=3), UUID(int=99)])
-    assert list(looked) == [UUID(int=3)], "the condition holds for a second look as well"
+        rechecked = await rows.look(store, [UUID(int=2), UUID(int=3), UUID(int=99)])
+    assert list(rechecked) == [UUID(int=3)], "the condition holds for a second look as well"
 
 
 async def test_a_condition_may_ask_other_tables(database_url: str) -> None:

@@ -28,7 +28,7 @@ async def test_a_plan_finds_everything_and_writes_nothing(house: Warehouse) -> N
     assert report.observed == {"documents": 12, "vectors": 9}
     assert await house.sent() == []
     assert await house.open_findings() == []
-    assert house.told("alert") == []
+    assert house.emitted("alert") == []
     assert await house.declare().history() == []
 
 
@@ -87,13 +87,13 @@ async def test_an_outage_is_no_finding_and_closes_none(house: Warehouse) -> None
     report = await documents.run(execute=True)
 
     assert report.counts == {}
-    assert [(one.inventory, one.code, one.upto) for one in report.spoiled] == [("vectors", "qdrant_down", "49")]
+    assert [(one.inventory, one.code, one.upto) for one in report.unreadable] == [("vectors", "qdrant_down", "49")]
     assert report.closed == 0
     assert await house.open_findings() == [(LOST, "10"), (LOST, "90")]
-    assert [one["inventory"] for one in house.told("inventory_unreadable")] == ["vectors"]
+    assert [one["inventory"] for one in house.emitted("inventory_unreadable")] == ["vectors"]
     [last, _] = await documents.history()
-    assert last.outcome == "spoiled"
-    assert last.spoiled == [{"inventory": "vectors", "code": "qdrant_down", "upto": "49"}]
+    assert last.outcome == "unreadable"
+    assert last.unreadable == [{"inventory": "vectors", "code": "qdrant_down", "upto": "49"}]
 
 
 async def test_what_was_observed_before_an_outage_stands(house: Warehouse) -> None:
@@ -125,9 +125,9 @@ async def test_findings_that_rest_on_too_few_things_are_dropped(house: Warehouse
     )
     report = await documents.run(execute=True)
 
-    assert (report.counts, report.unfounded) == ({ORPHAN: 1}, 7), "what it did give is there"
+    assert (report.counts, report.inconclusive) == ({ORPHAN: 1}, 7), "what it did give is there"
     assert await house.sent() == []
-    assert [one.code for one in report.spoiled] == ["too_few"]
+    assert [one.code for one in report.unreadable] == ["too_few"]
 
 
 async def test_suspects_are_looked_at_again(house: Warehouse) -> None:
@@ -158,8 +158,8 @@ async def test_a_second_look_that_fails_is_no_finding(house: Warehouse) -> None:
     documents = house.declare(correct=house.reprocess)
     report = await documents.run(execute=True)
 
-    assert (report.counts, report.unfounded) == ({}, 1)
-    assert [(one.inventory, one.upto) for one in report.spoiled] == [("vectors", None)]
+    assert (report.counts, report.inconclusive) == ({}, 1)
+    assert [(one.inventory, one.upto) for one in report.unreadable] == [("vectors", None)]
     assert await house.sent() == []
 
 

@@ -24,7 +24,7 @@ class Vectors:
         self.keys = set(keys)
         self.fails_after: int | None = None
         self.looks_fail = False
-        self.looked: list[int] = []
+        self.rechecked: list[int] = []
 
     async def points(self) -> AsyncIterator[int]:
         for number, key in enumerate(sorted(self.keys)):
@@ -35,7 +35,7 @@ class Vectors:
             raise rm.errors.ProviderDown("no answer", code="qdrant_down")
 
     async def look(self, keys: Sequence[int]) -> list[int]:
-        self.looked += keys
+        self.rechecked += keys
         if self.looks_fail:
             raise rm.errors.ProviderDown("no answer", code="qdrant_down")
         return [key for key in keys if key in self.keys]
@@ -143,5 +143,5 @@ class Warehouse:
 
         await self.mill.run(work)
 
-    def told(self, name: str) -> list[dict[str, Any]]:
+    def emitted(self, name: str) -> list[dict[str, Any]]:
         return [fields for event, fields in self.events if event == name]

@@ -13,6 +13,7 @@ import rowmill as rm
 from rowmill.model.schedule import Schedule
 from rowmill.schedules import ticks
 from rowmill.schedules.ticks import TicksMade
+from rowmill.store import clock
 from rowmill.store.own.schema import own_tables
 
 QUICK = rm.worker.WorkerSettings(poll_base=0.01, poll_max=0.05, grace=10.0, heartbeat=0.2, rescue_every=0.1)
@@ -34,10 +35,10 @@ class Plant:
 
     async def keep(self, *schedules: Schedule, starting: bool = False, soon: float = 5.0) -> TicksMade:
         wanted = schedules or tuple(self.mill.schedules.values())
-        return await self.mill.run(lambda c: ticks.keep(c, wanted, soon=soon, starting=starting))
+        return await self.mill.run(lambda c: ticks.make_ticks(c, wanted, soon=soon, starting=starting))
 
     async def now(self) -> datetime:
-        return await self.mill.run(ticks.database_now)
+        return await self.mill.run(clock.database_now)
 
     async def ticks(self, name: str | None = None) -> Sequence[Any]:
         tick = self.own.tick

@@ -114,12 +114,12 @@ async def test_a_begun_tick_survives_a_change_of_its_schedule(database_url: str)
 async def test_the_coming_ticks_of_a_schedule_that_nobody_has_go(database_url: str) -> None:
     async with plant_on(database_url) as plant:
         await plant.keep(hourly("gone"), hourly("there"))
-        await plant.pass_time(ticks.FORGOTTEN_SECONDS + 1)
+        await plant.pass_time(ticks.UNDECLARED_SECONDS + 1)
         await plant.keep(hourly("there"))
         # Whatever the time of day is: both are to come.
         await plant.mill.run(lambda c: push_ahead(plant, c))
 
-        assert await plant.mill.run(ticks.forget) == 1
+        assert await plant.mill.run(ticks.delete_undeclared) == 1
         assert {tick.schedule for tick in await plant.ticks()} == {"there"}
 
         await plant.keep(hourly("gone"))

@@ -79,7 +79,7 @@ def list_events(
     chosen = the_outbox(mill, name)
     wanted = Filter(states=(*(state or ()), *([StateKind.DEAD.value] if dead else [])))
     rows = read(
-        mill, lambda c: chosen.listed(c, wanted, limit + 1, event_type=event_type, aggregate_id=aggregate)
+        mill, lambda c: chosen.list_events(c, wanted, limit + 1, event_type=event_type, aggregate_id=aggregate)
     )  # fmt: skip
     found, more = rows[:limit], len(rows) > limit
 

@@ -64,7 +64,7 @@ def reconcile(
     emit({"reconciliations": [told(report) for report in reports]}, json, lambda: show(reports))
     if any(report.drift for report in reports):
         raise typer.Exit(Exit.FINDINGS)
-    if any(report.spoiled for report in reports):
+    if any(report.unreadable for report in reports):
         raise typer.Exit(Exit.FAILED)
 
 
@@ -93,14 +93,14 @@ def told(report: Reconciled) -> dict[str, Any]:
     """For programs. Never what is in a row."""
     names = [field.name for field in fields(report) if field.name != "findings"]
     data = {"drift": report.drift} | {name: getattr(report, name) for name in names}
-    return data | {"findings": [finding.told() for finding in report.findings]}
+    return data | {"findings": [finding.as_log() for finding in report.findings]}
 
 
 def show(reports: list[Reconciled]) -> None:
     for report in reports:
         things = ", ".join(f"{name} {count:,}" for name, count in report.observed.items())
         print(f"{report.name}: {things}")
-        for one in report.spoiled:
+        for one in report.unreadable:
             upto = f"only up to {one.upto}" if one.upto is not None else "not at all"
             say(f"{report.name}: inventory {one.inventory} was observed {upto} ({one.code}: {one.message})")
         if report.findings:
@@ -140,15 +140,15 @@ def show_history(past: list[RunView]) -> None:
         "corrected",
         "left",
         "closed",
-        "spoiled",
+        "unreadable",
     ]
     table(heads, [history_row(run) for run in past])
 
 
 def history_row(run: RunView) -> list[Any]:
     took = duration((run.ended_at - run.started_at).total_seconds()) if run.ended_at and run.started_at else ""
-    spoiled = ", ".join(" ".join(filter(None, [one["inventory"], one["code"]])) for one in run.spoiled)
+    unreadable = ", ".join(" ".join(filter(None, [one["inventory"], one["code"]])) for one in run.unreadable)
     return [
         run.name, run.id, clock(run.started_at), took, run.outcome or "running",
-        run.findings, run.corrected, run.remaining, run.closed, spoiled,
+        run.findings, run.corrected, run.remaining, run.closed, unreadable,
     ]  # fmt: skip

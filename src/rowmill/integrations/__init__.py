@@ -1,1 +1,1 @@
-"""Rowmill inside other tools. Each module needs the tool it is named after."""
+"""Rowmill inside other tools. Each module needs the tool that it is named after."""

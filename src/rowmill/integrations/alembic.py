@@ -33,7 +33,8 @@ INDEX_PREFIX = "rowmill_"
 
 
 def include_name(name: str | None, type_: str, parent_names: Mapping[str, Any]) -> bool:
-    """For `include_name`: False for Rowmill's schema and tables, so that they are not even looked at."""
+    """Hook for Alembic's `include_name`. Returns False for Rowmill's schema and tables, so that Alembic does not read
+    them."""
     if type_ == "schema":
         return name != schema.SCHEMA
     if type_ == "table":
@@ -42,8 +43,8 @@ def include_name(name: str | None, type_: str, parent_names: Mapping[str, Any]) 
 
 
 def include_object(object_: Any, name: str | None, type_: str, reflected: bool, compare_to: Any) -> bool:
-    """For `include_object`: False for Rowmill's tables, and for its indexes on yours. `rowmill migrate` and
-    `rowmill adopt` keep those; Alembic can't compare an index on an expression."""
+    """Hook for Alembic's `include_object`. Returns False for Rowmill's tables, and for its indexes on yours. `rowmill
+    migrate` and `rowmill adopt` manage those; Alembic can't compare an index on an expression."""
     if type_ == "table":
         return not _is_own(name, object_.schema) and not (reflected and _looks_own(object_))
     if type_ == "index":
@@ -58,13 +59,14 @@ def _is_own(name: str | None, schema_name: str | None) -> bool:
 
 
 def _looks_own(table: sa.Table) -> bool:
-    """A role called rowmill has the schema of that name as its default: our tables come without a schema then."""
+    """Return whether a reflected table is Rowmill's own without its schema. That happens for a role named rowmill,
+    whose default schema has that name."""
     own = schema.own_tables("postgresql").metadata.tables.get(f"{schema.SCHEMA}.{table.name}")
     return own is not None and table.schema is None and set(own.columns.keys()) == set(table.columns.keys())
 
 
 def upgrade(op: Operations) -> None:
-    """Bring Rowmill's own tables to this version. Twice is fine; with `--sql`, makes them from nothing."""
+    """Migrate Rowmill's own tables to this version. Idempotent. With `--sql`, print the statements that create them."""
     if not op.get_context().as_sql:
         schema.migrate(op.get_bind())
         return
@@ -86,7 +88,7 @@ def downgrade(op: Operations) -> None:
 
 
 def fill(op: Operations, *, name: str, schema: str | None, sets: str, where: str, walk: bool) -> None:
-    """Give rows that are there already what a queue needs, in batches that commit by themselves (PostgreSQL)."""
+    """Set the columns that a queue needs on existing rows. On PostgreSQL, in batches that commit one by one."""
     wanted = fills.Fill(name, schema, sets, where, walk)
     context = op.get_context()
     if context.as_sql:

@@ -78,7 +78,7 @@ class Call:
                 await asyncio.sleep(answer.soon + TINY)
             elif time.monotonic() <= answer.fresh_until:
                 return answer
-            else:  # this process was held up
+            else:  # too old: this process was blocked in the meantime
                 client.end_soon([answer], "unused")
 
     async def ask_again(self) -> None:
@@ -117,7 +117,7 @@ class Call:
         host = self.limit.host
         host.from_thread(self.__aenter__)
         try:
-            while not self.fresh:  # this thread was held up after the loop had its answer
+            while not self.fresh:  # this thread was blocked after the loop had the permit
                 host.from_thread(self.ask_again)
         except BaseException:
             host.from_thread(self.give_back)
@@ -134,12 +134,12 @@ class Together:
     """Several calls as one block: either all of them get a permit, or none is made."""
 
     def __init__(self, calls: Sequence[Call]) -> None:
-        # In one order for everybody: two who each wait for what the other has would wait for ever.
+        # Always in the same order: two callers that wait for each other would wait forever.
         self._calls = sorted(calls, key=lambda call: (call.limit.name, call.key))
         self._given = tuple(calls)
 
     async def __aenter__(self) -> tuple[Call, ...]:
-        async with AsyncExitStack() as entered:  # whatever is raised meanwhile, a cancellation too: all are given back
+        async with AsyncExitStack() as entered:  # gives all permits back on any error or cancellation
             for call in self._calls:
                 await call.__aenter__()
                 entered.push_async_callback(call.give_back)

@@ -30,7 +30,7 @@ from rowmill.store.port import Disconnected, Store
 
 MOST_CALLS = 2000
 """Calls in one request to the database."""
-PATIENCE = 30.0
+RETRY_SECONDS = 30.0
 """Seconds for which a request is retried while the database is unreachable."""
 CLOSE_SECONDS = 5.0
 DECLARE_EVERY = 5.0
@@ -124,7 +124,7 @@ class LimitClient:
             return await result
         except asyncio.CancelledError:
             if result.done() and not result.cancelled() and result.exception() is None:
-                self.give_back(result.result())  # it came just now, and nobody will see it
+                self.give_back(result.result())  # it arrived just now, and the caller is gone
             raise
 
     async def _declare_and_read(self, terms: LimitTerms) -> DeclarationStatus:
@@ -137,7 +137,7 @@ class LimitClient:
                 self._retry_on_disconnect(lambda: self._declare([terms])), name=f"limit {name} declared"
             )
         await asyncio.shield(there)
-        if self._declarations[name].ours is not terms:  # the task was under way for what we said before
+        if self._declarations[name].ours is not terms:  # the task published an older declaration
             return await self._declare_and_read(terms)
         if self._redeclaring is None or self._redeclaring.done():
             self._redeclaring = asyncio.create_task(self._keep_declaring(), name="limits declared")
@@ -164,7 +164,7 @@ class LimitClient:
             )  # fmt: skip
             before = self._declarations.get(name)
             if before is not None and before.ours is terms and before.effective == effective:
-                effective = before.effective  # the same object: requests gather by it
+                effective = before.effective  # keep the same object: requests are batched by its identity
             self._declarations[name] = DeclarationStatus(terms, effective, asked)
             if others:
                 texts = "; ".join(map(str, others))
@@ -239,7 +239,7 @@ class LimitClient:
                 for place in range(taken.granted)
             ]
             self._hold([result for result in results if isinstance(result, Grant)])
-        elif taken.granted:  # one for all: they hold nothing that could tell them apart
+        elif taken.granted:  # without tickets, one Grant serves all calls
             results += [Grant(terms, ask.key, taken, 0, 0, fresh, now, plain)] * taken.granted
         for place in range(ask.calls - taken.granted):
             assert taken.reason is not None
@@ -250,7 +250,7 @@ class LimitClient:
         for request in requests:
             part = results[start : start + request.calls]
             start += request.calls
-            if request.result.done():  # nobody waits for it any more
+            if request.result.done():  # the caller is gone
                 self.give_back(part)
             else:
                 request.result.set_result(part)
@@ -258,7 +258,7 @@ class LimitClient:
     async def _retry_on_disconnect(self, ask: Any) -> Any:
         """Retry on disconnect for up to 30 s. Permits of a request whose reply was lost are never used, and expire by
         their lease."""
-        pause, until = 0.05, time.monotonic() + PATIENCE
+        pause, until = 0.05, time.monotonic() + RETRY_SECONDS
         while True:
             try:
                 return await ask()
@@ -322,7 +322,7 @@ class LimitClient:
             )
             for error, (_, group) in zip(reported, groups, strict=True):
                 for _, end in group:
-                    if error is not None and not end.ended.done():  # the caller must hear of it, and nobody else
+                    if error is not None and not end.ended.done():  # only the caller gets the error
                         end.ended.set_exception(error)
             for end in ends:
                 if not end.ended.done():
@@ -336,7 +336,7 @@ class LimitClient:
             if change == "opened" and (opened := group[0][1].opened) is not None:
                 opened()
         except Disconnected:
-            pass  # what they held comes back by its lease
+            pass  # the tickets expire by their lease
         finally:
             for grant, _ in group:
                 self._held.pop(grant.ticket, None)

@@ -25,7 +25,7 @@ class LimitGate:
 
     def __init__(self, declared: Sequence[HandlerLimit | Limit], client: Callable[[], LimitClient]) -> None:
         given = [one.by() if isinstance(one, Limit) else one for one in declared]
-        # In one order for everybody, so that two who need the same ones do not take them from each other for ever.
+        # Always in the same order, so that two workers do not take the same limits from each other forever.
         self.declared = sorted(given, key=lambda one: one.limit.name)
         self._client = client
         self._permits: dict[Lease[Any], tuple[Grant, ...]] = {}
@@ -162,7 +162,7 @@ class LimitGate:
             try:
                 key, cost = one.key_of(lease.row), one.amount_of(lease.row)
                 one.limit.check(cost)
-            except Exception as error:  # of the user, or more than the whole budget
+            except Exception as error:  # raised by the user's key or cost function, or above the whole budget
                 held.append(NotPermitted(lease, 0.0, "", "", raised=error))
                 continue
             rows.setdefault(key, []).append(lease)
@@ -203,7 +203,7 @@ class LimitGate:
             if any((grant.terms.rules.name, grant.key) in refused for grant in permits):
                 self.forgo(lease)
         now = time.monotonic()
-        # Only answers to questions that are under way are compared with it; they take a minute at the most.
+        # Only requests under way are compared with it, and they take a minute at most.
         recent = {key: at for key, at in self._revoked_at.items() if at > now - REVOKED_SECONDS}
         self._revoked_at = recent | dict.fromkeys(refused, now)
         self.revoked()

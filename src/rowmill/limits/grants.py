@@ -111,7 +111,7 @@ def outcome_of(error: BaseException | None) -> tuple[Outcome, float]:
             return "down", 0.0
         case ProviderRefused():
             return "refused", 0.0
-        case _:  # `Limited` by another limit too: whether this one's provider was called before, nobody knows
+        case _:  # includes `Limited` by another limit: the provider may or may not have been called
             return "unknown", 0.0
 
 

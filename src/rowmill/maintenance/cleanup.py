@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from rowmill.schedules.ticks import drop_unbegun, forget
+from rowmill.schedules.ticks import delete_undeclared, delete_unstarted
 from rowmill.store.clock import moment
 from rowmill.store.expressions import delete_oldest, insert_of
 from rowmill.store.limits import sweeping
@@ -108,7 +108,7 @@ def tidy_ticks(connection: Connection, keep: float, most: int = TIDY_MOST) -> in
     more, and in time those schedules themselves; answers how many ticks."""
     dialect = connection.dialect.name
     own = own_tables(dialect)
-    gone = forget(connection)
+    gone = delete_undeclared(connection)
     finished: sa.ColumnElement[bool] = sa.literal_column(FINISHED)
     old = sa.and_(finished, own.tick.c.finished_at < moment(dialect, -keep))
     some = sa.select(own.tick.c.id).where(old).order_by(own.tick.c.finished_at).limit(most)
@@ -117,7 +117,7 @@ def tidy_ticks(connection: Connection, keep: float, most: int = TIDY_MOST) -> in
     gone += connection.execute(sa.delete(own.tick).where(own.tick.c.id.in_(some), old)).rowcount
     unknown = own.schedule.c.kept_at < moment(dialect, -max(keep, KNOWN_SECONDS))
     for name in connection.scalars(sa.delete(own.schedule).where(unknown).returning(own.schedule.c.name)).all():
-        gone += drop_unbegun(connection, name)
+        gone += delete_unstarted(connection, name)
     return gone
 
 

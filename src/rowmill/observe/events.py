@@ -43,9 +43,9 @@ limit, status |
 error_code, last_error: the one place where what a handler said of a failure reaches the log |
 | deaf | the worker can't be woken and only looks now and then | queue, reason |
 | finding | a reconciliation found something | reconciliation, kind, key, present, absent, times, new |
-| spoiled | an inventory was not observed: nothing follows from its silence | reconciliation, inventory, code, upto |
+| inventory_unreadable | an inventory could not be read to its end | reconciliation, inventory, code, upto |
 | uncorrected | a correction failed; the next run tries again | reconciliation, kind, code |
-| reconciled | a run is over | reconciliation, run, drift, kinds, new, corrected, remaining, closed, spoiled, seconds |
+| reconciled | a run ended | reconciliation, run, drift, kinds, new, corrected, remaining, closed, unreadable, seconds |
 | alert | more findings than are usual | alert, severity, reconciliation, drift, kinds |
 """
 

@@ -1,4 +1,5 @@
-"""Events that are written with the change that they are about, and dispatched afterwards, in order per aggregate."""
+"""Transactional outbox: events are written in the transaction of your change, and dispatched afterwards in order per
+aggregate."""
 
 from rowmill.outbox.event import Event
 from rowmill.outbox.inbox import Inbox, InboxColumns

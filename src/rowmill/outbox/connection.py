@@ -1,4 +1,4 @@
-"""One connection to a broker, made when it is needed."""
+"""A lazily opened connection to a broker, shared by all publishes of an event loop."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,11 +12,12 @@ C = TypeVar("C")
 CLOSE_SECONDS = 5.0
 
 
-class Connected(Generic[C]):
-    """Belongs to the event loop that asked for it: another loop, as of the next `drain_now`, gets another one.
+class BrokerConnection(Generic[C]):
+    """Opens a connection on first use, one per event loop. The next `drain_now` runs in another loop and gets a new
+    one.
 
-    Whoever asks while it is being made waits for that one attempt, and fails with it: one after another, ten of them
-    would wait for ten time-outs.
+    Concurrent callers share one connection attempt, and its failure. Otherwise ten callers in a row would wait for ten
+    timeouts.
     """
 
     def __init__(self, connect: Callable[[], Awaitable[C]], close: Callable[[C], Awaitable[Any]]) -> None:
@@ -46,8 +47,8 @@ class Connected(Generic[C]):
                 self._connection = attempt.result()
 
     async def drop(self, connection: C | None) -> None:
-        """It is of no use any more; the next one who asks gets another. One that was dropped already may be in the
-        place of another by now."""
+        """Close a connection that failed, so that the next caller opens a new one. Does nothing if it was replaced
+        already."""
         if connection is None or self._connection is not connection:
             return
         self._connection = None
@@ -63,12 +64,12 @@ class Connected(Generic[C]):
         await self.drop(self._connection)
 
 
-def away(broker: str, error: BaseException) -> ProviderDown:
+def unreachable(broker: str, error: BaseException) -> ProviderDown:
     return ProviderDown(f"{broker} does not answer: {type(error).__name__}")
 
 
-def driver(name: str, extra: str) -> Any:
-    """A library that only those need who relay to its broker."""
+def client_library(name: str, extra: str) -> Any:
+    """Import an optional client library. Raises RowmillError with the command that installs it."""
     try:
         return import_module(name)
     except ImportError as error:

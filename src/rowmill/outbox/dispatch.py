@@ -1,4 +1,4 @@
-"""What happens to a claimed event: its handler, or, where none knows its type, a wait."""
+"""Dispatch of a claimed event to the handler of its type."""
 
 import random
 from collections.abc import Callable
@@ -12,13 +12,14 @@ from rowmill.outbox.routes import Routes
 from rowmill.store.clock import as_moment
 
 UNKNOWN = "unknown_type"
-"""The code on an event that waits for somebody who knows its type."""
+"""The error code of events whose type has no handler."""
 SOONEST, LATEST = 10.0, 900.0
-"""Seconds after which such an event is looked at again: as many as it is old, between these."""
+"""Bounds, in seconds, of the wait before an event without a handler is tried again. The wait grows with the age of the
+event."""
 
 
 class Dispatch:
-    """The handler of the queue, where every route is quick to call."""
+    """The queue's handler: calls the route of the event's type. Used when all routes are async."""
 
     def __init__(
         self, columns: EventColumns, routes: Routes, events: Events, chance: Callable[[], float] = random.random
@@ -31,9 +32,11 @@ class Dispatch:
         return self.park(event) if route is None else await route.call(event)
 
     def park(self, event: Event) -> RetryLater:
-        """Nobody here knows this type: perhaps a newer version of the application does. The event costs no attempt,
-        and holds up its own aggregate alone. Young ones are looked at often, as a deploy takes minutes; old ones
-        seldom, as each look is a claim and an entry in the history."""
+        """Retry an event later if its type has no handler here: a newer version of the application may have one.
+
+        No attempt is counted, and only the event's own aggregate waits. A young event is retried often, since a deploy
+        takes minutes. An old one is retried seldom, since each retry is a claim and an entry in the history.
+        """
         self._events.unknown_type(event.lease.queue.name, event.type)
         claimed = as_moment(event.lease.claimed_at)
         known = claimed is not None and event.created_at is not None
@@ -43,8 +46,8 @@ class Dispatch:
 
 
 class ThreadedDispatch(Dispatch):
-    """The same, called in a thread, where some handlers are plain functions. What an async one returns is awaited
-    on the loop by the runner."""
+    """Dispatch that runs in a thread. Used when some handlers are plain functions; the runner awaits the result of
+    async ones on the loop."""
 
     def __call__(self, lease: Lease[Any]) -> Any:
         event = self._columns.event(lease)

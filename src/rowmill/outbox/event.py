@@ -1,4 +1,4 @@
-"""What a handler of events is given."""
+"""The event that a handler receives."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ from rowmill.store.clock import as_moment
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event, as it was claimed."""
+    """A claimed event."""
 
     id: Any
     type: str
@@ -23,7 +23,7 @@ class Event:
     payload: Any
     created_at: datetime | None
     attempt: int
-    """Counts from 1."""
+    """Number of this attempt, starting at 1."""
     lease: Lease[Any]
 
     @property
@@ -31,12 +31,12 @@ class Event:
         return self.lease.last_attempt
 
     def settling(self, outcome: Outcome | None = None) -> SettlingBlock:
-        """Your own writes and the completion of the event in one fenced transaction. See `Lease.settling`."""
+        """Commit your own writes and the completion of the event in one fenced transaction. See `Lease.settling`."""
         return self.lease.settling(outcome)
 
 
 class EventColumns:
-    """The columns of an outbox that make an event."""
+    """Finds the columns of an event in an outbox table."""
 
     def __init__(self, queue: QueueSpec[Any], columns: OutboxColumns) -> None:
         self._queue = queue
@@ -46,7 +46,7 @@ class EventColumns:
         self.created_at: Column[Any] | None = queue.columns.get("created_at")
 
     def attribute(self, column: "Column[Any]") -> str:
-        """What a claimed row calls this column."""
+        """Return the attribute name of this column on a claimed row."""
         mapper = self._queue.mapper
         return str(column.key if mapper is None else mapper.get_property_by_column(column).key)
 

@@ -1,4 +1,4 @@
-"""The other end of an outbox: a consumer that is given a message twice acts on it once."""
+"""Inbox: a consumer that receives a message twice acts on it once."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,13 +18,11 @@ from rowmill.store.clock import moment
 from rowmill.store.expressions import delete_oldest, insert_of
 from rowmill.store.own.schema import own_tables
 
-# Messages that consumers have handled: one row each, in the transaction of what they did.
-
 
 @checks_options
 @dataclass(frozen=True, slots=True)
 class InboxColumns:
-    """Which column of an inbox holds what. Without `expires_at`, rows stay until you delete them."""
+    """Maps the columns of an inbox. Without `expires_at`, rows stay until you delete them."""
 
     consumer: str = "consumer"
     message_id: str = "message_id"
@@ -34,7 +32,7 @@ class InboxColumns:
 
 @dataclass(frozen=True, slots=True)
 class InboxTable:
-    """A table that serves as an inbox."""
+    """An inbox table and its columns."""
 
     table: Table
     consumer: "Column[Any]"
@@ -43,13 +41,13 @@ class InboxTable:
     expires_at: "Column[Any] | None"
 
 
-def own(dialect: str) -> InboxTable:
-    """Rowmill's own."""
+def own_inbox(dialect: str) -> InboxTable:
+    """Return Rowmill's own inbox table."""
     return inbox_table(own_tables(dialect).inbox, InboxColumns())
 
 
 def inbox_table(table: Table, columns: InboxColumns) -> InboxTable:
-    """A table as an inbox, checked."""
+    """Check a table, and return it as an inbox. Raises DeclarationError."""
     problems = []
 
     def column(role: str) -> "Column[Any] | None":
@@ -75,9 +73,9 @@ def inbox_table(table: Table, columns: InboxColumns) -> InboxTable:
 
 
 # served by: the unique key, which makes a second one wait for the first one's end
-def note(inbox: InboxTable, dialect: str, consumer: str, message_id: str, keep: float) -> Any:
-    """An INSERT that returns a row only the first time. A second transaction with the same message waits until the
-    first has committed, and finds it there, or has rolled back, and is the first itself."""
+def insert_note(inbox: InboxTable, dialect: str, consumer: str, message_id: str, keep: float) -> Any:
+    """Build an INSERT that returns a row only for a new message. A second transaction with the same message waits for
+    the first one: if that commits, it gets no row; if that rolls back, it is the first itself."""
     values: dict[Any, Any] = {inbox.consumer: consumer, inbox.message_id: message_id}
     if inbox.received_at is not None:
         values[inbox.received_at] = moment(dialect)
@@ -88,13 +86,13 @@ def note(inbox: InboxTable, dialect: str, consumer: str, message_id: str, keep: 
 
 
 # served by: the unique key
-def forget(inbox: InboxTable, consumer: str, message_id: str) -> "sa.Delete":
+def delete_note(inbox: InboxTable, consumer: str, message_id: str) -> "sa.Delete":
     return sa.delete(inbox.table).where(inbox.consumer == consumer, inbox.message_id == message_id)
 
 
 # served by: the index on expires_at
 def prune(connection: Connection, inbox: InboxTable, most: int) -> int:
-    """Delete a batch of what has been kept for long enough; answers how many."""
+    """Delete one batch of expired rows. Return their number."""
     if inbox.expires_at is None:
         return 0
     key = (inbox.consumer, inbox.message_id)
@@ -109,7 +107,7 @@ Async = AsyncSession | async_scoped_session[Any] | AsyncConnection
 
 
 class OnceBlock(Protocol):
-    """`async with` for what is async, `with` for what is not."""
+    """A block that works with `async with` for async sessions and `with` for sync ones."""
 
     async def __aenter__(self) -> bool: ...
     async def __aexit__(
@@ -122,7 +120,7 @@ class OnceBlock(Protocol):
 
 
 class Inbox:
-    """Which messages were handled. Made by `Mill.inbox`."""
+    """Remembers which messages were handled. Made by `Mill.inbox`."""
 
     def __init__(self, mill: MillPort, table: Table | None, columns: InboxColumns, keep: float) -> None:
         self._mill = mill
@@ -131,7 +129,7 @@ class Inbox:
 
     @property
     def table(self) -> InboxTable:
-        return self._given or own(self._mill.store.dialect.name)
+        return self._given or own_inbox(self._mill.store.dialect.name)
 
     def once(self, into: Sync | Async, message_id: Any, *, consumer: str) -> OnceBlock:
         """Is this the first time that `consumer` sees the message? Noted in your own transaction, so that it is
@@ -146,11 +144,11 @@ class Inbox:
         return Once(self, into, str(message_id), consumer)
 
     def _note(self, consumer: str, message_id: str) -> Any:
-        return note(self.table, self._mill.store.dialect.name, consumer, message_id, self._keep)
+        return insert_note(self.table, self._mill.store.dialect.name, consumer, message_id, self._keep)
 
     async def prune(self) -> int:
-        """Delete what has been kept for long enough, in batches that commit by themselves; answers how many. Workers
-        do it by themselves for the table of Rowmill's own."""
+        """Delete expired rows in batches, each in its own transaction. Return their number. Workers do this for
+        Rowmill's own inbox table."""
         total, table = 0, self.table
         while gone := await self._mill.run(lambda connection: prune(connection, table, BATCH)):
             total += gone
@@ -158,10 +156,10 @@ class Inbox:
 
 
 class Once:
-    """A note in the caller's transaction.
+    """Records a message in the caller's transaction.
 
-    Without a savepoint: on SQLite, where the driver handles transactions, the end of one that comes first would commit.
-    A block that fails deletes its note instead, for callers who swallow the exception and commit.
+    It does not use a savepoint: with SQLite's driver, releasing a savepoint may commit the transaction. A failed block
+    deletes its record instead, for callers that catch the exception and commit.
     """
 
     def __init__(self, inbox: Inbox, into: Any, message_id: str, consumer: str) -> None:
@@ -178,9 +176,9 @@ class Once:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None and self._first:
-            # A transaction that the database has given up can't be written to; nor can it be committed.
+            # An aborted transaction accepts no statement, and can't be committed either.
             with suppress(SQLAlchemyError):
-                await self._into.execute(self._forgotten)
+                await self._into.execute(self._delete_note)
 
     def __enter__(self) -> bool:
         noted = self._into.execute(self._inbox._note(self._consumer, self._message_id))
@@ -192,8 +190,8 @@ class Once:
     ) -> None:
         if error is not None and self._first:
             with suppress(SQLAlchemyError):
-                self._into.execute(self._forgotten)
+                self._into.execute(self._delete_note)
 
     @property
-    def _forgotten(self) -> Any:
-        return forget(self._inbox.table, self._consumer, self._message_id)
+    def _delete_note(self) -> Any:
+        return delete_note(self._inbox.table, self._consumer, self._message_id)

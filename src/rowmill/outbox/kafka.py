@@ -1,4 +1,4 @@
-"""Events to Kafka, with a producer whose own retries neither repeat nor reorder."""
+"""Publisher for Kafka. Retries of the producer neither duplicate nor reorder messages."""
 
 import asyncio
 import threading
@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from rowmill.model.errors import PermanentError, ProviderDown, TransientError, WorkError
-from rowmill.outbox.connection import Connected, away, driver
+from rowmill.outbox.connection import BrokerConnection, client_library, unreachable
 from rowmill.outbox.message import Message
 
 POLL_SECONDS = 0.1
@@ -14,14 +14,15 @@ FLUSH_SECONDS = 5.0
 
 
 class KafkaPublisher:
-    """Produces with `acks=all` and `enable.idempotence`, and waits for the delivery report. The key is the aggregate,
-    so that its events are in one partition, in order. Kafka does not know an event again that was sent by two workers:
-    the consumer does, by its id.
+    """Publishes to Kafka with `acks=all` and `enable.idempotence`, and waits for the delivery report.
+
+    The message key is the aggregate, so its events stay in order in one partition. Kafka does not detect an event that
+    two workers sent: consumers detect it by its id.
     """
 
     def __init__(self, servers: str = "127.0.0.1:9092", *, timeout: float = 30.0, **config: Any) -> None:
-        """`timeout` is how long a message may take to be confirmed; `config` holds more settings of the producer, with
-        underscores for dots: `security_protocol="SASL_SSL"`."""
+        """`timeout` is the time in seconds until a message must be confirmed. `config` has more settings of the
+        producer, with underscores for dots: `security_protocol="SASL_SSL"`."""
         self._config: dict[str, Any] = {
             "bootstrap.servers": servers,
             "acks": "all",
@@ -30,14 +31,14 @@ class KafkaPublisher:
             "linger.ms": 5,
             **{name.replace("_", "."): value for name, value in config.items()},
         }
-        self._connected: Connected[_Producer] = Connected(self._connect, _close)
+        self._connection: BrokerConnection[_Producer] = BrokerConnection(self._connect, _close)
 
     async def _connect(self) -> "_Producer":
-        return _Producer(driver("confluent_kafka", "kafka"), self._config)
+        return _Producer(client_library("confluent_kafka", "kafka"), self._config)
 
     async def publish(self, message: Message) -> None:
-        kafka = driver("confluent_kafka", "kafka")
-        producer = await self._connected.get()
+        kafka = client_library("confluent_kafka", "kafka")
+        producer = await self._connection.get()
         try:
             error = await producer.produce(message)
         except BufferError:
@@ -47,27 +48,27 @@ class KafkaPublisher:
         if error is None:
             return
         if error.fatal():
-            await self._connected.drop(producer)
-        raise judged(kafka.KafkaError, error)
+            await self._connection.drop(producer)
+        raise translate_error(kafka.KafkaError, error)
 
     async def close(self) -> None:
-        await self._connected.close()
+        await self._connection.close()
 
 
-def judged(kinds: Any, error: Any) -> WorkError:
-    """What a delivery report says, as one of ours."""
+def translate_error(kinds: Any, error: Any) -> WorkError:
+    """Translate the error of a delivery report to an exception of Rowmill."""
     if error.code() in (kinds.MSG_SIZE_TOO_LARGE, kinds.RECORD_LIST_TOO_LARGE):
         return PermanentError("the message is larger than the broker takes", code="too_large")
     if error.code() in (kinds.UNKNOWN_TOPIC_OR_PART, kinds._UNKNOWN_TOPIC):
         return TransientError("there is no such topic", code="no_topic")
     gone = (kinds._MSG_TIMED_OUT, kinds._TIMED_OUT, kinds._TRANSPORT, kinds._ALL_BROKERS_DOWN, kinds._PURGE_QUEUE)
     if error.code() in gone or error.fatal() or error.retriable():
-        return away("Kafka", TimeoutError() if error.code() in gone else ConnectionError())
+        return unreachable("Kafka", TimeoutError() if error.code() in gone else ConnectionError())
     return TransientError(f"Kafka refuses it: {error.name()}", code="refused")
 
 
 class _Producer:
-    """The library's producer, and a thread that fetches its delivery reports."""
+    """The library's producer, with a thread that polls for delivery reports."""
 
     def __init__(self, kafka: Any, config: dict[str, Any]) -> None:
         self._producer = kafka.Producer(config, logger=_SILENT)
@@ -80,7 +81,7 @@ class _Producer:
             self._producer.poll(POLL_SECONDS)
 
     async def produce(self, message: Message) -> Any:
-        """The error of the delivery report; None when all replicas have it."""
+        """Send a message. Return the error of its delivery report; None once all replicas have it."""
         loop = asyncio.get_running_loop()
         reported: asyncio.Future[Any] = loop.create_future()
 
@@ -89,7 +90,7 @@ class _Producer:
                 reported.set_result(error)
 
         def delivered(error: Any, _: Any) -> None:
-            with suppress(RuntimeError):  # the loop is gone: so is who waited
+            with suppress(RuntimeError):  # the loop is closed, and nobody waits
                 loop.call_soon_threadsafe(tell, error)
 
         headers = message.headers("ce_") | {"content-type": message.content_type}
@@ -111,7 +112,7 @@ async def _close(producer: _Producer) -> None:
 
 
 class _Silent:
-    """librdkafka tells its troubles to a logger; ours come by delivery reports."""
+    """A logger that discards messages. Errors reach us by delivery reports."""
 
     def log(self, *_: Any, **__: Any) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What a relay hands to a broker, and what a broker's publisher has to promise."""
+"""The message that a relay publishes, and the interface of a publisher."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -12,38 +12,41 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """An event on its way. Its attributes are named as in CloudEvents: id, source, type, time, subject (the
+    """An event in the form for a broker. Its attributes follow CloudEvents: id, source, type, time, subject (the
     aggregate), specversion."""
 
     subject: str
-    """Where it goes: a subject of NATS, a routing key of RabbitMQ, a topic of Kafka."""
+    """The destination: a NATS subject, a RabbitMQ routing key, or a Kafka topic."""
     key: str | None
-    """The aggregate, whose messages have to stay in order."""
+    """The aggregate. Messages with the same key stay in order."""
     id: str
-    """By which a broker or a consumer knows it again: the event's id, and the source, since ids of other outboxes are
-    numbers too."""
+    """Unique id, by which a broker or consumer detects duplicates: source and event id. Other outboxes may use the same
+    event ids."""
     body: bytes
     attributes: Mapping[str, str]
     content_type: str = JSON
 
     def headers(self, prefix: str) -> dict[str, str]:
-        """The attributes as this broker's headers are called."""
+        """Return the attributes as message headers with this prefix."""
         return {f"{prefix}{name}": value for name, value in self.attributes.items()}
 
 
 class Publisher(Protocol):
-    """A broker. `publish` returns when the message is confirmed, and raises otherwise: ProviderDown when the broker is
-    away, TransientError or PermanentError for what it says of the message. It may be called many times at once."""
+    """A client of a broker. `publish` returns once the broker has confirmed the message.
+
+    It raises ProviderDown if the broker is unreachable, TransientError or PermanentError if the broker rejects the
+    message. Concurrent calls are allowed.
+    """
 
     async def publish(self, message: Message) -> None: ...
 
     async def close(self) -> None:
-        """Let go of every connection. Twice is fine, and the next `publish` connects again."""
+        """Close all connections. Idempotent. The next `publish` connects again."""
 
 
 Subject = str | Callable[[Event], str] | None
-"""Where messages go: a text, in which {type}, {aggregate_id} and {id} stand for the event's own, or a function of the
-event. Without one, to the event's type."""
+"""Destination of messages: a format string with {type}, {aggregate_id} and {id}, or a function of the event. None: the
+event's type."""
 
 
 def message_of(event: Event, source: str, subject: Subject) -> Message:
@@ -72,7 +75,7 @@ def subject_of(event: Event, subject: Subject) -> str:
 
 
 def body_of(payload: Any) -> bytes:
-    """A payload that is kept as text or bytes is JSON already."""
+    """Encode a payload as JSON. Text and bytes are JSON already."""
     match payload:
         case bytes():
             return payload

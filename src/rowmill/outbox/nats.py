@@ -1,4 +1,4 @@
-"""Events to NATS JetStream, which knows a message again by its Nats-Msg-Id."""
+"""Publisher for NATS JetStream. The stream detects duplicates by Nats-Msg-Id."""
 
 import re
 from collections.abc import Sequence
@@ -6,19 +6,20 @@ from typing import Any
 from urllib.parse import quote
 
 from rowmill.model.errors import PermanentError, TransientError
-from rowmill.outbox.connection import Connected, away, driver
+from rowmill.outbox.connection import BrokerConnection, client_library, unreachable
 from rowmill.outbox.message import Message
 
 SUBJECT = re.compile(r"[^\s.*>\x00-\x1f]+(\.[^\s.*>\x00-\x1f]+)*")
-"""Not every version of the client looks, and a space or a line break in a subject would be read as another command."""
+"""A valid subject. Some client versions don't check it, and a space or line break in a subject would start another
+command."""
 PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) not in '%"')
 
 
 class NatsPublisher:
-    """Publishes to a stream and waits for its acknowledgement. The stream is yours to make; its `duplicate_window`
-    says for how long it knows a message again.
+    """Publishes to a JetStream stream and waits for its acknowledgement. You create the stream; its `duplicate_window`
+    sets for how long it detects duplicates.
 
-    The client's own reconnecting is off: it would keep messages and send them later, when nobody waits for them.
+    The client's own reconnecting is off: it would buffer messages and send them after the caller has given up.
     """
 
     def __init__(
@@ -29,31 +30,32 @@ class NatsPublisher:
         timeout: float = 5.0,
         **options: Any,
     ) -> None:
-        """`stream` is the one that has to take the message, if it matters; `options` are those of `nats.connect`."""
+        """`stream` is the name of the stream that must accept the message; None: any. `options` are passed to
+        `nats.connect`."""
         self._servers = [servers] if isinstance(servers, str) else list(servers)
         self._stream, self._timeout, self._options = stream, timeout, options
-        self._connected: Connected[Any] = Connected(self._connect, _close)
+        self._connection: BrokerConnection[Any] = BrokerConnection(self._connect, _close)
 
     async def _connect(self) -> Any:
-        nats = driver("nats", "nats")
+        nats = client_library("nats", "nats")
 
-        async def said(error: Exception) -> None:
-            """What fails, fails where somebody waits for it."""
+        async def ignore(error: Exception) -> None:
+            """Ignore errors reported in the background: the publish that fails raises."""
 
         return await nats.connect(
             servers=self._servers, allow_reconnect=False, connect_timeout=self._timeout,
-            **{"error_cb": said, "name": "rowmill"} | self._options,
+            **{"error_cb": ignore, "name": "rowmill"} | self._options,
         )  # fmt: skip
 
     async def publish(self, message: Message) -> None:
-        nats, js = driver("nats", "nats"), driver("nats.js.errors", "nats")
+        nats, js = client_library("nats", "nats"), client_library("nats.js.errors", "nats")
         if not SUBJECT.fullmatch(message.subject):
             raise PermanentError("NATS does not take this subject", code="bad_subject")
         headers = {name: quote(value, safe=PRINTABLE) for name, value in message.headers("ce-").items()}
         headers |= {"Nats-Msg-Id": quote(message.id, safe=PRINTABLE), "content-type": message.content_type}
         connection = None
         try:
-            connection = await self._connected.get()
+            connection = await self._connection.get()
             await connection.jetstream().publish(
                 message.subject, message.body, timeout=self._timeout, stream=self._stream, headers=headers
             )
@@ -62,15 +64,15 @@ class NatsPublisher:
         except js.NoStreamResponseError:
             raise TransientError("no stream takes this subject", code="no_stream") from None
         except js.ServiceUnavailableError as error:
-            raise away("NATS", error) from error
+            raise unreachable("NATS", error) from error
         except js.APIError as error:
             raise TransientError(f"the stream refuses it: error {error.err_code}", code="refused") from error
         except (nats.errors.Error, OSError, TimeoutError) as error:
-            await self._connected.drop(connection)
-            raise away("NATS", error) from error
+            await self._connection.drop(connection)
+            raise unreachable("NATS", error) from error
 
     async def close(self) -> None:
-        await self._connected.close()
+        await self._connection.close()
 
 
 async def _close(connection: Any) -> None:

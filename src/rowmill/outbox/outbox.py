@@ -1,4 +1,4 @@
-"""The outbox itself: events are added, handled by type, and counted."""
+"""The outbox: add events, handle them by type, relay them, count them."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, overload
@@ -11,10 +11,10 @@ from rowmill.model.declare import undecorated
 from rowmill.model.outcome import Answer
 from rowmill.model.queue import Handler, QueueSpec
 from rowmill.operator.filters import Filter
-from rowmill.outbox import alert, queries
-from rowmill.outbox.adding import Adding, AnySession
+from rowmill.outbox import dead_events, queries
 from rowmill.outbox.dispatch import UNKNOWN, Dispatch, ThreadedDispatch
 from rowmill.outbox.event import Event, EventColumns
+from rowmill.outbox.insert import AnySession, EventInserter
 from rowmill.outbox.message import Publisher, Subject
 from rowmill.outbox.queries import EventView, OutboxStats
 from rowmill.outbox.relay import Relay
@@ -26,9 +26,9 @@ Answered = TypeVar("Answered", bound=Awaitable[Answer] | Answer)
 
 
 class Outbox:
-    """Events, written in the transaction of the change that they tell of. Made by `Mill.outbox`.
+    """Stores events in the transaction of the change that they describe. Made by `Mill.outbox`.
 
-    It is a queue like any other, in order per aggregate: `outbox.queue`.
+    `outbox.queue` is an ordinary queue, in order per aggregate.
     """
 
     def __init__(
@@ -43,16 +43,18 @@ class Outbox:
     ) -> None:
         self.queue = queue
         self.source = source or queue.name
-        """Where its events come from, for those who get events of several applications."""
+        """Name of this application in messages, for consumers that read events of several applications."""
         self._mill = mill
         self._names = columns
         self.columns = EventColumns(queue, columns)
         self._concurrency = concurrency
         self._routes = Routes(queue.name)
-        self._adding = Adding(queue)
+        self._inserter = EventInserter(queue)
         self._publishers: list[Publisher] = []
         self._as_text = isinstance(undecorated(self.columns.aggregate_id), String)
-        queue.dead_row_listener = alert.dead_row_listener(queue, self.columns, mill.events, log_messages=log_messages)
+        queue.dead_row_listener = dead_events.dead_row_listener(
+            queue, self.columns, mill.events, log_messages=log_messages
+        )
 
     @overload
     def add(
@@ -71,22 +73,23 @@ class Outbox:
         payload: Any = None,
         **more: Any,
     ) -> Awaitable[None] | None:
-        """Write an event with your own changes: it is there when they are committed, and not if they are rolled back.
+        """Write an event together with your own changes. It exists once they are committed, and not if they are rolled
+        back.
 
-        A session, sync or async, inserts it with its next flush; a sync connection at once; what an async connection
-        answers has to be awaited. Events of one `aggregate_id` are handled one after another; those without one (None)
-        wait for nobody. `more` is for columns of your own.
+        A session, sync or async, inserts it with its next flush. A sync connection inserts it at once. With an async
+        connection, await the returned value. Events with the same `aggregate_id` are handled one after another; events
+        without one (None) are independent. `more` sets columns of your own.
         """
         if self._as_text and aggregate_id is not None:
             aggregate_id = str(aggregate_id)
         values = {self._names.event_type: event_type, self._names.aggregate_id: aggregate_id, **more}
         if payload is not None:
             values[self._names.payload] = payload
-        return self._adding.add(into, self._mill.store.sql(self.queue), values)
+        return self._inserter.add(into, self._mill.store.sql(self.queue), values)
 
     def on(self, *types: str) -> Callable[[Callable[[Event], Answered]], Callable[[Event], Answered]]:
-        """Register the handler of events of these types: async on the loop, sync in threads. A type may be a pattern,
-        such as `document.*`; the handler of a type itself goes before those of patterns."""
+        """Register a handler for events of these types: async on the loop, sync in threads. A type may be a pattern
+        such as `document.*`. An exact type takes precedence over patterns."""
 
         def register(call: Callable[[Event], Answered]) -> Callable[[Event], Answered]:
             self._route(types, call)
@@ -95,21 +98,21 @@ class Outbox:
         return register
 
     def relay(self, publisher: Publisher, *, types: Sequence[str] = ("*",), subject: Subject = None) -> None:
-        """Publish events of these types (all that have no handler of their own) to a broker. An event is processed when
-        the broker has confirmed it; while the broker is away, events wait, at no cost of an attempt."""
+        """Publish events of these types to a broker. By default: all types without a handler. An event is processed
+        once the broker has confirmed it. While the broker is unreachable, events wait and no attempt is counted."""
         self._route(tuple(types), Relay(publisher, self.source, subject))
         self._publishers.append(publisher)
 
     async def stats(self) -> OutboxStats:
-        """How it stands: see `OutboxStats`."""
-        return await self._mill.run(self.counted, write=False)
+        """Return the current counts. See `OutboxStats`."""
+        return await self._mill.run(self.stats_on, write=False)
 
-    def counted(self, connection: Connection) -> OutboxStats:
-        """The same on a connection of yours."""
+    def stats_on(self, connection: Connection) -> OutboxStats:
+        """Like `stats`, on your own connection."""
         schema.check_version(connection)
         return queries.stats(connection, self._mill.store.sql(self.queue), UNKNOWN)
 
-    def listed(
+    def list_events(
         self,
         connection: Connection,
         wanted: Filter,
@@ -118,14 +121,14 @@ class Outbox:
         event_type: str | None = None,
         aggregate_id: str | None = None,
     ) -> list[EventView]:
-        """Events, without their payloads, in the order of their ids."""
+        """List events in the order of their ids, without payloads."""
         sql, named = self._mill.store.sql(self.queue), (self.columns.event_type, self.columns.aggregate_id)
         return queries.list_events(
             connection, sql, named, wanted, limit, event_type=event_type, aggregate_id=aggregate_id
         )
 
     async def close(self) -> None:
-        """Let go of the brokers. A worker does it when it ends."""
+        """Close the connections to brokers. A worker does this when it stops."""
         for publisher in self._publishers:
             await publisher.close()
 

@@ -1,4 +1,4 @@
-"""An outbox as an operator sees it: its numbers, and its events."""
+"""Queries for operators: counts and lists of events."""
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -18,25 +18,25 @@ from rowmill.store.postgres.session import index_plans
 from rowmill.store.queue_sql import QueueSql
 
 RECENT = 100
-"""Events over which the average is taken."""
+"""Number of events in the average processing time."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxStats:
-    """How an outbox stands. All counts are exact."""
+    """Counts of an outbox. All of them are exact."""
 
     pending_events: int
-    """Not finished: they wait, are due, or are being handled."""
+    """Unfinished events: waiting, due or running."""
     failed_events: int
-    """Dead: kept for somebody to look at."""
+    """Dead events, which are kept for inspection."""
     processed_last_hour: int
     processed_last_24h: int
     queue_depth: int
-    """Due now, and not being handled: what is left if everything stopped coming."""
+    """Events that are due and not running yet."""
     average_processing_time_ms: float | None
-    """From written to processed, of the last hundred; None when there are none."""
+    """Average milliseconds from insert to processed, over the last hundred events; None if there are none."""
     parked_events: int
-    """Of those pending, the ones whose type nobody knew."""
+    """Pending events whose type has no handler."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -44,7 +44,7 @@ class OutboxStats:
 
 @dataclass(frozen=True, slots=True)
 class EventView:
-    """An event, without its payload."""
+    """An event as operators see it, without its payload."""
 
     event_type: str
     aggregate_id: str | None
@@ -54,7 +54,7 @@ class EventView:
 
 # served by: the ready index, the running index, and an index on (state, finished_at) where there is one
 def stats(connection: Connection, sql: QueueSql, parked: str) -> OutboxStats:
-    """`parked` is the code on events that wait for somebody who knows their type."""
+    """Count the events of an outbox. `parked` is the error code of events whose type has no handler."""
     queue = sql.queue
     with index_plans(connection):
         claimable, due, waiting = connection.execute(
@@ -82,13 +82,13 @@ def stats(connection: Connection, sql: QueueSql, parked: str) -> OutboxStats:
 def _count(connection: Connection, sql: QueueSql, kind: StateKind) -> int:
     queue = sql.queue
     wanted = sa.select(sa.func.count()).select_from(queue.table).where(in_words(sql, queue.vocabulary.of(kind)))
-    if kind is StateKind.DEAD and queue.sets_finished_at(kind):  # as the condition of the index on finished events
+    if kind is StateKind.DEAD and queue.sets_finished_at(kind):  # matches the condition of the index on finished events
         wanted = wanted.where(queue.columns["finished_at"].is_not(None))
     return connection.scalar(wanted) or 0
 
 
 def _processed(connection: Connection, sql: QueueSql, minutes: int) -> int:
-    """From what was settled per minute: exact, however much it was, and true of events that are deleted by now."""
+    """Count processed events by the throughput per minute. That is exact at any volume, and includes deleted events."""
     return sum(minute.moves.get("done", 0) for minute in activity.throughput(connection, sql.queue, minutes))
 
 
@@ -123,7 +123,7 @@ def list_events(
     event_type: str | None = None,
     aggregate_id: str | None = None,
 ) -> list[EventView]:
-    """Events in the order of their keys; `named` are the columns of their type and aggregate."""
+    """List events in the order of their keys. `named` are the columns of their type and their aggregate."""
     queue, (kind, aggregate) = sql.queue, named
     conditions = wanted.conditions(sql)
     if event_type is not None:

@@ -1,10 +1,10 @@
-"""Events to RabbitMQ, with publisher confirms."""
+"""Publisher for RabbitMQ, with publisher confirms."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from rowmill.model.errors import TransientError
-from rowmill.outbox.connection import Connected, away, driver
+from rowmill.outbox.connection import BrokerConnection, client_library, unreachable
 from rowmill.outbox.message import Message
 
 
@@ -15,9 +15,10 @@ class _Open:
 
 
 class RabbitPublisher:
-    """Publishes persistent messages to an exchange and waits until the broker confirms them. Each has to reach a queue
-    (`mandatory`): one that none takes has failed. RabbitMQ itself does not know a message again: the consumer does, by
-    its `message_id`, or the de-duplication plugin, by the header of the same value.
+    """Publishes persistent messages to an exchange and waits until the broker confirms them.
+
+    Messages are `mandatory`: one that reaches no queue has failed. RabbitMQ does not detect duplicates itself.
+    Consumers detect them by `message_id`, or the de-duplication plugin by the header with the same value.
     """
 
     def __init__(
@@ -28,14 +29,14 @@ class RabbitPublisher:
         timeout: float = 10.0,
         **options: Any,
     ) -> None:
-        """`exchange` is yours to declare; without one, the subject is the name of a queue. `options` are those of
+        """You declare the `exchange`. Without one, the subject is the name of a queue. `options` are passed to
         `aio_pika.connect`."""
         self._url, self._exchange = url, exchange
         self._timeout, self._options = timeout, options
-        self._connected: Connected[_Open] = Connected(self._connect, _close)
+        self._connection: BrokerConnection[_Open] = BrokerConnection(self._connect, _close)
 
     async def _connect(self) -> _Open:
-        pika = driver("aio_pika", "rabbitmq")
+        pika = client_library("aio_pika", "rabbitmq")
         connection = await pika.connect(self._url, timeout=self._timeout, **self._options)
         try:
             channel = await connection.channel(publisher_confirms=True, on_return_raises=True)
@@ -47,7 +48,7 @@ class RabbitPublisher:
             raise
 
     async def publish(self, message: Message) -> None:
-        pika, errors = driver("aio_pika", "rabbitmq"), driver("aio_pika.exceptions", "rabbitmq")
+        pika, errors = client_library("aio_pika", "rabbitmq"), client_library("aio_pika.exceptions", "rabbitmq")
         sent = pika.Message(
             message.body,
             content_type=message.content_type,
@@ -58,21 +59,21 @@ class RabbitPublisher:
         )
         opened = None
         try:
-            opened = await self._connected.get()
+            opened = await self._connection.get()
             await opened.exchange.publish(sent, message.subject, mandatory=True, timeout=self._timeout)
         except errors.ChannelNotFoundEntity:
-            await self._connected.drop(opened)
+            await self._connection.drop(opened)
             raise TransientError(f"there is no exchange {self._exchange}", code="no_exchange") from None
         except errors.PublishError:
             raise TransientError("no queue takes this message", code="unroutable") from None
         except errors.DeliveryError:
             raise TransientError("the broker does not take this message", code="refused") from None
         except (errors.AMQPError, OSError, TimeoutError, RuntimeError) as error:
-            await self._connected.drop(opened)
-            raise away("RabbitMQ", error) from error
+            await self._connection.drop(opened)
+            raise unreachable("RabbitMQ", error) from error
 
     async def close(self) -> None:
-        await self._connected.close()
+        await self._connection.close()
 
 
 async def _close(opened: _Open) -> None:

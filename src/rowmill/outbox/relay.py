@@ -9,12 +9,14 @@ from rowmill.outbox.event import Event
 from rowmill.outbox.message import Publisher, Subject, message_of
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-"""Seconds for which a broker that is away is left alone."""
+"""Bounds, in seconds, of the pause after a broker was unreachable."""
 
 
 class BrokerPause:
-    """Closed for a while after a broker was found away: otherwise every event that is due would wait for a time-out of
-    its own, and keep a slot meanwhile from events that go elsewhere."""
+    """Circuit breaker for a broker: after a failure, further events are refused at once for a while.
+
+    Without it, every due event would wait for its own timeout and block a slot that other events could use.
+    """
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, chance: Callable[[], float] = random.random
@@ -29,7 +31,7 @@ class BrokerPause:
             raise ProviderDown("the broker was away a moment ago", retry_after=self._spread(left))
 
     def away(self, error: ProviderDown) -> ProviderDown:
-        """Close. Those that were under way and failed as well do not close it for longer."""
+        """Open the breaker. Failures of publishes that were already under way do not extend the pause."""
         if self._clock() >= self._closed_until:
             self._wait = min(max(self._wait * 2, FIRST_WAIT), LONGEST_WAIT)
             self._closed_until = self._clock() + self._wait
@@ -39,12 +41,12 @@ class BrokerPause:
         self._wait = 0.0
 
     def _spread(self, wait: float) -> float:
-        """Not all at once when it opens."""
+        """Add jitter, so that not all events retry at the same moment."""
         return wait + self._wait * self._chance()
 
 
 class Relay:
-    """Publishes each event, and is done with it when the broker has confirmed."""
+    """Publishes each event. The event is done once the broker has confirmed it."""
 
     def __init__(
         self, publisher: Publisher, source: str, subject: Subject = None, gate: BrokerPause | None = None

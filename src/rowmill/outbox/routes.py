@@ -1,4 +1,4 @@
-"""Which handler an event goes to."""
+"""Which handler an event is dispatched to."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ PATTERN = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Events of this type, or of every type that fits the pattern, go to this handler."""
+    """Sends events of a type, or of all types that match a pattern, to a handler."""
 
     types: str
     call: Callable[[Event], Any]
@@ -29,7 +29,7 @@ class Route:
 
 
 class Routes:
-    """The handlers of an outbox, by type: the type itself first, then patterns in the order they came."""
+    """The handlers of an outbox: exact types first, then patterns in the order of registration."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -70,5 +70,6 @@ class Routes:
 
 
 def _same(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """The same function once more is a module or a cell of a notebook that was run again."""
+    """Return whether both are the same function. A reloaded module or a notebook cell that runs again registers its
+    handler twice."""
     return one is other or (hasattr(one, "__qualname__") and name_of(one) == name_of(other))

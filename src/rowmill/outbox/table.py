@@ -1,4 +1,4 @@
-"""The table of an outbox: ready-made, as a Table or for an ORM class of yours, or your own by its columns."""
+"""The outbox table: ready-made as a Table or an ORM mixin, or your own table with mapped columns."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,7 +25,7 @@ WORDS = States(
 @checks_options
 @dataclass(frozen=True, slots=True)
 class OutboxColumns(Columns):
-    """Which column of an outbox holds what: those of the event, and those of every queue."""
+    """Maps the columns of an outbox: those of the event, and those of every queue."""
 
     error: str = "last_error"
     finished_at: str = "processed_at"
@@ -40,16 +40,17 @@ class OutboxColumns(Columns):
 
 
 def finished_index(name: str, state: Any, processed_at: Any) -> sa.Index:
-    """Serves the statistics, and the deletion of old events."""
+    """Return the index that serves the counts and the deletion of old events."""
     finished = sa.text("processed_at IS NOT NULL")
     return sa.Index(f"{name}_finished", state, processed_at, postgresql_where=finished, sqlite_where=finished)
 
 
 def outbox_table(metadata: MetaData, name: str = "outbox", *, schema: str | None = None) -> Table:
-    """A ready-made outbox. Whoever inserts event_type, aggregate_id and payload has published: the rest has defaults.
+    """Return a ready-made outbox table. An INSERT of event_type, aggregate_id and payload publishes an event; the other
+    columns have defaults.
 
-    `available_at` is never NULL: events that are tried again then stand in one line with new ones, and are not
-    starved by them.
+    `available_at` is never NULL, so that retried events and new ones share one order, and new ones can't starve the
+    others.
     """
     state = Column("state", sa.String(20), nullable=False, server_default="pending")
     processed_at = Column("processed_at", MOMENT)
@@ -74,7 +75,7 @@ def outbox_table(metadata: MetaData, name: str = "outbox", *, schema: str | None
 
 
 class OutboxMixin:
-    """The same for a declarative class of yours."""
+    """The columns of an outbox, for your own declarative class."""
 
     __rowmill_columns__ = OutboxColumns()
     __rowmill_states__ = WORDS

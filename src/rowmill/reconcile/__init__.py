@@ -1,4 +1,4 @@
-"""Two or more inventories of the same things, compared: what is missing where, and what is done about it."""
+"""Compare two or more inventories of the same items, report what is missing where, and correct it."""
 
 from rowmill.reconcile.correct import Correction, requeue
 from rowmill.reconcile.files import files

@@ -1,4 +1,4 @@
-"""Corrections: what is done about findings, in the transaction that writes down that it was done."""
+"""Corrections: what is done about findings, in the transaction that records it."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -15,11 +15,12 @@ from rowmill.reconcile.report import Finding
 from rowmill.store.port import Store
 
 Correction = Callable[[Sequence[Finding], AsyncConnection], Awaitable[Iterable[Finding] | None]]
-"""Given findings of one kind and a transaction to write in. Answers those that it took care of; None: all of them."""
+"""Called with findings of one kind and a transaction. Returns the findings that it corrected; None: all of them."""
 Corrections = Correction | Mapping[str, Correction] | None
 
-PATIENCE = 5
-"""Findings that may fail one by one before a correction is given up for this run: it is not they that are broken."""
+MOST_FAILURES = 5
+"""Single failures in a row after which a correction is not called again in this run: the correction is broken, not the
+findings."""
 
 
 class HasMill(Protocol):
@@ -46,7 +47,7 @@ class RequeueCorrection:
         return [finding for key, finding in by_key.items() if key in ready]
 
     async def after(self, store: Store) -> None:
-        """The rows can be seen now: tell workers that sleep."""
+        """Wake sleeping workers after the commit, when the rows are visible."""
         await change.tell(store, self.queue)
 
     def _parts(self, finding: Finding) -> tuple[Any, ...]:
@@ -57,15 +58,15 @@ class RequeueCorrection:
 def requeue(
     queue: QueueSpec[Any], *, stage: str | None = None, key: Callable[[Finding], Any] | None = None
 ) -> RequeueCorrection:  # fmt: skip
-    """A correction: the row of each finding is ready again, attempts at zero, as after `rowmill requeue`. `key` answers
-    the queue's key for a finding; it is the finding's own otherwise. A row that is running, or that is not there, stays
-    due."""
+    """Return a correction that makes the row of each finding ready again with attempts at zero, like `rowmill requeue`.
+    `key` returns the queue's key for a finding; by default, the finding's own key. A row that is running or missing
+    stays due for correction."""
     return RequeueCorrection(queue, stage=stage, key=key)
 
 
 class Corrector:
-    """Calls the corrections of a run. One that fails on a page is tried on each finding of it, so that a bad one does
-    not keep the others from being mended, run after run."""
+    """Calls the corrections of a run. If one fails on a page, it is called for each finding, so that one bad finding
+    does not block the others in every run."""
 
     def __init__(self, corrections: Corrections, events: Events, name: str) -> None:
         self._corrections = corrections
@@ -74,15 +75,15 @@ class Corrector:
         self._failures: dict[str, int] = {}
 
     def of(self, kind: str) -> Correction | None:
-        """None: findings of this kind are only reported."""
+        """Return the correction of this kind of finding; None if they are only reported."""
         if self._corrections is None or isinstance(self._corrections, Mapping):
             return (self._corrections or {}).get(kind)
         return self._corrections
 
     async def correct(self, findings: Sequence[Finding], tx: AsyncConnection) -> tuple[list[Finding], int]:
-        """Correct findings of one kind; answers those that were, and how many failed."""
+        """Correct findings of one kind. Return the corrected ones, and the number of failures."""
         kind = findings[0].kind
-        if self._failures.get(kind, 0) >= PATIENCE:
+        if self._failures.get(kind, 0) >= MOST_FAILURES:
             return [], len(findings)
         try:
             return await self._call(findings, tx), 0
@@ -92,7 +93,7 @@ class Corrector:
             return [], 1
         done: list[Finding] = []
         for finding in findings:
-            if self._failures[kind] >= PATIENCE:
+            if self._failures[kind] >= MOST_FAILURES:
                 break
             try:
                 done += await self._call([finding], tx)
@@ -109,7 +110,7 @@ class Corrector:
         return list(findings) if taken is None else list(taken)
 
     def _failed(self, kind: str, error: Exception, tx: AsyncConnection) -> None:
-        """A broken connection is not the fault of a finding."""
+        """Count a failure. A broken connection is no failure of the finding: it is raised."""
         if tx.invalidated or (isinstance(error, DBAPIError) and error.connection_invalidated):
             raise error
         self._failures[kind] = self._failures.get(kind, 0) + 1

@@ -1,4 +1,4 @@
-"""A reconciliation as it is declared. What is wrong with it is said at once, all of it."""
+"""A reconciliation as it is declared. All problems of a declaration are reported at once."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,29 +11,29 @@ from rowmill.reconcile.inventory import Inventory
 from rowmill.reconcile.rules import Missing, Rule, RunClock, Stale
 
 Progress = Callable[[int], None]
-"""Called now and then with the keys seen so far."""
+"""Called now and then with the number of keys that were compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReconciliationSpec:
-    """Inventories, rules, and what is done about findings."""
+    """The inventories and rules of a reconciliation, and what is done about findings."""
 
     name: str
     inventories: Mapping[str, Inventory | Any]
     rules: tuple[Rule, ...]
     correct: Corrections = None
     cap: int | None = 100
-    """Corrections in one run."""
+    """The most corrections in one run."""
     alert_above: int = 5
-    """With more findings than that, a run raises an alert."""
+    """A run with more findings than this raises an alert."""
     grace: float = 0.0
-    """Seconds for which a thing is in flight after it last changed in any inventory."""
+    """Seconds after its last change in any inventory for which an item counts as in flight."""
     recheck: bool = True
-    """Suspects are looked at again before they are reported."""
+    """Look at suspects again before they are reported."""
     again_after: float | None = None
-    """Seconds after which a finding that was corrected and is still open may be corrected again; None: never."""
+    """Seconds after which an open finding may be corrected again; None: never."""
     lease: float = 60.0
-    """Seconds after which a run whose process died may be followed by another."""
+    """Seconds after which another run may start if the process of this one died."""
 
     def clock(self, now: datetime) -> RunClock:
         return RunClock(now, timedelta(seconds=self.grace), self.inventories)
@@ -95,7 +95,7 @@ class ReconciliationSpec:
 def declared(
     name: str, inventories: Mapping[str, Inventory], rules: Sequence[Rule], **policies: object
 ) -> ReconciliationSpec:
-    """A declaration that has been checked."""
+    """Return a checked declaration. Raises DeclarationError."""
     made = ReconciliationSpec(name, dict(inventories), tuple(rules), **policies)  # type: ignore[arg-type]
     made.check()
     return made

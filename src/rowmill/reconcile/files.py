@@ -1,4 +1,4 @@
-"""Files in a folder as an inventory: paths below it, with slashes, in the order of the whole path."""
+"""An inventory of the files in a folder: relative paths with slashes, sorted by the whole path."""
 
 import asyncio
 import os
@@ -14,9 +14,9 @@ from rowmill.reconcile.sorting import SortedRuns
 from rowmill.store.port import Store
 
 
-class Files(Inventory):
-    """Each folder is sorted by itself, a big one outside of memory. A folder that can't be read, or is not there, was
-    not observed: it is not an empty one."""
+class FileInventory(Inventory):
+    """Files of a folder. Each directory is sorted by itself, a large one on disk. A directory that is missing or can't
+    be read counts as not observed, never as empty."""
 
     def __init__(self, folder: str | os.PathLike[str], suffix: str, **common: Any) -> None:
         super().__init__(at="modified_at", **common)
@@ -32,14 +32,14 @@ class Files(Inventory):
         return await asyncio.to_thread(self._look, keys)
 
     def _look(self, keys: Sequence[Any]) -> dict[Any, Facts]:
-        os.stat(self.folder)  # a folder that is gone says nothing about its files
+        os.stat(self.folder)  # raises if the folder is gone: then nothing is known about its files
         inside = [key for key in keys if key.endswith(self.suffix) and is_below(key)]
         return {key: facts for key in inside if (facts := facts_of(self.folder / key)) is not None}
 
 
 def files_below(folder: Path, suffix: str = "", prefix: str = "") -> Iterator[Item]:
-    """Every file, by its path below the folder. A folder sorts as if its name ended with a slash, since every path
-    below it goes on with one: "a.txt" comes before "a/b", and "a/b" before "a0"."""
+    """Yield every file with its path relative to the folder. A directory sorts as if its name ended with a slash, as
+    all paths below it do: "a.txt" comes before "a/b", and "a/b" before "a0"."""
     runs = SortedRuns()
     try:
         with os.scandir(folder / prefix) as entries:
@@ -51,7 +51,7 @@ def files_below(folder: Path, suffix: str = "", prefix: str = "") -> Iterator[It
     except FileNotFoundError:
         if not prefix:
             raise
-        os.stat(folder)  # a folder that was deleted meanwhile; but not all of them at once
+        os.stat(folder)  # a subfolder was deleted meanwhile; raises if the whole folder is gone
         return
     for (name,) in runs:
         if name.endswith("/"):
@@ -61,13 +61,13 @@ def files_below(folder: Path, suffix: str = "", prefix: str = "") -> Iterator[It
 
 
 def is_below(key: str) -> bool:
-    """Keys come from other inventories, too, and may be any text."""
+    """Return whether a key is a path inside the folder. Keys also come from other inventories and may be any text."""
     path = PurePosixPath(key)
     return "\x00" not in key and not path.is_absolute() and ".." not in path.parts and str(path) == key
 
 
 def facts_of(file: Path) -> Facts | None:
-    """None where there is no file, or none any more."""
+    """Return modification time and size; None if there is no such file."""
     try:
         found = os.stat(file)
     except (FileNotFoundError, NotADirectoryError):
@@ -77,10 +77,10 @@ def facts_of(file: Path) -> Facts | None:
     return {"modified_at": found.st_mtime, "size": found.st_size}
 
 
-def files(folder: str | os.PathLike[str], *, suffix: str = "", expects: Expected = None) -> Files:
-    """Files in a folder and those below it, by their path from there; `suffix` names those that count. Facts:
-    `modified_at`, which is their time, and `size`. Links to folders are not followed.
+def files(folder: str | os.PathLike[str], *, suffix: str = "", expects: Expected = None) -> FileInventory:
+    """Return an inventory of the files in a folder and its subfolders, by relative path. `suffix` selects files. Facts:
+    `modified_at`, which is the item's time, and `size`. Links to folders are not followed.
 
-    A disk that is not mounted looks like an empty folder: `expects=1` tells them apart.
+    A disk that is not mounted looks like an empty folder. Set `expects=1` to detect it.
     """
-    return Files(folder, suffix, expects=expects)
+    return FileInventory(folder, suffix, expects=expects)

@@ -1,4 +1,4 @@
-"""Findings of reconciliations: noted, corrected once while they are open, closed when they are found no more.
+"""Stored findings: recorded, corrected once while they are open, closed when a run does not find them again.
 
 Every function takes a connection in a transaction.
 """
@@ -17,8 +17,8 @@ from rowmill.store.own.schema import own_tables
 
 CLOSE_MOST = 5000
 """Findings that are closed in one transaction."""
-FORGOTTEN_SECONDS = 7 * 86400.0
-"""After which a finding of a rule that is not declared any more is closed. Not at once: during a deploy, processes
+UNDECLARED_SECONDS = 7 * 86400.0
+"""Seconds after which findings of a rule that is no longer declared are closed. Not at once: during a deploy, processes
 with and without the rule run side by side."""
 
 Name = tuple[str, str]
@@ -26,8 +26,8 @@ Name = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A finding, as it is written down."""
+class NewFinding:
+    """A finding in the form that is stored."""
 
     kind: str
     key: str
@@ -36,15 +36,15 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
-    """What is known of an open finding."""
+class OpenFinding:
+    """What is stored about an open finding."""
 
     id: int
     new: bool
     found_at: datetime | None
     corrected_at: datetime | None
     due: bool
-    """It was not corrected yet, or so long ago that it may be once more."""
+    """True if it was not corrected yet, or long enough ago to be corrected again."""
 
 
 def _due(connection: Connection, again_after: float | None) -> "sa.ColumnElement[bool]":
@@ -55,10 +55,10 @@ def _due(connection: Connection, again_after: float | None) -> "sa.ColumnElement
 
 
 # served by: the unique index on open findings
-def note(
-    connection: Connection, name: str, run: int, entries: Sequence[Entry], again_after: float | None
-) -> dict[Name, Noted]:
-    """Write findings of this run down; those that are open already are only seen again."""
+def record(
+    connection: Connection, name: str, run: int, entries: Sequence[NewFinding], again_after: float | None
+) -> dict[Name, OpenFinding]:
+    """Insert the findings of this run. For findings that are open already, only update when they were last seen."""
     own, dialect = own_tables(connection.dialect.name).finding, connection.dialect.name
     rows = [
         {
@@ -76,33 +76,33 @@ def note(
             set_={"last_run": run, "seen_at": moment(dialect)},
         ).returning(own.c.id)
     ).all()
-    # Read again: in RETURNING, SQLite 3.40 takes `column IS NULL` for false where another column is NOT NULL.
-    noted = connection.execute(sa.select(*_told(connection, again_after)).where(own.c.id.in_(ids)))
-    return {(row.kind, row.key): _noted(row, run) for row in noted}
+    # A second statement: in RETURNING, SQLite 3.40 evaluates `column IS NULL` as false where another column is NOT NULL.
+    stored = connection.execute(sa.select(*_columns(connection, again_after)).where(own.c.id.in_(ids)))
+    return {(row.kind, row.key): _open_finding(row, run) for row in stored}
 
 
 # served by: the unique index on open findings
-def known(
+def open_findings(
     connection: Connection, name: str, kind: str, keys: Sequence[str], again_after: float | None
-) -> dict[Name, Noted]:
-    """Which of these are open already. Writes nothing."""
+) -> dict[Name, OpenFinding]:
+    """Return which of these findings are open already. Writes nothing."""
     own = own_tables(connection.dialect.name).finding
     rows = connection.execute(
-        sa.select(*_told(connection, again_after)).where(_open(connection, name, kind), own.c.key.in_(keys))
+        sa.select(*_columns(connection, again_after)).where(_open(connection, name, kind), own.c.key.in_(keys))
     )
-    return {(row.kind, row.key): _noted(row, None) for row in rows}
+    return {(row.kind, row.key): _open_finding(row, None) for row in rows}
 
 
 # served by: the unique index on open findings
-def keep(connection: Connection, name: str, run: int, kind: str, keys: Sequence[str]) -> int:
-    """What is in flight is neither found nor mended: findings of it that are open stay so."""
+def keep_open(connection: Connection, name: str, run: int, kind: str, keys: Sequence[str]) -> int:
+    """Keep open findings of items in flight open: they are neither confirmed nor resolved."""
     own = own_tables(connection.dialect.name).finding
     kept = sa.update(own).where(_open(connection, name, kind), own.c.key.in_(keys)).values(last_run=run)
     return connection.execute(kept).rowcount
 
 
 # served by: the primary key
-def corrected(connection: Connection, ids: Sequence[int]) -> None:
+def mark_corrected(connection: Connection, ids: Sequence[int]) -> None:
     own, dialect = own_tables(connection.dialect.name).finding, connection.dialect.name
     connection.execute(
         sa.update(own).where(own.c.id.in_(ids)).values(corrected_at=moment(dialect), corrections=own.c.corrections + 1)
@@ -111,16 +111,16 @@ def corrected(connection: Connection, ids: Sequence[int]) -> None:
 
 # served by: the unique index on open findings
 def close(connection: Connection, name: str, run: int, kind: str) -> int:
-    """Close a batch of the findings that this run did not see; answers how many."""
+    """Close one batch of findings that this run did not see. Return their number."""
     own = own_tables(connection.dialect.name).finding
     unseen = sa.select(own.c.id).where(_open(connection, name, kind), own.c.last_run != run).limit(CLOSE_MOST)
     return _close(connection, unseen)
 
 
 # served by: the unique index on open findings
-def close_forgotten(connection: Connection, name: str, kinds: Sequence[str]) -> int:
-    """Close findings of rules that have not been declared for long."""
-    own, long_ago = own_tables(connection.dialect.name).finding, moment(connection.dialect.name, -FORGOTTEN_SECONDS)
+def close_undeclared(connection: Connection, name: str, kinds: Sequence[str]) -> int:
+    """Close findings of rules that are no longer declared."""
+    own, long_ago = own_tables(connection.dialect.name).finding, moment(connection.dialect.name, -UNDECLARED_SECONDS)
     return _close(
         connection,
         sa.select(own.c.id)
@@ -141,12 +141,12 @@ def _open(connection: Connection, name: str, kind: str) -> "sa.ColumnElement[boo
     return sa.and_(own.c.reconciliation == name, own.c.kind == kind, own.c.closed_at.is_(None))
 
 
-def _told(connection: Connection, again_after: float | None) -> list["sa.ColumnElement[Any]"]:
+def _columns(connection: Connection, again_after: float | None) -> list["sa.ColumnElement[Any]"]:
     own = own_tables(connection.dialect.name).finding.c
     due = _due(connection, again_after).label("due")
     return [own.id, own.kind, own.key, own.first_run, own.found_at, own.corrected_at, due]
 
 
-def _noted(row: Any, run: int | None) -> Noted:
+def _open_finding(row: Any, run: int | None) -> OpenFinding:
     new = row.first_run == run
-    return Noted(row.id, new, as_moment(row.found_at), as_moment(row.corrected_at), bool(row.due))
+    return OpenFinding(row.id, new, as_moment(row.found_at), as_moment(row.corrected_at), bool(row.due))

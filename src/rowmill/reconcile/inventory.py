@@ -1,7 +1,7 @@
-"""An inventory: things of one kind in one place, listed in the order of their keys, page by page.
+"""An inventory: items of one kind in one place, listed in the order of their keys, page by page.
 
-"Could not observe" is never "absent": an inventory that fails, ends early or gives too few says so by an exception, and
-what would follow from its silence is not concluded.
+An item that was not observed is never taken for absent. An inventory that fails, ends early or returns too few items
+raises, and rules conclude nothing from the missing part.
 """
 
 import asyncio
@@ -27,22 +27,22 @@ Look = Callable[[Sequence[Any]], Awaitable[Mapping[Any, Facts] | Iterable[Any]]]
 
 
 class Incomplete(RowmillError):
-    """An inventory ended before it had given everything."""
+    """An inventory ended before it had listed everything."""
 
     def __init__(self, message: str, code: str, *, anywhere: bool) -> None:
         super().__init__(message)
         self.code = code
         self.anywhere = anywhere
-        """What is missing may be missing at any place, not only at the end."""
+        """True if items may be missing anywhere, not only at the end."""
 
 
 class Inventory:
-    """What all inventories have in common. `walk` is what a run reads."""
+    """Base of all inventories. A run reads `walk`."""
 
     sort = False
-    """It gives keys in any order: they are sorted on the way."""
+    """True if keys come in any order and have to be sorted first."""
     timeout: float | None = None
-    """Seconds for a page. One that takes longer was not observed."""
+    """Seconds for one page. A page that takes longer counts as not observed."""
 
     def __init__(
         self, *, at: str | None, many: bool = False, expects: Expected = None, epoch: Literal["s", "ms"] = "s"
@@ -54,22 +54,22 @@ class Inventory:
 
     @property
     def can_look(self) -> bool:
-        """Can single things be looked at again?"""
+        """Whether single items can be rechecked up again."""
         return True
 
     def time_of(self, facts: Facts) -> datetime | None:
         return time_in(facts, self.at, self.epoch)
 
     def pages(self, store: Store) -> Pages:
-        """Everything, in pages, in the order of keys; or in any order, to be sorted."""
+        """Yield all items in pages, in the order of keys; in any order with `sort`."""
         raise NotImplementedError
 
     async def look(self, store: Store, keys: Sequence[Any]) -> dict[Any, Facts]:
-        """Those of these things that are there now."""
+        """Return those of these items that exist now, with their facts."""
         raise NotImplementedError
 
     async def walk(self, store: Store) -> Pages:
-        """Everything, in the order of keys. Raises Incomplete when it gave fewer things than it has to."""
+        """Yield all items in pages, in the order of keys. Raises Incomplete if there were fewer than expected."""
         expected = self.expects() if callable(self.expects) else self.expects
         least = await expected if inspect.isawaitable(expected) else expected
         given = 0
@@ -81,7 +81,8 @@ class Inventory:
             raise Incomplete(f"it gave {given:,} things and should have {least:,}", "too_few", anywhere=True)
 
     async def _sorted(self, store: Store) -> Pages:
-        """Nothing is given until all was seen: a source that breaks before has shown no stretch of keys completely."""
+        """Sort all items before the first is yielded. A source that breaks off has shown no range of keys
+        completely."""
         runs = SortedRuns()
         try:
             async with aclosing(self.pages(store)) as pages:
@@ -94,8 +95,8 @@ class Inventory:
             runs.close()
 
 
-class Listed(Inventory):
-    """An inventory out of any iterable of the user's, async or not."""
+class IterableInventory(Inventory):
+    """An inventory of any iterable, async or not."""
 
     def __init__(
         self, source: Source, *, sort: bool, marked: bool, look: Look | None, timeout: float | None, **common: Any
@@ -149,7 +150,7 @@ async def async_pages(source: Any) -> AsyncGenerator[list[Any], None]:
                 yield page
                 page = []
     except Exception:
-        if page:  # what it gave before it failed was seen
+        if page:  # items before the failure were observed
             yield page
         raise
     if page:
@@ -157,7 +158,8 @@ async def async_pages(source: Any) -> AsyncGenerator[list[Any], None]:
 
 
 async def sync_pages(source: Iterable[Any]) -> AsyncGenerator[list[Any], None]:
-    """In a thread, always the same one: an iterable may block, and may hold what belongs to a thread."""
+    """Read a sync iterable in pages, always in the same thread: it may block, and may hold objects that belong to a
+    thread."""
     loop = asyncio.get_running_loop()
     thread = ThreadPoolExecutor(1, thread_name_prefix="rowmill-inventory")
     try:
@@ -178,7 +180,7 @@ def _take(iterator: Any) -> tuple[list[Any], Exception | None]:
     page: list[Any] = []
     try:
         for given in islice(iterator, PAGE):
-            page.append(given)  # noqa: PERF402 what came before an error was seen
+            page.append(given)  # noqa: PERF402 items before an error are kept
     except Exception as error:
         return page, error
     return page, None
@@ -195,16 +197,16 @@ def inventory(
     look: Look | None = None,
     timeout: float | None = None,
     epoch: Literal["s", "ms"] = "s",
-) -> Listed:
-    """An inventory of anything: objects of a bucket, points of a vector store.
+) -> IterableInventory:
+    """Return an inventory of anything: objects of a bucket, points of a vector store.
 
-    `source` is a function that gives an iterable, async or not (one that blocks is read in a thread), of keys or
-    `(key, facts)`, in ascending order; with `sort`, in any order. `at` names the fact that is the thing's time. With
-    `many`, a key may come several times, as those of the points of one document do. `expects` is the least number of
-    things, or a function that asks for it: with fewer, the inventory was not observed. With `end_marker`, the last
-    item has to be `END`. `look` is given keys and answers those that are there, for a second look at suspects. An
-    inventory that takes longer than `timeout` seconds for a page of two thousand things was not observed any further.
+    `source` is a function that returns an iterable, async or not, of keys or `(key, facts)` in ascending order; with
+    `sort`, in any order. A blocking iterable is read in a thread. `at` names the fact that holds the item's time. With
+    `many`, a key may occur several times, like the points of one document. `expects` is the least number of items, or a
+    function that returns it: with fewer, the inventory counts as not observed. With `end_marker`, the last item must be
+    `END`. `look` gets keys and returns those that exist, for a second look at suspects. `timeout` is the most seconds
+    for a page of two thousand items: a slower page counts as not observed.
     """
-    return Listed(
+    return IterableInventory(
         source, sort=sort, marked=end_marker, look=look, timeout=timeout, at=at, many=many, expects=expects, epoch=epoch
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What an inventory gives: a key, and what is known of the thing beside it."""
+"""An item of an inventory: its key and its facts."""
 
 import hashlib
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from rowmill.store.clock import as_moment
 
 Key = int | str | UUID
 Facts = Mapping[str, Any]
-"""What an inventory tells of a thing: its state, its time. Never logged."""
+"""What an inventory knows about an item: its state, its time. Never logged."""
 Item = tuple[Any, Facts]
 
 NOTHING: Facts = {}
 KEY_LENGTH = 1000
-"""Of the text of a key. An index takes no more than 2,700 bytes."""
+"""The most bytes in the text of a key. An index entry holds at most 2,700 bytes."""
 
 
 class InventoryEnd:
-    """The last item of an inventory that promises one."""
+    """The end marker of an inventory with `end_marker`."""
 
     def __repr__(self) -> str:
         return "END"
@@ -30,7 +30,7 @@ END: Final = InventoryEnd()
 
 
 def as_item(given: Any) -> Item:
-    """A key alone, or with its facts."""
+    """Return key and facts of an item that may be a key alone."""
     if isinstance(given, tuple) and len(given) == 2:
         key, facts = given
         return key, NOTHING if facts is None else facts
@@ -38,7 +38,7 @@ def as_item(given: Any) -> Item:
 
 
 def kind_of(key: Any) -> type:
-    """Keys of two kinds have no common order."""
+    """Return the type by which a key is ordered. Raises InventoryError for keys of other types."""
     for kind in (str, UUID, int):
         if isinstance(key, kind) and not isinstance(key, bool):
             return kind
@@ -46,8 +46,8 @@ def kind_of(key: Any) -> type:
 
 
 def key_text(key: Any) -> str:
-    """A key as the database, the log and people have it: text that every database takes, of a length that an index
-    takes, and another one for every other key."""
+    """Return a key as text for the database, logs and people. The text is unique per key, valid in every database, and
+    short enough for an index."""
     text = str(key).replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
     if len(text.encode()) <= KEY_LENGTH:
         return text
@@ -56,6 +56,6 @@ def key_text(key: Any) -> str:
 
 
 def time_in(facts: Facts, name: str | None, epoch: str = "s") -> datetime | None:
-    """The time that the facts tell; None where they tell none. Text is ISO 8601."""
+    """Return the item's time; None if it has none. Text is ISO 8601."""
     value = None if name is None else facts.get(name)
     return as_moment(datetime.fromisoformat(value) if isinstance(value, str) else value, epoch)

@@ -1,7 +1,7 @@
-"""One pass over all inventories at once, key by key, in memory that does not grow.
+"""One merge pass over all inventories, key by key, in constant memory.
 
-Where an inventory breaks off, it was observed up to the last key that it gave, since its keys ascend, which is checked.
-From there on, no rule concludes anything from its silence.
+If an inventory breaks off, it counts as observed up to its last key, since keys ascend, which is checked. Beyond that
+key, no rule concludes anything from it.
 """
 
 import asyncio
@@ -18,18 +18,18 @@ from rowmill.store.port import Store
 
 @dataclass(frozen=True, slots=True)
 class UnreadableInventory:
-    """An inventory that could not be observed to its end."""
+    """An inventory that could not be read to its end."""
 
     inventory: str
     code: str
     upto: str | None
-    """The last key up to which it was observed; None: nothing can be concluded from it at all."""
+    """The last key up to which it was read; None: nothing can be concluded from it."""
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """What a rule said of a key during the pass."""
+    """A key on which a rule matched during the pass."""
 
     rule: int
     key: Any
@@ -39,20 +39,21 @@ class Suspect:
 
 @dataclass(slots=True)
 class Observed:
-    """What a pass has seen."""
+    """What a pass has read."""
 
     counts: dict[str, int] = field(default_factory=dict)
-    spoiled: list[UnreadableInventory] = field(default_factory=list)
-    unfounded: set[str] = field(default_factory=set)
-    """Inventories of which even earlier silence means nothing: they gave too few things, and not only at the end."""
+    unreadable: list[UnreadableInventory] = field(default_factory=list)
+    inconclusive: set[str] = field(default_factory=set)
+    """Inventories that returned too few items, possibly anywhere. Absence from them proves nothing, even at earlier
+    keys."""
 
     @property
     def broken(self) -> set[str]:
-        return {one.inventory for one in self.spoiled}
+        return {one.inventory for one in self.unreadable}
 
 
 class Cursor:
-    """A place in an inventory. Refuses keys that do not ascend."""
+    """A position in an inventory. Rejects keys that do not ascend."""
 
     def __init__(self, name: str, inventory: Inventory, pages: Pages) -> None:
         self.name = name
@@ -68,7 +69,7 @@ class Cursor:
         self.failed: Exception | None = None
 
     async def advance(self) -> bool:
-        """On to the next key. False: there is none, or it could not be observed, which `failed` says."""
+        """Move to the next key. Return False at the end, or if reading failed: then `failed` is set."""
         while True:
             while self._place < len(self._page):
                 key, facts = self._page[self._place]
@@ -80,11 +81,11 @@ class Cursor:
                 if not self.inventory.many:
                     return True
                 return await self._gather()
-            if not await self._turn():
+            if not await self._next_page():
                 return False
 
     async def _gather(self) -> bool:
-        """Several entries of one key are one thing, as young as the youngest of them."""
+        """Merge entries with the same key into one item. Its time is that of the newest entry."""
         while True:
             while self._place < len(self._page):
                 key, facts = self._page[self._place]
@@ -95,10 +96,10 @@ class Cursor:
                 mine, other = self.inventory.time_of(self.facts), self.inventory.time_of(facts)
                 if other is not None and (mine is None or other > mine):
                     self.facts = facts
-            if not await self._turn():
+            if not await self._next_page():
                 return True
 
-    async def _turn(self) -> bool:
+    async def _next_page(self) -> bool:
         if self.failed is not None:
             return False
         try:
@@ -142,31 +143,31 @@ class Cursor:
             f"position {self.count}. Give its keys in the order of their bytes, or let it be sorted: sort=True"
         )
 
-    def spoiled(self) -> UnreadableInventory:
+    def unreadable(self) -> UnreadableInventory:
         assert self.failed is not None
-        unfounded = isinstance(self.failed, Incomplete) and self.failed.anywhere
+        inconclusive = isinstance(self.failed, Incomplete) and self.failed.anywhere
         code = self.failed.code if isinstance(self.failed, Incomplete) else code_of(self.failed)
-        upto = None if unfounded or self.last is None else key_text(self.last)
+        upto = None if inconclusive or self.last is None else key_text(self.last)
         return UnreadableInventory(self.name, code, upto, safe_text(str(self.failed)))
 
     async def aclose(self) -> None:
         await self._pages.aclose()
 
 
-Say = Callable[[Suspect], None]
+OnSuspect = Callable[[Suspect], None]
 
 
 class Pass:
-    """The pass itself. `say` hears of every suspect, in the order of keys."""
+    """Compares all inventories in one pass. Calls `on_suspect` for every suspect, in the order of keys."""
 
     def __init__(
-        self, inventories: Mapping[str, Inventory], rules: Sequence[Rule], clock: RunClock, say: Say,
+        self, inventories: Mapping[str, Inventory], rules: Sequence[Rule], clock: RunClock, on_suspect: OnSuspect,
         progress: Callable[[int], None] | None = None,
     ) -> None:  # fmt: skip
         self._inventories = inventories
         self._rules = list(enumerate(rules))
         self._clock = clock
-        self._say = say
+        self._on_suspect = on_suspect
         self._progress = progress
         self.observed = Observed()
 
@@ -181,11 +182,11 @@ class Pass:
         return self.observed
 
     async def _merge(self, cursors: list[Cursor]) -> None:
-        live = [cursor for cursor in cursors if await self._moved(cursor)]
+        live = [cursor for cursor in cursors if await self._advance(cursor)]
         kinds = {cursor.name: kind_of(cursor.key) for cursor in live}
         if len(set(kinds.values())) > 1:
-            told = ", ".join(f"{name} has {kind.__name__}" for name, kind in kinds.items())
-            raise InventoryError(f"the inventories have keys of different types, and no common order: {told}")
+            listed = ", ".join(f"{name} has {kind.__name__}" for name, kind in kinds.items())
+            raise InventoryError(f"the inventories have keys of different types, and no common order: {listed}")
         done = 0
         while live and self._rules:
             low = live[0].key
@@ -195,7 +196,7 @@ class Pass:
             at_low = [cursor for cursor in live if cursor.key == low]
             self._judge(low, {cursor.name: cursor.facts for cursor in at_low})
             for cursor in at_low:
-                if not await self._moved(cursor):
+                if not await self._advance(cursor):
                     live = [one for one in live if one is not cursor]
             done += 1
             if self._progress is not None and done % 10_000 == 0:
@@ -205,19 +206,19 @@ class Pass:
         for number, rule in self._rules:
             verdict = rule.judge(key, here, self._clock)
             if verdict is not RuleVerdict.FINE:
-                self._say(Suspect(number, key, dict(here), verdict is RuleVerdict.IN_FLIGHT))
+                self._on_suspect(Suspect(number, key, dict(here), verdict is RuleVerdict.IN_FLIGHT))
 
-    async def _moved(self, cursor: Cursor) -> bool:
+    async def _advance(self, cursor: Cursor) -> bool:
         if await cursor.advance():
             return True
         if cursor.failed is not None:
-            self._lose(cursor)
+            self._drop(cursor)
         return False
 
-    def _lose(self, cursor: Cursor) -> None:
-        """Nothing follows from its silence any more; and a rule that needs what it would have given is at its end."""
-        spoiled = cursor.spoiled()
-        self.observed.spoiled.append(spoiled)
-        if spoiled.upto is None:
-            self.observed.unfounded.add(cursor.name)
+    def _drop(self, cursor: Cursor) -> None:
+        """Stop all rules that need this inventory, after it failed."""
+        unreadable = cursor.unreadable()
+        self.observed.unreadable.append(unreadable)
+        if unreadable.upto is None:
+            self.observed.inconclusive.add(cursor.name)
         self._rules = [(number, rule) for number, rule in self._rules if cursor.name not in rule.involved]

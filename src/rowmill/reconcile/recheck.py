@@ -1,4 +1,4 @@
-"""A second look at suspects, directly before they are reported: the pass took its time, and things moved meanwhile."""
+"""A second look at suspects just before they are reported: items may have changed since the pass read them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,28 +14,28 @@ from rowmill.store.port import Store
 
 @dataclass(slots=True)
 class Rechecked:
-    """What became of a page of suspects."""
+    """Results of the second look at a page of suspects."""
 
     standing: list[Suspect] = field(default_factory=list)
     in_flight: list[Suspect] = field(default_factory=list)
     cleared: int = 0
     unseen: int = 0
-    """An inventory did not answer the second look: not findings."""
-    spoiled: list[UnreadableInventory] = field(default_factory=list)
+    """Suspects whose inventory did not reply. They are not reported."""
+    unreadable: list[UnreadableInventory] = field(default_factory=list)
 
 
-async def look_again(
+async def recheck(
     store: Store, inventories: Mapping[str, Inventory], rules: Sequence[Rule], clock: RunClock, suspects: list[Suspect]
 ) -> Rechecked:
-    """Ask every inventory that can be asked for single things, and judge again by what it says. The others are taken
-    as the pass saw them."""
-    looked = Rechecked()
-    seen = await _seen(store, inventories, rules, suspects, looked)
-    silent = {one.inventory for one in looked.spoiled}
+    """Look suspects up again in every inventory that supports it, and apply the rules again. Other inventories count as
+    the pass saw them."""
+    rechecked = Rechecked()
+    seen = await _seen(store, inventories, rules, suspects, rechecked)
+    silent = {one.inventory for one in rechecked.unreadable}
     for suspect in suspects:
         rule = rules[suspect.rule]
         if silent.intersection(rule.involved):
-            looked.unseen += 1
+            rechecked.unseen += 1
             continue
         here = dict(suspect.here)
         for name in rule.involved:
@@ -46,12 +46,12 @@ async def look_again(
         again = Suspect(suspect.rule, suspect.key, here)
         match rule.judge(suspect.key, here, clock):
             case RuleVerdict.FOUND:
-                looked.standing.append(again)
+                rechecked.standing.append(again)
             case RuleVerdict.IN_FLIGHT:
-                looked.in_flight.append(again)
+                rechecked.in_flight.append(again)
             case RuleVerdict.FINE:
-                looked.cleared += 1
-    return looked
+                rechecked.cleared += 1
+    return rechecked
 
 
 async def _seen(
@@ -59,7 +59,7 @@ async def _seen(
     inventories: Mapping[str, Inventory],
     rules: Sequence[Rule],
     suspects: list[Suspect],
-    looked: Rechecked,
+    rechecked: Rechecked,
 ) -> dict[str, dict[Any, Facts]]:
     seen: dict[str, dict[Any, Facts]] = {}
     for name, inventory in inventories.items():
@@ -69,5 +69,5 @@ async def _seen(
         try:
             seen[name] = await inventory.look(store, list(dict.fromkeys(keys)))
         except Exception as error:
-            looked.spoiled.append(UnreadableInventory(name, code_of(error), None, safe_text(str(error))))
+            rechecked.unreadable.append(UnreadableInventory(name, code_of(error), None, safe_text(str(error))))
     return seen

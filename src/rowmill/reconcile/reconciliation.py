@@ -1,4 +1,4 @@
-"""A reconciliation of a mill: what an application declares, and runs."""
+"""A reconciliation of a mill: what an application declares and runs."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ from rowmill.store.own import schema
 
 
 class Reconciliation:
-    """Inventories of the same things, and rules for how they have to agree."""
+    """Inventories of the same items, and rules about how they must agree."""
 
     def __init__(self, mill: MillPort, declared: ReconciliationSpec) -> None:
         self._mill = mill
@@ -26,9 +26,12 @@ class Reconciliation:
         return self.declared.name
 
     async def run(self, *, execute: bool = False, progress: Progress | None = None) -> Reconciled:
-        """Look at everything once; answers what was found. Without `execute` nothing is written: it is a plan. With it,
-        findings are written down and corrected, and those that are mended are closed. Raises ReconciliationBusy while
-        another process executes it, and InventoryError when an inventory is out of order."""
+        """Compare everything once. Return a report.
+
+        Without `execute`, nothing is written: it is a plan. With it, findings are recorded and corrected, and resolved
+        ones are closed. Raises ReconciliationBusy while another process executes it, and InventoryError if an inventory
+        is not in order.
+        """
         async with self._mill.opened() as store:
             with reachable(self._mill.url):
                 await store.run(schema.check_version, write=False)
@@ -40,7 +43,7 @@ class Reconciliation:
         return asyncio.run(self.run(execute=execute))
 
     async def history(self, limit: int = 20) -> list[RunView]:
-        """The last runs that were executed, newest first."""
+        """Return the last executed runs, newest first."""
 
         def work(connection: Connection) -> list[RunView]:
             schema.check_version(connection)

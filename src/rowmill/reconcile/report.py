@@ -1,4 +1,4 @@
-"""What a run found and did."""
+"""The report of a run: what it found and did."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,25 +9,25 @@ from rowmill.reconcile.item import Facts, key_text
 from rowmill.reconcile.merge import UnreadableInventory
 
 KEPT = 1000
-"""Findings that a report holds. The counts are of all."""
+"""Findings that a report lists. Its counts include all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as it should be."""
+    """An item that breaks a rule."""
 
     kind: str
-    """The name of its rule."""
+    """The name of the rule."""
     key: Any
     present: tuple[str, ...]
     absent: tuple[str, ...]
     times: Mapping[str, datetime | None]
-    """When it last changed, in each inventory that has it."""
+    """When the item last changed, in each inventory that has it."""
     facts: Mapping[str, Facts]
-    """What each inventory tells of it."""
+    """What each inventory knows about the item."""
     new: bool = True
     found_at: datetime | None = None
-    """When it was found first; None before it was written down."""
+    """When it was first found; None if it is not recorded yet."""
     corrected_at: datetime | None = None
 
     @property
@@ -35,11 +35,11 @@ class Finding:
         """The key as text."""
         return key_text(self.key)
 
-    def told(self) -> dict[str, Any]:
-        """Fit for a log: without what the inventories tell."""
+    def as_log(self) -> dict[str, Any]:
+        """Return the finding for a log, without the facts."""
         times = {name: time.isoformat() for name, time in self.times.items() if time is not None}
-        told = {"kind": self.kind, "key": self.text, "present": list(self.present), "absent": list(self.absent)}
-        return told | {"times": times, "new": self.new}
+        listed = {"kind": self.kind, "key": self.text, "present": list(self.present), "absent": list(self.absent)}
+        return listed | {"times": times, "new": self.new}
 
 
 @dataclass(slots=True)
@@ -48,44 +48,44 @@ class Reconciled:
 
     name: str
     executed: bool
-    """False: a plan. Nothing was written, and `planned` says what would have been corrected."""
+    """False for a plan: nothing was written, and `planned` counts what would have been corrected."""
     started_at: datetime
     run: int | None = None
-    """Its number in the history."""
+    """Number of the run in the history."""
     ended_at: datetime | None = None
     observed: dict[str, int] = field(default_factory=dict)
-    """Things that each inventory gave."""
+    """Number of items that each inventory returned."""
     counts: dict[str, int] = field(default_factory=dict)
-    """Findings by kind."""
+    """Number of findings by kind."""
     findings: list[Finding] = field(default_factory=list)
-    """The first thousand."""
-    spoiled: list[UnreadableInventory] = field(default_factory=list)
-    """Inventories that could not be observed to their end: nothing was concluded from their silence."""
+    """The first thousand findings."""
+    unreadable: list[UnreadableInventory] = field(default_factory=list)
+    """Inventories that could not be read to their end. Nothing was concluded from the missing part."""
     new: int = 0
     in_flight: int = 0
-    """Younger than the grace period: no findings yet."""
+    """Items younger than the grace period. They are not findings yet."""
     cleared: int = 0
-    """Suspects that were as they should be on a second look."""
-    unfounded: int = 0
-    """Suspects that rest on an inventory which could not be observed: no findings."""
+    """Suspects that were correct on a second look."""
+    inconclusive: int = 0
+    """Suspects that depend on an unreadable inventory. They are not findings."""
     planned: int = 0
-    """Findings that are due for a correction, up to the cap."""
+    """Findings due for correction, up to the cap."""
     corrected: int = 0
     failed: int = 0
-    """Corrections that failed; the next run tries again."""
+    """Corrections that failed. The next run tries again."""
     remaining: int = 0
-    """Findings due for a correction that were left to the next run."""
+    """Findings due for correction that were left to the next run."""
     closed: int = 0
-    """Findings of earlier runs that are mended."""
+    """Findings of earlier runs that are resolved."""
 
     @property
     def drift(self) -> int:
-        """How many findings there are."""
+        """Number of findings."""
         return sum(self.counts.values())
 
     @property
     def outcome(self) -> str:
-        return "spoiled" if self.spoiled else "ok"
+        return "incomplete" if self.unreadable else "ok"
 
     def count(self, finding: Finding) -> None:
         self.counts[finding.kind] = self.counts.get(finding.kind, 0) + 1
@@ -93,7 +93,7 @@ class Reconciled:
         if len(self.findings) < KEPT:
             self.findings.append(finding)
 
-    def spoil(self, spoiled: UnreadableInventory) -> None:
-        """Each inventory once."""
-        if all(one.inventory != spoiled.inventory for one in self.spoiled):
-            self.spoiled.append(spoiled)
+    def add_unreadable(self, unreadable: UnreadableInventory) -> None:
+        """Add an inventory that could not be read, once."""
+        if all(one.inventory != unreadable.inventory for one in self.unreadable):
+            self.unreadable.append(unreadable)

@@ -1,4 +1,4 @@
-"""Rows of a table as an inventory."""
+"""An inventory of the rows of a table."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,11 @@ from rowmill.reconcile.item import NOTHING, Facts
 from rowmill.store.port import Store
 from rowmill.store.postgres.session import index_plans
 
-# Rows of a table as an inventory: their keys in bytewise order, page by page, each page in a short read of its own.
+# Rows are read in bytewise order of their keys, page by page, each page in its own short transaction.
 #
-# Text is compared byte by byte (COLLATE "C", BINARY), as Python and object stores do, whatever the database's language.
-# An index in that order serves the pages. Where there is none, each page would sort the whole table: the rows are then
-# read in the order of the primary key instead, for the caller to sort.
+# Text is compared byte by byte (COLLATE "C", BINARY), like Python and object stores do, whatever the database's locale.
+# An index in that order serves the pages. Without one, each page would sort the whole table. The rows are then read in
+# the order of the primary key, and sorted by the caller.
 
 
 Row = tuple[Any, ...]
@@ -34,14 +34,14 @@ EXAMPLES: dict[type, Any] = {int: 0, str: "a", UUID: UUID(int=0)}
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Which rows, by which key, and which facts of each."""
+    """Selects rows, their key and their facts."""
 
     table: Table
     key: Expression
     facts: Mapping[str, Expression]
     where: Expression | None = None
     grouped: bool = False
-    """One entry per key, with the greatest of each fact."""
+    """One entry per key, with the maximum of each fact."""
 
     @property
     def wanted(self) -> "sa.Select[Any]":
@@ -51,7 +51,7 @@ class Listing:
 
     @property
     def ungrouped(self) -> "sa.Select[Any]":
-        """The primary key, then the key and the facts of each row."""
+        """Select the primary key, the key and the facts of each row."""
         own = self.table.primary_key.columns
         return sa.select(*own, self.key, *self.facts.values()).select_from(self.table).where(*self._conditions())
 
@@ -68,7 +68,7 @@ def bare_type(key: Expression) -> "sa.types.TypeEngine[Any]":
 
 
 def kind_of(key: Expression) -> type | None:
-    """int, str or UUID; None for a key whose order in the database may differ from Python's."""
+    """Return int, str or UUID; None if the database may order this key differently than Python."""
     kind = bare_type(key)
     if isinstance(kind, (sa.Enum, sa.Boolean)):
         return None
@@ -79,7 +79,7 @@ def kind_of(key: Expression) -> type | None:
 
 # served by: an index on the key in bytewise order, which `order_of` has asked for
 def page(connection: Connection, listing: Listing, order: Expression, after: Any, limit: int) -> Sequence[Row]:
-    """The rows after a key, in the order of keys: (key, facts…)."""
+    """Return the rows after a key, in the order of keys: (key, facts…)."""
     with _plans(connection, listing):
         return _rows(connection, _page(listing, order, after, limit))
 
@@ -91,7 +91,7 @@ def _page(listing: Listing, order: Expression, after: Any, limit: int) -> "sa.Se
 
 # served by: the primary key
 def unordered_page(connection: Connection, listing: Listing, after: Row | None, limit: int) -> Sequence[Row]:
-    """The rows after a primary key, in its order, whatever that is: (primary key…, key, facts…)."""
+    """Return the rows after a primary key, in its order: (primary key…, key, facts…)."""
     own = list(listing.table.primary_key.columns)
     wanted = listing.ungrouped.order_by(*own).limit(limit)
     if after is not None:
@@ -102,20 +102,21 @@ def unordered_page(connection: Connection, listing: Listing, after: Row | None, 
 
 
 def _plans(connection: Connection, listing: Listing) -> AbstractContextManager[None]:
-    """By the index, whatever the statistics say; but a condition that asks other tables may need a hash of them."""
+    """Force index plans, whatever the statistics say, unless the condition reads other tables: those may need a hash
+    join."""
     parts = () if listing.where is None else visitors.iterate(listing.where)
     return nullcontext() if any(isinstance(part, sa.SelectBase) for part in parts) else index_plans(connection)
 
 
 # served by: an index on the key, of any order
 def look(connection: Connection, listing: Listing, keys: Sequence[Any]) -> Sequence[Row]:
-    """The rows with these keys, as they are now: (key, facts…)."""
+    """Return the rows with these keys as they are now: (key, facts…)."""
     return _rows(connection, listing.wanted.where(listing.key.in_(keys)))
 
 
 def order_of(connection: Connection, listing: Listing) -> Expression | None:
-    """The key, compared in such a way that its order is Python's and that an index serves it, so that a page reads no
-    more than itself. None: there is no such index."""
+    """Return the key in a form whose order is Python's and is served by an index, so that a page reads no more rows
+    than it returns. None: there is no such index."""
     if not isinstance(bare_type(listing.key), sa.String):
         orders: list[Expression] = [listing.key]
     elif connection.dialect.name == "sqlite":
@@ -132,7 +133,7 @@ def _is_served(connection: Connection, listing: Listing, order: Expression) -> b
     statement = _page(listing, order, EXAMPLES[kind] if kind else None, 100)
     try:
         text = str(statement.compile(connection, compile_kwargs={"literal_binds": True}))
-    except sa.exc.CompileError:  # a value in `where` that can't be spelled out
+    except sa.exc.CompileError:  # a value in `where` has no literal form
         return False
     with index_plans(connection):
         if connection.dialect.name == "postgresql":
@@ -143,8 +144,8 @@ def _is_served(connection: Connection, listing: Listing, order: Expression) -> b
 
 
 def _is_bytewise(connection: Connection, key: Expression) -> bool:
-    """Is the database's own order for this text that of bytes? Its indexes serve then as they are; yet PostgreSQL does
-    not take them for ordered by "C"."""
+    """Return whether the column's own collation is bytewise. Its indexes then give the right order, though PostgreSQL
+    does not treat them as ordered by "C"."""
     found: Any = connection.scalar(
         sa.text(
             "SELECT CASE WHEN c.collname = 'default' THEN "
@@ -170,8 +171,8 @@ Named = str | sa.ColumnElement[Any] | Any
 """A column by its name, an attribute of an ORM class, or an SQL expression."""
 
 
-class Rows(Inventory):
-    """Read in pages by the key's own index where it gives bytewise order, else by the primary key, and sorted."""
+class RowInventory(Inventory):
+    """Reads rows in pages: by an index on the key in bytewise order, else by the primary key and sorted afterwards."""
 
     def __init__(self, wanted: Listing, **common: Any) -> None:
         super().__init__(**common)
@@ -181,7 +182,7 @@ class Rows(Inventory):
     async def walk(self, store: Store) -> Pages:
         store.translate(self.listing.table.schema)
         order = await store.run(partial(order_of, listing=self.listing), write=False)
-        chosen = Unserved(self) if order is None else Served(self, order)
+        chosen = UnsortedRows(self) if order is None else IndexedRows(self, order)
         async with aclosing(chosen.walk(store)) as pages:
             async for page in pages:
                 yield page
@@ -195,10 +196,10 @@ class Rows(Inventory):
         return row[0], dict(zip(self._names, row[1:], strict=True)) if self._names else NOTHING
 
 
-class Served(Inventory):
-    """The rows by an index that gives them in the order of their keys."""
+class IndexedRows(Inventory):
+    """Reads rows by an index, in the order of their keys."""
 
-    def __init__(self, rows: Rows, order: Any) -> None:
+    def __init__(self, rows: RowInventory, order: Any) -> None:
         super().__init__(at=rows.at, many=rows.many, expects=rows.expects, epoch=rows.epoch)
         self._rows = rows
         self._order = order
@@ -216,12 +217,12 @@ class Served(Inventory):
                 return
 
 
-class Unserved(Inventory):
-    """The same rows in the order of their primary key, to be sorted."""
+class UnsortedRows(Inventory):
+    """Reads rows in the order of their primary key, to be sorted afterwards."""
 
     sort = True
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: RowInventory) -> None:
         super().__init__(at=rows.at, many=rows.many, expects=rows.expects, epoch=rows.epoch)
         self._rows = rows
 
@@ -249,12 +250,12 @@ def rows(
     many: bool = False,
     expects: Expected = None,
     epoch: Literal["s", "ms"] = "s",
-) -> Rows:
-    """Rows of a table of the mill's database: an ORM class or a Table.
+) -> RowInventory:
+    """Return an inventory of the rows of a table in the mill's database: an ORM class or a Table.
 
-    `key` is the primary key unless another column or SQL expression is named: an integer, text or UUID. `facts` are
-    the columns that rules look at; `at` is the one that says when the row last changed; `where` an SQL expression.
-    With `many`, several rows may have the same key: they count as one thing.
+    `key` is an integer, text or UUID: the primary key, unless you name another column or SQL expression. `facts` are
+    the columns that rules read; `at` is the one that holds when the row last changed; `where` is an SQL expression.
+    With `many`, several rows may have the same key, and count as one item.
     """
     table, mapper = declare.inspect_source(source)
     names = declare.columns_by_name(table, mapper)
@@ -267,11 +268,11 @@ def rows(
             problems.append(f"{what} {named} is no column of table {table.name}. It has: {', '.join(names)}")
         return names.get(named)
 
-    told = {name: column(name, "the fact") for name in facts} if not isinstance(facts, Mapping) else {
+    facts_of_rows = {name: column(name, "the fact") for name in facts} if not isinstance(facts, Mapping) else {
         name: column(named, "the fact") for name, named in facts.items()
     }  # fmt: skip
-    if at is not None and at not in told:
-        told[at] = column(at, "the time")
+    if at is not None and at not in facts_of_rows:
+        facts_of_rows[at] = column(at, "the time")
     own = list(table.primary_key.columns)
     chosen = column(key, "the key") if key is not None else own[0] if len(own) == 1 else None
     if not own:
@@ -285,10 +286,12 @@ def rows(
             f"the key is {chosen.type!r}, whose order may differ from place to place: "
             "name one that is an integer, text or a UUID, or cast it to text"
         )
-    if many and set(told) - {at}:
-        problems.append("with many=True several rows are one thing, and only their latest time can be told of them")
+    if many and set(facts_of_rows) - {at}:
+        problems.append(
+            "with many=True several rows are one thing, and only their latest time can be facts_of_rows of them"
+        )
     if problems:
         raise DeclarationError(table.name, problems, "inventory of rows of")
     assert chosen is not None
-    wanted = Listing(table, chosen, told, where, many)
-    return Rows(wanted, at=at, many=many, expects=expects, epoch=epoch)
+    wanted = Listing(table, chosen, facts_of_rows, where, many)
+    return RowInventory(wanted, at=at, many=many, expects=expects, epoch=epoch)

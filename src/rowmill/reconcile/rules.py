@@ -1,4 +1,4 @@
-"""Rules: what is wrong with a thing that is here and not there. Pure decisions on what was seen of one key."""
+"""Rules: pure decisions about one key, from the inventories that have it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,22 +11,22 @@ from rowmill.reconcile.inventory import Inventory
 from rowmill.reconcile.item import Facts, key_text
 
 Here = Mapping[str, Facts]
-"""The inventories in which a key is, and what each tells of it."""
+"""The inventories that have a key, with what each knows about it."""
 When = Callable[..., bool]
 
 
 class RuleVerdict(StrEnum):
-    """What a rule says of a key."""
+    """What a rule decides about a key."""
 
     FINE = "fine"
     IN_FLIGHT = "in_flight"
-    """It would be a finding, and is younger than the grace period."""
+    """The rule matches, but the item is younger than the grace period."""
     FOUND = "found"
 
 
 @dataclass(frozen=True, slots=True)
 class RunClock:
-    """The database's time when the run began. What came later is younger than anything."""
+    """The database's time at the start of the run. Items with a later time are in flight."""
 
     now: datetime
     grace: timedelta
@@ -49,7 +49,7 @@ class RunClock:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Present in some inventories, and in none of others."""
+    """Matches a key that is present in some inventories and absent in others."""
 
     kind: str
     present: tuple[str, ...]
@@ -74,7 +74,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """Wrong by itself: in a state that it should have left."""
+    """Matches an item that stayed in a state for too long."""
 
     kind: str
     present: tuple[str, ...]
@@ -115,14 +115,14 @@ def _holds(kind: str, when: When | None, key: Any, facts: Sequence[Facts]) -> bo
 def missing(
     kind: str, *, present: str | Sequence[str], absent: str | Sequence[str], when: When | None = None
 ) -> Missing:
-    """A finding for each key that is present in these inventories and absent in those. `when` is called with what each
-    of the present ones tells of it, and says whether it matters."""
+    """Return a rule that matches each key that is present in these inventories and absent in those. `when` gets the
+    facts from each of the present ones, and returns whether the rule applies."""
     return Missing(kind, _names(present), _names(absent), when)
 
 
 def stale(kind: str, *, present: str, when: When | None = None, older: float | None = None) -> Stale:
-    """A finding for each key of an inventory for which `when` holds and whose time is more than `older` seconds ago.
-    A thing that tells no time is not taken for old. The grace period is not for these."""
+    """Return a rule that matches each key of an inventory for which `when` holds and whose time is more than `older`
+    seconds ago. An item without a time does not match. The grace period does not apply."""
     return Stale(kind, (present,), when, None if older is None else timedelta(seconds=older))
 
 

@@ -1,4 +1,4 @@
-"""Runs of reconciliations: begun, held, ended, remembered. One of each name at a time, by the database's clock.
+"""Stored runs of reconciliations. At most one run of each name at a time, by the database's clock.
 
 Every function takes a connection in a transaction.
 """
@@ -18,12 +18,11 @@ from rowmill.store.expressions import insert_of
 from rowmill.store.own.schema import own_tables
 
 ABANDONED = "abandoned"
-MOMENT = sa.DateTime(timezone=True)
 
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """One run, as the history has it."""
+    """A run in the history."""
 
     id: int
     name: str
@@ -32,27 +31,19 @@ class RunView:
     started_at: datetime | None
     ended_at: datetime | None
     outcome: str | None
-    """ok, spoiled, failed or abandoned; None while it runs."""
+    """ok, incomplete, failed or abandoned; None while it runs."""
     findings: int
     corrected: int
     remaining: int
     closed: int
     kinds: Mapping[str, int] = field(default_factory=dict)
-    spoiled: Sequence[Mapping[str, Any]] = ()
-
-
-def now(connection: Connection) -> datetime:
-    """The database's time."""
-    found = connection.scalar(sa.select(sa.type_coerce(moment(connection.dialect.name), MOMENT)))
-    at = as_moment(found)
-    assert at is not None
-    return at
+    unreadable: Sequence[Mapping[str, Any]] = ()
 
 
 # served by: the unique index on the name of runs that have not ended
 def begin(connection: Connection, name: str, seconds: float) -> int | None:
-    """Begin a run, held for so long; answers its number, or None while another one holds the name. A run whose time is
-    over was abandoned: its process died."""
+    """Begin a run with a lease of so many seconds. Return its number, or None while another run of that name is active.
+    A run whose lease expired is marked as abandoned: its process died."""
     own, dialect = own_tables(connection.dialect.name).reconciliation, connection.dialect.name
     connection.execute(
         sa.update(own)
@@ -71,8 +62,8 @@ def begin(connection: Connection, name: str, seconds: float) -> int | None:
 
 # served by: the primary key
 def hold(connection: Connection, run: int, seconds: float, corrected: int = 0) -> bool:
-    """Hold the run for longer, and count corrections. False: it was taken from us, and nothing may be written. Until
-    the transaction ends, nobody can take it."""
+    """Extend the run's lease, and count corrections. Return False if another run took over: then nothing may be
+    written. No other run can take over before this transaction ends."""
     own, dialect = own_tables(connection.dialect.name).reconciliation, connection.dialect.name
     held = connection.execute(
         sa.update(own)
@@ -83,20 +74,20 @@ def hold(connection: Connection, run: int, seconds: float, corrected: int = 0) -
 
 
 # served by: the primary key
-def end(connection: Connection, run: int, outcome: str, **told: Any) -> bool:
-    """End the run, with what is to be remembered of it. False: it was taken from us."""
+def end(connection: Connection, run: int, outcome: str, **results: Any) -> bool:
+    """End the run, and store its results. Return False if another run took over."""
     own, dialect = own_tables(connection.dialect.name).reconciliation, connection.dialect.name
     ended = connection.execute(
         sa.update(own)
         .where(own.c.id == run, own.c.ended_at.is_(None))
-        .values(ended_at=moment(dialect), outcome=outcome, **told)
+        .values(ended_at=moment(dialect), outcome=outcome, **results)
     )
     return ended.rowcount == 1
 
 
 # served by: the index on (name, id)
 def history(connection: Connection, name: str, limit: int = 20) -> list[RunView]:
-    """The last runs, newest first."""
+    """Return the last runs, newest first."""
     return _views(connection, sa.true(), name, limit)
 
 
@@ -112,7 +103,7 @@ def _views(connection: Connection, which: "sa.ColumnElement[bool]", name: str, l
     return [
         RunView(
             row.id, row.name, row.host, row.pid, as_moment(row.started_at), as_moment(row.ended_at), row.outcome,
-            row.findings, row.corrected, row.remaining, row.closed, row.kinds or {}, row.spoiled or (),
+            row.findings, row.corrected, row.remaining, row.closed, row.kinds or {}, row.unreadable or (),
         )
         for row in rows
     ]  # fmt: skip

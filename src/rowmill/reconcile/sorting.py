@@ -1,6 +1,6 @@
-"""Sorting what does not fit into memory: sorted runs in temporary files, merged.
+"""External sort: sorted runs in temporary files, merged.
 
-The files have no names: a process that dies leaves none behind.
+The files have no names, so a process that dies leaves none behind.
 """
 
 import heapq
@@ -16,11 +16,10 @@ from uuid import UUID
 
 from rowmill.model.errors import InventoryError
 
-# Things and what is known of them, as lines of a temporary file. As data: nothing here is code when it comes back.
-
+# Items are stored as lines of JSON in a temporary file. Not as pickles: reading them back can run no code.
 
 MARK = "\x00"
-"""The key under which the kind of a value stands that JSON has no form for."""
+"""The key under which the type of a value is stored, for values that JSON can't represent."""
 READ: dict[str, Callable[[Any], Any]] = {
     "datetime": datetime.fromisoformat,
     "date": date.fromisoformat,
@@ -33,16 +32,16 @@ READ: dict[str, Callable[[Any], Any]] = {
 
 
 def packed(values: list[Any]) -> bytes:
-    """One line."""
-    return json.dumps(values, default=_told, ensure_ascii=True).encode() + b"\n"
+    """Encode values as one line."""
+    return json.dumps(values, default=_encode, ensure_ascii=True).encode() + b"\n"
 
 
 def unpacked(line: bytes) -> list[Any]:
-    found: list[Any] = json.loads(line, object_hook=_known)
+    found: list[Any] = json.loads(line, object_hook=_decode)
     return found
 
 
-def _told(value: Any) -> Any:
+def _encode(value: Any) -> Any:
     match value:
         case datetime() | date() | time():
             text = value.isoformat()
@@ -61,7 +60,7 @@ def _told(value: Any) -> Any:
     return {MARK: next(kind.__name__ for kind in type(value).__mro__ if kind.__name__ in READ), "is": text}
 
 
-def _known(found: dict[str, Any]) -> Any:
+def _decode(found: dict[str, Any]) -> Any:
     kind = found.get(MARK)
     return READ[kind](found["is"]) if kind in READ and len(found) == 2 else found
 
@@ -69,16 +68,16 @@ def _known(found: dict[str, Any]) -> Any:
 RUN = 50_000
 """Entries that are sorted in memory."""
 FAN = 32
-"""Runs that are merged at once, so that there are few open files."""
+"""Runs that are merged at once, to limit the number of open files."""
 CHUNK = 500
 
 Entry = tuple[Any, ...]
-"""Sorted by its first part alone; the rest is carried along."""
+"""Sorted by its first element only."""
 BY_KEY = itemgetter(0)
 
 
 class SortedRuns:
-    """Entries come in any order, and go out in that of their keys. Those of equal keys keep the order they came in."""
+    """Sorts entries by key, on disk if they are many. The sort is stable."""
 
     def __init__(self, run: int = RUN, fan: int = FAN) -> None:
         self._run, self._fan = run, fan
@@ -92,7 +91,7 @@ class SortedRuns:
                 self._flush()
 
     def __iter__(self) -> Iterator[Entry]:
-        """Once: the runs are used up."""
+        """Yield the sorted entries. Works once: the runs are used up."""
         self._held.sort(key=BY_KEY)
         older = [run for level in reversed(self._levels) for run in level]
         try:
@@ -125,7 +124,7 @@ class SortedRuns:
 
 
 def written(entries: Iterable[Any]) -> IO[bytes]:
-    """A temporary file with these entries."""
+    """Write entries to a temporary file."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 closed by whoever reads it
     chunk: list[Any] = []
     for entry in entries:
@@ -139,7 +138,7 @@ def written(entries: Iterable[Any]) -> IO[bytes]:
 
 
 def read(file: IO[bytes]) -> Iterator[Entry]:
-    """The entries of a file of ours."""
+    """Yield the entries of such a file."""
     file.seek(0)
     for line in file:
         yield from map(tuple, unpacked(line))

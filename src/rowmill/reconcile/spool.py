@@ -1,4 +1,4 @@
-"""Suspects of a pass, kept on disk until the pass is over: only then is it known what they are worth."""
+"""Suspects of a pass, stored on disk until the pass is over: only then is it known which of them count."""
 
 import tempfile
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ IN_MEMORY = 1 << 20
 
 
 class Spool:
-    """Suspects go in one by one, and come out in pages, in the same order."""
+    """Stores suspects one by one, and returns them in pages, in the same order."""
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 closed with the block

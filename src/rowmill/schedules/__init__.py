@@ -1,4 +1,4 @@
-"""Schedules: the rows of their runs, the service that makes them, and what operators do."""
+"""Schedules: the rows of their runs (ticks), the service that inserts them, and commands for operators."""
 
 from rowmill.model.schedule import Tick
 

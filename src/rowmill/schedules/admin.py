@@ -1,4 +1,4 @@
-"""What an operator sees of schedules and does to them: the next run and the last, history, run now, pause, resume.
+"""What an operator sees of schedules and does to them: next and last run, history, run now, pause, resume.
 
 Every function takes a connection in a transaction.
 """
@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from rowmill.model.schedule import Schedule
-from rowmill.schedules.ticks import database_now, declare, drop_unbegun, terms_of
-from rowmill.store.clock import as_moment, moment
+from rowmill.schedules.ticks import declare, delete_unstarted, terms_of
+from rowmill.store.clock import as_moment, database_now, moment
 from rowmill.store.expressions import insert_of
 from rowmill.store.own.schema import own_tables
 
@@ -22,7 +22,7 @@ TRIES = 1000
 
 @dataclass(frozen=True, slots=True)
 class TickView:
-    """One tick."""
+    """A tick as operators see it."""
 
     id: int
     due_at: datetime | None
@@ -32,13 +32,13 @@ class TickView:
     started_at: datetime | None
     finished_at: datetime | None
     seconds: float | None
-    """That its last attempt took."""
+    """Duration of its last attempt."""
     error: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleView:
-    """How a schedule stands."""
+    """A schedule as operators see it."""
 
     name: str
     expression: str
@@ -48,13 +48,14 @@ class ScheduleView:
     paused_since: datetime | None
     next_at: datetime | None
     last: TickView | None
-    """The last tick that was begun."""
+    """The last tick that a worker started."""
     note: str
-    """What is odd about it, if anything."""
+    """A remark for the operator: a difference between the declaration here and the one in the database. Usually
+    empty."""
 
 
 def schedules(connection: Connection, declared: Mapping[str, Schedule]) -> list[ScheduleView]:
-    """Every schedule that this application declares, or that the database knows."""
+    """List the schedules that this application declares or that the database knows."""
     own = own_tables(connection.dialect.name).schedule
     now = database_now(connection)
     rows = {row.name: row for row in connection.execute(sa.select(own))}
@@ -98,7 +99,7 @@ def _next(connection: Connection, name: str) -> datetime | None:
 
 # served by: the same
 def history(connection: Connection, name: str, limit: int) -> list[TickView]:
-    """Ticks of a schedule that were due, the latest first."""
+    """List due ticks of a schedule, newest first."""
     tick = own_tables(connection.dialect.name).tick
     due = (tick.c.schedule == name, tick.c.due_at <= moment(connection.dialect.name))
     rows = connection.execute(sa.select(tick).where(*due).order_by(tick.c.due_at.desc()).limit(limit))
@@ -114,10 +115,10 @@ def _tick_view(row: Any) -> TickView:
 
 
 def run_now(connection: Connection, schedule: Schedule) -> int:
-    """Add a tick that is due now, whatever the schedule says, paused or not; answers its key."""
+    """Insert a tick that is due now, even if the schedule is paused. Return its key."""
     dialect = connection.dialect.name
     tick = own_tables(dialect).tick
-    for attempt in range(TRIES):  # another may be due at this very millisecond
+    for attempt in range(TRIES):  # another tick may be due in the same millisecond
         now = moment(dialect, attempt / 1000)
         new = insert_of(dialect)(tick).values(
             schedule=schedule.name, due_at=now, available_at=moment(dialect), lane=schedule.lane, manual=True
@@ -129,17 +130,18 @@ def run_now(connection: Connection, schedule: Schedule) -> int:
 
 
 def pause(connection: Connection, schedule: Schedule) -> bool:
-    """Make and begin no more ticks; answers whether that is new. What was begun is finished, retries included."""
+    """Stop inserting and starting ticks. Ticks that have started still finish, including their retries. Return False if
+    it was paused already."""
     own, now = own_tables(connection.dialect.name).schedule, moment(connection.dialect.name)
     declare(connection, schedule, database_now(connection))
     new = sa.update(own).where(own.c.name == schedule.name, own.c.paused_since.is_(None)).values(paused_since=now)
     changed = connection.execute(new).rowcount == 1
-    drop_unbegun(connection, schedule.name)
+    delete_unstarted(connection, schedule.name)
     return changed
 
 
 def resume(connection: Connection, schedule: Schedule) -> bool:
-    """Go on from now; answers whether it was paused. What would have come meanwhile is not made up for."""
+    """Continue from now on. Ticks that were missed during the pause are not run. Return False if it was not paused."""
     own, now = own_tables(connection.dialect.name).schedule, moment(connection.dialect.name)
     ended = sa.update(own).where(own.c.name == schedule.name, own.c.paused_since.is_not(None))
     return connection.execute(ended.values(paused_since=None, made_to=now)).rowcount == 1

@@ -1,7 +1,7 @@
-"""The service beside a worker's stations that makes ticks, and wakes the worker when one is due.
+"""The service that inserts ticks, and wakes the worker when one is due.
 
-Every worker has one. They need no leader: the row of a schedule says how far its ticks are made, and the key of a tick
-lets it be made once. The database's clock says what is due; ours only when to ask.
+Every worker runs one, and no leader is needed: the row of a schedule stores up to when its ticks are inserted, and the
+unique key of a tick prevents duplicates. The database's clock decides what is due; ours only decides when to ask.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ from rowmill.schedules import ticks
 from rowmill.store.port import Disconnected, Store
 
 PASS_SECONDS = 60.0
-"""After which a connection that does not answer is given up."""
+"""Seconds after which an unanswered pass is given up."""
 MARGIN = 0.002
-"""Seconds after a tick is due by our reckoning, so that the database thinks so too."""
+"""Seconds added to the time when a tick is due, so that it is due by the database's clock too."""
 DRIFT = 0.05
 UPKEEP = "schedules"
 
 
 class Scheduler:
-    """Makes the coming ticks of these schedules."""
+    """Inserts the upcoming ticks of these schedules."""
 
     def __init__(self, store: Store, schedules: Sequence[Schedule], events: Events, *, heartbeat: float) -> None:
         self._store = store
@@ -35,15 +35,15 @@ class Scheduler:
         self._heartbeat = heartbeat
         self._ahead = max(ticks.AHEAD, heartbeat * 10)
         self.soon = heartbeat * 3 + 1.0
-        """Seconds until which the worker is to be woken for what becomes due: beyond the next pass."""
+        """Seconds ahead for which wake-ups are scheduled: longer than the time until the next pass."""
         self.wake: Callable[[], None] = lambda: None
-        """There may be ticks to claim."""
+        """Called when there may be ticks to claim."""
         self._timers: dict[datetime, asyncio.TimerHandle] = {}
         self._overruled: set[str] = set()
 
     def start(self, connection: Connection) -> None:
-        """The first pass, with a worker's signing up: from now on our declarations count."""
-        self.heard(ticks.keep(connection, self._schedules, soon=self.soon, ahead=self._ahead, starting=True))
+        """Run the first pass while the worker registers. From then on, our declarations are in effect."""
+        self.report(ticks.make_ticks(connection, self._schedules, soon=self.soon, ahead=self._ahead, starting=True))
 
     async def run(self) -> None:
         try:
@@ -63,33 +63,35 @@ class Scheduler:
                 timer.cancel()
 
     async def make(self) -> None:
-        """One pass: make what comes next, and set the alarm for what becomes due before the next pass."""
-        kept = await self._store.run(
-            lambda connection: ticks.keep(connection, self._schedules, soon=self.soon, ahead=self._ahead)
+        """Run one pass: insert upcoming ticks, and schedule a wake-up for each that is due before the next pass."""
+        made = await self._store.run(
+            lambda connection: ticks.make_ticks(connection, self._schedules, soon=self.soon, ahead=self._ahead)
         )
-        self.heard(kept)
-        for at in kept.due:
-            self._set_alarm(at, (at - kept.now).total_seconds() + MARGIN)
+        self.report(made)
+        for at in made.due:
+            self._set_alarm(at, (at - made.now).total_seconds() + MARGIN)
 
-    def heard(self, kept: ticks.TicksMade) -> None:
-        """Tell what became of our declarations."""
-        for schedule in kept.changed:
+    def report(self, made: ticks.TicksMade) -> None:
+        """Emit events for schedules that changed, and for schedules that another version of the application
+        overrides."""
+        for schedule in made.changed:
             self._events.rescheduled(schedule.name, schedule.timing.text, schedule.timing.zone)
-        overruled = {schedule.name for schedule in kept.overruled}
+        overruled = {schedule.name for schedule in made.overruled}
         for name in sorted(overruled - self._overruled):
             self._events.overruled(name)
         self._overruled = overruled
 
     def _set_alarm(self, at: datetime, seconds: float) -> None:
-        """One that is set already stays, unless the clocks have drifted apart: a new one might come too late."""
+        """Schedule a wake-up. An existing one stays, unless the clocks have drifted apart and it would come too
+        late."""
         loop = asyncio.get_running_loop()
         known = self._timers.get(at)
         if known is not None:
             if abs(known.when() - loop.time() - seconds) < DRIFT:
                 return
             known.cancel()
-        self._timers[at] = loop.call_later(seconds, self._ring, at)
+        self._timers[at] = loop.call_later(seconds, self._wake, at)
 
-    def _ring(self, at: datetime) -> None:
+    def _wake(self, at: datetime) -> None:
         self._timers.pop(at, None)
         self.wake()

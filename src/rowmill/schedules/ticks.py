@@ -1,7 +1,7 @@
-"""Schedules become ticks: rows that are ready when they are due. Every function takes a connection in a transaction.
+"""Inserts ticks: rows that become ready when a schedule is due. Every function takes a connection in a transaction.
 
-Any worker may make them, and all of them try: the row of the schedule says how far they are made, and whoever moves it
-on inserts what comes next. A tick that is there already is left alone, by its unique key.
+All workers try it. The row of a schedule stores up to when its ticks are inserted; the worker that moves this time on
+inserts the next ticks. The unique key of a tick prevents duplicates.
 """
 
 from collections.abc import Sequence
@@ -13,41 +13,35 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from rowmill.model.schedule import Schedule
-from rowmill.store.clock import as_moment, moment
+from rowmill.store.clock import as_moment, database_now, moment
 from rowmill.store.expressions import insert_of
 from rowmill.store.own.fleet import ALIVE_SECONDS
 from rowmill.store.own.schema import own_tables
 
 AHEAD = 60.0
-"""Seconds for which ticks are made ahead: longer than a fleet may be without the worker that made the last ones."""
-KEPT_EVERY = 5.0
-"""Seconds after which a worker says again that it has a schedule, unless another did."""
-FORGOTTEN_SECONDS = 300.0
-"""After which the coming ticks of a schedule go that no worker has any more."""
+"""Seconds for which ticks are inserted ahead. Longer than the time that a fleet takes to replace the worker that
+inserted the last ones."""
+CONFIRM_EVERY = 5.0
+"""Seconds after which a worker confirms a schedule again, unless another worker did."""
+UNDECLARED_SECONDS = 300.0
+"""Seconds after which the upcoming ticks of a schedule are deleted if no worker declares it any more."""
 
 
 @dataclass(slots=True)
 class TicksMade:
-    """What a look at the schedules found and did."""
+    """The result of one pass over the schedules."""
 
     now: datetime
-    """By the database's clock."""
+    """The database's time."""
     due: list[datetime] = field(default_factory=list)
     """When ticks become due soon."""
     changed: list[Schedule] = field(default_factory=list)
-    """Of these, our declaration took the place of another."""
+    """Schedules whose stored declaration was replaced by ours."""
     overruled: list[Schedule] = field(default_factory=list)
-    """These are declared otherwise by workers that live: their ticks are made there."""
+    """Schedules that live workers declare differently. Those workers insert the ticks."""
 
 
-def database_now(connection: Connection) -> datetime:
-    kind = own_tables(connection.dialect.name).tick.c.due_at.type
-    found = as_moment(connection.scalar(sa.select(sa.type_coerce(moment(connection.dialect.name), kind))))
-    assert found is not None
-    return found
-
-
-def keep(
+def make_ticks(
     connection: Connection,
     schedules: Sequence[Schedule],
     *,
@@ -55,40 +49,40 @@ def keep(
     ahead: float = AHEAD,
     starting: bool = False,
 ) -> TicksMade:
-    """Make the ticks that come next, and say which become due within `soon` seconds.
+    """Insert the next ticks, and return which become due within `soon` seconds.
 
-    A worker that is `starting` puts its own declaration in the place of another. One that runs leaves another's in
-    place for as long as somebody keeps it: two versions side by side do not take turns for ever.
+    A worker that is `starting` replaces the stored declaration with its own. A running worker keeps another declaration
+    for as long as its worker is alive, so that two versions side by side do not replace each other forever.
     """
     own = own_tables(connection.dialect.name)
-    kept = TicksMade(database_now(connection))
+    made = TicksMade(database_now(connection))
     by_name = {schedule.name: schedule for schedule in schedules}
     rows = {
         row.name: row for row in connection.execute(sa.select(own.schedule).where(own.schedule.c.name.in_(by_name)))
     }
-    # In one order: two workers that lock the rows of several schedules must not wait for each other.
+    # Always in the same order, so that two workers can't deadlock on the rows of several schedules.
     for name, schedule in sorted(by_name.items()):
         row = rows.get(name)
         if row is None or terms_of(row) != schedule.terms:
             if row is None:
-                there = declare(connection, schedule, kept.now)
-            elif starting or _moment(row.kept_at) < kept.now - timedelta(seconds=ALIVE_SECONDS):
-                there = _take_over(connection, schedule, row, kept.now)
-                kept.changed += [schedule] * there
+                there = declare(connection, schedule, made.now)
+            elif starting or _moment(row.kept_at) < made.now - timedelta(seconds=ALIVE_SECONDS):
+                there = _take_over(connection, schedule, row, made.now)
+                made.changed += [schedule] * there
             else:
                 there = False
-                kept.overruled.append(schedule)
+                made.overruled.append(schedule)
             row = _read(connection, name) if there else None
         if row is not None and row.paused_since is None:
-            _make(connection, schedule, row, kept.now, ahead)
+            _make(connection, schedule, row, made.now, ahead)
         elif row is not None:
-            _touch(connection, schedule, row, kept.now)
-    kept.due = _due_soon(connection, list(by_name), soon)
-    return kept
+            _confirm(connection, schedule, row, made.now)
+    made.due = _due_soon(connection, list(by_name), soon)
+    return made
 
 
 def terms_of(row: Any) -> tuple[str, str, str, bool]:
-    """What a row says of its schedule, as `Schedule.terms` does."""
+    """Return the declaration that a row stores, in the form of `Schedule.terms`."""
     return row.expression, row.zone, row.missed, bool(row.overlap)
 
 
@@ -104,7 +98,7 @@ def _read(connection: Connection, name: str) -> Any:
 
 
 def declare(connection: Connection, schedule: Schedule, now: datetime) -> bool:
-    """Write down a schedule that the database does not know; False: it does."""
+    """Insert a new schedule. Return False if it exists."""
     own = own_tables(connection.dialect.name).schedule
     expression, zone, missed, overlap = schedule.terms
     new = insert_of(connection.dialect.name)(own).values(
@@ -115,8 +109,8 @@ def declare(connection: Connection, schedule: Schedule, now: datetime) -> bool:
 
 
 def _take_over(connection: Connection, schedule: Schedule, row: Any, now: datetime) -> bool:
-    """Put our declaration in the place of the one that was read, if it is still there. The ticks that it would have
-    had go; those that are due stay, and what was missed under another expression is not made up for."""
+    """Replace the stored declaration with ours, if it is still the one that was read. Its upcoming ticks are deleted;
+    due ones stay. Ticks missed under another expression are not made up for."""
     own = own_tables(connection.dialect.name).schedule
     expression, zone, missed, overlap = schedule.terms
     same_times = (row.expression, row.zone) == (expression, zone)
@@ -135,14 +129,14 @@ def _take_over(connection: Connection, schedule: Schedule, row: Any, now: dateti
         )
     )
     if changed.rowcount:
-        drop_unbegun(connection, schedule.name, after=now)
+        delete_unstarted(connection, schedule.name, after=now)
     return changed.rowcount == 1
 
 
 # served by: the unique key on (schedule, due_at)
-def drop_unbegun(connection: Connection, name: str, *, after: datetime | None = None) -> int:
-    """Delete ticks of a schedule that nobody has begun, nor asked for by hand: those that are due after a time, or
-    all. One that is claimed meanwhile is not touched: the condition is in the statement."""
+def delete_unstarted(connection: Connection, name: str, *, after: datetime | None = None) -> int:
+    """Delete ticks that have not started and were not requested by hand: those due after a time, or all. The condition
+    is part of the statement, so a tick that was just claimed is made."""
     own = own_tables(connection.dialect.name).tick
     gone = sa.delete(own).where(own.c.schedule == name, own.c.state == "ready", own.c.attempts == 0, ~own.c.manual)
     if after is not None:
@@ -155,8 +149,8 @@ def _make(connection: Connection, schedule: Schedule, row: Any, now: datetime, a
     made_to = _moment(row.made_to)
     due = schedule.coming(made_to, now, ahead) if made_to < now + timedelta(seconds=ahead / 2) else []
     if not due:
-        _touch(connection, schedule, row, now)
-    elif _keep_row(connection, schedule, row, kept_at=now, made_to=due[-1]):
+        _confirm(connection, schedule, row, now)
+    elif _update_row(connection, schedule, row, kept_at=now, made_to=due[-1]):
         own = own_tables(connection.dialect.name).tick
         ticks = [
             {"schedule": schedule.name, "due_at": at, "available_at": at, "lane": schedule.lane, "manual": False}
@@ -165,13 +159,13 @@ def _make(connection: Connection, schedule: Schedule, row: Any, now: datetime, a
         connection.execute(insert_of(connection.dialect.name)(own).values(ticks).on_conflict_do_nothing())
 
 
-def _touch(connection: Connection, schedule: Schedule, row: Any, now: datetime) -> None:
-    if now - _moment(row.kept_at) >= timedelta(seconds=KEPT_EVERY):
-        _keep_row(connection, schedule, row, kept_at=now)
+def _confirm(connection: Connection, schedule: Schedule, row: Any, now: datetime) -> None:
+    if now - _moment(row.kept_at) >= timedelta(seconds=CONFIRM_EVERY):
+        _update_row(connection, schedule, row, kept_at=now)
 
 
-def _keep_row(connection: Connection, schedule: Schedule, row: Any, **values: Any) -> bool:
-    """Change the row of a schedule, if it is still as it was read: another worker may have come first."""
+def _update_row(connection: Connection, schedule: Schedule, row: Any, **values: Any) -> bool:
+    """Update the row of a schedule if it is unchanged since it was read. Return False if another worker was faster."""
     own = own_tables(connection.dialect.name).schedule
     paused = own.c.paused_since.is_(None) if row.paused_since is None else own.c.paused_since.is_not(None)
     changed = connection.execute(
@@ -184,7 +178,7 @@ def _keep_row(connection: Connection, schedule: Schedule, row: Any, **values: An
 
 # served by: the ready index of the ticks
 def _due_soon(connection: Connection, names: list[str], soon: float) -> list[datetime]:
-    """When ticks can be claimed that can't be yet: new ones, and those that wait for their next try."""
+    """Return the times at which ticks become claimable: new ones, and those that wait for a retry."""
     dialect = connection.dialect.name
     own = own_tables(dialect).tick
     found = connection.scalars(
@@ -196,18 +190,18 @@ def _due_soon(connection: Connection, names: list[str], soon: float) -> list[dat
     return [_moment(at) for at in found]
 
 
-def forget(connection: Connection) -> int:
-    """Delete the coming ticks of schedules that no worker has any more; answers how many. Should one come back, it
-    goes on from here."""
+def delete_undeclared(connection: Connection) -> int:
+    """Delete upcoming ticks of schedules that no worker declares any more. Return their number. A schedule that comes
+    back continues from then on."""
     dialect = connection.dialect.name
     own = own_tables(dialect).schedule
     now, gone = database_now(connection), 0
-    forgotten = connection.scalars(
+    undeclared = connection.scalars(
         sa.select(own.c.name)
-        .where(own.c.kept_at < moment(dialect, -FORGOTTEN_SECONDS), own.c.made_to > now)
+        .where(own.c.kept_at < moment(dialect, -UNDECLARED_SECONDS), own.c.made_to > now)
         .with_for_update(skip_locked=True)
     ).all()
-    for name in sorted(forgotten):
-        gone += drop_unbegun(connection, name, after=now)
+    for name in sorted(undeclared):
+        gone += delete_unstarted(connection, name, after=now)
         connection.execute(sa.update(own).where(own.c.name == name).values(made_to=now))
     return gone

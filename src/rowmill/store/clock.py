@@ -5,7 +5,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy import Connection
 
+MOMENT = sa.DateTime(timezone=True)
 FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 """Where Python's calendar begins and ends. Times beyond, `infinity` among them, are read as these."""
 FAR = re.compile(r"\s*(?P<sign>[+-]?)(infinity|(?P<year>\d{4,})-)", re.IGNORECASE)
@@ -17,6 +19,13 @@ def moment(dialect: str, seconds: float = 0.0) -> "sa.ColumnElement[Any]":
     if dialect == "postgresql":
         return sa.literal_column(f"(statement_timestamp() + {shift!r} * interval '1 second')")
     return sa.literal_column(f"strftime('%Y-%m-%d %H:%M:%f000', 'now', '{shift!r} seconds')")
+
+
+def database_now(connection: Connection) -> datetime:
+    """Return the database's time."""
+    now = as_moment(connection.scalar(sa.select(sa.type_coerce(moment(connection.dialect.name), MOMENT))))
+    assert now is not None
+    return now
 
 
 def as_moment(value: Any, epoch: str = "s") -> datetime | None:

@@ -27,7 +27,7 @@ def reconciliation_table(table: MakeTable, prefix: str, serial: Any, moment: Any
         Column("remaining", sa.BigInteger, nullable=False, server_default="0"),
         Column("closed", sa.BigInteger, nullable=False, server_default="0"),
         Column("kinds", sa.JSON),
-        Column("spoiled", sa.JSON),
+        Column("unreadable", sa.JSON),
         sa.Index(
             f"{prefix}reconciliation_open", "name", unique=True, postgresql_where=open_, sqlite_where=open_
         ),

@@ -1,4 +1,4 @@
-"""An event is written in the caller's own transaction, by whatever they hold it with."""
+"""Write an event in the caller's transaction, through a session or a connection."""
 
 from collections.abc import Awaitable, Mapping
 from typing import Any
@@ -15,9 +15,9 @@ from rowmill.store.queue_sql import QueueSql
 AnySession = Session | AsyncSession | scoped_session[Any] | async_scoped_session[Any]
 
 
-class Adding:
-    """Puts events into one outbox. A session gets an object, which its flush inserts: there is nothing to await, and
-    so nothing to forget."""
+class EventInserter:
+    """Inserts events into one outbox. A session gets an ORM object, which its flush inserts, so there is nothing to
+    await."""
 
     def __init__(self, queue: QueueSpec[Any]) -> None:
         self._queue = queue
@@ -41,8 +41,8 @@ class Adding:
         )
 
     def _instance(self, sql: QueueSql, values: Mapping[str, Any]) -> Any:
-        """Without the class's own __init__, which may ask for anything."""
-        configure_mappers()  # by now every class is defined; an instance can't be made before
+        """Build the ORM object without calling the class's own __init__, which may require arguments."""
+        configure_mappers()  # instances need configured mappers; by now every class is defined
         instance = self._mapper.class_manager.new_instance()
         for key, value in enqueue.complete(sql, values).items():
             column = self._queue.table.columns[key]
@@ -55,6 +55,6 @@ async def _executed(connection: AsyncConnection, statement: "sa.Insert") -> None
 
 
 def _mapped(table: sa.Table) -> "Mapper[Any]":
-    """A class of ours for a table that has none."""
+    """Map a class to a table that has none."""
     made = type("OutboxEvent", (), {"__doc__": f"A row of {table.name}."})
     return registry().map_imperatively(made, table)

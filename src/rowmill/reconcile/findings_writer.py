@@ -1,4 +1,4 @@
-"""Where the findings of a run end up: on a plan, or written down and corrected."""
+"""What happens to the findings of a run: planned only, or recorded and corrected."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -7,11 +7,10 @@ from functools import partial
 from sqlalchemy import Connection
 
 from rowmill.model.errors import ReconciliationBusy
-from rowmill.reconcile import findings as book
-from rowmill.reconcile import runs
+from rowmill.reconcile import findings, runs
 from rowmill.reconcile.correct import Corrector
 from rowmill.reconcile.declaration import ReconciliationSpec
-from rowmill.reconcile.findings import Entry, Name, Noted
+from rowmill.reconcile.findings import Name, NewFinding, OpenFinding
 from rowmill.reconcile.item import key_text
 from rowmill.reconcile.merge import Suspect
 from rowmill.reconcile.report import Finding, Reconciled
@@ -19,7 +18,7 @@ from rowmill.store.port import Store
 
 
 class FindingsPlan:
-    """Reads which findings are open already, writes nothing."""
+    """Counts what would be corrected. Reads which findings are open, and writes nothing."""
 
     def __init__(self, declared: ReconciliationSpec, store: Store, report: Reconciled, corrector: Corrector) -> None:
         self._declared = declared
@@ -29,11 +28,15 @@ class FindingsPlan:
         self._left = declared.cap
 
     async def take(self, found: Sequence[Finding], in_flight: Sequence[Suspect]) -> list[Finding]:
-        """Take a page of findings in; answers them with what is known of each."""
-        known: dict[Name, Noted] = {}
+        """Process one page of findings. Return them with what is stored about each."""
+        known: dict[Name, OpenFinding] = {}
         for kind, keys in _by_kind((finding.kind, finding.text) for finding in found).items():
             look = partial(
-                book.known, name=self._declared.name, kind=kind, keys=keys, again_after=self._declared.again_after
+                findings.open_findings,
+                name=self._declared.name,
+                kind=kind,
+                keys=keys,
+                again_after=self._declared.again_after,
             )
             known |= await self._store.run(look, write=False)
         complete = [_with(finding, known.get((finding.kind, finding.text))) for finding in found]
@@ -43,7 +46,7 @@ class FindingsPlan:
         return complete
 
     def _choose(self, due: Sequence[Finding]) -> list[Finding]:
-        """Those that are corrected now. The rest of what could be is left to the next run."""
+        """Choose the findings to correct now, up to the cap. The others wait for the next run."""
         able = [finding for finding in due if self._corrector.of(finding.kind) is not None]
         chosen = able if self._left is None else able[: self._left]
         if self._left is not None:
@@ -52,57 +55,59 @@ class FindingsPlan:
         return chosen
 
     async def close(self, kinds: Sequence[str]) -> None:
-        """A plan closes nothing."""
+        """Do nothing: a plan closes no findings."""
 
 
 @dataclass(slots=True)
 class PageResult:
-    """What one transaction did; counted once it is committed."""
+    """The counts of one transaction. They are added to the report after its commit."""
 
     corrected: int = 0
     failed: int = 0
 
 
 class FindingsWriter(FindingsPlan):
-    """Writes down, corrects, closes. A page is one transaction: findings, corrections, and that they were made."""
+    """Records, corrects and closes findings. Each page is one transaction: the findings, their corrections, and the
+    record of these."""
 
     run: int = 0
 
     async def take(self, found: Sequence[Finding], in_flight: Sequence[Suspect]) -> list[Finding]:
-        declared, report, tally = self._declared, self._report, PageResult()
-        entries = {(one.kind, one.text): _entry(one) for one in found}
-        flying = _by_kind((declared.rules[one.rule].kind, key_text(one.key)) for one in in_flight)
+        declared, report, result = self._declared, self._report, PageResult()
+        entries = {(one.kind, one.text): _new_finding(one) for one in found}
+        in_flight_keys = _by_kind((declared.rules[one.rule].kind, key_text(one.key)) for one in in_flight)
         async with self._store.engine.begin() as tx:
             await tx.run_sync(self._hold)
-            noted: dict[Name, Noted] = {}
+            stored: dict[Name, OpenFinding] = {}
             if entries:
-                noted = await tx.run_sync(
-                    book.note, declared.name, self.run, list(entries.values()), declared.again_after
+                stored = await tx.run_sync(
+                    findings.record, declared.name, self.run, list(entries.values()), declared.again_after
                 )
-            for kind, keys in flying.items():
-                await tx.run_sync(book.keep, declared.name, self.run, kind, keys)
-            complete = [_with(one, noted[one.kind, one.text]) for one in found]
-            chosen = self._choose([one for one in complete if noted[one.kind, one.text].due])
+            for kind, keys in in_flight_keys.items():
+                await tx.run_sync(findings.keep_open, declared.name, self.run, kind, keys)
+            complete = [_with(one, stored[one.kind, one.text]) for one in found]
+            chosen = self._choose([one for one in complete if stored[one.kind, one.text].due])
             for kind in dict.fromkeys(one.kind for one in chosen):
                 group = [one for one in chosen if one.kind == kind]
                 done, failed = await self._corrector.correct(group, tx)
                 if done:
-                    await tx.run_sync(book.corrected, [noted[one.kind, one.text].id for one in done])
-                tally.corrected += len(done)
-                tally.failed += failed
-            if tally.corrected:
-                await tx.run_sync(self._hold, tally.corrected)
+                    await tx.run_sync(findings.mark_corrected, [stored[one.kind, one.text].id for one in done])
+                result.corrected += len(done)
+                result.failed += failed
+            if result.corrected:
+                await tx.run_sync(self._hold, result.corrected)
         report.planned += len(chosen)
-        report.corrected += tally.corrected
-        report.failed += tally.failed
+        report.corrected += result.corrected
+        report.failed += result.failed
         if self._left is not None:
-            self._left += len(chosen) - tally.corrected  # what was not done leaves room for others
-        if tally.corrected:
+            self._left += len(chosen) - result.corrected  # failed corrections do not count against the cap
+        if result.corrected:
             await self._corrector.after(dict.fromkeys(one.kind for one in chosen), self._store)
         return complete
 
     def _hold(self, connection: Connection, corrected: int = 0) -> None:
-        """The fence: nothing is written by a run that was taken over."""
+        """Renew the run's lease, as the fence of the transaction. Raises ReconciliationBusy if another run took
+        over."""
         if not runs.hold(connection, self.run, self._declared.lease, corrected):
             raise ReconciliationBusy(
                 f"this run of reconciliation {self._declared.name} was taken over by another: it was silent for longer "
@@ -110,35 +115,35 @@ class FindingsWriter(FindingsPlan):
             )
 
     async def close(self, kinds: Sequence[str]) -> None:
-        """Close what earlier runs found and this one did not, of these kinds."""
+        """Close open findings of these kinds that this run did not find again."""
         declared = self._declared
 
         def close(connection: Connection, kind: str) -> int:
             self._hold(connection)
-            return book.close(connection, declared.name, self.run, kind)
+            return findings.close(connection, declared.name, self.run, kind)
 
-        def close_forgotten(connection: Connection) -> int:
+        def close_undeclared(connection: Connection) -> int:
             self._hold(connection)
-            return book.close_forgotten(connection, declared.name, [rule.kind for rule in declared.rules])
+            return findings.close_undeclared(connection, declared.name, [rule.kind for rule in declared.rules])
 
         for kind in kinds:
             while closed := await self._store.run(partial(close, kind=kind)):
                 self._report.closed += closed
-        self._report.closed += await self._store.run(close_forgotten)
+        self._report.closed += await self._store.run(close_undeclared)
 
 
-def _is_due(noted: Noted | None) -> bool:
-    return noted is None or noted.due
+def _is_due(stored: OpenFinding | None) -> bool:
+    return stored is None or stored.due
 
 
-def _with(finding: Finding, noted: Noted | None) -> Finding:
-    if noted is None:
+def _with(finding: Finding, stored: OpenFinding | None) -> Finding:
+    if stored is None:
         return finding
-    return replace(finding, new=noted.new, found_at=noted.found_at, corrected_at=noted.corrected_at)
+    return replace(finding, new=stored.new, found_at=stored.found_at, corrected_at=stored.corrected_at)
 
 
-def _entry(finding: Finding) -> Entry:
-    return Entry(finding.kind, finding.text, ", ".join(finding.present), ", ".join(finding.absent))
+def _new_finding(finding: Finding) -> NewFinding:
+    return NewFinding(finding.kind, finding.text, ", ".join(finding.present), ", ".join(finding.absent))
 
 
 def _by_kind(names: Iterable[Name]) -> dict[str, list[str]]:

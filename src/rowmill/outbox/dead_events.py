@@ -1,13 +1,14 @@
-"""One record in the log for each event that died.
+"""Log one record for each event that died.
 
-Elsewhere nothing that is in a row, nor what a handler said of it, reaches a log. Here the text of the last failure
-does: whoever is woken by the record has to know what failed. It is what the handler raised or answered, cut to 1,000
-characters and to one line. Where errors may carry what no log should, `log_messages=False` leaves the code alone.
+Rowmill does not log row contents or error texts elsewhere. This record includes the text of the last failure, because
+the person on call has to know what failed. It is what the handler raised or returned, on one line and cut to 1,000
+characters. If error texts may contain secrets, set `log_messages=False`: the record then has the error code only.
 """
 
 from typing import Any
 
 from rowmill.model.dead_rows import DeadRow, DeadRowListener
+from rowmill.model.errors import one_line
 from rowmill.model.queue import QueueSpec
 from rowmill.observe.events import Events
 from rowmill.outbox.event import EventColumns
@@ -18,10 +19,10 @@ LENGTH = 1000
 def dead_row_listener(
     queue: QueueSpec[Any], columns: EventColumns, events: Events, *, log_messages: bool
 ) -> DeadRowListener:
-    """Tells of events that are dead: by their last attempt, by a handler's word, or buried with their worker."""
+    """Return a listener that logs dead events: after the last attempt, after `Dead`, or buried with their worker."""
     wanted = {"event_type": columns.event_type, "aggregate_id": columns.aggregate_id}
 
-    def told(death: DeadRow) -> None:
+    def log_dead_event(death: DeadRow) -> None:
         facts = {name: death.facts.get(column.name) for name, column in wanted.items()}
         events.dead_event(
             queue.name,
@@ -32,9 +33,4 @@ def dead_row_listener(
             last_error=one_line(death.error)[:LENGTH] if log_messages else death.code,
         )
 
-    return DeadRowListener(tuple(wanted.values()), told)
-
-
-def one_line(text: str) -> str:
-    """Without what would begin a new line, or another record, in a log of text."""
-    return "".join(char if char.isprintable() else " " for char in text)
+    return DeadRowListener(tuple(wanted.values()), log_dead_event)
