@@ -76,7 +76,7 @@ def record(
             set_={"last_run": run, "seen_at": moment(dialect)},
         ).returning(own.c.id)
     ).all()
-    # A second statement: in RETURNING, SQLite 3.40 evaluates `column IS NULL` as false where another column is NOT NULL.
+    # A second statement: SQLite 3.40 evaluates `column IS NULL` in RETURNING as false if another column is NOT NULL.
     stored = connection.execute(sa.select(*_columns(connection, again_after)).where(own.c.id.in_(ids)))
     return {(row.kind, row.key): _open_finding(row, run) for row in stored}
 
