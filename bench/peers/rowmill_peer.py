@@ -11,7 +11,7 @@ from sqlalchemy.orm import DeclarativeBase
 import rowmill as rm
 from bench.peers.kit import Ticks, answer, keep_ahead, one_by_one, repeated, started, timed
 from bench.tables import FILL_NARROW, FILL_WIDE, RESULT, STATES, effect, narrow, wide
-from rowmill.cli.process import calm_the_collector
+from rowmill.cli.process import tune_garbage_collector
 
 Lease = rm.Lease[Any]
 CONCURRENCY = 10
@@ -283,7 +283,7 @@ class Program:
 
     async def work(self) -> None:
         self.shape.handle(Ticks())
-        calm_the_collector()  # as `rowmill work` does
+        tune_garbage_collector()  # as `rowmill work` does
         async with self.mill.worker() as worker:
             await worker.run()
 

@@ -29,7 +29,7 @@ def test_a_limit_that_nobody_has_used(shell: Shell) -> None:
 
 def test_what_is_well_is_not_called_as_a_breaker_is_that_shuts_calls_out(shell: Shell) -> None:
     call(shell, "tenant")
-    assert "has room" in shell.ok("limits").out
+    assert "available" in shell.ok("limits").out
     assert "limit eqc: 1 key in use, none in trouble" in shell.ok("stats").out
 
 

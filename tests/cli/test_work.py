@@ -16,9 +16,8 @@ import pytest
 import rowmill
 from rowmill.cli.logs import JsonLines, LogFormat, start_log, text_lines
 from rowmill.cli.main import run
-from rowmill.cli.process import Progress, introduce
-from rowmill.cli.supervisor import how
-from rowmill.cli.work import WorkOptions
+from rowmill.cli.process import Progress, log_start
+from rowmill.cli.supervisor import describe_exit, worker_command
 from rowmill.model.errors import BadRequest
 from rowmill.observe.events import Events
 from rowmill.worker import WorkerSettings
@@ -253,10 +252,11 @@ def test_tracebacks_are_asked_for_by_an_option_or_by_the_environment(
 
 
 def test_processes_are_given_the_option_for_tracebacks() -> None:
-    given = (None, None, None, None, None)
-    for wanted in (True, None):
-        command = WorkOptions(*given, wanted, None, None, LogFormat.TEXT).command()
+    for wanted in (True, False, None):
+        command = worker_command(["work"], {"--tracebacks": wanted, "--grace": 5.0, "--queue": ["a", "b"]})
+
         assert ("--tracebacks" in command) is (wanted is True)
+        assert command[-6:] == ["--grace", "5.0", "--queue", "a", "--queue", "b"]
 
 
 async def test_a_worker_sums_up_what_it_did_since_the_last_time(database_url: str) -> None:
@@ -287,7 +287,7 @@ def test_a_worker_says_at_its_start_what_it_works_on(caplog: pytest.LogCaptureFi
     async def handle(job: rowmill.Lease[Any]) -> None: ...
 
     async def introduced() -> None:
-        introduce(rowmill.worker.Worker(mill.store, [jobs]), mill)
+        log_start(rowmill.worker.Worker(mill.store, [jobs]), mill)
 
     with caplog.at_level(logging.INFO, "rowmill"):
         asyncio.run(introduced())
@@ -304,4 +304,8 @@ def test_at_no_level_do_drivers_tell_values() -> None:
 
 
 def test_the_end_of_a_process_in_words() -> None:
-    assert [how(3), how(-9), how(-200)] == ["ended with code 3", "was killed by SIGKILL", "was killed by signal 200"]
+    assert [describe_exit(3), describe_exit(-9), describe_exit(-200)] == [
+        "ended with code 3",
+        "was killed by SIGKILL",
+        "was killed by signal 200",
+    ]

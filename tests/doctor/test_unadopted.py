@@ -328,7 +328,7 @@ def made(clinic_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> lis
 def test_the_command_needs_no_application(made: list[str], capsys: Printed) -> None:
     assert run(made) == 5
     printed = capsys.readouterr().out
-    assert printed.startswith("requests, 3 rows. Taken for: state status, attempts attempts")
+    assert printed.startswith("requests, 3 rows. Guessed columns: state status, attempts attempts")
     assert "warning  stuck_rows" in printed
     assert "fix: see that nothing works on them, then: UPDATE requests SET status = 'pending'" in printed
 

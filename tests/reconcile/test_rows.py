@@ -254,7 +254,7 @@ async def test_a_page_is_a_transaction_of_its_own(database_url: str) -> None:
         ({"key": "nope"}, "the key nope is no column of table part"),
         ({}, "the primary key of table part has 2 columns: say which is the key"),
         ({"key": "on"}, "whose order may differ from place to place"),
-        ({"key": "a", "many": True, "facts": ["b"]}, "only their latest time can be told"),
+        ({"key": "a", "many": True, "facts": ["b"]}, "its only fact is the latest time"),
         ({"key": "a", "at": "gone"}, "the time gone is no column"),
     ],
 )

@@ -92,7 +92,7 @@ async def test_an_outage_is_no_finding_and_closes_none(house: Warehouse) -> None
     assert await house.open_findings() == [(LOST, "10"), (LOST, "90")]
     assert [one["inventory"] for one in house.emitted("inventory_unreadable")] == ["vectors"]
     [last, _] = await documents.history()
-    assert last.outcome == "unreadable"
+    assert last.outcome == "incomplete"
     assert last.unreadable == [{"inventory": "vectors", "code": "qdrant_down", "upto": "49"}]
 
 

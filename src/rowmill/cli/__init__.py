@@ -1,1 +1,1 @@
-"""The command line: Typer commands, output for people or --json."""
+"""The command line: Typer commands, with output for people or as JSON."""

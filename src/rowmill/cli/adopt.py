@@ -1,8 +1,7 @@
-"""`rowmill adopt`: from a table that is there already to a queue."""
+"""`rowmill adopt`: turn an existing table into a queue."""
 
 import asyncio
 import shlex
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,8 +15,9 @@ from sqlalchemy import Connection
 from rowmill.adopt import Adoption, AdoptOptions, carry_out, examine_queue, examine_table
 from rowmill.adopt.guess import DEFAULT_LEASE
 from rowmill.adopt.revision import as_revision, as_sql, find_place
-from rowmill.cli.adopt_report import report, rows, show, tell
+from rowmill.cli.adopt_report import report, rows, show, show_step
 from rowmill.cli.app import GIVEN, GlobalOptions, given_url, load_mill
+from rowmill.cli.choosing import ask_to_change
 from rowmill.cli.exits import Exit, UsageError
 from rowmill.cli.help import SET_UP
 from rowmill.cli.options import (
@@ -33,6 +33,7 @@ from rowmill.cli.options import (
     StateColumnOption,
     UrlOption,
     WaitingOption,
+    Words,
     YesOption,
 )
 from rowmill.cli.output import emit, one_line, say
@@ -65,41 +66,45 @@ def adopt(
     column: ColumnOption = None,
     new: Annotated[
         list[str] | None,
-        typer.Option("--new", metavar="PART", help="No column of the table plays this part: add one, or do without."),
+        typer.Option(
+            "--new", metavar="PART", help="Add a new column for this part, or do without it: no existing column fits."
+        ),
     ] = None,
-    ready_where: Annotated[str | None, _where("ready", "rows to work on; otherwise all that the others leave")] = None,
+    ready_where: Annotated[
+        str | None, _where("ready", "rows to process. Default: all rows that match no other condition")
+    ] = None,
     running_where: Annotated[str | None, _where("running", "rows in progress")] = None,
     done_where: Annotated[str | None, _where("done", "rows that are done")] = None,
-    dead_where: Annotated[str | None, _where("dead", "rows that failed for good")] = None,
-    cancelled_where: Annotated[str | None, _where("cancelled", "rows that are no longer wanted")] = None,
-    lower_first: Annotated[bool, typer.Option("--lower-first", help="A lower priority goes first.")] = False,
-    epoch: Annotated[
-        Literal["s", "ms"] | None, typer.Option("--epoch", help="The unit of times that are numbers.")
-    ] = None,
+    dead_where: Annotated[str | None, _where("dead", "rows that failed permanently")] = None,
+    cancelled_where: Annotated[str | None, _where("cancelled", "cancelled rows")] = None,
+    lower_first: Annotated[
+        bool, typer.Option("--lower-first", help="Rows with a lower priority value go first.")
+    ] = False,
+    epoch: Annotated[Literal["s", "ms"] | None, typer.Option("--epoch", help="The unit of numeric times.")] = None,
     lease: Annotated[
-        float, typer.Option("--lease", metavar="SECONDS", min=1, help="How long rows in progress are left alone.")
+        float, typer.Option("--lease", metavar="SECONDS", min=1, help="How long rows in progress are not touched.")
     ] = DEFAULT_LEASE,
-    apply: Annotated[bool, typer.Option("--apply", help="Do it, after asking.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Run the migration, after confirmation.")] = False,
     yes: YesOption = False,
-    sure: Annotated[bool, typer.Option("--sure", help="What is doubtful is right as it is.")] = False,
-    sql: Annotated[bool, typer.Option("--sql", help="Print the migration alone, for psql or sqlite3.")] = False,
-    code: Annotated[bool, typer.Option("--declaration", help="Print the declaration alone, for a file.")] = False,
+    sure: Annotated[bool, typer.Option("--sure", help="Accept uncertain guesses as they are.")] = False,
+    sql: Annotated[bool, typer.Option("--sql", help="Print only the migration, for psql or sqlite3.")] = False,
+    code: Annotated[bool, typer.Option("--declaration", help="Print only the declaration, for a file.")] = False,
     alembic: Annotated[
         Path | None,
-        typer.Option("--alembic", metavar="PATH", help="Write an Alembic revision into this environment or file."),
+        typer.Option("--alembic", metavar="PATH", help="Write an Alembic revision to this environment or file."),
     ] = None,
     head: Annotated[
-        str | None, typer.Option("--head", metavar="REVISION", help="What the Alembic revision follows.")
+        str | None, typer.Option("--head", metavar="REVISION", help="The revision that the new one follows.")
     ] = None,
     app: AppOption = None,
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Look at a table, say what it lacks to be a queue, and print the migration; --apply makes it.
+    """Examine a table, list what it lacks to be a queue, and print the migration. With --apply, run it.
 
-    A table that no mill declares is looked at without one: what its columns and words mean is guessed from names,
-    types, indexes and rows, unless the options say it. What is not certain is in doubt, and nothing is changed or
-    written before an option settles it. Exits with 5 when something is missing and was only looked at.
+    For a table that no mill declares, Rowmill guesses the meaning of columns and words from names, types, indexes and
+    rows. Options override the guess. If a guess is uncertain, nothing is changed or written until an option decides it.
+    Exits with 5 if something is missing.
 
     \b
     Example:
@@ -108,10 +113,6 @@ def adopt(
       rowmill adopt mails --done-where "sent" --dead-where "bounced" --new available_at --declaration > mails.py
       rowmill adopt files --app shop:mill --alembic migrations
     """
-    words = {
-        StateKind.READY: ready, StateKind.RUNNING: running, StateKind.DONE: done,
-        StateKind.DEAD: dead, StateKind.WAITING: waiting, StateKind.CANCELLED: cancelled,
-    }  # fmt: skip
     conditions = {
         StateKind.READY: ready_where, StateKind.RUNNING: running_where, StateKind.DONE: done_where,
         StateKind.DEAD: dead_where, StateKind.CANCELLED: cancelled_where,
@@ -123,7 +124,7 @@ def adopt(
         )
     wishes = AdoptOptions(
         state=state_column,
-        words={kind: tuple(given) for kind, given in words.items() if given},
+        words=words_by_kind(ready, running, done, dead, waiting, cancelled),
         columns=dict(pair(text) for text in column or ()),
         new=frozenset(new or ()),
         where=where,
@@ -142,7 +143,7 @@ def adopt(
 
 @dataclass(frozen=True, slots=True)
 class AdoptMode:
-    """What to do with what is found."""
+    """What the options ask to do with the result."""
 
     apply: bool
     yes: bool
@@ -155,20 +156,20 @@ class AdoptMode:
 
     @property
     def only_looks(self) -> bool:
-        """Nothing is changed or written, and nothing is printed that is meant to be used as it is."""
+        """Whether the command only prints a report: it changes and writes nothing."""
         return not (self.apply or self.sql or self.code or self.alembic)
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptTarget:
-    """What to look at, and where."""
+    """The table or queue to examine, and its database."""
 
     name: str
     url: str = field(repr=False)
     mill: Mill | None = None
     queue: Queue[Any] | None = None
     undeclared: str = ""
-    """Why the queue of the mill can't be declared; then the database alone is looked at, and nothing more."""
+    """Why the queue can't be declared. The report then comes from the database alone, and nothing can be applied."""
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Store]:
@@ -185,7 +186,7 @@ class AdoptTarget:
 
 
 def find_target(name: str, app: str | None, database_url: str | None) -> AdoptTarget:
-    """A queue of the mill by its name or its table's; otherwise a table of the database."""
+    """Find a queue of the mill by its name or its table's name; otherwise a table of the database."""
     given = GIVEN.get(GlobalOptions())
     named, url = given.app if app is None else app, given_url(database_url)
     undeclared = ""
@@ -216,6 +217,17 @@ def find_target(name: str, app: str | None, database_url: str | None) -> AdoptTa
     return AdoptTarget(name, found, undeclared=undeclared)
 
 
+def words_by_kind(
+    ready: Words, running: Words, done: Words, dead: Words, waiting: Words, cancelled: Words
+) -> dict[StateKind, tuple[str, ...]]:
+    """Collect the words for states that the options give."""
+    given = {
+        StateKind.READY: ready, StateKind.RUNNING: running, StateKind.DONE: done,
+        StateKind.DEAD: dead, StateKind.WAITING: waiting, StateKind.CANCELLED: cancelled,
+    }  # fmt: skip
+    return {kind: tuple(words) for kind, words in given.items() if words}
+
+
 def pair(text: str) -> tuple[str, str]:
     role, sign, name = text.partition("=")
     if not (role and sign and name):
@@ -224,9 +236,9 @@ def pair(text: str) -> tuple[str, str]:
 
 
 async def adopting(target: AdoptTarget, wishes: AdoptOptions, way: AdoptMode) -> None:
-    """Look, then do what was asked for."""
+    """Examine the table, then print, write or apply what the options ask for."""
     async with target.opened() as store:
-        found = await store.run(looking(target, wishes, store, elsewhere=way.alembic is not None))
+        found = await store.run(examining(target, wishes, store, elsewhere=way.alembic is not None))
         postgres = store.dialect.name == "postgresql"
         if target.undeclared:
             found.notes.insert(0, f"this is a guess from the database alone: {target.undeclared}")
@@ -239,15 +251,15 @@ async def adopting(target: AdoptTarget, wishes: AdoptOptions, way: AdoptMode) ->
             await applying(store, found, way)
         elif way.sql or way.code:
             say_notes(found)
-            emit(None, False, partial(print, alone(found, way, postgres=postgres)))
+            emit(None, False, partial(print, only_part(found, way, postgres=postgres)))
         else:
             emit(report(found), way.json, lambda: show(found, postgres))
             if found.plan:
                 raise typer.Exit(Exit.FINDINGS)
 
 
-def alone(found: Adoption, way: AdoptMode, *, postgres: bool) -> str:
-    """The one part that is to be used as it is printed."""
+def only_part(found: Adoption, way: AdoptMode, *, postgres: bool) -> str:
+    """Return the one part that the options ask to print: SQL or declaration."""
     if way.sql and way.code:
         raise UsageError("--sql and --declaration each print one thing: say one of them")
     if way.sql:
@@ -262,7 +274,7 @@ def say_notes(found: Adoption) -> None:
         say(f"  Note: {note}")
 
 
-def looking(
+def examining(
     target: AdoptTarget, wishes: AdoptOptions, store: Store, *, elsewhere: bool
 ) -> Callable[[Connection], Adoption]:
     def look(connection: Connection) -> Adoption:
@@ -274,7 +286,7 @@ def looking(
 
 
 def check(found: Adoption, target: AdoptTarget, way: AdoptMode) -> None:
-    """Nothing is changed on a guess, or past an obstacle."""
+    """Refuse to change anything on an uncertain guess, or while an obstacle remains."""
     if target.undeclared:
         raise UsageError(f"not on a guess, where code says it: {target.undeclared}")
     if found.plan.obstacles:
@@ -305,12 +317,8 @@ async def applying(store: Store, found: Adoption, way: AdoptMode) -> None:
             say(f"  - {change.what}")
     say_notes(found)
     if not way.yes:
-        if not sys.stdin.isatty():
-            raise UsageError("that changes the table, and there is no terminal to ask on. Add --yes to do it")
-        if not typer.confirm("Go on?", err=True):
-            say("nothing was changed")
-            raise typer.Exit(Exit.FAILED)
-    await carry_out(store, found.plan, tell)
+        ask_to_change("the table")
+    await carry_out(store, found.plan, show_step)
     steps = len(found.plan.changes)
     text = f"{found.table} is ready: {steps} step{'' if steps == 1 else 's'} made"
     if found.declaration:

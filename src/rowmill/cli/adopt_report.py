@@ -1,4 +1,4 @@
-"""What `rowmill adopt` found and does, in words."""
+"""The report of `rowmill adopt`."""
 
 import sys
 from typing import Any
@@ -9,8 +9,8 @@ from rowmill.adopt.revision import as_sql
 from rowmill.cli.output import one_line, say
 
 
-def tell(change: MigrationStep, done: int) -> None:
-    """Progress on stderr: a line for each step; the rows of long ones only on a terminal."""
+def show_step(change: MigrationStep, done: int) -> None:
+    """Print progress on stderr: a line per step. Row counts of long steps appear on a terminal only."""
     if not done:
         say(change.what)
     elif sys.stderr.isatty():
@@ -24,7 +24,7 @@ def rows(found: Adoption) -> str:
 
 
 def report(found: Adoption) -> dict[str, Any]:
-    """What was found, for programs."""
+    """Return the result for --json."""
     return {
         "table": found.table,
         "rows": found.rows,
@@ -50,7 +50,7 @@ def words_of(counts: dict[Any, int]) -> dict[str, int]:
 
 
 def show(found: Adoption, postgres: bool) -> None:
-    """What was found, for people."""
+    """Print the result for people."""
     print(f"{found.table}, {rows(found)}")
     for role, name in found.columns.items():
         print(f"  {role:<13} {name}{'   (to be added)' if name in found.added else ''}")

@@ -1,4 +1,4 @@
-"""Finding the mill of an application."""
+"""Find and import the mill of an application."""
 
 import importlib
 import os
@@ -18,7 +18,7 @@ VARIABLE = "ROWMILL_APP"
 
 @dataclass(frozen=True, slots=True)
 class GlobalOptions:
-    """What stood before the command: `rowmill --app x stats`."""
+    """Options given before the command: `rowmill --app x stats`."""
 
     app: str | None = None
     database_url: str | None = field(default=None, repr=False)
@@ -29,8 +29,8 @@ GIVEN: ContextVar[GlobalOptions] = ContextVar("GIVEN")
 
 
 def load_mill(app: str | None, database_url: str | None, *, may_create: bool = False) -> Mill:
-    """The mill that `--app`, ROWMILL_APP or pyproject.toml names, on its own database or that of `--database-url`.
-    Only a command that `may_create` makes a SQLite file that is not there."""
+    """Import the mill that `--app`, ROWMILL_APP or pyproject.toml names. `--database-url` overrides its database. Only
+    a command with `may_create` creates a missing SQLite file."""
     given = GIVEN.get(GlobalOptions())
     name, folder = find_app(given.app if app is None else app)
     if str(folder) not in sys.path:
@@ -44,7 +44,7 @@ def load_mill(app: str | None, database_url: str | None, *, may_create: bool = F
 
 
 def given_url(database_url: str | None) -> str | None:
-    """The URL of --database-url, after the command or before it."""
+    """Return the URL of --database-url, given before or after the command."""
     url = GIVEN.get(GlobalOptions()).database_url if database_url is None else database_url
     if url is not None and not url.strip():
         raise UsageError("--database-url is empty. Is the variable set that you wrote there?")
@@ -52,7 +52,7 @@ def given_url(database_url: str | None) -> str | None:
 
 
 def find_app(app: str | None) -> tuple[str, Path]:
-    """The name of the mill, as module:attribute, and the folder from which it is imported."""
+    """Return the mill as module:attribute, and the folder to import it from."""
     here = Path.cwd()
     if app is not None and not app.strip():
         raise UsageError("--app is empty. Is the variable set that you wrote there?")
@@ -76,7 +76,7 @@ def find_app(app: str | None) -> tuple[str, Path]:
 
 
 def import_mill(name: str, folder: Path) -> Mill:
-    """Import `module:attribute`; the attribute is `mill` where none is named."""
+    """Import `module:attribute`. The attribute defaults to `mill`."""
     module_name, _, path = name.partition(":")
     path = path or "mill"
     if not all(part.isidentifier() for part in module_name.split(".")):

@@ -1,4 +1,4 @@
-"""`rowmill requeue`, `cancel` and `prune`: what changes many rows, after a look at which they are."""
+"""`rowmill requeue`, `cancel` and `prune`: change many rows, after a preview."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,7 +11,7 @@ import typer
 from sqlalchemy import Connection, or_
 
 from rowmill.cli.app import load_mill
-from rowmill.cli.choosing import agreed, blaming, chosen
+from rowmill.cli.choosing import confirmed, filter_from, usage_errors_in_where
 from rowmill.cli.exits import Exit, UsageError
 from rowmill.cli.help import CHANGE
 from rowmill.cli.options import (
@@ -40,10 +40,10 @@ from rowmill.operator.filters import Condition, Filter, Preview, known_stage, pa
 from rowmill.store.queue_sql import QueueSql
 
 MostOption = Annotated[
-    int | None, typer.Option("--limit", "-n", metavar="N", min=1, max=MOST_ROWS, help="The most rows to take.")
+    int | None, typer.Option("--limit", "-n", metavar="N", min=1, max=MOST_ROWS, help="Change at most N rows.")
 ]
 FEW = 5
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be changed.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only print what would change.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -63,7 +63,7 @@ def requeue(
     key: KeyOption = None,
     to_stage: Annotated[
         str | None,
-        typer.Option("--to-stage", metavar="NAME", help="Where to begin again; by default, the stage that failed."),
+        typer.Option("--to-stage", metavar="NAME", help="Start again at this stage. Default: the stage that failed."),
     ] = None,
     limit: MostOption = None,
     dry_run: DryRunOption = False,
@@ -72,7 +72,7 @@ def requeue(
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Put rows back: ready now, attempts at zero. Dead rows, unless --state or --key says otherwise.
+    """Make rows ready again with attempts at zero. Dead rows, unless you give --state or --key.
 
     \b
     Example:
@@ -80,7 +80,7 @@ def requeue(
       rowmill requeue files --key 17 --yes
     """
     mill = load_mill(app, database_url)
-    wanted = chosen(state, stage, error_code, since, until, where, key)
+    wanted = filter_from(state, stage, error_code, since, until, where, key)
     if not wanted.states and not wanted.keys:
         wanted = replace(wanted, states=(StateKind.DEAD.value,))
     if to_stage is not None:
@@ -94,7 +94,7 @@ def requeue(
         return row.kind == StateKind.READY and to_stage in (None, row.stage)
 
     verb = Verb("requeue", "rows that are finished or wait", partial(filters.requeueable, sql), act, is_already)
-    carry_out(mill, queue, verb, wanted, limit=limit, dry_run=dry_run, yes=yes, json=json)
+    run_verb(mill, queue, verb, wanted, limit=limit, dry_run=dry_run, yes=yes, json=json)
 
 
 def cancel(
@@ -106,7 +106,9 @@ def cancel(
     until: UntilOption = None,
     where: WhereOption = None,
     key: KeyOption = None,
-    every: Annotated[bool, typer.Option("--all", help="Every row that waits, if no filter is given.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Cancel every row that waits. Required without a filter.")
+    ] = False,
     limit: MostOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -114,14 +116,14 @@ def cancel(
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Cancel rows that wait. Running and finished ones are not touched.
+    """Cancel rows that wait. Running and finished rows are not changed.
 
     \b
     Example:
       rowmill cancel files --where "project_id = 4"
     """
     mill = load_mill(app, database_url)
-    wanted = chosen(state, stage, error_code, since, until, where, key)
+    wanted = filter_from(state, stage, error_code, since, until, where, key)
     if wanted.empty and not every:
         raise UsageError("which rows? Give a filter (--state, --where, --key, …), or --all for every row that waits")
     sql = mill.store.sql(mill[queue])
@@ -133,12 +135,14 @@ def cancel(
         return row.kind == StateKind.CANCELLED
 
     verb = Verb("cancel", "rows that wait", partial(filters.cancellable, sql), act, is_already)
-    carry_out(mill, queue, verb, wanted, limit=limit, dry_run=dry_run, yes=yes, json=json)
+    run_verb(mill, queue, verb, wanted, limit=limit, dry_run=dry_run, yes=yes, json=json)
 
 
 def prune(
     queue: QueueArgument,
-    older_than: Annotated[str, typer.Option("--older-than", metavar="AGE", help="Finished so long ago: 12h, 7d, 4w.")],
+    older_than: Annotated[
+        str, typer.Option("--older-than", metavar="AGE", help="Rows finished at least this long ago: 12h, 7d, 4w.")
+    ],
     state: StateOption = None,
     error_code: ErrorCodeOption = None,
     where: WhereOption = None,
@@ -150,8 +154,7 @@ def prune(
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """DELETE finished rows from your table: done and cancelled ones, unless --state says otherwise. They can't be
-    brought back.
+    """DELETE finished rows from your table: done and cancelled ones, unless you give --state. This can't be undone.
 
     \b
     Example:
@@ -162,7 +165,7 @@ def prune(
     age = parse_when(older_than)
     if not isinstance(age, timedelta):
         raise UsageError("--older-than takes a length of time: 12h, 7d, 4w")
-    wanted = chosen(state, None, error_code, None, None, where, key)
+    wanted = filter_from(state, None, error_code, None, None, where, key)
     if not wanted.states and not wanted.keys:
         wanted = replace(wanted, states=(StateKind.DONE.value, StateKind.CANCELLED.value))
     sql = mill.store.sql(mill[queue])
@@ -174,43 +177,44 @@ def prune(
         return or_(*filters.prunable(sql, which, age))
 
     verb = Verb("prune", f"rows that finished {older_than} ago or earlier", touches, act, lambda row: False)
-    carry_out(mill, queue, verb, wanted, limit=limit, dry_run=dry_run, yes=yes, json=json)
+    run_verb(mill, queue, verb, wanted, limit=limit, dry_run=dry_run, yes=yes, json=json)
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """What is done to rows."""
+    """A command that changes rows."""
 
     name: str
     rule: str
-    """Which rows it takes, in words."""
+    """Which rows it accepts, in words."""
     touches: Callable[[Filter], Condition]
-    """Which rows of a filter it may be done to."""
+    """Return the condition for rows of a filter that the command accepts."""
     act: Callable[[Progress], Awaitable[ChangeResult]]
     is_already: Callable[[RowView], bool]
-    """Is a row as it would be after it?"""
+    """Return whether a row is already in the state that the command leads to."""
 
 
-def carry_out(
+def run_verb(
     mill: Mill, queue: str, verb: Verb, wanted: Filter, *, limit: int | None, dry_run: bool, yes: bool, json: bool
 ) -> None:
-    """Look, ask, do, report. Fails if a row that was named by its key is not changed, and not as it was to be."""
+    """Preview, ask, change, report. Exits with 1 if a row named by --key is not changed and was not in the wanted state
+    already."""
     sql, condition = mill.store.sql(mill[queue]), verb.touches(wanted)
 
-    with blaming(wanted):
+    with usage_errors_in_where(wanted):
         untouched = read(mill, lambda connection: out_of_reach(connection, sql, verb, wanted))
         found = read(mill, lambda connection: filters.preview(connection, sql, condition))
         if limit is not None and found.rows > limit:
             found = Preview(limit, False, found.keys[:limit])
         failed = [row for row in untouched if not verb.is_already(row)]
         data: dict[str, Any] = {"untouched": [{"key": r.key, "state": r.state, "kind": r.kind} for r in untouched]}
-        if not agreed(found, verb.name, queue, yes=yes, dry_run=dry_run, json=json, more=data):
-            tell_untouched(untouched, verb)
+        if not confirmed(found, verb.name, queue, yes=yes, dry_run=dry_run, json=json, more=data):
+            report_untouched(untouched, verb)
             raise typer.Exit(Exit.FAILED if failed else Exit.OK)
         done = asyncio.run(changing(mill, verb, found.rows))
     data |= {"queue": queue, "command": verb.name, "changed": done.rows, "refused": done.refused, "dry_run": False}
     emit(data, json, f"{verb.name}: {done.rows:,} rows of {queue}")
-    tell_untouched(untouched, verb)
+    report_untouched(untouched, verb)
     if done.refused:
         say(f"{done.refused:,} rows stay as they are: a constraint of the table forbids the change")
     missed = found.rows - done.rows - done.refused if wanted.keys else 0
@@ -221,15 +225,14 @@ def carry_out(
 
 
 def out_of_reach(connection: Connection, sql: QueueSql, verb: Verb, wanted: Filter) -> list[RowView]:
-    """Rows that were named by their keys and that can't be changed so, whatever else the filter says. Raises
-    UnknownRow for keys that no row has."""
+    """Return the rows named by --key that the command does not accept. Raises UnknownRow for keys that don't exist."""
     if not wanted.keys:
         return []
     reached = filters.keys_of(connection, sql, verb.touches(Filter(keys=wanted.keys)))
     return [row for row in find_rows(connection, sql, wanted.keys) if row.key not in reached]
 
 
-def tell_untouched(rows: list[RowView], verb: Verb) -> None:
+def report_untouched(rows: list[RowView], verb: Verb) -> None:
     for row in rows[:FEW]:
         how = " already" if verb.is_already(row) else f": {verb.name} takes {verb.rule}"
         say(f"row {row.key} is {row.kind} ({row.state or 'NULL'}){how}")

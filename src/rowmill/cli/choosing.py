@@ -1,4 +1,4 @@
-"""Filters from options, and the question before many rows are changed."""
+"""Build filters from options, and ask before many rows are changed."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -9,16 +9,16 @@ from typing import Any
 import typer
 from sqlalchemy.exc import DBAPIError
 
-from rowmill.cli.errors import is_fault_of_the_statement, own_words, sqlstate
+from rowmill.cli.errors import is_invalid_sql, message_of, sqlstate
 from rowmill.cli.exits import Exit, UsageError
 from rowmill.cli.output import emit, say
 from rowmill.operator.filters import Filter, Preview, parse_when
 
 VERBS = {"prune": "DELETE"}
-"""What a command does, where its name does not say it."""
+"""What a command does, if its name does not say it."""
 
 
-def chosen(
+def filter_from(
     state: list[str] | None = None,
     stage: str | None = None,
     error_code: str | None = None,
@@ -27,7 +27,7 @@ def chosen(
     where: str | None = None,
     key: list[str] | None = None,
 ) -> Filter:
-    """The filter that the options make."""
+    """Build the filter from the options."""
     return Filter(
         states=tuple(state or ()),
         stage=stage,
@@ -40,15 +40,15 @@ def chosen(
 
 
 @contextmanager
-def blaming(wanted: Filter) -> Iterator[None]:
-    """A mistake in --where is the operator's to mend: say so. What the database says about values is kept back."""
+def usage_errors_in_where(wanted: Filter) -> Iterator[None]:
+    """Turn a database error in --where into a usage error. Error texts that may contain values are not printed."""
     try:
         yield
     except DBAPIError as error:
         if wanted.where is None:
             raise
-        if is_fault_of_the_statement(error):
-            raise UsageError(f"the database does not understand --where: {own_words(error)}") from error
+        if is_invalid_sql(error):
+            raise UsageError(f"the database does not understand --where: {message_of(error)}") from error
         if sqlstate(error).startswith("22"):
             raise UsageError(
                 f"the condition of --where fails on a row ({type(error).__name__} {sqlstate(error)})"
@@ -56,7 +56,7 @@ def blaming(wanted: Filter) -> Iterator[None]:
         raise
 
 
-def agreed(
+def confirmed(
     preview: Preview,
     verb: str,
     queue: str,
@@ -66,8 +66,8 @@ def agreed(
     json: bool,
     more: Mapping[str, Any] = MappingProxyType({}),
 ) -> bool:
-    """Tell what would be changed, and ask. False: there is nothing to do, or it was a dry run, and that was said, with
-    `more` beside it in JSON."""
+    """Print a preview and ask for confirmation. Return False if there is nothing to do, or after a dry run. `more` is
+    added to the JSON output."""
     about = describe(preview)
     if dry_run or not preview.rows:
         shown = f"would {VERBS.get(verb, verb)} {about}" if preview.rows else f"no rows of {queue} to {verb}"
@@ -78,16 +78,21 @@ def agreed(
     if yes:
         return True
     say(f"{VERBS.get(verb, verb)} {about} of {queue}")
-    if not sys.stdin.isatty():
-        raise UsageError(f"that changes {about}, and there is no terminal to ask on. Add --yes to do it")
-    if not typer.confirm("Go on?", err=True):
-        say("nothing was changed")
-        raise typer.Exit(Exit.FAILED)
+    ask_to_change(about)
     return True
 
 
+def ask_to_change(what: str) -> None:
+    """Ask on the terminal before a change. Exits if the answer is no; raises UsageError without a terminal."""
+    if not sys.stdin.isatty():
+        raise UsageError(f"that changes {what}, and there is no terminal to ask on. Add --yes to do it")
+    if not typer.confirm("Continue?", err=True):
+        say("nothing was changed")
+        raise typer.Exit(Exit.FAILED)
+
+
 def describe(preview: Preview) -> str:
-    """How many rows, and which: 12 rows (1, 2, 3, 4, 5, …)."""
+    """Describe a preview: 12 rows (1, 2, 3, 4, 5, …)."""
     more = ", …" if preview.rows > len(preview.keys) else ""
     many = f"{'more than ' if preview.capped else ''}{preview.rows:,} row{'' if preview.rows == 1 else 's'}"
     return f"{many} ({', '.join(preview.keys)}{more})"

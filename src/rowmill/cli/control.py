@@ -9,7 +9,7 @@ import typer
 from sqlalchemy import Connection
 
 from rowmill.cli.app import load_mill
-from rowmill.cli.choosing import agreed
+from rowmill.cli.choosing import confirmed
 from rowmill.cli.exits import Exit
 from rowmill.cli.help import CHANGE, SET_UP
 from rowmill.cli.options import AppOption, JsonOption, QueueArgument, UrlOption, YesOption
@@ -44,7 +44,7 @@ def pause(
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Claim no more rows of a queue, or of one stage. Running rows finish. Workers notice within seconds.
+    """Stop claiming rows of a queue, or of one stage. Running rows finish. Workers react within seconds.
 
     \b
     Example:
@@ -67,7 +67,7 @@ def resume(
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Go on with a queue and all of its stages, or with one stage.
+    """Resume a queue with all of its stages, or one stage.
 
     \b
     Example:
@@ -89,7 +89,7 @@ def resume(
 
     ended, still = asyncio.run(resuming())
     what = f"stage {stage} of {queue}" if stage else queue
-    text = f"{what} goes on" if ended else f"{what} was not paused"
+    text = f"{what} is resumed" if ended else f"{what} was not paused"
     if still:
         text += f"; but all of {queue} is paused: rowmill resume {shlex.quote(queue)}"
     emit({"queue": queue, "stage": stage, "paused": still, "changed": bool(ended)}, json, text)
@@ -103,15 +103,17 @@ def staged(mill: Mill, queue: str, stage: str | None) -> Queue[Any]:
 
 
 def rescue(
-    queues: Annotated[list[str] | None, typer.Argument(metavar="QUEUE", help="Which queues; all by default.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be changed.")] = False,
+    queues: Annotated[
+        list[str] | None, typer.Argument(metavar="QUEUE", help="The queues to rescue. Default: all.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would change.")] = False,
     yes: YesOption = False,
     app: AppOption = None,
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Give back rows whose lease has run out, or bury them when no attempts are left. Workers do it by themselves;
-    this is for when none runs.
+    """Return rows with an expired lease to the queue, or bury them if no attempts are left. Workers do this by
+    themselves; use it when none is running.
 
     \b
     Example:
@@ -121,7 +123,7 @@ def rescue(
     chosen = [mill[name] for name in queues or list(mill.queues)]
     names = ", ".join(queue.name for queue in chosen)
     found = asyncio.run(mill.run(lambda connection: expired(connection, mill, chosen), write=False))
-    if not agreed(found, "rescue", names, yes=yes, dry_run=dry_run, json=json):
+    if not confirmed(found, "rescue", names, yes=yes, dry_run=dry_run, json=json):
         return
     done = asyncio.run(sweep(mill, chosen, found.rows))
     data: dict[str, Any] = {"queue": names, "command": "rescue", "changed": done.returned + done.buried}
@@ -158,13 +160,15 @@ async def sweep(mill: Mill, queues: list[Queue[Any]], rows: int) -> Rescued:
 
 
 def migrate(
-    tables: Annotated[bool, typer.Option("--tables", help="Create declared tables that are missing, too.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Change nothing; exit 4 if something is to do.")] = False,
+    tables: Annotated[bool, typer.Option("--tables", help="Also create missing tables of declared queues.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing. Exit with 4 if a migration is needed.")
+    ] = False,
     app: AppOption = None,
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Bring Rowmill's own tables to this version, and the indexes of the declared queues into place.
+    """Migrate Rowmill's own tables to this version, and create the indexes of the declared queues.
 
     \b
     Example:
@@ -202,13 +206,13 @@ def missing_tables(connection: Connection, mill: Mill) -> list[str]:
 
 
 def lacking_columns(connection: Connection, mill: Mill) -> list[str]:
-    """The columns that the code has and the tables have not, each with what adds it."""
+    """List columns that the code declares and the tables lack, each with the command that adds it."""
     there = [queue for queue in mill.queues.values() if has_table(connection, queue.table)]
     return [line for queue in there for line in missing_columns(connection, mill.store.sql(queue))]
 
 
 def unfit_indexes(connection: Connection, mill: Mill) -> list[str]:
-    """What the tables that are there lack beside their columns, each with the command that mends it."""
+    """List missing or wrong indexes and triggers, each with the command that fixes it."""
     found = []
     for queue in mill.queues.values():
         if not has_table(connection, queue.table):
@@ -221,7 +225,9 @@ def unfit_indexes(connection: Connection, mill: Mill) -> list[str]:
                 case IndexState.MISSING:
                     found.append(f"index {bare_name(index)} is missing. Run: rowmill migrate")
                 case IndexState.INVALID:
-                    found.append(f"index {bare_name(index)} is what a failed attempt left of it. Run: rowmill migrate")
+                    found.append(
+                        f"index {bare_name(index)} is invalid after a failed attempt to build it. Run: rowmill migrate"
+                    )
                 case IndexState.OTHER:
                     mend = f"Run: rowmill adopt {shlex.quote(queue.name)} --apply"
                     found.append(f"index {bare_name(index)} is not what queue {queue.name} needs. {mend}")

@@ -1,4 +1,4 @@
-"""`rowmill demo`: see it hold."""
+"""`rowmill demo`: run a queue through failures, and verify the result."""
 
 import asyncio
 import signal
@@ -18,23 +18,25 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    rows: Annotated[int, typer.Option(min=200, max=1_000_000, help="How many rows to work off.")] = 20_000,
-    workers: Annotated[int, typer.Option(min=2, max=32, help="How many worker processes.")] = 3,
+    rows: Annotated[int, typer.Option(min=200, max=1_000_000, help="Number of rows to process.")] = 20_000,
+    workers: Annotated[int, typer.Option(min=2, max=32, help="Number of worker processes.")] = 3,
     database_url: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="Where to run: tables rowmill_demo_* are made there, and dropped at the end. "
-            "A SQLite file in a temporary folder by default.",
+            help="The database to use. Tables rowmill_demo_* are created there, and dropped at the end. "
+            "Default: a SQLite file in a temporary folder.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides which rows fail, and how.")] = 1,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep tables, ledgers and logs, and say where.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="End with one line of JSON on stdout.")] = False,
+    seed: Annotated[int, typer.Option(help="Determines which rows fail, and how.")] = 1,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep tables, ledgers and logs, and print where they are.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one line of JSON at the end.")] = False,
 ) -> None:
-    """Work off a table with workers that fail, die and freeze, and prove that every row came out right.
+    """Process a table with workers that fail, die and freeze, and verify that every row came out right.
 
-    The exit code is 0 only if the proof holds.
+    Exits with 0 only if the verification succeeds.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`rowmill doctor`: what is wrong with a mill, or with a table that is no queue yet, and what to do about it."""
+"""`rowmill doctor`: audit a mill, or a table that is not a queue yet."""
 
 import asyncio
 from collections import Counter
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from rowmill.adopt import AdoptOptions
-from rowmill.cli.adopt import find_target, pair
+from rowmill.cli.adopt import find_target, pair, words_by_kind
 from rowmill.cli.app import load_mill
 from rowmill.cli.exits import Exit, UsageError
 from rowmill.cli.help import SET_UP
@@ -29,7 +29,6 @@ from rowmill.cli.options import (
 from rowmill.cli.output import emit
 from rowmill.doctor import DoctorFinding, FindingSeverity, TableGuess, audit, audit_table
 from rowmill.mill import Mill
-from rowmill.model.lifecycle import StateKind
 
 
 def register(app: typer.Typer) -> None:
@@ -37,9 +36,11 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
-    queues: Annotated[list[str] | None, typer.Argument(metavar="QUEUE", help="Only these; all by default.")] = None,
+    queues: Annotated[
+        list[str] | None, typer.Argument(metavar="QUEUE", help="The queues to audit. Default: all.")
+    ] = None,
     table: Annotated[
-        str | None, typer.Option("--table", metavar="TABLE", help="A table that no application declares yet.")
+        str | None, typer.Option("--table", metavar="TABLE", help="Audit a table that no application declares yet.")
     ] = None,
     state_column: StateColumnOption = None,
     ready: ReadyOption = None,
@@ -53,21 +54,23 @@ def doctor(
     unique: Annotated[
         list[str] | None,
         typer.Option(
-            "--unique", metavar="COLUMN[,COLUMN]", help="Of --table: what no two unfinished rows should share."
+            "--unique",
+            metavar="COLUMN[,COLUMN]",
+            help="With --table: columns in which unfinished rows should be unique.",
         ),
     ] = None,
     app: AppOption = None,
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Audit the database and its queues; each finding comes with its fix.
+    """Audit the database and its queues. Each finding comes with its fix.
 
-    Looks at Rowmill's own tables, columns, indexes and whether the planner uses them, stuck rows, rows that can never
-    be claimed, unknown states, old transactions, poolers, connections. Changes nothing. Exits with 5 when there are
+    Checks Rowmill's own tables, columns, indexes and whether the planner uses them, stuck rows, rows that can never be
+    claimed, unknown states, old transactions, poolers and connections. Changes nothing. Exits with 5 if there are
     warnings or errors.
 
-    With --table it looks at a table as it is, before `rowmill adopt`, and needs no application: what its columns and
-    words mean is guessed, unless the options say it.
+    With --table, it checks a table before `rowmill adopt`, and needs no application. Rowmill guesses the meaning of
+    columns and words; options override the guess.
 
     \b
     Example:
@@ -76,25 +79,21 @@ def doctor(
       rowmill doctor --table enrichment_requests --database-url postgresql://localhost/crm
       rowmill doctor --table jobs --ready 0 --running 1 --done 2 --dead 9 --other 7 --unique external_id
     """
-    words = {
-        StateKind.READY: ready, StateKind.RUNNING: running, StateKind.DONE: done,
-        StateKind.DEAD: dead, StateKind.WAITING: waiting, StateKind.CANCELLED: cancelled,
-    }  # fmt: skip
     wishes = AdoptOptions(
         state=state_column,
-        words={kind: tuple(given) for kind, given in words.items() if given},
+        words=words_by_kind(ready, running, done, dead, waiting, cancelled),
         columns=dict(pair(text) for text in column or ()),
     )
-    told = TableOptions(wishes, tuple(other or ()), tuple(tuple(names.split(",")) for names in unique or ()))
+    options = TableOptions(wishes, tuple(other or ()), tuple(tuple(names.split(",")) for names in unique or ()))
     about: dict[str, Any] = {}
     if table is None:
-        if told != TableOptions():
+        if options != TableOptions():
             raise UsageError("these options are about a table that no application declares: name it with --table")
-        found = asyncio.run(examined(load_mill(app, database_url), queues))
+        found = asyncio.run(audited(load_mill(app, database_url), queues))
     else:
         if queues:
             raise UsageError("name queues, or a table with --table, not both")
-        guess, found = asyncio.run(examined_table(table, app, database_url, told))
+        guess, found = asyncio.run(audited_table(table, app, database_url, options))
         if guess is not None:
             about = {"table": guess.table, "rows": guess.look.rows, "columns": guess.columns, "states": guess.words}
     counts = Counter(finding.severity for finding in found)
@@ -106,38 +105,38 @@ def doctor(
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """What the caller says of a table that no application declares."""
+    """What the options say about a table that no application declares."""
 
     wishes: AdoptOptions = field(default_factory=AdoptOptions)
     others: tuple[str, ...] = ()
     unique: tuple[tuple[str, ...], ...] = ()
 
 
-async def examined(mill: Mill, names: list[str] | None) -> list[DoctorFinding]:
+async def audited(mill: Mill, names: list[str] | None) -> list[DoctorFinding]:
     chosen = [mill[name] for name in names] if names else list(mill.queues.values())
     async with mill.opened() as store:
         return await audit(store, chosen)
 
 
-async def examined_table(
-    name: str, app: str | None, database_url: str | None, told: TableOptions
+async def audited_table(
+    name: str, app: str | None, database_url: str | None, options: TableOptions
 ) -> tuple[TableGuess | None, list[DoctorFinding]]:
-    """What the table was taken for, and what was found. Of a table that the application declares nothing is guessed."""
+    """Return the guess about a table, and the findings. For a declared queue there is no guess."""
     target = find_target(name, app, database_url)
     if target.mill is not None and target.queue is not None:
-        if told != TableOptions():
+        if options != TableOptions():
             raise UsageError(f"queue {target.queue.name} is declared: what its table means is in your code")
-        return None, await examined(target.mill, [target.queue.name])
+        return None, await audited(target.mill, [target.queue.name])
     async with target.opened() as store:
-        return await audit_table(store, name, told.wishes, told.others, told.unique)
+        return await audit_table(store, name, options.wishes, options.others, options.unique)
 
 
 def show(found: list[DoctorFinding], counts: Counter[FindingSeverity], about: dict[str, Any]) -> None:
-    """For people: what, then how to mend it."""
+    """Print findings for people, each with its fix."""
     if about:
         columns = ", ".join(f"{role} {name}" for role, name in about["columns"].items())
         states = "; ".join(f"{kind}: {', '.join(words)}" for kind, words in about["states"].items())
-        print(f"{about['table']}, {about['rows']:,} rows. Taken for: {columns or 'no column of a queue'}")
+        print(f"{about['table']}, {about['rows']:,} rows. Guessed columns: {columns or 'no column of a queue'}")
         print(f"States: {states}")
     for finding in found:
         where = f"{finding.queue}: " if finding.queue else ""
@@ -147,6 +146,6 @@ def show(found: list[DoctorFinding], counts: Counter[FindingSeverity], about: di
     if not found:
         print("Nothing found.")
     elif not counts[FindingSeverity.ERROR] and not counts[FindingSeverity.WARNING]:
-        print("Nothing to worry about.")
+        print("No errors or warnings.")
     else:
         print(f"{counts[FindingSeverity.ERROR]} errors, {counts[FindingSeverity.WARNING]} warnings")

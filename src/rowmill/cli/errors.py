@@ -1,4 +1,4 @@
-"""From an error to an exit code and one line that says what happened and what to do. Never what is in a row."""
+"""Turn an error into an exit code and one line: what happened, and what to do. Never prints row contents."""
 
 import re
 import sqlite3
@@ -14,13 +14,13 @@ from rowmill.store.port import Disconnected
 from rowmill.store.sqlite.writer import connection_problem
 
 MISSING = ("42P01", "42703", "3F000")
-"""PostgreSQL: no such table, column, schema."""
+"""SQLSTATEs of PostgreSQL for a missing table, column or schema."""
 MISTAKES = r"syntax error|no such (column|function)|incomplete input|unrecognized token|wrong number of arguments"
-"""SQLite: what it says to SQL that it can't read."""
+"""SQLite's messages about invalid SQL."""
 
 
-def tell(error: BaseException) -> Exit:
-    """Say what went wrong; answers the exit code."""
+def print_error(error: BaseException) -> Exit:
+    """Print an error on stderr. Return the exit code."""
     if GIVEN.get(GlobalOptions()).debug:
         say(trail(error))
     code, text = explain(error)
@@ -29,7 +29,7 @@ def tell(error: BaseException) -> Exit:
 
 
 def explain(error: BaseException) -> tuple[Exit, str]:
-    """The exit code for an error, and what to tell."""
+    """Return the exit code and the message for an error."""
     match error:
         case BadRequest() | UnknownQueue():
             return Exit.USAGE, str(error)
@@ -52,8 +52,8 @@ def explain(error: BaseException) -> tuple[Exit, str]:
 
 
 def explain_database(error: DBAPIError) -> tuple[Exit, str]:
-    """A statement failed. The database's own words are passed on only where they name things, not values."""
-    state, message = sqlstate(error), own_words(error)
+    """Explain a failed statement. The database's message is included only if it names objects, not values."""
+    state, message = sqlstate(error), message_of(error)
     name = getattr(error.orig, "sqlite_errorname", "")
     if state in MISSING or re.match(r"no such (table|column)|table .* has no column", message):
         return Exit.SCHEMA, (
@@ -85,15 +85,15 @@ def sqlstate(error: DBAPIError) -> str:
     return str(getattr(error.orig, "sqlstate", None) or "")
 
 
-def own_words(error: DBAPIError) -> str:
-    """The first line of what the database said, without the statement and its values."""
+def message_of(error: DBAPIError) -> str:
+    """Return the first line of the database's message, without the statement and its values."""
     lines = str(error.orig).splitlines()
     return re.sub(r"^<class '[^']*'>: ", "", lines[0]) if lines else type(error).__name__
 
 
-def is_fault_of_the_statement(error: DBAPIError) -> bool:
-    """Is the SQL itself wrong, so that its author can mend it?"""
+def is_invalid_sql(error: DBAPIError) -> bool:
+    """Return whether the SQL itself is wrong, so that its author can fix it."""
     state = sqlstate(error)
     if state:
         return state.startswith("42") and state not in ("42P01", "42501")
-    return re.search(MISTAKES, own_words(error)) is not None
+    return re.search(MISTAKES, message_of(error)) is not None

@@ -1,4 +1,4 @@
-"""What the process answers when it ends."""
+"""Exit codes of the command line."""
 
 from enum import IntEnum
 
@@ -18,17 +18,17 @@ class Exit(IntEnum):
 
 
 MEANINGS = {
-    Exit.OK: "The command did what it was asked to do. Nothing to do counts too.",
-    Exit.FAILED: "It could not: there is no such row, a row that you named by its key can't be taken (`requeue` of a "
-    "running one), the database refused a change, or you said no when asked.",
-    Exit.USAGE: "It was called wrongly: an unknown option, queue, state or column, or a condition that is no SQL.",
-    Exit.UNREACHABLE: "The database can't be reached, or its URL can't be used. Try again later, or mend the URL.",
-    Exit.SCHEMA: "A table, a column, an index or a right is missing. The message names the command that mends it.",
+    Exit.OK: "Success. Also if there was nothing to do.",
+    Exit.FAILED: "Failure: there is no such row, a row named by its key can't be changed (`requeue` of a running row), the "
+    "database refused a change, or you answered no.",
+    Exit.USAGE: "Wrong usage: an unknown option, queue, state or column, or an invalid SQL condition.",
+    Exit.UNREACHABLE: "The database is unreachable, or its URL is invalid. Try again later, or correct the URL.",
+    Exit.SCHEMA: "A table, column, index or privilege is missing. The message names the command that fixes it.",
     Exit.FINDINGS: "`doctor`, `adopt`, `reconcile` or `watch --once` found something.",
-    Exit.INTERRUPTED: "Ctrl-C ended it; SIGTERM: 143. A `work` that stops gracefully on either exits with 0.",
+    Exit.INTERRUPTED: "Interrupted by Ctrl-C; 143 after SIGTERM. A `work` that stops gracefully exits with 0.",
 }
-"""What each code means, for the reference."""
+"""The meaning of each code, for the reference."""
 
 
 class UsageError(BadRequest):
-    """The command was not called as it has to be. Says what to write instead."""
+    """The command was called wrongly. The message says what to write instead."""

@@ -1,4 +1,4 @@
-"""`rowmill grants`: what a role of the database needs, as statements."""
+"""`rowmill grants`: print the privileges that a database role needs."""
 
 import asyncio
 from collections.abc import Iterator
@@ -27,25 +27,29 @@ def register(app: typer.Typer) -> None:
 
 
 def grants(
-    queues: Annotated[list[str] | None, typer.Argument(metavar="QUEUE", help="Which queues; all by default.")] = None,
-    role: Annotated[str, typer.Option("--role", metavar="NAME", help="Who gets the rights.", show_default=False)] = "",
-    operator: Annotated[bool, typer.Option("--operator", help="It also requeues, cancels and pauses.")] = False,
-    producer: Annotated[bool, typer.Option("--producer", help="It only puts rows in.")] = False,
+    queues: Annotated[
+        list[str] | None, typer.Argument(metavar="QUEUE", help="The queues to grant for. Default: all.")
+    ] = None,
+    role: Annotated[
+        str, typer.Option("--role", metavar="NAME", help="The role that gets the privileges.", show_default=False)
+    ] = "",
+    operator: Annotated[bool, typer.Option("--operator", help="The role also requeues, cancels and pauses.")] = False,
+    producer: Annotated[bool, typer.Option("--producer", help="The role only inserts rows.")] = False,
     result: Annotated[
         list[str] | None,
         typer.Option(
             "--result",
             metavar="QUEUE.COLUMN",
-            help="Handlers write only these columns; may be given several times. Otherwise any but the key.",
+            help="Handlers write only these columns. Repeatable. Default: all columns but the key.",
         ),
     ] = None,
     app: AppOption = None,
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Print the rights that a role of PostgreSQL's needs, and no others, as GRANT statements. Changes nothing.
+    """Print the privileges that a PostgreSQL role needs, and no others, as GRANT statements. Changes nothing.
 
-    For a worker, unless an option says otherwise. What handlers write beside their rows is theirs to grant.
+    By default for a worker. For tables that your handlers write to, grant the privileges yourself.
 
     \b
     Example:
@@ -54,21 +58,21 @@ def grants(
       rowmill grants --role web --producer
     """
     if not role:
-        raise UsageError("whose rights? Say --role NAME")
+        raise UsageError("which role? Give --role NAME")
     if role.lower() in ("public", "none"):
         raise UsageError(f"{role} is no role, but what PostgreSQL calls everybody or nobody. Name one")
     if operator and producer:
-        raise UsageError("a role that only puts rows in is no operator. Say --operator or --producer")
+        raise UsageError("a producer is no operator. Give --operator or --producer, not both")
     part = Purpose.OPERATOR if operator else Purpose.PRODUCER if producer else Purpose.WORKER
     mill = load_mill(app, database_url)
     chosen = [mill[name] for name in queues or list(mill.queues)]
     if mill.store.dialect.name != "postgresql":
         emit({"role": role, "for": part, "statements": [], "note": NO_ROLES}, json, lambda: say(NO_ROLES))
         return
-    results = of_results(mill, chosen, result) if result else None
+    results = result_columns(mill, chosen, result) if result else None
 
     def work(connection: Connection) -> list[str]:
-        wanted = list(needed(connection, mill, chosen, part, results))
+        wanted = list(privileges_of(connection, mill, chosen, part, results))
         return privileges.grants(wanted, role, connection.dialect.identifier_preparer)
 
     statements = asyncio.run(mill.run(work, write=False))
@@ -76,8 +80,8 @@ def grants(
     emit(data, json, lambda: print("\n".join(f"{statement};" for statement in statements)))
 
 
-def of_results(mill: Mill, chosen: list[Queue[Any]], named: list[str]) -> dict[str, list[str]]:
-    """The result columns by queue, as --result names them."""
+def result_columns(mill: Mill, chosen: list[Queue[Any]], named: list[str]) -> dict[str, list[str]]:
+    """Return the result columns by queue, as given with --result."""
     found: dict[str, list[str]] = {queue.name: [] for queue in chosen}
     for one in named:
         queue = next((queue for queue in chosen if one.startswith(f"{queue.name}.")), None)
@@ -91,10 +95,10 @@ def of_results(mill: Mill, chosen: list[Queue[Any]], named: list[str]) -> dict[s
     return found
 
 
-def needed(
+def privileges_of(
     connection: Connection, mill: Mill, queues: list[Queue[Any]], part: Purpose, results: dict[str, list[str]] | None
 ) -> Iterator[Privilege]:
-    """All that a role needs for this."""
+    """Yield all privileges that the role needs."""
     yield Privilege("CONNECT", "database", str(connection.scalar(text("SELECT current_database()"))))
     if part is Purpose.PRODUCER:
         for queue in queues:

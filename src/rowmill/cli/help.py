@@ -1,4 +1,4 @@
-"""Help texts: commands in groups, flags without a type, and square brackets that stay."""
+"""Help texts: group commands, show flags without a type, and keep square brackets."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ MORE = "More"
 
 
 class GroupedCommands(TyperGroup):
-    """Lists commands under the name of their group where Rich does not draw panels: off a terminal."""
+    """Lists commands by group when stdout is not a terminal. On a terminal, Rich draws panels."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         groups: dict[str, list[tuple[str, Any]]] = {}
@@ -29,7 +29,7 @@ class GroupedCommands(TyperGroup):
 
 
 def subcommands(command: Any) -> dict[str, Any]:
-    """Return the commands of a group by name, those that are loaded on use included; {} for a plain command."""
+    """Return the commands of a group by name, including those that are loaded on use; {} for a plain command."""
     if not hasattr(command, "commands"):
         return {}
     context = typer.Context(command)
@@ -37,11 +37,8 @@ def subcommands(command: Any) -> dict[str, Any]:
 
 
 def for_rich(command: Any) -> Any:
-    """Prepare a command and those below it for a terminal, and return it.
-
-    Rich would take [tool.rowmill] in a help text for a style and drop it, and show each flag with a type, as if it took
-    a value.
-    """
+    """Prepare a command's help for Rich. Rich would drop [tool.rowmill] as markup, and show each flag with a type as if
+    it took a value."""
     command.help = escaped(command.help)
     command.short_help = escaped(command.short_help)
     for option in (*command.params, command.get_help_option(typer.Context(command))):
@@ -52,6 +49,14 @@ def for_rich(command: Any) -> Any:
     if isinstance(commands, dict):  # those of another mapping are prepared when they are loaded
         for below in commands.values():
             for_rich(below)
+    return command
+
+
+def for_plain_text(command: Any) -> Any:
+    """Prepare a command's help for output that is not a terminal: no boxes."""
+    command.rich_markup_mode = None
+    for below in getattr(command, "commands", {}).values():
+        for_plain_text(below)
     return command
 
 

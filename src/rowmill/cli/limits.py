@@ -1,4 +1,4 @@
-"""`rowmill limits`: how limits stand, and an operator's hand on them."""
+"""`rowmill limits`: show limits, and park or switch them."""
 
 import asyncio
 import shlex
@@ -26,10 +26,8 @@ from rowmill.store.limits.asks import LimitSummary
 from rowmill.store.own import schema
 
 T = TypeVar("T")
-LimitArgument = Annotated[str, typer.Argument(metavar="NAME", help="Which limit.")]
-LimitKeyOption = Annotated[
-    str | None, typer.Option("--key", metavar="KEY", help="Only this key of it; all of them by default.")
-]
+LimitArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the limit.")]
+LimitKeyOption = Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only this key. Default: all keys.")]
 
 group = typer.Typer(invoke_without_command=True)
 
@@ -46,10 +44,10 @@ def limits(
     json: JsonOption = False,
     key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only this key.")] = None,
     most: Annotated[
-        int, typer.Option("-n", "--limit", metavar="N", min=1, help="At most so many keys, those in trouble first.")
+        int, typer.Option("-n", "--limit", metavar="N", min=1, help="Show at most N keys, those in trouble first.")
     ] = 100,
 ) -> None:
-    """How limits stand, by key: calls in the window, slots in use, budgets, providers that are parked, down or off.
+    """Show limits by key: calls in the window, slots in use, budgets, and providers that are parked, down or off.
 
     \b
     Example:
@@ -70,14 +68,14 @@ def limits(
         "keys": known,
         "differ": [{"limit": one.limit, "declared": one.declared, "holds": one.holds} for one in differ],
     }
-    nothing = "no limits: declare one with mill.limit(…)" if key is None else f"nobody has asked for room for key {key}"
+    nothing = "no limits: declare one with mill.limit(…)" if key is None else f"no call with key {key} so far"
     emit(data, json, lambda: show(found, known if key is None else 0, nothing, differ))
 
 
 def states(
     connection: Connection, mill: Mill, key: str | None, most: int
 ) -> tuple[list[LimitState], int, list[LimitSummary]]:
-    """Of keys that are known, and of every limit that is declared; how many keys there are; and the limits by name."""
+    """Return the states of all known keys and declared limits, the number of keys, and a summary per limit."""
     seen, every = views.views(connection, key, most), summaries(connection, mill)
     if key is None:
         seen += [views.view(connection, one.limit, views.EVERY) for one in every if not one.keys]
@@ -90,7 +88,7 @@ def states(
 
 
 def summaries(connection: Connection, mill: Mill) -> list[LimitSummary]:
-    """Of every limit that is known or declared."""
+    """Return a summary of every limit that is stored or declared."""
     found = {one.limit: one for one in views.summaries(connection)}
     living = declarations.living(connection)
     for limit in mill.limits:
@@ -110,7 +108,7 @@ def as_data(state: LimitState) -> dict[str, Any]:
 
 
 def differing(one: LimitSummary) -> str:
-    """For people: what holds of a limit that living processes declare in several ways."""
+    """Describe a limit that live processes declare differently, and which declaration is in effect."""
     return f"declared in {len(one.declared)} ways ({'; '.join(one.declared)}): the strictest holds, {one.holds}"
 
 
@@ -119,7 +117,7 @@ def show(found: list[LimitState], keys: int, nothing: str, differ: list[LimitSum
         print(nothing)
         return
     heads = ["limit", "key", "calls", "at once", "budget", "is"]
-    table(heads, [[s.limit, s.key, calls(s), slots(s), budget(s), standing(s)] for s in found])
+    table(heads, [[s.limit, s.key, calls(s), slots(s), budget(s), status(s)] for s in found])
     if keys > len(found):
         print(f"{keys - len(found):,} more keys: rowmill limits -n {keys}, or --key KEY")
     for one in differ:
@@ -141,7 +139,7 @@ def budget(state: LimitState) -> str:
     return f"{state.spent:,} of {state.budget:,}{reserved} ({state.span})"
 
 
-def standing(state: LimitState) -> str:
+def status(state: LimitState) -> str:
     parts = []
     if state.off:
         command = ["rowmill", "limits", "on", state.limit, *(["--key", state.key] if state.key else [])]
@@ -149,14 +147,14 @@ def standing(state: LimitState) -> str:
     if state.parked_until is not None:
         parts.append(f"parked until {until(state.parked_until)}")
     if state.breaker == "open":
-        parts.append("down" + (f", asked again at {until(state.open_until)}" if state.open_until else ""))
+        parts.append("down" + (f", next trial call at {until(state.open_until)}" if state.open_until else ""))
     if state.line_until is not None:
-        parts.append(f"the last in line has its turn at {until(state.line_until)}")
-    return "; ".join(parts) or ("has room" if state.available else "used up for now")
+        parts.append(f"the last waiting call gets its turn at {until(state.line_until)}")
+    return "; ".join(parts) or ("available" if state.available else "used up for now")
 
 
 def until(at: datetime) -> str:
-    """A time to come, and how far it is."""
+    """Format a future time with the time left."""
     left = (at - datetime.now(UTC)).total_seconds()
     return clock(at) + (f" ({duration(left)})" if left > 0 else "")
 
@@ -164,13 +162,13 @@ def until(at: datetime) -> str:
 @group.command()
 def park(
     name: LimitArgument,
-    seconds: Annotated[float, typer.Option("--seconds", metavar="N", min=0.0, help="For so long.")] = 300.0,
+    seconds: Annotated[float, typer.Option("--seconds", metavar="N", min=0.0, help="How long to stop calls.")] = 300.0,
     key: LimitKeyOption = None,
     app: AppOption = None,
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Make no calls for a while, in the whole fleet. Rows wait, and spend no attempt.
+    """Stop calls for a while, in the whole fleet. Rows wait, and no attempt is counted.
 
     \b
     Example:
@@ -192,7 +190,7 @@ def off(
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Make no calls until told otherwise, in the whole fleet. Rows wait, and spend no attempt.
+    """Stop calls until you switch the limit on again, in the whole fleet. Rows wait, and no attempt is counted.
 
     \b
     Example:
@@ -211,7 +209,7 @@ def on(
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Make calls again: neither off nor parked, and not taken for down.
+    """Allow calls again: end `off` and `park`, and close the circuit breaker.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""The log of a worker process: one line per event, for people or as JSON. Never what is in a row."""
+"""The log of a worker process: one line per event, as text or JSON. Never contains row contents."""
 
 import json
 import logging
@@ -14,7 +14,7 @@ from rowmill.cli.exits import UsageError
 VARIABLE = "ROWMILL_LOG"
 LEVELS = ("debug", "info", "warning", "error")
 QUIETER = ("aiosqlite", "sqlalchemy", "alembic")
-"""Loggers that would write statements with their values, or each step of a migration."""
+"""Loggers that would print statements with their values, or every migration step."""
 
 
 class LogFormat(StrEnum):
@@ -23,7 +23,7 @@ class LogFormat(StrEnum):
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per line; the fields of an event stand beside its name."""
+    """Formats a record as one JSON object per line, with the fields of an event beside its name."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -43,14 +43,14 @@ class JsonLines(logging.Formatter):
 
 
 def text_lines() -> logging.Formatter:
-    """Lines for people. Times are UTC (Z), as everywhere: fleets are in several zones."""
+    """Return a formatter for people. Times are UTC (Z), since fleets span time zones."""
     lines = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)-7s [%(process)d] %(message)s", "%Y-%m-%d %H:%M:%S")
     lines.converter = time.gmtime
     return lines
 
 
 def start_log(level: str | None, style: LogFormat, default: str = "info") -> None:
-    """Log to stderr, unless the application has set up a log of its own: then only the level is ours."""
+    """Log to stderr, unless the application has configured logging: then only set the level."""
     chosen = (level or os.environ.get(VARIABLE) or default).lower()
     if chosen not in LEVELS:
         where = "--log-level" if level else VARIABLE

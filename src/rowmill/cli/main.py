@@ -11,7 +11,7 @@ import typer
 from rowmill import __version__
 from rowmill.cli.app import GIVEN, GlobalOptions
 from rowmill.cli.commands import RootCommands
-from rowmill.cli.errors import tell
+from rowmill.cli.errors import print_error
 from rowmill.cli.exits import Exit
 from rowmill.cli.help import for_rich
 from rowmill.cli.options import AppOption, UrlOption
@@ -37,12 +37,12 @@ def show_version(wanted: bool) -> None:
 def common(
     app: AppOption = None,
     database_url: UrlOption = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print where an error was raised.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", help="Say which version this is.", callback=show_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version.", callback=show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Your table is the queue: work on its rows, look at them, put them back.
+    """Your table is the queue: process its rows, inspect them, requeue them.
 
     Exit codes: 0 ok, 1 failed, 2 usage, 3 database unreachable, 4 schema or rights, 5 findings, 130 interrupted.
     """
@@ -50,7 +50,7 @@ def common(
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; answers its exit code."""
+    """Run one command. Return its exit code."""
     before = GIVEN.set(GlobalOptions())
     try:
         command: Any = typer.main.get_command(app)
@@ -63,7 +63,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return Exit.INTERRUPTED
     except Exception as error:
-        return tell(error)
+        return print_error(error)
     finally:
         GIVEN.reset(before)
 

@@ -1,4 +1,4 @@
-"""`rowmill outbox`: the numbers of an outbox, and its events."""
+"""`rowmill outbox`: counts and events of an outbox."""
 
 import asyncio
 from typing import Annotated, Any
@@ -19,11 +19,11 @@ from rowmill.outbox.outbox import Outbox
 from rowmill.outbox.queries import EventView
 
 NameArgument = Annotated[
-    str | None, typer.Argument(metavar="OUTBOX", help="The name of the outbox, where there are several.")
+    str | None, typer.Argument(metavar="OUTBOX", help="The name of the outbox. Needed if there are several.")
 ]
 
 outbox = typer.Typer(
-    help="The numbers of an outbox, and its events. It is a queue: requeue, why, show and the rest work too.",
+    help="Show counts and events of an outbox. An outbox is a queue: requeue, why, show etc. work too.",
     no_args_is_help=True,
 )
 
@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 def stats(
     name: NameArgument = None, app: AppOption = None, database_url: UrlOption = None, json: JsonOption = False
 ) -> None:
-    """How an outbox stands: events that are pending, dead, due and processed, and how long they took.
+    """Show the counts of an outbox: pending, dead, due and processed events, and how long they took.
 
     \b
     Example:
@@ -57,7 +57,7 @@ def stats(
 
 def list_events(
     name: NameArgument = None,
-    dead: Annotated[bool, typer.Option("--dead", help="Only events that are dead.")] = False,
+    dead: Annotated[bool, typer.Option("--dead", help="Only dead events.")] = False,
     state: StateOption = None,
     event_type: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Events of this type.")] = None,
     aggregate: Annotated[
@@ -68,7 +68,7 @@ def list_events(
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List events in the order of their ids, without their payloads.
+    """List events in the order of their ids, without payloads.
 
     \b
     Example:
@@ -85,7 +85,7 @@ def list_events(
 
     def shown() -> None:
         heads = ["id", "type", "aggregate", "state", "attempts", "created", "error"]
-        table(heads, [line(event) for event in found])
+        table(heads, [event_row(event) for event in found])
         if more:
             print(f"… and more: --limit {limit * 10} shows them")
 
@@ -106,7 +106,7 @@ def the_outbox(mill: Mill, name: str | None) -> Outbox:
     return mill.outboxes[name]
 
 
-def line(event: EventView) -> list[Any]:
+def event_row(event: EventView) -> list[Any]:
     row = event.row
     return [
         row.key,

@@ -1,4 +1,4 @@
-"""Output: one JSON document for programs, tables for people; colours and rules only on a terminal."""
+"""Output: one JSON document for programs, tables for people. Colours and rules only on a terminal."""
 
 import json as jsonlib
 import os
@@ -16,15 +16,18 @@ Text = str | Callable[[], str | None] | None
 
 
 def emit(data: Any, json: bool, text: Text = None) -> bool:
-    """Write an answer: `data` as one JSON document, or `text` for people. A callable prints for itself, or
-    answers what to print. False: nobody reads it any more, as in `rowmill list | head -1`; that is no failure."""
+    """Print a result: `data` as one JSON document, or `text` for people. A callable prints by itself, or returns the
+    text.
+
+    Return False if the reader is gone, as in `rowmill list | head -1`. That is not an error.
+    """
     try:
         if json:
             print(as_json(data))
         else:
             shown = text() if callable(text) else text
             if shown is not None:
-                print(tame(shown))
+                print(printable(shown))
         sys.stdout.flush()
     except BrokenPipeError:
         close_stdout()
@@ -33,13 +36,14 @@ def emit(data: Any, json: bool, text: Text = None) -> bool:
 
 
 def close_stdout() -> None:
-    """Drop what is still to be written: nobody reads it, and Python would try once more when it ends, and complain."""
+    """Redirect stdout to /dev/null after its reader is gone. Otherwise Python would fail on a last flush when it
+    exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def as_json(data: Any) -> str:
-    """One line of JSON. Times are ISO 8601, durations seconds, keys of other types text. What the encoding of stdout
-    does not have is escaped."""
+    """Encode as one line of JSON. Times are ISO 8601, durations are seconds, keys become text. Characters outside the
+    encoding of stdout are escaped."""
     found = plain(data)
     text = jsonlib.dumps(found, ensure_ascii=False, allow_nan=False)
     try:
@@ -50,7 +54,7 @@ def as_json(data: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """Convert a value to what JSON can represent."""
     match value:
         case Enum():
             return plain(value.value)
@@ -100,36 +104,36 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None
 
 
 def one_line(value: Any) -> str:
-    """A value in one line, without what would move the cursor of a terminal."""
+    """Return a value on one line, without control characters for the terminal."""
     return errors.one_line(str(plain(value)))
 
 
-def tame(text: str) -> str:
-    """Lines of text, without what would move the cursor of a terminal: keys and words are whatever is in the table."""
+def printable(text: str) -> str:
+    """Replace control characters in text. Keys and words come from the table and may contain any character."""
     return "\n".join(map(errors.one_line, text.split("\n")))
 
 
 def say(text: str) -> None:
-    """A remark beside the answer: on stderr, so that stdout holds the answer alone."""
-    print(tame(text), file=sys.stderr)
+    """Print a remark on stderr, so that stdout holds only the result."""
+    print(printable(text), file=sys.stderr)
 
 
 class ProgressCallback(Protocol):
-    """Hears how many are done, and what the work is waiting for."""
+    """Called with the number of rows done, and what the work is waiting for."""
 
     def __call__(self, done: int, note: str = "") -> None: ...
 
 
 @contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[ProgressCallback]:
-    """Progress of long work, on stderr: a bar on a terminal; otherwise only what it is waiting for, once each. Call it
-    with the rows done so far."""
+    """Show progress on stderr: a bar on a terminal, otherwise each note once. Call the result with the number of rows
+    done."""
     if not sys.stderr.isatty():
-        told = set[str]()
+        shown = set[str]()
 
         def remark(done: int, note: str = "") -> None:
-            if note and note not in told:
-                told.add(note)
+            if note and note not in shown:
+                shown.add(note)
                 say(note)
 
         yield remark
@@ -142,18 +146,18 @@ def progress(what: str, total: int | None = None) -> Iterator[ProgressCallback]:
         task = bar.add_task(escape(what), total=total)
 
         def move(done: int, note: str = "") -> None:
-            bar.update(task, completed=done, description=escape(f"{what}, {tame(note)}" if note else what))
+            bar.update(task, completed=done, description=escape(f"{what}, {printable(note)}" if note else what))
 
         yield move
 
 
 def clock(at: datetime | None) -> str:
-    """A time with its zone, which is UTC; empty for none."""
+    """Format a time in UTC; None as empty text."""
     return "" if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def duration(seconds: float | None) -> str:
-    """A length of time as people say it: 45 s, 12 min, 3 h, 5 d."""
+    """Format a duration: 45 s, 12 min, 3 h, 5 d."""
     if seconds is None:
         return ""
     for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):

@@ -1,4 +1,4 @@
-"""One worker process: its loop, its signals, its end."""
+"""A single worker process: its event loop, signals and exit."""
 
 import asyncio
 import gc
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy.exc import DBAPIError
 
-from rowmill.cli.errors import tell
+from rowmill.cli.errors import print_error
 from rowmill.cli.exits import Exit
 from rowmill.mill import Mill
 from rowmill.model.errors import RowmillError
@@ -32,14 +32,17 @@ T = TypeVar("T")
 log = logging.getLogger("rowmill")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 COUNTED = 10_000
-"""Ready rows of a queue that are counted for the line of each minute."""
+"""The most ready rows of a queue that the log line of each minute counts."""
 LAST_SECONDS = 30.0
-"""After the grace period, how long an orphan may take to leave by itself."""
+"""Seconds after the grace period before a process without a parent kills itself."""
 
 
 class StopSignals:
-    """What signals tell this process: the first to finish, the second to leave at once. Under a supervisor, only
-    the first counts: a service manager may tell us and the supervisor, which passes it on; its own second kills."""
+    """Handles SIGTERM and SIGINT: the first stops gracefully, the second exits at once.
+
+    Under a supervisor only the first counts. A service manager may signal both the supervisor and us, and the
+    supervisor passes its signal on. A second signal makes the supervisor kill us.
+    """
 
     def __init__(self, *, supervised: bool = False) -> None:
         self._supervised = supervised
@@ -50,15 +53,15 @@ class StopSignals:
 
     @property
     def code(self) -> int:
-        """What a command that was cut short answers: 130 or 143; 0 if nobody told us anything."""
+        """The exit code of an interrupted command: 130 or 143; 0 without a signal."""
         return 0 if self.signal is None else 128 + self.signal
 
     def listen(self) -> None:
         # Not the loop's own signal handlers: a handler that blocks the loop must not keep the second one out.
         for number in SIGNALS:
-            signal.signal(number, self._hear)
+            signal.signal(number, self._on_signal)
 
-    def _hear(self, number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if self.signal is not None:
             if self._supervised:
                 return
@@ -66,16 +69,16 @@ class StopSignals:
         self.signal = signal.Signals(number)
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended, and so do we
-                self._loop.call_soon_threadsafe(self._pass_on)
+                self._loop.call_soon_threadsafe(self._stop_worker)
 
-    def _pass_on(self) -> None:
+    def _stop_worker(self) -> None:
         assert self.signal is not None
         more = "" if self._supervised else "; once more to leave at once"
         log.info("stopping after %s%s", self.signal.name, more)
         self._stop()
 
-    async def unless_before(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
-        """Run it; told to stop before there is a worker (the database may take its time), nothing is begun."""
+    async def run_until_stopped(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+        """Run a coroutine, and cancel it on a signal. Once `to` was called, the signal stops the worker instead."""
         task = asyncio.current_task()
         assert task is not None
         self._loop, self._stop = asyncio.get_running_loop(), task.cancel
@@ -87,32 +90,32 @@ class StopSignals:
                 raise
         except KeyboardInterrupt:  # a handler raised it
             log.info("stopped by KeyboardInterrupt in a handler")
-            leave_behind(self.worker, lambda: Exit.INTERRUPTED)
+            exit_if_handlers_run(self.worker, lambda: Exit.INTERRUPTED)
             raise
         except Exception as error:
             if not isinstance(error, RowmillError):  # a bug, which may not come again when somebody looks
                 log.error("broke: %s", trail(error))
-            leave_behind(self.worker, partial(tell, error))
+            exit_if_handlers_run(self.worker, partial(print_error, error))
             raise
         return None
 
-    def to(self, worker: Worker) -> None:
-        """Whom to stop, from now on."""
+    def stops(self, worker: Worker) -> None:
+        """Stop this worker on a signal from now on."""
         self.worker, self._stop = worker, worker.stop
         if self.signal is not None:
             worker.stop()
 
 
-def calm_the_collector() -> None:
-    """Rows come and go by thousands, and hardly any is part of a cycle: look for garbage less often, and never again
-    among the modules that are loaded by now. A tenth of a busy worker's rate."""
+def tune_garbage_collector() -> None:
+    """Make the garbage collector run less often, and skip modules loaded so far. Rows rarely form cycles; this gains
+    about a tenth of a busy worker's throughput."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
 
 
 def run_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine, on uvloop where it is installed."""
-    calm_the_collector()
+    """Run a coroutine, on uvloop if it is installed."""
+    tune_garbage_collector()
     try:
         import uvloop
     except ImportError:
@@ -123,21 +126,21 @@ def run_loop(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
-async def work(mill: Mill, queues: list[str] | None, settings: WorkerSettings, told: StopSignals) -> None:
-    """Work until told to stop."""
+async def work(mill: Mill, queues: list[str] | None, settings: WorkerSettings, signals: StopSignals) -> None:
+    """Run a worker until a signal stops it."""
     async with mill.worker(queues, settings=settings) as worker:
-        told.to(worker)
-        introduce(worker, mill)
-        telling = asyncio.create_task(Progress(mill, worker).run(), name="progress")
+        signals.stops(worker)
+        log_start(worker, mill)
+        progress = asyncio.create_task(Progress(mill, worker).run(), name="progress")
         try:
-            sum_up(await worker.run())
+            log_end(await worker.run())
         finally:
-            telling.cancel()
-    leave_behind(worker, lambda: 0)
+            progress.cancel()
+    exit_if_handlers_run(worker, lambda: 0)
 
 
 class Progress:
-    """Says once a minute what a worker did in it, if it did anything."""
+    """Logs once a minute what the worker did, if anything."""
 
     def __init__(self, mill: Mill, worker: Worker, every: float = 60.0) -> None:
         self._mill, self._worker, self._every = mill, worker, every
@@ -158,7 +161,7 @@ class Progress:
             self._mill.events.progress(settled=new, failed=new_failed, per_minute=rate, ready=await self._ready())
 
     async def _ready(self) -> str:
-        """How many rows wait for this worker, counted up to a bound; unknown while the database is away."""
+        """Count ready rows up to a bound; "unknown" while the database is unreachable."""
         queues = {station.queue.name: station.queue for station in self._worker.stations}
         store = self._mill.store
         looks = [partial(counts.depth, sql=store.sql(queue), at_least=COUNTED) for queue in queues.values()]
@@ -170,21 +173,21 @@ class Progress:
         return f"{more}{sum(depth.rows for depth in depths)}"
 
 
-def introduce(worker: Worker, mill: Mill) -> None:
+def log_start(worker: Worker, mill: Mill) -> None:
     stages = ", ".join(
         f"{station.queue.name}/{station.step.name} x{station.handler.concurrency}" for station in worker.stations
     )
     log.info("worker %d works on %s in %s", mill.store.worker, stages, dsn.shown(mill.url))
 
 
-def sum_up(report: Report) -> None:
+def log_end(report: Report) -> None:
     moves = " ".join(f"{move}={rows}" for move, rows in sorted(report.settled.items()))
     log.info("stopped claimed=%d lost=%d %s", report.claimed, report.lost, moves)
 
 
-def leave_behind(worker: Worker | None, last_words: Callable[[], int]) -> None:
-    """End the process here if handlers still run, with the code that `last_words` answers. Threads can't be stopped,
-    and Python, like the loop, would wait for them at its end. Their rows have been given back."""
+def exit_if_handlers_run(worker: Worker | None, last_words: Callable[[], int]) -> None:
+    """Exit the process now if handlers are still running, with the code that `last_words` returns. Threads can't be
+    stopped, and Python would wait for them. Their rows were released before."""
     if worker is not None and worker.left_behind:
         log.warning("leaving %d handlers behind that did not end", worker.left_behind)
         code = last_words()
@@ -194,8 +197,8 @@ def leave_behind(worker: Worker | None, last_words: Callable[[], int]) -> None:
         os._exit(code)
 
 
-def follow_lifeline(grace: float) -> None:
-    """Stop when standard input closes: whoever started us is gone, by whatever end."""
+def stop_with_supervisor(grace: float) -> None:
+    """Stop when standard input closes: then the supervisor is gone."""
 
     def watch() -> None:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""`rowmill reconcile`: what differs between inventories of the same things, and what is done about it."""
+"""`rowmill reconcile`: compare inventories, and correct differences."""
 
 import asyncio
 from dataclasses import fields
@@ -18,7 +18,7 @@ from rowmill.reconcile import Reconciled, Reconciliation
 from rowmill.reconcile.runs import RunView
 
 SHOWN = 20
-"""Findings of a run that people are shown."""
+"""Findings of a run that are printed for people."""
 
 
 def register(app: typer.Typer) -> None:
@@ -27,22 +27,21 @@ def register(app: typer.Typer) -> None:
 
 def reconcile(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Which reconciliations; all by default.")
+        list[str] | None, typer.Argument(metavar="NAME", help="The reconciliations to run. Default: all.")
     ] = None,
     execute: Annotated[
-        bool, typer.Option("--execute", help="Write findings down and correct them; otherwise only say what differs.")
+        bool, typer.Option("--execute", help="Record and correct findings. Default: only list them.")
     ] = False,
     history: Annotated[bool, typer.Option("--history", help="Show the last runs instead.")] = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Runs that --history shows of each.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Show at most N runs of each with --history.")] = 20,
     app: AppOption = None,
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Compare inventories of the same things: what is missing where. Only says so, unless --execute is given.
+    """Compare inventories of the same items, and list what is missing where. Changes nothing without --execute.
 
-    With --execute, findings are written down, corrected up to the cap of the declaration, and closed when they are
-    found no more. Exits with 5 when there are findings, with 1 when there are none and an inventory could not be
-    observed.
+    With --execute, findings are recorded, corrected up to the declared cap, and closed once they are resolved. Exits
+    with 5 if there are findings, and with 1 if there are none but an inventory could not be read.
 
     \b
     Example:
@@ -61,7 +60,7 @@ def reconcile(
     if execute:
         start_log(None, LogFormat.JSON if json else LogFormat.TEXT, default="warning")
     reports = asyncio.run(reconciled(mill, chosen, execute=execute))
-    emit({"reconciliations": [told(report) for report in reports]}, json, lambda: show(reports))
+    emit({"reconciliations": [as_data(report) for report in reports]}, json, lambda: show(reports))
     if any(report.drift for report in reports):
         raise typer.Exit(Exit.FINDINGS)
     if any(report.unreadable for report in reports):
@@ -89,8 +88,8 @@ async def remembered(mill: Mill, chosen: list[Reconciliation], limit: int) -> li
         return [run for one in chosen for run in await one.history(limit)]
 
 
-def told(report: Reconciled) -> dict[str, Any]:
-    """For programs. Never what is in a row."""
+def as_data(report: Reconciled) -> dict[str, Any]:
+    """Return a report for --json, without row contents."""
     names = [field.name for field in fields(report) if field.name != "findings"]
     data = {"drift": report.drift} | {name: getattr(report, name) for name in names}
     return data | {"findings": [finding.as_log() for finding in report.findings]}
@@ -102,7 +101,7 @@ def show(reports: list[Reconciled]) -> None:
         print(f"{report.name}: {things}")
         for one in report.unreadable:
             upto = f"only up to {one.upto}" if one.upto is not None else "not at all"
-            say(f"{report.name}: inventory {one.inventory} was observed {upto} ({one.code}: {one.message})")
+            say(f"{report.name}: inventory {one.inventory} was read {upto} ({one.code}: {one.message})")
         if report.findings:
             rows = [[one.kind, one.text, "new" if one.new else clock(one.found_at)] for one in report.findings[:SHOWN]]
             table(["finding", "key", "since"], rows)

@@ -1,4 +1,4 @@
-"""`rowmill list`, `show` and `why`: rows, and what holds them."""
+"""`rowmill list`, `show` and `why`: rows, and why they wait."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import typer
 from sqlalchemy import Connection
 
 from rowmill.cli.app import load_mill
-from rowmill.cli.choosing import blaming, chosen
+from rowmill.cli.choosing import filter_from, usage_errors_in_where
 from rowmill.cli.exits import UsageError
 from rowmill.cli.help import LOOK
 from rowmill.cli.options import (
@@ -27,7 +27,7 @@ from rowmill.cli.options import (
     UrlOption,
     WhereOption,
 )
-from rowmill.cli.output import clock, emit, one_line, table, tame
+from rowmill.cli.output import clock, emit, one_line, printable, table
 from rowmill.limits.obstacles import limit_obstacles
 from rowmill.mill import Mill
 from rowmill.operator import browse
@@ -37,7 +37,7 @@ from rowmill.store.own import schema
 
 T = TypeVar("T")
 WIDTH = 60
-"""Of a text in a table."""
+"""Width of a text in a table."""
 LONG = 1000
 """Characters of a value that `show` prints."""
 
@@ -62,15 +62,15 @@ def list_rows(
     ] = None,
     sort: Annotated[
         str | None,
-        typer.Option("--sort", metavar="COLUMN", help="In the order of this column, with which an index must begin."),
+        typer.Option("--sort", metavar="COLUMN", help="Sort by this column. An index must start with it."),
     ] = None,
-    desc: Annotated[bool, typer.Option("--desc", help="The largest, or latest, first. Needs --sort.")] = False,
+    desc: Annotated[bool, typer.Option("--desc", help="Sort descending. Needs --sort.")] = False,
     limit: LimitOption = 20,
     app: AppOption = None,
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List rows, in the order of their keys unless --sort says otherwise.
+    """List rows by key, or in the order of --sort.
 
     \b
     Example:
@@ -80,15 +80,15 @@ def list_rows(
     """
     mill = load_mill(app, database_url)
     sql = mill.store.sql(mill[queue])
-    wanted = chosen(state, stage, error_code, since, until, where, key)
+    wanted = filter_from(state, stage, error_code, since, until, where, key)
     if desc and sort is None:
-        raise UsageError("--desc turns the order of --sort around: name the column, as in --sort created_at --desc")
+        raise UsageError("--desc needs a column to sort by, as in --sort created_at --desc")
     order = None if sort is None else Sort(sort, desc)
     named = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
     if named == []:
         raise UsageError("--columns takes the names of columns, as in --columns id,status")
     found: list[Any]
-    with blaming(wanted):
+    with usage_errors_in_where(wanted):
         if named is None:
             found = read(mill, lambda c: browse.list_rows(c, sql, wanted, limit + 1, order))
         else:
@@ -112,12 +112,12 @@ def list_rows(
 def show(
     queue: QueueArgument,
     key: KeyArgument,
-    full: Annotated[bool, typer.Option("--full", help="Long values in full, and every traceback.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print long values in full, and every traceback.")] = False,
     app: AppOption = None,
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show one row: its columns, every attempt that failed, and the last traceback, if workers keep them.
+    """Show one row: its columns, every failed attempt, and the last traceback if workers store them.
 
     \b
     Example:
@@ -141,7 +141,7 @@ def show(
             table(["stage", "attempt", "ended", "worker", "code", "message"], [history_row(one) for one in attempts])
         traced = [one for one in attempts if one.traceback]
         for one in traced if full else traced[-1:]:
-            print(tame(f"\nattempt {one.attempt} at stage {one.stage}, {one.code}:\n{one.traceback}"))
+            print(printable(f"\nattempt {one.attempt} at stage {one.stage}, {one.code}:\n{one.traceback}"))
         if len(traced) > 1 and not full:
             print(f"\n--full shows the tracebacks of {len(traced) - 1} more")
 
@@ -156,8 +156,8 @@ def why(
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Say what holds a row: a lease, its backoff, a limit, a pause, the order of its key, no worker; or that it is
-    finished.
+    """Explain why a row is not processed: a lease, its backoff, a limit, a pause, the order of its key, no worker; or
+    that it is finished.
 
     \b
     Example:
@@ -172,7 +172,7 @@ def why(
 
 
 def read(mill: Mill, work: Callable[[Connection], T]) -> T:
-    """Run a read, on a database of the right version."""
+    """Run a query, after a check of the schema version."""
     return asyncio.run(mill.run(schema.checked(work), write=False))
 
 
@@ -186,7 +186,7 @@ def cut(text: str | None) -> str:
 
 
 def shortened(value: Any) -> Any:
-    """A value that does not flood the screen."""
+    """Shorten a long value for display."""
     if isinstance(value, str):
         text = value
     elif isinstance(value, (dict, list)):

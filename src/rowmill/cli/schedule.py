@@ -1,4 +1,4 @@
-"""`rowmill schedule`: what runs when, what became of it, and runs by hand."""
+"""`rowmill schedule`: list schedules and their runs, run one now, pause, resume."""
 
 import asyncio
 from typing import Annotated, Any
@@ -19,7 +19,7 @@ from rowmill.store.own.schedule_tables import QUEUE
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the schedule.")]
 group = typer.Typer(
-    help="What runs when: list, history, run now, pause, resume.", no_args_is_help=True, add_completion=False
+    help="Schedules: list, history, run now, pause, resume.", no_args_is_help=True, add_completion=False
 )
 
 
@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 @group.command("list")
 def list_schedules(app: AppOption = None, database_url: UrlOption = None, json: JsonOption = False) -> None:
-    """List schedules: expression, zone, the last run and how it ended, the next run. Times are UTC.
+    """List schedules: expression, zone, the last run and its outcome, the next run. Times are UTC.
 
     \b
     Example:
@@ -68,7 +68,7 @@ def history(
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List the ticks of a schedule, the latest first: when they were due, began and ended, and how.
+    """List the ticks of a schedule, newest first: when they were due, started and ended, and their outcome.
 
     \b
     Example:
@@ -95,7 +95,7 @@ def history(
 def run_now(
     name: NameArgument, app: AppOption = None, database_url: UrlOption = None, json: JsonOption = False
 ) -> None:
-    """Run a schedule now: as a tick of its own, by whichever worker takes it, paused or not.
+    """Run a schedule now, even if it is paused. A worker runs it as an extra tick.
 
     \b
     Example:
@@ -115,7 +115,7 @@ def run_now(
 
 @group.command()
 def pause(name: NameArgument, app: AppOption = None, database_url: UrlOption = None, json: JsonOption = False) -> None:
-    """Begin no more ticks of a schedule. One that was begun is finished, retries included.
+    """Stop starting ticks of a schedule. A tick that has started still finishes, including its retries.
 
     \b
     Example:
@@ -129,7 +129,7 @@ def pause(name: NameArgument, app: AppOption = None, database_url: UrlOption = N
 
 @group.command()
 def resume(name: NameArgument, app: AppOption = None, database_url: UrlOption = None, json: JsonOption = False) -> None:
-    """Go on with a schedule, from now. What would have come meanwhile is not made up for.
+    """Resume a schedule from now on. Ticks missed during the pause are not run.
 
     \b
     Example:
@@ -137,7 +137,7 @@ def resume(name: NameArgument, app: AppOption = None, database_url: UrlOption = 
     """
     mill, schedule = found(app, database_url, name)
     ended = asyncio.run(mill.run(schema.checked(lambda connection: admin.resume(connection, schedule))))
-    text = f"schedule {name} goes on" if ended else f"schedule {name} was not paused"
+    text = f"schedule {name} is resumed" if ended else f"schedule {name} was not paused"
     emit({"schedule": name, "paused": False, "changed": ended}, json, text)
 
 
@@ -151,7 +151,7 @@ def seconds(tick: TickView) -> str:
 
 
 def outcome(tick: TickView) -> str:
-    """The state of a tick, as people say it."""
+    """Describe the state of a tick for people."""
     shown = {"dead": "failed"}.get(tick.state, tick.state)
     if tick.state == "cancelled" and PASSED_OVER in (tick.error or ""):
         shown = PASSED_OVER

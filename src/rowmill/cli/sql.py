@@ -1,4 +1,4 @@
-"""`rowmill sql`: the statements of a queue, to be read or explained."""
+"""`rowmill sql`: print the statements of a queue."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated
@@ -25,15 +25,15 @@ def register(app: typer.Typer) -> None:
 
 
 def sql(
-    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Whose statements.")],
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="The name of the queue.")],
     stage: StageChoice = None,
     app: AppOption = None,
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Print the statements that workers send all the time: claims, settles, renewals, rescues. Connects to nothing.
+    """Print the statements that workers send all the time: claims, settles, renewals, rescues. Does not connect.
 
-    Each comes with an EXPLAIN, planned as for a worker, and changes nothing when it is run.
+    Each statement comes with an EXPLAIN, planned like for a worker. Running the output changes nothing.
 
     \b
     Example:
@@ -51,7 +51,7 @@ def sql(
 
 
 def postgres_script(statements: Sequence[HotStatement]) -> Iterator[str]:
-    """A script for psql: each statement is prepared, explained and forgotten."""
+    """Return a script for psql: prepare, explain and deallocate each statement."""
     for name, value in PLANNED_AS_FOR_WORKERS.items():
         yield f"SET {name} = {value};"
     for number, one in enumerate(statements, start=1):
@@ -62,7 +62,7 @@ def postgres_script(statements: Sequence[HotStatement]) -> Iterator[str]:
 
 
 def sqlite_script(statements: Sequence[HotStatement]) -> Iterator[str]:
-    """A script for sqlite3: parameters without a value are NULL there."""
+    """Return a script for sqlite3, where unset parameters are NULL."""
     for one in statements:
         yield from ("", _title(one), "EXPLAIN QUERY PLAN", f"{pretty(one.text)};")
 

@@ -1,4 +1,4 @@
-"""`rowmill stats`: how the queues stand."""
+"""`rowmill stats`: the state of all queues."""
 
 import asyncio
 import sys
@@ -16,7 +16,7 @@ from rowmill.cli.errors import explain
 from rowmill.cli.exits import Exit
 from rowmill.cli.help import LOOK
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
-from rowmill.cli.output import clock, duration, emit, say, table, tame
+from rowmill.cli.output import clock, duration, emit, printable, say, table
 from rowmill.cli.schedule import outcome
 from rowmill.mill import Mill, Queue
 from rowmill.model.lifecycle import StateKind
@@ -36,12 +36,12 @@ MINUTES = 60
 REFRESH = 2.0
 """Seconds between two views of --watch."""
 SHOWN = 10
-"""Error codes that are listed for people; --json has all of them."""
+"""Error codes that are printed for people; --json has all of them."""
 IDLE = 2
-"""Clock minutes without a settled row after which a rate would be news of yesterday."""
+"""Minutes without a settled row after which no rate is shown."""
 MARKS = {How.EXACT: "", How.CAPPED: "≥", How.ESTIMATED: "~"}
 CLEAR = "\x1b[H\x1b[2J\x1b[3J"
-"""Puts the cursor at the top of an empty terminal."""
+"""Clears the terminal."""
 
 
 def register(app: typer.Typer) -> None:
@@ -49,16 +49,18 @@ def register(app: typer.Typer) -> None:
 
 
 def stats(
-    queues: Annotated[list[str] | None, typer.Argument(metavar="QUEUE", help="Which queues; all by default.")] = None,
+    queues: Annotated[
+        list[str] | None, typer.Argument(metavar="QUEUE", help="The queues to show. Default: all.")
+    ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Show it again every 2 seconds, until Ctrl-C. With --json, a line each.")
+        bool, typer.Option("--watch", help="Refresh every 2 seconds until Ctrl-C. With --json, one line each time.")
     ] = False,
     app: AppOption = None,
     database_url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """How the queues stand: rows by state, the oldest ready row, throughput, failures, dead rows; limits, schedules,
-    workers.
+    """Show the state of the queues: rows by state, the oldest ready row, throughput, failures and dead rows; also
+    limits, schedules and workers.
 
     Counts are exact on small tables. On big ones they are estimated (~), or a lower bound (≥).
 
@@ -78,7 +80,7 @@ def stats(
 
 
 def keep_showing(mill: Mill, names: list[str], json: bool) -> None:
-    """Show it again and again. A database that goes away meanwhile is waited for."""
+    """Print the view again and again. While the database is unreachable, wait for it."""
     shown = False
     while True:
         try:
@@ -96,7 +98,7 @@ def keep_showing(mill: Mill, names: list[str], json: bool) -> None:
 
 
 def write_view(found: dict[str, Any], json: bool) -> bool:
-    """Write one view of many. False: nobody reads them any more."""
+    """Print one view of --watch. Return False if the reader is gone."""
 
     def view() -> None:
         if sys.stdout.isatty():
@@ -171,7 +173,7 @@ def of_queue(mill: Mill, queue: Queue[Any], connection: Connection) -> dict[str,
 
 
 def kinds(states: list[StateCount]) -> dict[str, int]:
-    """Rows by what their words mean."""
+    """Sum rows by kind of state."""
     found: dict[str, int] = {}
     for state in states:
         found[state.kind] = found.get(state.kind, 0) + state.rows
@@ -193,26 +195,26 @@ def show(found: dict[str, Any]) -> None:
         ]
         table(heads, rows, title=f"queue {one['queue']}")
         for line in summary(one):
-            print(tame(line))
+            print(printable(line))
         print()
     for one in found["limits"]:
-        print(tame(of_limit(one)))
+        print(printable(of_limit(one)))
     for one in found["schedules"]:
-        print(tame(of_schedule(one)))
+        print(printable(of_schedule(one)))
     for run in found["reconciliations"]:
-        print(tame(of_run(run)))
+        print(printable(of_run(run)))
     show_workers(found["workers"])
 
 
 def show_workers(workers: list[WorkerView]) -> None:
-    """Those that work or went silent; of those that signed off, how many they are."""
+    """Print workers that are alive or silent, and the number of those that stopped."""
     for worker in workers:
         for line in unwritten(worker):
-            print(tame(line))
+            print(printable(line))
     shown = [worker for worker in workers if not worker.stopped]
     if shown:
         heads = ["worker", "host", "process", "queues", "seen", "is"]
-        table(heads, [[w.id, w.host, w.pid, ", ".join(w.queues), ago(w.seen_seconds_ago), standing(w)] for w in shown])
+        table(heads, [[w.id, w.host, w.pid, ", ".join(w.queues), ago(w.seen_seconds_ago), status(w)] for w in shown])
     else:
         print("no workers")
     if stopped := len(workers) - len(shown):
@@ -220,7 +222,7 @@ def show_workers(workers: list[WorkerView]) -> None:
 
 
 def unwritten(worker: WorkerView) -> Iterator[str]:
-    """What a living worker has finished and could not write."""
+    """Yield a line per queue for which a live worker has finished rows that it could not write."""
     for queue, lag in worker.settle_lags.items() if worker.alive else ():
         if lag.rows:
             yield (
@@ -248,7 +250,7 @@ def of_schedule(one: ScheduleView) -> str:
 
 
 def summary(one: Mapping[str, Any]) -> Iterator[str]:
-    """What there is to say of a queue beside its table, line by line."""
+    """Yield the lines below the table of a queue."""
     parts = []
     if one["oldest_ready_seconds"] is not None:
         parts.append(f"oldest ready row waits {duration(one['oldest_ready_seconds'])}")
@@ -267,7 +269,7 @@ def summary(one: Mapping[str, Any]) -> Iterator[str]:
 
 
 def speed_of(rate: SettleRate) -> str:
-    """How fast rows are settled, or for how long none was."""
+    """Describe how fast rows are settled, or since when none was."""
     if rate.idle_minutes is None:
         return "nothing settled in the last hour"
     if rate.idle_minutes >= IDLE:
@@ -277,7 +279,7 @@ def speed_of(rate: SettleRate) -> str:
 
 
 def by_code(codes: Mapping[str, int], count: How, others: list[tuple[str, int]] | None = None) -> str:
-    """Numbers by code, the most frequent first, each marked as what it is."""
+    """List counts by code, most frequent first."""
     listed = [*list(codes.items())[:SHOWN], *(others or [])]
     text = ", ".join(f"{code} {marked(rows, count)}" for code, rows in listed)
     left = len(codes) - SHOWN
@@ -285,7 +287,7 @@ def by_code(codes: Mapping[str, int], count: How, others: list[tuple[str, int]] 
 
 
 def marked(rows: int, count: How) -> str:
-    """A number, marked as an estimate (~) or as the least that there are (≥)."""
+    """Format a count, marked as an estimate (~) or a lower bound (≥)."""
     return f"{MARKS[count]}{rows:,}"
 
 
@@ -293,5 +295,5 @@ def ago(seconds: float) -> str:
     return f"{duration(seconds)} ago"
 
 
-def standing(worker: WorkerView) -> str:
+def status(worker: WorkerView) -> str:
     return "alive" if worker.alive else "stopped" if worker.stopped else "silent"

@@ -1,7 +1,7 @@
-"""`rowmill systems`: the commands of every system that is installed.
+"""`rowmill systems`: the commands of all installed systems.
 
-A system registers by an entry point of the group `rowmill.systems`, which names a `typer.Typer`. Entry points are read
-and loaded only when this command is used, so that other commands start as fast without them.
+A system registers with an entry point of the group `rowmill.systems` that names a `typer.Typer`. Entry points are read
+only by this command, so that other commands start fast.
 """
 
 from importlib.metadata import EntryPoint, entry_points
@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from rowmill.cli.exits import UsageError
-from rowmill.cli.help import MORE, GroupedCommands, for_rich
+from rowmill.cli.help import MORE, GroupedCommands, for_plain_text, for_rich
 
 GROUP = "rowmill.systems"
 INSTALL = "pip install 'rowmill-systems[intake,entities]'"
@@ -30,13 +30,14 @@ class InstalledSystems(GroupedCommands):
             problem = f"there is no system {name}. Installed: {installed}" if installed else "no system is installed"
             raise UsageError(f"{problem}. Those that ship: {INSTALL}")
         command = load(entry)
-        return for_rich(command) if self.rich_markup_mode is not None else command
+        return for_plain_text(command) if self.rich_markup_mode is None else for_rich(command)
 
 
 def load(entry: EntryPoint) -> Any:
-    """Return the system's command. One that can't be loaded says so, and does not hide the others."""
+    """Return the system's command. If it can't be loaded, return one that fails with the reason, so that the others
+    still work."""
     try:
-        command = typer.main.get_command(entry.load())
+        command = typer.main.get_group(entry.load())
     except Exception as error:
         return unloadable(entry, f"{type(error).__name__}: {error}")
     command.name = entry.name
@@ -44,7 +45,7 @@ def load(entry: EntryPoint) -> Any:
 
 
 def unloadable(entry: EntryPoint, reason: str) -> TyperCommand:
-    """Return a command that fails with the reason, whatever arguments it is given."""
+    """Return a command that fails with the reason, whatever its arguments."""
     problem = f"system {entry.name} can't be loaded from {entry.value}: {reason}"
 
     def fail() -> None:

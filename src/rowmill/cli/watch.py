@@ -1,4 +1,4 @@
-"""`rowmill watch`: tell somebody when a queue is in trouble."""
+"""`rowmill watch`: raise alerts when a queue is in trouble."""
 
 import asyncio
 import os
@@ -30,26 +30,29 @@ def watch(
     where: MillArgument = None,
     app: AppOption = None,
     queue: QueueOption = None,
-    every: Annotated[float, typer.Option("--every", metavar="SECONDS", min=1.0, help="Between two looks.")] = 30.0,
+    every: Annotated[
+        float, typer.Option("--every", metavar="SECONDS", min=1.0, help="Seconds between two checks.")
+    ] = 30.0,
     remind: Annotated[
-        float, typer.Option("--remind", metavar="SECONDS", min=1.0, help="Say again what still holds after so long.")
+        float,
+        typer.Option("--remind", metavar="SECONDS", min=1.0, help="Repeat an alert that still holds after this time."),
     ] = 3600.0,
     webhook: Annotated[
         str | None,
-        typer.Option("--webhook", metavar="URL", help=f"POST alerts there as JSON. Otherwise {VARIABLE}."),
+        typer.Option("--webhook", metavar="URL", help=f"POST alerts to this URL as JSON. Default: {VARIABLE}."),
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Look once, say what holds, and exit with 5 if any does.")
+        bool, typer.Option("--once", help="Check once, print the alerts, and exit with 5 if there are any.")
     ] = False,
     database_url: UrlOption = None,
     log_level: LevelOption = None,
     log_format: FormatOption = LogFormat.TEXT,
     json: JsonOption = False,
 ) -> None:
-    """Watch the queues and raise alerts: backlog, rows that wait too long, rows that died, nobody at work, drift.
+    """Watch the queues and raise alerts: backlog, rows that wait too long, dead rows, no workers, drift.
 
-    Run it apart from the workers: it notices when they are gone. Each alert is a log record with the fields alert and
-    severity. The limits stand in the declaration of each queue: mill.queue(..., alerts=rowmill.Alerts(backlog=10_000)).
+    Run it apart from the workers, so that it detects when they are gone. Each alert is a log record with the fields
+    alert and severity. Declare thresholds with each queue: mill.queue(..., alerts=rowmill.Alerts(backlog=10_000)).
 
     \b
     Example:
@@ -64,14 +67,14 @@ def watch(
         emit({"alerts": found}, json, lambda: show(found))
         raise typer.Exit(Exit.UNREACHABLE if UNREACHABLE in found else Exit.FINDINGS if found else Exit.OK)
     start_log(log_level, log_format)
-    told = StopSignals()
-    told.listen()
-    asyncio.run(told.unless_before(lambda: go_on(mill, queue, hooks, every, remind)))
-    raise typer.Exit(told.code)
+    signals = StopSignals()
+    signals.listen()
+    asyncio.run(signals.run_until_stopped(lambda: go_on(mill, queue, hooks, every, remind)))
+    raise typer.Exit(signals.code)
 
 
 def watcher_of(mill: Mill, names: list[str] | None, hooks: list[Hook], remind: float = 3600.0) -> Watcher:
-    """Of these queues; or of all of them and the reconciliations."""
+    """Return a watcher of these queues, or of all queues and reconciliations."""
     chosen = [mill[name] for name in names] if names else list(mill.queues.values())
     usual = {} if names else {name: one.declared.alert_above for name, one in mill.reconciliations.items()}
     watched = [(queue, queue.alerts) for queue in chosen]
@@ -98,7 +101,7 @@ async def go_on(mill: Mill, names: list[str] | None, hooks: list[Hook], every: f
 
 def show(found: list[Alert]) -> None:
     if not found:
-        print("nothing to tell")
+        print("no alerts")
         return
     rows: list[list[Any]] = [
         [alert.severity, alert.alert, alert.queue or alert.reconciliation, alert.value, alert.limit] for alert in found

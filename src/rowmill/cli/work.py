@@ -1,7 +1,6 @@
 """`rowmill work` and `rowmill drain`."""
 
 import shlex
-import sys
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
@@ -15,14 +14,14 @@ from rowmill.cli.help import RUN
 from rowmill.cli.logs import LogFormat, start_log
 from rowmill.cli.options import AppOption, JsonOption, UrlOption
 from rowmill.cli.output import emit, say
-from rowmill.cli.supervisor import Supervisor
+from rowmill.cli.supervisor import Supervisor, worker_command
 from rowmill.mill import Mill
 from rowmill.worker.report import Report
 from rowmill.worker.settings import WorkerSettings, from_environment, number
 
 
 def bytes_of(text: str) -> int:
-    """The value of --claimed-bytes."""
+    """Parse --claimed-bytes."""
     try:
         return int(number("claimed_bytes", text))
     except ValueError as error:
@@ -31,7 +30,7 @@ def bytes_of(text: str) -> int:
 
 MillArgument = Annotated[
     str | None,
-    typer.Argument(metavar="MODULE:MILL", help="Where the mill is: the same as --app.", show_default=False),
+    typer.Argument(metavar="MODULE:MILL", help="The mill to run, like --app.", show_default=False),
 ]
 QueueOption = Annotated[
     list[str] | None,
@@ -39,31 +38,33 @@ QueueOption = Annotated[
 ]
 GraceOption = Annotated[
     float | None,
-    typer.Option("--grace", metavar="SECONDS", min=0.0, help="How long handlers may take to finish when told to stop."),
+    typer.Option(
+        "--grace", metavar="SECONDS", min=0.0, help="How long handlers may take to finish after a signal to stop."
+    ),
 ]
 PollOption = Annotated[
     float | None,
-    typer.Option("--poll-max", metavar="SECONDS", min=0.001, help="The longest wait between two looks for rows."),
+    typer.Option("--poll-max", metavar="SECONDS", min=0.001, help="The longest wait between two polls for rows."),
 ]
 BytesOption = Annotated[
     int | None,
     typer.Option(
         "--claimed-bytes", metavar="SIZE", parser=bytes_of,
-        help="What claimed rows may take up in memory, all together: 268435456, 512M, 1G.",
+        help="Memory that all claimed rows together may use: 268435456, 512M, 1G.",
     ),
 ]  # fmt: skip
 TracebacksOption = Annotated[
     bool | None,
     typer.Option(
-        "--tracebacks", help="Keep with each failed attempt where it was raised. Otherwise ROWMILL_TRACEBACKS.",
+        "--tracebacks", help="Store the traceback of each failed attempt. Default: ROWMILL_TRACEBACKS.",
         show_default=False,
     ),
 ]  # fmt: skip
 LevelOption = Annotated[
     str | None,
-    typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error. Otherwise ROWMILL_LOG."),
+    typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error. Default: ROWMILL_LOG."),
 ]
-FormatOption = Annotated[LogFormat, typer.Option("--log-format", help="One line of text or of JSON per event.")]
+FormatOption = Annotated[LogFormat, typer.Option("--log-format", help="Log one line of text or JSON per event.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -76,7 +77,7 @@ def work(
     app: AppOption = None,
     queue: QueueOption = None,
     processes: Annotated[
-        int, typer.Option("--processes", "-p", metavar="N", min=1, help="Run so many worker processes.")
+        int, typer.Option("--processes", "-p", metavar="N", min=1, help="Number of worker processes.")
     ] = 1,
     grace: GraceOption = None,
     poll_max: PollOption = None,
@@ -87,7 +88,8 @@ def work(
     log_format: FormatOption = LogFormat.TEXT,
     lifeline: Annotated[bool, typer.Option("--lifeline", hidden=True)] = False,
 ) -> None:
-    """Run handlers until told to stop: finish within the grace period, release the rest. Twice: leave at once.
+    """Run handlers until a signal stops them. Running rows get the grace period to finish; the rest are released. A
+    second signal exits at once.
 
     \b
     Example:
@@ -96,20 +98,23 @@ def work(
     """
     name = one_of(where, app)
     mill = load_mill(name, database_url)
-    settings = settings_of(
-        mill, queue, grace=grace, poll_max=poll_max, claimed_bytes=claimed_bytes, tracebacks=tracebacks
-    )
+    given_settings = {"grace": grace, "poll_max": poll_max, "claimed_bytes": claimed_bytes, "tracebacks": tracebacks}
+    settings = settings_of(mill, queue, **given_settings)
     start_log(log_level, log_format)
     if processes > 1:
-        given = WorkOptions(
-            name, queue, grace, poll_max, claimed_bytes, tracebacks, database_url, log_level, log_format
-        )
-        raise typer.Exit(Supervisor(given.command(), processes).run())
+        given = GIVEN.get(GlobalOptions())
+        options = {
+            "--app": name or given.app, "--database-url": database_url or given.database_url, "--queue": queue,
+            "--log-level": log_level, "--log-format": log_format.value,
+            **{f"--{option.replace('_', '-')}": value for option, value in given_settings.items()},
+        }  # fmt: skip
+        command = worker_command([*(["--debug"] if given.debug else []), "work"], options)
+        raise typer.Exit(Supervisor(command, processes).run())
     if lifeline:
-        process.follow_lifeline(settings.grace)
-    told = process.StopSignals(supervised=lifeline)
-    told.listen()
-    process.run_loop(told.unless_before(partial(process.work, mill, queue, settings, told)))
+        process.stop_with_supervisor(settings.grace)
+    signals = process.StopSignals(supervised=lifeline)
+    signals.listen()
+    process.run_loop(signals.run_until_stopped(partial(process.work, mill, queue, settings, signals)))
 
 
 def drain(
@@ -124,7 +129,7 @@ def drain(
     log_format: FormatOption = LogFormat.TEXT,
     json: JsonOption = False,
 ) -> None:
-    """Run handlers until nothing is ready, and say what was done. Rows that wait for a later time are left.
+    """Run handlers until no row is ready, and print what was done. Rows that wait for a later time stay.
 
     \b
     Example:
@@ -134,21 +139,21 @@ def drain(
     mill = load_mill(one_of(where, app), database_url)
     settings = settings_of(mill, queue, grace=grace, claimed_bytes=claimed_bytes, tracebacks=tracebacks)
     start_log(log_level, log_format, "warning")
-    told = process.StopSignals()
-    told.listen()
+    signals = process.StopSignals()
+    signals.listen()
 
     async def drained() -> None:
-        report = await told.unless_before(partial(mill.drain, queue, settings=settings, begun=told.to))
+        report = await signals.run_until_stopped(partial(mill.drain, queue, settings=settings, begun=signals.stops))
         if report is None:
             say("stopped before the work began")
             return
         emit(report.as_dict(), json, in_words(report))
-        for name, stage in told.worker.paused if told.worker is not None else ():
+        for name, stage in signals.worker.paused if signals.worker is not None else ():
             say(f"stage {stage} of {name} is paused. Go on with: rowmill resume {shlex.quote(name)}")
-        process.leave_behind(told.worker, lambda: told.code)
+        process.exit_if_handlers_run(signals.worker, lambda: signals.code)
 
     process.run_loop(drained())
-    raise typer.Exit(told.code)
+    raise typer.Exit(signals.code)
 
 
 def one_of(where: str | None, app: str | None) -> str | None:
@@ -158,8 +163,8 @@ def one_of(where: str | None, app: str | None) -> str | None:
 
 
 def settings_of(mill: Mill, queues: list[str] | None, **given: float | None) -> WorkerSettings:
-    """The worker's settings: options before the environment before the mill's own. Also checks that there is
-    something to run."""
+    """Merge the worker's settings: options override the environment, which overrides the mill. Raises UsageError if
+    there is no handler to run."""
     for name in queues or ():
         if not mill[name].handlers:
             raise UsageError(
@@ -189,38 +194,3 @@ def in_words(report: Report) -> str:
     ]
     said = ", ".join(f"{rows} {what}" for rows, what in counts if rows)
     return f"{said or 'nothing was ready'} ({report.seconds:.1f} s)"
-
-
-class WorkOptions:
-    """The options of this command, for the processes that it starts."""
-
-    def __init__(
-        self,
-        name: str | None,
-        queues: list[str] | None,
-        grace: float | None,
-        poll_max: float | None,
-        claimed_bytes: int | None,
-        tracebacks: bool | None,
-        database_url: str | None,
-        log_level: str | None,
-        log_format: LogFormat,
-    ) -> None:
-        given = GIVEN.get(GlobalOptions())
-        pairs = [
-            ("--app", name or given.app),
-            ("--grace", grace),
-            ("--poll-max", poll_max),
-            ("--claimed-bytes", claimed_bytes),
-            ("--database-url", database_url or given.database_url),
-            ("--log-level", log_level),
-            ("--log-format", log_format.value),
-            *(("--queue", queue) for queue in queues or ()),
-        ]
-        self._debug = ["--debug"] if given.debug else []
-        self._flags = ["--tracebacks"] if tracebacks else []
-        self._options = [text for option, value in pairs if value is not None for text in (option, str(value))]
-
-    def command(self) -> list[str]:
-        """Fresh interpreters: a fork of a loop, its threads and its connections is no process of its own."""
-        return [sys.executable, "-m", "rowmill", *self._debug, "work", "--lifeline", *self._flags, *self._options]

@@ -268,11 +268,11 @@ def rows(
             problems.append(f"{what} {named} is no column of table {table.name}. It has: {', '.join(names)}")
         return names.get(named)
 
-    facts_of_rows = {name: column(name, "the fact") for name in facts} if not isinstance(facts, Mapping) else {
+    fact_columns = {name: column(name, "the fact") for name in facts} if not isinstance(facts, Mapping) else {
         name: column(named, "the fact") for name, named in facts.items()
     }  # fmt: skip
-    if at is not None and at not in facts_of_rows:
-        facts_of_rows[at] = column(at, "the time")
+    if at is not None and at not in fact_columns:
+        fact_columns[at] = column(at, "the time")
     own = list(table.primary_key.columns)
     chosen = column(key, "the key") if key is not None else own[0] if len(own) == 1 else None
     if not own:
@@ -286,12 +286,12 @@ def rows(
             f"the key is {chosen.type!r}, whose order may differ from place to place: "
             "name one that is an integer, text or a UUID, or cast it to text"
         )
-    if many and set(facts_of_rows) - {at}:
+    if many and set(fact_columns) - {at}:
         problems.append(
-            "with many=True several rows are one thing, and only their latest time can be facts_of_rows of them"
+            "with many=True several rows are one item, and its only fact is the latest time: name it with at="
         )
     if problems:
         raise DeclarationError(table.name, problems, "inventory of rows of")
     assert chosen is not None
-    wanted = Listing(table, chosen, facts_of_rows, where, many)
+    wanted = Listing(table, chosen, fact_columns, where, many)
     return RowInventory(wanted, at=at, many=many, expects=expects, epoch=epoch)

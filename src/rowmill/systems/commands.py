@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -15,7 +14,7 @@ from rowmill.cli.logs import LogFormat, start_log
 from rowmill.cli.options import JsonOption, UrlOption
 from rowmill.cli.output import clock, close_stdout, emit, progress, say, table
 from rowmill.cli.process import StopSignals, run_loop
-from rowmill.cli.supervisor import Supervisor
+from rowmill.cli.supervisor import Supervisor, worker_command
 from rowmill.cli.work import FormatOption, GraceOption, LevelOption, settings_of
 from rowmill.model.errors import SchemaMismatch
 
@@ -139,17 +138,16 @@ def work(
     start_log(log_level, log_format)
     if processes > 1:
         given = {**options, "--grace": grace, "--log-level": log_level, "--log-format": log_format.value}
-        texts = [text for option, value in given.items() if value is not None for text in (option, str(value))]
-        command = [sys.executable, "-m", "rowmill", "systems", name, "work", "--lifeline", *texts]
+        command = worker_command(["systems", name, "work"], given)
         raise typer.Exit(Supervisor(command, processes).run())
     if lifeline:
-        process.follow_lifeline(settings.grace)
-    told = process.StopSignals(supervised=lifeline)
-    told.listen()
+        process.stop_with_supervisor(settings.grace)
+    signals = process.StopSignals(supervised=lifeline)
+    signals.listen()
 
     async def run() -> None:
         await prepare(system, name)
         async with system.opened():
-            await process.work(system.mill, None, settings, told)
+            await process.work(system.mill, None, settings, signals)
 
-    process.run_loop(told.unless_before(run))
+    process.run_loop(signals.run_until_stopped(run))

@@ -166,7 +166,7 @@ def run(entities: Entities, batch: Batch, wanted: Wanted, settings: WorkerSettin
                 )  # fmt: skip
             return await sum_up(entities, batch)
 
-    code = run_loop(told.unless_before(all_of_it))
+    code = run_loop(told.run_until_stopped(all_of_it))
     if code is None:
         say("stopped before the work began. The same command goes on from there")
         return told.code
@@ -221,7 +221,7 @@ async def work(entities: Entities, batch: Batch, wanted: Wanted, settings: Worke
     if not left:
         return 0
     async with entities.mill.worker(settings=settings) as worker:
-        told.to(worker)
+        told.stops(worker)
         running = asyncio.create_task(worker.run())
         with progress("Linking", batch.asked) as seen:
             while not running.done():

@@ -90,7 +90,7 @@ async def read_all(intake: Intake, batch: Batch, settings: WorkerSettings, told:
         .where(ProjectFile.organization_id == batch.organization_id, ProjectFile.project_id == batch.project_id)
     )
     async with intake.mill.worker(settings=settings) as worker:
-        told.to(worker)
+        told.stops(worker)
         running = asyncio.create_task(worker.run())
         with progress("Reading", len(batch.files)) as seen:
             while not running.done():

@@ -163,7 +163,7 @@ def ingest(
                 await read_all(intake, batch, settings, told)
             return await report(intake, batch, json, read=not no_work)
 
-    code = run_loop(told.unless_before(run))
+    code = run_loop(told.run_until_stopped(run))
     raise typer.Exit(told.code or (Exit.OK if code is None else code))
 
 
