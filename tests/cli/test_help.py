@@ -52,7 +52,7 @@ def test_commands_are_grouped_without_a_terminal(capsys: pytest.CaptureFixture[s
     text = capsys.readouterr().out
 
     assert re.findall(r"^(\w.*):$", text, re.MULTILINE) == ["Options", *GROUPS]
-    assert re.search(r"^Change:\n  requeue +Put rows back", text, re.MULTILINE)
+    assert re.search(r"^Change:\n  requeue +Make rows ready", text, re.MULTILINE)
 
 
 def test_tables_on_a_terminal_keep_brackets(

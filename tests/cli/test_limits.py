@@ -34,7 +34,7 @@ def test_what_is_well_is_not_called_as_a_breaker_is_that_shuts_calls_out(shell: 
 
 
 def test_a_key_that_nobody_has_used(shell: Shell) -> None:
-    assert "nobody has asked for room for key tenant-8" in shell.ok("limits", "--key", "tenant-8").out
+    assert "no call with key tenant-8" in shell.ok("limits", "--key", "tenant-8").out
 
 
 def test_the_help_has_examples(shell: Shell) -> None:

@@ -57,7 +57,7 @@ def test_an_inventory_that_could_not_be_observed_is_no_success(shell: Shell) -> 
     answer = shell("reconcile")
 
     assert answer.code == 1
-    assert "inventory blobs was observed only up to 2 (bucket_down: no answer)" in answer.err
+    assert "inventory blobs was read only up to 2 (bucket_down: no answer)" in answer.err
     assert "no findings" in answer.out
 
 

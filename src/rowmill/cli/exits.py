@@ -19,7 +19,7 @@ class Exit(IntEnum):
 
 MEANINGS = {
     Exit.OK: "Success. Also if there was nothing to do.",
-    Exit.FAILED: "Failure: there is no such row, a row named by its key can't be changed (as a running one by requeue), "
+    Exit.FAILED: "Failure: there is no such row, a row named by its key can't be changed (a running one by requeue), "
     "the database refused a change, or you answered no.",
     Exit.USAGE: "Wrong usage: an unknown option, queue, state or column, or an invalid SQL condition.",
     Exit.UNREACHABLE: "The database is unreachable, or its URL is invalid. Try again later, or correct the URL.",
