@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from demos.crew import crew_in
 from demos.entities.calm import calm_links
@@ -76,7 +76,7 @@ def run(
     with services(size, plan) as url, crew_in("entities", folder, environment(folder, url, database_url)) as crew:
         told("starting a server and workers", 0, entities)
         crew.migrate()
-        with httpx.Client(base_url=crew.serve(), trust_env=False, timeout=60) as client:
+        with httpx2.Client(base_url=crew.serve(), trust_env=False, timeout=60) as client:
             send(client, mentions)
             for _ in range(WORKERS):
                 crew.work()
@@ -86,7 +86,7 @@ def run(
             result.stopped.append(crew.stop_a_worker())
             wait(client, entities, result, told)
             look(client, mentions, wanted, result)
-        result.services = httpx.get(f"{url}/control/counts", trust_env=False).json()
+        result.services = httpx2.get(f"{url}/control/counts", trust_env=False).json()
     judge(result)
     result.seconds = round(time.monotonic() - begun, 1)
     return result
@@ -121,7 +121,7 @@ def environment(folder: Path, url: str, database_url: str | None) -> dict[str, s
     }
 
 
-def send(client: httpx.Client, mentions: list[Made]) -> None:
+def send(client: httpx2.Client, mentions: list[Made]) -> None:
     lines = [
         json.dumps(
             {
@@ -136,7 +136,7 @@ def send(client: httpx.Client, mentions: list[Made]) -> None:
     assert answer.json()["accepted"] == len(mentions), answer.text
 
 
-def wait(client: httpx.Client, final: int, result: Result, told: Callable[[str, int, int], None]) -> None:
+def wait(client: httpx2.Client, final: int, result: Result, told: Callable[[str, int, int], None]) -> None:
     """Until so many are final."""
     deadline = time.monotonic() + LONGEST
     while True:
@@ -152,7 +152,7 @@ def wait(client: httpx.Client, final: int, result: Result, told: Callable[[str, 
         time.sleep(LOOK_SECONDS)
 
 
-def look(client: httpx.Client, mentions: list[Made], wanted: list[str | None], result: Result) -> None:
+def look(client: httpx2.Client, mentions: list[Made], wanted: list[str | None], result: Result) -> None:
     """Each entity beside what is right, and beside what calm services would have given."""
     after: str | None = None
     counts = Counter[str]()

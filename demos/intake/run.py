@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from demos.crew import crew_in
 from demos.intake.odd import odd_files
@@ -71,7 +71,7 @@ def run(
     with crew_in("intake", folder, environment(folder, database_url)) as crew:
         told("starting a server and two workers", 0, 1)
         crew.migrate()
-        with httpx.Client(base_url=crew.serve(), trust_env=False, timeout=30) as client:
+        with httpx2.Client(base_url=crew.serve(), trust_env=False, timeout=30) as client:
             types = {paper.path.name: paper.doc_type for paper in papers}
             for path in sorted((folder / "papers").iterdir()):
                 send(client, path, types.get(path.name))
@@ -101,13 +101,15 @@ def environment(folder: Path, database_url: str | None) -> dict[str, str]:
     }
 
 
-def send(client: httpx.Client, path: Path, doc_type: str | None) -> None:
+def send(client: httpx2.Client, path: Path, doc_type: str | None) -> None:
     with path.open("rb") as file:
         answer = client.post(FILES, files={"file": (path.name, file)}, data={"doc_type": doc_type or ""})
     answer.raise_for_status()
 
 
-def wait(client: httpx.Client, for_what: Callable[[Counter[str]], bool], told: Callable[[str, int, int], None]) -> None:
+def wait(
+    client: httpx2.Client, for_what: Callable[[Counter[str]], bool], told: Callable[[str, int, int], None]
+) -> None:
     deadline = time.monotonic() + LONGEST
     while True:
         counts = Counter(client.get(FILES, params={"limit": 1}).json()["counts"])
@@ -120,7 +122,7 @@ def wait(client: httpx.Client, for_what: Callable[[Counter[str]], bool], told: C
         time.sleep(LOOK_SECONDS)
 
 
-def look(client: httpx.Client, papers: list[Paper], odd: dict[str, str], result: Result) -> None:
+def look(client: httpx2.Client, papers: list[Paper], odd: dict[str, str], result: Result) -> None:
     """Each file beside what is known of it."""
     catalogue = load_catalogue()
     known = {paper.path.name: paper for paper in papers}
@@ -157,7 +159,7 @@ def look(client: httpx.Client, papers: list[Paper], odd: dict[str, str], result:
         result.problems.append("the same bytes were analysed twice")
 
 
-def decide(client: httpx.Client, result: Result) -> None:
+def decide(client: httpx2.Client, result: Result) -> None:
     """A person applies a suggestion; another one does so as well, and hears that it is decided."""
     files = client.get(FILES, params={"status": "completed"}).json()["files"]
     file = next(one for one in files if one["pending"])

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -40,14 +40,14 @@ async def test_the_adopted_table_of_the_readme_works(tmp_path: Path) -> None:
     assert written == 2
 
 
-def provider(request: httpx.Request) -> httpx.Response:
+def provider(request: httpx2.Request) -> httpx2.Response:
     name = request.url.params["name"]
-    return httpx.Response({"busy": 429, "stranger": 401}.get(name, 200), text=f"id of {name}")
+    return httpx2.Response({"busy": 429, "stranger": 401}.get(name, 200), text=f"id of {name}")
 
 
 async def test_the_guide_on_limits_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = partial(httpx.AsyncClient, transport=httpx.MockTransport(provider))
-    monkeypatch.setattr(httpx, "AsyncClient", client)
+    client = partial(httpx2.AsyncClient, transport=httpx2.MockTransport(provider))
+    monkeypatch.setattr(httpx2, "AsyncClient", client)
     guide = run_page("docs/guides/limits.md")
     mill, companies = guide["mill"], guide["companies"]
     async with testing.mill_on(mill, tmp_path) as bench:

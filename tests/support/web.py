@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import httpx
+import httpx2
 import uvicorn
 from fastapi import FastAPI
 
 
 @asynccontextmanager
-async def client_of(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+async def client_of(app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, lifespan="on"))
     running = asyncio.create_task(server.serve())
     while not server.started:
@@ -18,7 +18,7 @@ async def client_of(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
         await asyncio.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=30) as client:
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=30) as client:
             yield client
     finally:
         server.should_exit = True

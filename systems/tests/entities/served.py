@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
+import httpx2
 
 from rowmill_systems.entities.sources.port import Source
 from rowmill_systems.entities.web.app import create_app
@@ -15,7 +15,7 @@ from tests.support.web import client_of
 class Served(House):
     """A house with a door."""
 
-    def __init__(self, house: House, client: httpx.AsyncClient) -> None:
+    def __init__(self, house: House, client: httpx2.AsyncClient) -> None:
         super().__init__(house.entities)
         self.client = client
 

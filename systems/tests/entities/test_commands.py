@@ -5,7 +5,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from rowmill.cli.main import run
@@ -47,7 +47,7 @@ def test_entities_can_be_left_to_a_worker_and_are_served(database_url: str, tmp_
     shell.run("migrate")
     try:
         worker, server = shell.start("work"), shell.start("serve", "--port", "0")
-        with httpx.Client(base_url=address(server), trust_env=False, timeout=30) as client:
+        with httpx2.Client(base_url=address(server), trust_env=False, timeout=30) as client:
             sent = client.post("/entities", json={"name": "Ada Lovelace"})
             place = sent.headers["location"]
             until(lambda: client.get(place).json()["enrichment_status"] == "COMPLETE")
@@ -62,7 +62,7 @@ def test_entities_can_be_left_to_a_worker_and_are_served(database_url: str, tmp_
 
 def test_one_process_can_serve_and_work(shell: Shell) -> None:
     server = shell.start("serve", "--port", "0", "--with-worker")
-    with httpx.Client(base_url=address(server), trust_env=False, timeout=30) as client:
+    with httpx2.Client(base_url=address(server), trust_env=False, timeout=30) as client:
         place = client.post("/entities", json={"name": "Zürich"}).headers["location"]
         until(lambda: client.get(place).json()["enrichment_status"] == "COMPLETE")
     server.send_signal(signal.SIGTERM)

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from rowmill_systems.intake.web.app import create_app
 from systems.tests.intake.house import House, house_on
@@ -17,11 +17,11 @@ FILES = "/organizations/1/projects/1/files"
 class Served(House):
     """A house with a door."""
 
-    def __init__(self, house: House, client: httpx.AsyncClient) -> None:
+    def __init__(self, house: House, client: httpx2.AsyncClient) -> None:
         super().__init__(house.intake)
         self.client = client
 
-    async def upload(self, content: bytes | str, name: str = "a.txt", **form: str) -> httpx.Response:
+    async def upload(self, content: bytes | str, name: str = "a.txt", **form: str) -> httpx2.Response:
         data = content.encode() if isinstance(content, str) else content
         return await self.client.post(FILES, files={"file": (name, data, "text/plain")}, data=form)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from rowmill_systems.intake.commands import ingesting
@@ -109,7 +109,7 @@ def test_files_can_be_left_to_others(shell: Shell, tmp_path: Path) -> None:
     worker = shell.start("work")
     server = shell.start("serve", "--port", "0")
     url = address(server)
-    with httpx.Client(base_url=url, trust_env=False) as client:
+    with httpx2.Client(base_url=url, trust_env=False) as client:
         until(lambda: client.get(FILES).json()["counts"]["completed"] == 1)
         assert client.get("/health").json() == {"status": "ok"}
     for process in (worker, server):
@@ -120,7 +120,7 @@ def test_files_can_be_left_to_others(shell: Shell, tmp_path: Path) -> None:
 
 def test_one_process_can_serve_and_work(shell: Shell, tmp_path: Path) -> None:
     server = shell.start("serve", "--port", "0", "--with-worker")
-    with httpx.Client(base_url=address(server), trust_env=False) as client:
+    with httpx2.Client(base_url=address(server), trust_env=False) as client:
         sent = client.post(FILES, files={"file": ("a.txt", b"Invoice number: 4711\n")})
         assert sent.status_code == 201
         until(lambda: client.get(sent.headers["location"]).json()["processing_status"] == "completed")
@@ -144,7 +144,7 @@ def test_a_client_that_stops_in_the_middle_keeps_no_server_from_ending(
     shell = shell_on(sqlite_url, tmp_path)
     shell.given["ROWMILL_GRACE"] = "1"
     server = shell.start("serve", "--port", "0", *more)
-    url = httpx.URL(address(server))
+    url = httpx2.URL(address(server))
     try:
         with socket.create_connection((url.host, url.port or 0)) as client:
             client.sendall(HALF_AN_UPLOAD.encode())
@@ -159,7 +159,7 @@ def test_a_client_that_stops_in_the_middle_keeps_no_server_from_ending(
 def test_told_twice_it_leaves_at_once(sqlite_url: str, tmp_path: Path) -> None:
     shell = shell_on(sqlite_url, tmp_path)
     server = shell.start("serve", "--port", "0", "--with-worker")
-    url = httpx.URL(address(server))
+    url = httpx2.URL(address(server))
     try:
         with socket.create_connection((url.host, url.port or 0)) as client:
             client.sendall(HALF_AN_UPLOAD.encode())

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-import httpx
+import httpx2
 
 import rowmill as rm
 from rowmill_systems.entities.models import service_answers
@@ -43,7 +43,7 @@ def declare_limits(settings: EntitiesSettings, mill: rm.Mill) -> dict[str, rm.li
     return parts.declare_limits(mill, [each.service for each in addresses(settings)], service_settings(settings))
 
 
-def open_services(settings: EntitiesSettings, mill: rm.Mill, client: httpx.AsyncClient | None = None) -> HttpServices:
+def open_services(settings: EntitiesSettings, mill: rm.Mill, client: httpx2.AsyncClient | None = None) -> HttpServices:
     """Open the services of the sources that settings name, for the running loop."""
     limits = declare_limits(settings, mill)
     return parts.open_services(addresses(settings), limits, answer_cache(mill), service_settings(settings), client)

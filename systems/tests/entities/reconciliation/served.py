@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
+import httpx2
 import uvicorn
 from fastapi import FastAPI
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -23,13 +23,13 @@ from systems.tests.entities.reconciliation.shelf import Shelf
 class Served:
     """The service, a client, and what was changed beside it."""
 
-    def __init__(self, client: httpx.AsyncClient, asked: Service, changes: list[str]) -> None:
+    def __init__(self, client: httpx2.AsyncClient, asked: Service, changes: list[str]) -> None:
         self.client, self.service, self.changes = client, asked, changes
 
-    async def get(self, path: str = "", **parameters: Any) -> httpx.Response:
+    async def get(self, path: str = "", **parameters: Any) -> httpx2.Response:
         return await self.client.get(f"{PREFIX}{path}", params=parameters)
 
-    async def form(self, **fields: Any) -> httpx.Response:
+    async def form(self, **fields: Any) -> httpx2.Response:
         """As OpenRefine sends it: JSON in a field of a form."""
         data = {name: value if isinstance(value, str) else json.dumps(value) for name, value in fields.items()}
         return await self.client.post(PREFIX, data=data)
@@ -68,7 +68,7 @@ async def served(knowledge_base: KnowledgeBase | None = None) -> AsyncIterator[S
         await asyncio.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=30) as client:
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=30) as client:
             yield Served(client, asked, changes)
     finally:
         server.should_exit = True

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 import rowmill as rm
@@ -33,22 +33,24 @@ ODD: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-class Wire(httpx.AsyncBaseTransport):
+class Wire(httpx2.AsyncBaseTransport):
     """Passes questions on and remembers the answers; once it has `instead`, answers with those."""
 
-    def __init__(self, onward: httpx.AsyncBaseTransport | None, instead: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, onward: httpx2.AsyncBaseTransport | None, instead: Mapping[str, Any] | None = None) -> None:
         self._onward, self._instead = onward, instead
         self.answers: dict[str, Any] = {}
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         question = f"{request.method} {request.url} {(await request.aread()).decode()}"
         if self._instead is not None:
             found = self._instead.get(question)
-            return httpx.Response(200, content=json.dumps(found)) if question in self._instead else httpx.Response(503)
+            return (
+                httpx2.Response(200, content=json.dumps(found)) if question in self._instead else httpx2.Response(503)
+            )
         assert self._onward is not None
         response = await self._onward.handle_async_request(request)
         self.answers[question] = json.loads(await response.aread())
-        return httpx.Response(response.status_code, content=response.content)
+        return httpx2.Response(response.status_code, content=response.content)
 
     async def aclose(self) -> None:
         if self._onward is not None:
@@ -76,7 +78,7 @@ async def opened(name: str, settings: EntitiesSettings, wire: Wire) -> AsyncIter
     answers: Any = NoMemory()
     called = service_settings(settings)
     agent = {"User-Agent": user_agent(called)}
-    async with httpx.AsyncClient(transport=wire, headers=agent) as client:
+    async with httpx2.AsyncClient(transport=wire, headers=agent) as client:
         services = {
             each.service: HttpService(each.service, each.url, limit, client, answers, called, fault=each.fault)
             for each in addresses(settings)
@@ -138,7 +140,7 @@ async def test_anything_in_an_answer(server: Server, world: World, name: str, ty
     thing = world.of_type(type)[3]
     known = {key: list(values) for key, values in thing.properties.items()}
     mention = Mention(thing.name, type, f"{thing.name}, {thing.description}", known)
-    right = Wire(httpx.AsyncHTTPTransport())
+    right = Wire(httpx2.AsyncHTTPTransport())
     async with opened(name, settings, right) as source:
         assert await ask_everything(source, mention)
     choice = random.Random(f"{name} {type}")

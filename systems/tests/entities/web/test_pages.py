@@ -5,7 +5,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 import sqlalchemy as sa
 
@@ -253,7 +253,7 @@ async def test_another_site_can_t_decide(sqlite_url: str) -> None:
     sage = Sage()
     async with served(sqlite_url, sage) as house:
         id, conflict = await in_conflict(house, sage)
-        foreign = httpx.Headers({"origin": "https://evil.example"})
+        foreign = httpx2.Headers({"origin": "https://evil.example"})
         answer = await house.client.post(f"/review-conflicts/{conflict}", data={"choice": "other"}, headers=foreign)
         assert answer.status_code == 403
         assert [each.state for each in await house.conflicts(id)] == ["open"]

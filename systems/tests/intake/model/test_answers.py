@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from rowmill_systems.intake.fields.model.answers import Unreadable, envelope, object_in, said, tokens_used
@@ -58,4 +58,4 @@ def test_tokens_that_make_no_sense_are_not_counted(usage: Any, tokens: int | Non
      ({"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT", "Date": "Fri, 31 Dec 1999 23:59:29 -0000"}, 60.0)],
 )  # fmt: skip
 def test_how_long_to_wait(headers: dict[str, str], seconds: float) -> None:
-    assert retry_after(httpx.Headers(headers)) == seconds
+    assert retry_after(httpx2.Headers(headers)) == seconds

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import jsonschema
 import pytest
 
@@ -31,7 +31,7 @@ async def test_every_operation_says_what_it_does_and_answers(sqlite_url: str, tm
 FILE = "/organizations/{organization_id}/projects/{project_id}/files/{file_id}"
 
 
-async def refusals(house: Served, scribe: Scribe) -> list[tuple[str, int, httpx.Response]]:
+async def refusals(house: Served, scribe: Scribe) -> list[tuple[str, int, httpx2.Response]]:
     """Real answers: the operation that gave each, and the status that it should have."""
     client, upload = house.client, "post /organizations/{organization_id}/projects/{project_id}/files"
     location = (await house.upload("total: 1")).headers["location"]

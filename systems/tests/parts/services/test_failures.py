@@ -110,7 +110,7 @@ async def test_json_of_another_kind_is_no_answer(
 
 async def test_one_who_does_not_say_who_calls_is_told_what_to_set(server: Server, sqlite_url: str) -> None:
     async with desk_on(server, sqlite_url) as (desk, _):
-        desk._client.headers["User-Agent"] = "python-httpx/0.28"
+        desk._client.headers["User-Agent"] = "python-httpx2/2.16"
         error = await failed(desk)
         assert isinstance(error, rm.errors.ProviderRefused)
         assert "ENTITIES_CONTACT" in str(error)
@@ -121,4 +121,4 @@ async def test_it_says_who_calls(server: Server, sqlite_url: str) -> None:
     async with desk_on(server, sqlite_url) as (desk, _):
         await desk["wikidata"].get("", QUESTION)
     [agent] = server.user_agents
-    assert agent.startswith(f"Rowmill/{rm.__version__} (entities; team@example.org) python-httpx/")
+    assert agent.startswith(f"Rowmill/{rm.__version__} (entities; team@example.org) python-httpx2/")

@@ -4,7 +4,7 @@ import logging
 import traceback
 from collections.abc import Iterator
 
-import httpx
+import httpx2
 import pytest
 
 import rowmill as rm
@@ -45,17 +45,17 @@ async def test_no_name_is_shown(
                     for each in chain(error):
                         shown += [str(each), repr(each), *map(repr, each.args)]
                     shown += traceback.format_exception(error)
-        asked = [record for record in caplog.records if record.name == "httpx"]
+        asked = [record for record in caplog.records if record.name == "httpx2"]
         assert fault or len(asked) == 3, "its log is there, and says which host"
-        ours = [record for record in caplog.records if record.name.startswith(("rowmill", "httpx"))]
+        ours = [record for record in caplog.records if record.name.startswith(("rowmill", "httpx2"))]
         shown += [record.getMessage() for record in caplog.records if record.levelno >= logging.INFO]
         shown += [f"{record.getMessage()} {record.args}" for record in ours]
     assert WORD not in "\n".join(shown)
 
 
 def test_what_others_ask_is_logged_as_ever() -> None:
-    address = httpx.URL("https://example.org/path?q=1")
-    record = logging.LogRecord("httpx", logging.INFO, "", 0, "%s", (address,), None)
+    address = httpx2.URL("https://example.org/path?q=1")
+    record = logging.LogRecord("httpx2", logging.INFO, "", 0, "%s", (address,), None)
     assert calling.HostAlone().filter(record)
     assert record.getMessage() == "https://example.org/path?q=1"
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import httpx
+import httpx2
 
 import rowmill as rm
 from rowmill_systems.parts.services.refusals import Rejected
@@ -15,7 +15,7 @@ DOWN = ("readonly", "cirrussearch-backend-error", "search-error")
 REFUSED = ("readapidenied", "permissiondenied", "blocked", "globalblocking-ipblocked", "mustbeloggedin")
 
 
-def of_mediawiki(name: str, answer: Any, headers: httpx.Headers) -> rm.errors.WorkError | None:
+def of_mediawiki(name: str, answer: Any, headers: httpx2.Headers) -> rm.errors.WorkError | None:
     """Errors come with status 200. Only their code is repeated: the text quotes the question."""
     if not isinstance(answer, dict):
         return rm.errors.ProviderDown(f"{name} answers with something else than was asked for")
@@ -35,14 +35,14 @@ def of_mediawiki(name: str, answer: Any, headers: httpx.Headers) -> rm.errors.Wo
     return Rejected(f"{name} does not take the question")
 
 
-def of_objects(name: str, answer: Any, headers: httpx.Headers) -> rm.errors.WorkError | None:
+def of_objects(name: str, answer: Any, headers: httpx2.Headers) -> rm.errors.WorkError | None:
     """For services whose answers are objects by name: RDF as JSON."""
     if isinstance(answer, dict) and all(isinstance(value, dict) for value in answer.values()):
         return None
     return rm.errors.ProviderDown(f"{name} answers with something else than was asked for")
 
 
-def of_reconciliation(name: str, answer: Any, headers: httpx.Headers) -> rm.errors.WorkError | None:
+def of_reconciliation(name: str, answer: Any, headers: httpx2.Headers) -> rm.errors.WorkError | None:
     """A manifest, results by query, rows of values, or proposals of properties."""
     if isinstance(answer, dict) and (
         "identifierSpace" in answer

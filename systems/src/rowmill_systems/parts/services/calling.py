@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 
 import rowmill as rm
 from rowmill_systems.parts.services.faults import Fault
@@ -21,12 +21,12 @@ MOST_BYTES = 24 * 1024 * 1024
 CONNECT_SECONDS = 10.0
 
 
-def new_client(settings: ServiceSettings) -> httpx.AsyncClient:
+def new_client(settings: ServiceSettings) -> httpx2.AsyncClient:
     """Make a client that names the application in its User-Agent and follows no redirects."""
     seconds = settings.call_seconds
-    return httpx.AsyncClient(
+    return httpx2.AsyncClient(
         headers={"User-Agent": user_agent(settings), "Accept": "application/json"},
-        timeout=httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds)),
+        timeout=httpx2.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds)),
         follow_redirects=False,
     )
 
@@ -37,11 +37,11 @@ def user_agent(settings: ServiceSettings) -> str:
         problems = ["contact has characters that no header may have"]
         raise rm.errors.DeclarationError(settings.application, problems, kind="settings of")
     about = f"{settings.application}; {contact}" if contact else settings.application
-    return f"Rowmill/{rm.__version__} ({about}) python-httpx/{httpx.__version__}"
+    return f"Rowmill/{rm.__version__} ({about}) python-httpx2/{httpx2.__version__}"
 
 
 async def call(
-    client: httpx.AsyncClient, question: Question, *, name: str, base: str, settings: ServiceSettings, fault: Fault
+    client: httpx2.AsyncClient, question: Question, *, name: str, base: str, settings: ServiceSettings, fault: Fault
 ) -> Any:
     """The JSON that is answered. Errors say what the whole fleet should know, and quote neither question nor answer."""
     status, headers, content = await _sent(client, question, name, settings.call_seconds)
@@ -60,19 +60,19 @@ async def call(
 
 
 async def _sent(
-    client: httpx.AsyncClient, question: Question, name: str, seconds: float
-) -> tuple[int, httpx.Headers, bytes | None]:
+    client: httpx2.AsyncClient, question: Question, name: str, seconds: float
+) -> tuple[int, httpx2.Headers, bytes | None]:
     given = {"data" if question.method == "POST" else "params": dict(question.parameters)}
     token = OURS.set(True)
     try:
-        # httpx counts from byte to byte, and a server may drip.
+        # httpx2 counts from byte to byte, and a server may drip.
         async with asyncio.timeout(seconds), client.stream(question.method, question.url, **given) as response:  # type: ignore[arg-type]
             return response.status_code, response.headers, await all_of(response, MOST_BYTES)
-    except (TimeoutError, httpx.TimeoutException):
+    except (TimeoutError, httpx2.TimeoutException):
         happened = f"does not answer within {seconds:g} seconds"
-    except httpx.ConnectError:
+    except httpx2.ConnectError:
         happened = "can't be reached"
-    except (httpx.RequestError, httpx.InvalidURL):
+    except (httpx2.RequestError, httpx2.InvalidURL):
         happened = "broke off"
     finally:
         OURS.reset(token)
@@ -83,17 +83,17 @@ OURS: ContextVar[bool] = ContextVar("OURS", default=False)
 
 
 class HostAlone(logging.Filter):
-    """httpx logs the address of every call, and ours have names in them: of these it logs the host."""
+    """httpx2 logs the address of every call, and ours have names in them: of these it logs the host."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if OURS.get() and isinstance(record.args, tuple):
-            record.args = tuple(_host(each) if isinstance(each, httpx.URL) else each for each in record.args)
+            record.args = tuple(_host(each) if isinstance(each, httpx2.URL) else each for each in record.args)
         return True
 
 
-def _host(url: httpx.URL) -> str:
+def _host(url: httpx2.URL) -> str:
     parts = urlsplit(str(url))
     return f"{parts.scheme}://{parts.hostname}"
 
 
-logging.getLogger("httpx").addFilter(HostAlone())
+logging.getLogger("httpx2").addFilter(HostAlone())

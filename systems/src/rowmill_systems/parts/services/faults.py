@@ -3,18 +3,18 @@
 from collections.abc import Callable
 from typing import Any
 
-import httpx
+import httpx2
 
 import rowmill as rm
 
-Fault = Callable[[str, Any, httpx.Headers], rm.errors.WorkError | None]
+Fault = Callable[[str, Any, httpx2.Headers], rm.errors.WorkError | None]
 """Of the service's name, its answer and the headers; None: it is an answer."""
 
 
 def with_key(*keys: str) -> Fault:
     """For services whose answers always have one of these."""
 
-    def fault(name: str, answer: Any, headers: httpx.Headers) -> rm.errors.WorkError | None:
+    def fault(name: str, answer: Any, headers: httpx2.Headers) -> rm.errors.WorkError | None:
         if isinstance(answer, dict) and any(key in answer for key in keys):
             return None
         return rm.errors.ProviderDown(f"{name} answers with something else than was asked for")
@@ -22,5 +22,5 @@ def with_key(*keys: str) -> Fault:
     return fault
 
 
-def none(name: str, answer: Any, headers: httpx.Headers) -> rm.errors.WorkError | None:
+def none(name: str, answer: Any, headers: httpx2.Headers) -> rm.errors.WorkError | None:
     return None

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 
 import rowmill as rm
 from rowmill_systems.parts.services import faults
@@ -33,7 +33,7 @@ class HttpService:
         name: str,
         base_url: str,
         limit: rm.limits.Limit,
-        client: httpx.AsyncClient,
+        client: httpx2.AsyncClient,
         cache: AnswerCache,
         settings: ServiceSettings,
         *,
@@ -116,7 +116,7 @@ class HttpService:
     def _checked(self, empty: Callable[[Any], bool], *, must: bool = False) -> Fault:
         """Whoever can't find their way in an answer was answered something else; `must`: and an empty one is none."""
 
-        def fault(name: str, answer: Any, headers: httpx.Headers) -> rm.errors.WorkError | None:
+        def fault(name: str, answer: Any, headers: httpx2.Headers) -> rm.errors.WorkError | None:
             if (wrong := self._fault(name, answer, headers)) is not None:
                 return wrong
             try:

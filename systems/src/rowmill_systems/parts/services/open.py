@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-import httpx
+import httpx2
 
 import rowmill as rm
 from rowmill_systems.parts.services import faults
@@ -28,7 +28,7 @@ class Address:
 class HttpServices:
     """Services by name. Close it once, after the last call."""
 
-    def __init__(self, services: dict[str, HttpService], client: httpx.AsyncClient) -> None:
+    def __init__(self, services: dict[str, HttpService], client: httpx2.AsyncClient) -> None:
         self._services, self._client = services, client
 
     def __getitem__(self, service: str) -> HttpService:
@@ -69,7 +69,7 @@ def open_services(
     limits: Mapping[str, rm.limits.Limit],
     cache: AnswerCache,
     settings: ServiceSettings,
-    client: httpx.AsyncClient | None = None,
+    client: httpx2.AsyncClient | None = None,
 ) -> HttpServices:
     """Open services for the running loop. They share a client; a client that you pass is closed with them."""
     client = client or new_client(settings)

@@ -2,7 +2,7 @@
 
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 
 import rowmill as rm
 from rowmill_systems.parts.services.responses import TOO_MANY, retry_after
@@ -34,7 +34,7 @@ class TooLong(Rejected):
 
 
 def refusal(
-    name: str, status: int, headers: httpx.Headers, *, path: str, contact_setting: str = "contact"
+    name: str, status: int, headers: httpx2.Headers, *, path: str, contact_setting: str = "contact"
 ) -> rm.errors.WorkError:
     """By the status alone: a text may quote what was asked. `path` is what the question added to the service's address:
     if it added nothing, a redirect or a 404 means that the address is wrong, and that is no question's fault."""
@@ -53,7 +53,7 @@ def refusal(
     return Rejected(told, status=status)
 
 
-def _moved(headers: httpx.Headers, path: str) -> bool:
+def _moved(headers: httpx2.Headers, path: str) -> bool:
     """The service, and not one name in it. We don't follow: where calls go is said by whoever runs us, and a second
     call would not be counted."""
     return not path or urlsplit(headers.get("location", "")).path.endswith(path)

@@ -3,13 +3,13 @@
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-import httpx
+import httpx2
 
 WAIT, LONGEST_WAIT = 60.0, 3600.0
 TOO_MANY = 429
 
 
-async def all_of(response: httpx.Response, most: int) -> bytes | None:
+async def all_of(response: httpx2.Response, most: int) -> bytes | None:
     """Its body, or None if there are more than so many bytes: a server that does not stop is not read to the end."""
     content = bytearray()
     async for chunk in response.aiter_bytes():
@@ -19,7 +19,7 @@ async def all_of(response: httpx.Response, most: int) -> bytes | None:
     return bytes(content)
 
 
-def retry_after(headers: httpx.Headers) -> float:
+def retry_after(headers: httpx2.Headers) -> float:
     """Seconds, or a date by the server's own clock."""
     given = headers.get("retry-after", "").strip()
     seconds = WAIT

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-import httpx
+import httpx2
 
 import rowmill as rm
 from rowmill_systems.intake.errors import ReadingTimedOut
@@ -38,9 +38,9 @@ class Chat:
         self._settings, self._limit = settings, limit
         key = settings.api_key.get_secret_value() if settings.api_key else None
         self._base = settings.base_url.rstrip("/")
-        self._client = httpx.AsyncClient(
+        self._client = httpx2.AsyncClient(
             headers={"Authorization": f"Bearer {key}"} if key else {},
-            timeout=httpx.Timeout(settings.timeout, connect=min(CONNECT_SECONDS, settings.timeout)),
+            timeout=httpx2.Timeout(settings.timeout, connect=min(CONNECT_SECONDS, settings.timeout)),
         )
 
     async def ask(self, body: Mapping[str, Any], *, cost: int, wait: float) -> dict[str, Any]:
@@ -56,21 +56,21 @@ class Chat:
                 call.cost(used)
             return answer
 
-    async def _post(self, body: Mapping[str, Any], call: rm.limits.Call) -> tuple[int, httpx.Headers, bytes]:
+    async def _post(self, body: Mapping[str, Any], call: rm.limits.Call) -> tuple[int, httpx2.Headers, bytes]:
         late: Exception | None = None
         try:
-            # httpx counts from byte to byte, and a server may drip.
+            # httpx2 counts from byte to byte, and a server may drip.
             async with asyncio.timeout(self._settings.timeout), self._posted(body) as response:
                 # No answer of a model is that long, and none is empty.
                 return response.status_code, response.headers, await all_of(response, MOST_BYTES) or b""
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             call.cost(0)
             raise rm.errors.ProviderDown(f"the model's server can't be reached: {type(error).__name__}") from error
-        except (TimeoutError, httpx.TimeoutException) as error:
+        except (TimeoutError, httpx2.TimeoutException) as error:
             late = error
-        except (httpx.NetworkError, httpx.ProxyError) as error:
+        except (httpx2.NetworkError, httpx2.ProxyError) as error:
             raise rm.errors.ProviderDown(f"the model's server broke off: {type(error).__name__}") from error
-        except httpx.RequestError:
+        except httpx2.RequestError:
             pass  # not a cause: it quotes what the server sent, which may be what the document says
         if late is None:
             raise rm.errors.ProviderDown("the model's server does not speak HTTP as it should")
@@ -87,7 +87,7 @@ class Chat:
         try:
             async with asyncio.timeout(seconds), self._client.stream("GET", f"{self._base}/models") as response:
                 alive = response.status_code < 500
-        except (TimeoutError, httpx.RequestError):
+        except (TimeoutError, httpx2.RequestError):
             alive = False
         if not alive:
             raise rm.errors.ProviderDown("the model's server hangs") from late
@@ -96,7 +96,7 @@ class Chat:
         await self._client.aclose()
 
 
-def refusal(status: int, headers: httpx.Headers) -> rm.errors.WorkError:
+def refusal(status: int, headers: httpx2.Headers) -> rm.errors.WorkError:
     """By status alone: the text may quote the document."""
     if status == TOO_MANY:
         return rm.RateLimited("the model's server answers 429", retry_after=retry_after(headers))
