@@ -57,7 +57,8 @@ def _spanish(chance: random.Random) -> str:
 
 
 def _italian(chance: random.Random) -> str:
-    body = "0" + some_digits(chance, 9)
+    digits = some_digits(chance, 9)
+    body = f"0{digits[:6]}{int(digits[6:]) % 100 + 1:03d}"  # the last three name a province
     return f"IT{body}{_luhn_digit(body)}"
 
 

@@ -1,20 +1,27 @@
-"""A CSV file as people have it: whichever sign parts its cells, whichever program wrote it."""
+"""Read a CSV file in any encoding and with any delimiter."""
 
+import codecs
 import csv
+import hashlib
 import io
 import os
+import re
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO, TextIO
 
-from rowmill_systems.entities.sheets.bytes import look_at
-from rowmill_systems.entities.sheets.delimiters import SAID, delimiter_of
 from rowmill_systems.entities.sheets.errors import BadSheet
+from rowmill_systems.parts.texts import detect_delimiter, detect_encoding
 
 START = 256 * 1024
 LONGEST_CELL = 1024 * 1024
+CHUNK = 1024 * 1024
+SPREADSHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+"""How files of Excel and LibreOffice begin."""
+SEPARATOR_LINE = re.compile(r"sep=([,;\t|:])\r?\n", re.IGNORECASE)
+"""A first line by which spreadsheets name the delimiter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +37,20 @@ class Sheet:
 
     def __init__(self, file: BinaryIO, delimiter: str | None = None) -> None:
         self._file = file
-        found = look_at(file)
-        self.encoding, self.digest, self.from_spreadsheet = found.encoding, found.digest, found.from_spreadsheet
         self._stamp = self._changed_at()
+        self.encoding = encoding_of(file)
+        self.from_spreadsheet = self.encoding != "utf-8"
+        """It has a byte order mark, or the encoding of an older program: that program reads it best with a mark."""
+        file.seek(0)
+        self.digest = hashlib.file_digest(file, "sha256").hexdigest()
         with self._text() as text:
             start = text.read(START)
             whole = not text.read(1)
-        said = SAID.match(start)
-        self._skipped = 1 if said else 0
+        named = SEPARATOR_LINE.match(start)
+        self._skipped = 1 if named else 0
         self.line_end = "\r\n" if "\r\n" in start else "\n"
-        rest = start[said.end() :] if said else start
-        self.delimiter = delimiter or (said[1] if said else delimiter_of(rest, whole=whole))
+        found = named[1] if named else detect_delimiter(start, header=True, cut=not whole)
+        self.delimiter = delimiter or found
         self.header = self._header()
 
     def rows(self) -> Iterator[Row]:
@@ -96,3 +106,20 @@ class Sheet:
     def _changed_at(self) -> tuple[int, int]:
         found = os.fstat(self._file.fileno())
         return found.st_mtime_ns, found.st_size
+
+
+def encoding_of(file: BinaryIO) -> str:
+    """Return the encoding that a file is in, from its first byte to its last."""
+    file.seek(0)
+    if file.read(4).startswith(SPREADSHEETS):
+        raise BadSheet("it is a spreadsheet. Save it as CSV, in UTF-8")
+    encoding = detect_encoding(file)
+    decoder = codecs.getincrementaldecoder(encoding)()
+    file.seek(0)
+    try:
+        while chunk := file.read(CHUNK):
+            decoder.decode(chunk)
+        decoder.decode(b"", True)
+    except UnicodeDecodeError:
+        raise BadSheet(f"it looks like {encoding}, and has bytes that are not. Save it as UTF-8") from None
+    return encoding

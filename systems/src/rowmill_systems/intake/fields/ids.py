@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from rowmill_systems.intake.fields import vat as vats
-from rowmill_systems.intake.fields.check_digits import CHECKS, IBAN_LENGTHS, IBAN_WITH_LETTERS, digits
 from rowmill_systems.intake.fields.folding import TO_DIGIT
+from rowmill_systems.parts.identifiers import VAT_COUNTRIES, iban_has_letters, iban_length, is_valid
 
 TO_LETTER = str.maketrans({"0": "O", "1": "I", "5": "S", "8": "B", "2": "Z", "6": "G"})
 SEPARATORS = re.compile(r"[\s.\-/·]+")
@@ -20,13 +19,15 @@ LONGEST = 48
 def _confused(letters: str) -> str:
     """A pattern for letters, or what OCR makes of them."""
     looks = {"I": "[I1l|]", "S": "[S5]", "B": "[B8]", "Z": "[Z2]", "O": "[O0]", "G": "[G6]"}
+    if all(letter in looks for letter in letters):  # as digits, it would be any number
+        return letters
     return "".join(looks.get(letter, letter) for letter in letters)
 
 
 # Where a number of a scheme may begin; what follows is read sign by sign, up to its longest length.
 STARTS: Mapping[str, re.Pattern[str]] = {
     "iban": re.compile(r"(?<![^\W_])[A-Z]{2}[\s-]?[0-9OIlSBZQDG]{2}(?=[\s-]?[0-9A-Za-z])"),
-    "vat": re.compile(rf"(?<![^\W_])(?:{'|'.join([*map(_confused, vats.CHECKS), *vats.SHAPES])})(?=[\s.-]?[0-9A-Zl|])"),
+    "vat": re.compile(rf"(?<![^\W_])(?:{'|'.join(map(_confused, VAT_COUNTRIES))})(?=[\s.-]?[0-9A-Zl|])"),
     "lei": re.compile(r"(?<![^\W_])[0-9A-Z]{18}[0-9OIlSBZ]{2}(?![^\W_])"),
     "isin": re.compile(r"(?<![^\W_])[A-Z]{2}[0-9A-Z]{9}[0-9OIlSBZ](?![^\W_])"),
     "creditor": re.compile(r"(?<![^\W_])RF[0-9OIlSBZ]{2}(?=[\s]?[0-9A-Z])"),
@@ -74,7 +75,7 @@ def _whole(scheme: str, match: re.Match[str]) -> IdReading | None:
         return IdReading(match.start(), match.end(), value, proved=False)
     value = SEPARATORS.sub("", match.group())
     for candidate in (value, _mended(scheme, value)):
-        if CHECKS[scheme](candidate):
+        if is_valid(scheme, candidate):
             return IdReading(match.start(), match.end(), candidate, proved=scheme != "bic", mended=candidate != value)
     return None
 
@@ -83,15 +84,13 @@ def _read_on(scheme: str, text: str, start: int) -> IdReading | None:
     """The longest number that begins here and is right."""
     signs = list(islice(_signs(text, start), LONGEST))
     compact = "".join(sign for _, sign in signs)
-    check = vats.vat if scheme == "vat" else CHECKS[scheme]
     for length in _lengths(scheme, compact):
         if len(compact) < length or not _ends_word(text, signs[length - 1][0]):
             continue
         value = compact[:length]
         for candidate in (value.upper(), _mended(scheme, value)):
-            if check(candidate):
-                proved = scheme != "vat" or vats.proved(candidate)
-                return IdReading(start, signs[length - 1][0] + 1, candidate, proved, candidate != value)
+            if is_valid(scheme, candidate):
+                return IdReading(start, signs[length - 1][0] + 1, candidate, proved=True, mended=candidate != value)
     return None
 
 
@@ -115,7 +114,7 @@ def _ends_word(text: str, place: int) -> bool:
 
 def _lengths(scheme: str, compact: str) -> range:
     if scheme == "iban":
-        length = IBAN_LENGTHS.get(compact[:2], 0)
+        length = iban_length(compact[:2])
         return range(length, length - 1, -1) if length else range(0)
     return LENGTHS[scheme]
 
@@ -125,7 +124,7 @@ def _mended(scheme: str, value: str) -> str:
     mend: Callable[[str], str] = lambda part: part.translate(TO_DIGIT)  # noqa: E731
     if scheme in ("ean", "luhn", "isbn"):
         return mend(value[:-1]) + (value[-1] if value[-1] == "X" else mend(value[-1]))
-    if scheme == "iban" and value[:2] not in IBAN_WITH_LETTERS:
+    if scheme == "iban" and not iban_has_letters(value[:2]):
         return value[:2] + mend(value[2:])
     if scheme == "iban":
         return value[:2] + mend(value[2:4]) + _account(value[:2], value[4:]).upper()
@@ -150,5 +149,5 @@ def _account(country: str, account: str) -> str:
         return account
     left, right = bank
     middle = account[left:right]
-    middle = middle.translate(TO_LETTER) if country != "FR" and not digits(middle) else middle
+    middle = middle.translate(TO_LETTER) if country != "FR" and not middle.isdigit() else middle
     return account[:left].translate(TO_DIGIT) + middle + account[right:].translate(TO_DIGIT)

@@ -11,7 +11,7 @@ from rowmill_systems.intake.fields.dates import find_dates
 from rowmill_systems.intake.fields.folding import TOKEN, mend_digits
 from rowmill_systems.intake.fields.ids import SEPARATORS, find_ids
 from rowmill_systems.intake.fields.parties import find_parties, tidy
-from rowmill_systems.intake.fields.vat import vat
+from rowmill_systems.parts.identifiers import is_valid
 
 # OCR puts a space beside the at sign.
 EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64} ?@ ?(?:[A-Za-z0-9-]{1,63}\.){1,4}[A-Za-z]{2,12}(?![\w-])")
@@ -106,7 +106,7 @@ def _home_vat(text: str, language: str | None) -> list[Reading]:
     countries = HOME.get(language or "", tuple(country for each in HOME.values() for country in each))
     for match in BARE.finditer(text):
         value = SEPARATORS.sub("", match.group())
-        if any(vat(country + value) for country in countries):
+        if any(is_valid("vat", country + value) for country in countries):
             return [Reading(match.start(), match.end(), value, UNPROVED)]
     return []
 

@@ -7,8 +7,8 @@ from pathlib import PurePath
 from rowmill_systems.parts.documents.document import Kind
 from rowmill_systems.parts.documents.errors import EncryptedFile, UnsupportedFile
 from rowmill_systems.parts.documents.limits import Limits
-from rowmill_systems.parts.documents.texts import looks_like_text
 from rowmill_systems.parts.documents.zips import main_content_type, open_zip
+from rowmill_systems.parts.texts import looks_like_text
 
 OOXML = "application/vnd.openxmlformats-officedocument."
 OFFICE = {

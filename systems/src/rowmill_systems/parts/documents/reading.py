@@ -1,5 +1,6 @@
 """What is shared by all that read one document."""
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -8,9 +9,9 @@ from PIL import Image
 from rowmill_systems.parts.documents.document import Line, Page
 from rowmill_systems.parts.documents.limits import Limits
 from rowmill_systems.parts.documents.ocr.engine import Ocr
-from rowmill_systems.parts.documents.texts import clean
 
 FACT = 500
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 Facts = dict[str, str | int | float]
 
 
@@ -52,16 +53,21 @@ class Reading:
         self.limits.check("pages", self.pages, self.limits.pages)
         kept = []
         for line in lines:
-            text = clean(line.text)
+            text = without_controls(line.text)
             if text.strip():
                 self.characters += len(text)
                 self.limits.check("characters", self.characters, self.limits.characters)
                 kept.append(line if text == line.text else Line(text))
-        return Page(number, tuple(kept), scanned=scanned, title=clean(title))
+        return Page(number, tuple(kept), scanned=scanned, title=without_controls(title))
 
     def count_cells(self, number: int) -> None:
         self.cells += number
         self.limits.check("cells", self.cells, self.limits.cells)
+
+
+def without_controls(text: str) -> str:
+    """Remove control characters and lone surrogates: databases refuse them, and nobody sees them."""
+    return CONTROLS.sub("", text)
 
 
 def plain_lines(texts: Iterable[str]) -> Iterable[Line]:
@@ -76,5 +82,5 @@ def row_text(cells: Iterable[str]) -> str:
 
 def known(facts: dict[str, str | int | float | None]) -> Facts:
     """Only those facts which are known, and not more of a text than anybody reads."""
-    cut = {name: clean(value)[:FACT] if isinstance(value, str) else value for name, value in facts.items()}
+    cut = {name: without_controls(value)[:FACT] if isinstance(value, str) else value for name, value in facts.items()}
     return {name: value for name, value in cut.items() if value not in (None, "")}

@@ -11,7 +11,7 @@ from rowmill_systems.parts.documents.document import Page
 from rowmill_systems.parts.documents.errors import CorruptFile, EmptyFile, EncryptedFile, FileTooLarge, UnsupportedFile
 from rowmill_systems.parts.documents.formats import html
 from rowmill_systems.parts.documents.reading import Contents, Facts, Reading, known, plain_lines
-from rowmill_systems.parts.documents.texts import charset_of, decode
+from rowmill_systems.parts.texts import declared_charset, decode
 
 HEADERS = ("From", "To", "Cc", "Subject", "Date")
 
@@ -48,7 +48,7 @@ def _body(message: EmailMessage) -> list[str]:
     if part is None:
         return []
     content = _bytes(part)
-    charset = charset_of(f"charset={part.get_content_charset()}")
+    charset = declared_charset(f"charset={part.get_content_charset()}")
     if part.get_content_type() == "text/html":
         return html.visible(decode(content, charset) if charset else html.decode_html(content))[0]
     return [decode(content, charset)]

@@ -6,7 +6,7 @@ It is read as a stream of tags, never as a tree: how deep they are nested does n
 from html.parser import HTMLParser
 
 from rowmill_systems.parts.documents.reading import Contents, Reading, known, plain_lines
-from rowmill_systems.parts.documents.texts import charset_of, decode
+from rowmill_systems.parts.texts import declared_charset, decode
 
 HIDDEN = frozenset({"script", "style", "template", "noscript", "svg", "math", "object", "iframe", "select", "textarea"})
 BREAKS = frozenset(
@@ -150,7 +150,7 @@ def visible(text: str) -> tuple[list[str], str]:
 
 
 def decode_html(file_bytes: bytes) -> str:
-    return decode(file_bytes, charset_of(file_bytes[:META].decode("latin-1")))
+    return decode(file_bytes, declared_charset(file_bytes[:META].decode("latin-1")))
 
 
 def read(file_bytes: bytes, reading: Reading) -> Contents:

@@ -1,7 +1,7 @@
 """Plain text. Form feeds part its pages."""
 
 from rowmill_systems.parts.documents.reading import Contents, Reading, plain_lines
-from rowmill_systems.parts.documents.texts import decode
+from rowmill_systems.parts.texts import decode
 
 
 def read(file_bytes: bytes, reading: Reading) -> Contents:
