@@ -38,11 +38,9 @@ class Sheet:
     def __init__(self, file: BinaryIO, delimiter: str | None = None) -> None:
         self._file = file
         self._stamp = self._changed_at()
-        self.encoding = encoding_of(file)
+        self.encoding, self.digest = encoding_and_digest(file)
         self.from_spreadsheet = self.encoding != "utf-8"
         """It has a byte order mark, or the encoding of an older program: that program reads it best with a mark."""
-        file.seek(0)
-        self.digest = hashlib.file_digest(file, "sha256").hexdigest()
         with self._text() as text:
             start = text.read(START)
             whole = not text.read(1)
@@ -108,18 +106,19 @@ class Sheet:
         return found.st_mtime_ns, found.st_size
 
 
-def encoding_of(file: BinaryIO) -> str:
-    """Return the encoding that a file is in, from its first byte to its last."""
+def encoding_and_digest(file: BinaryIO) -> tuple[str, str]:
+    """Return the encoding that a file is in, from its first byte to its last, and a hash of its bytes."""
     file.seek(0)
     if file.read(4).startswith(SPREADSHEETS):
         raise BadSheet("it is a spreadsheet. Save it as CSV, in UTF-8")
     encoding = detect_encoding(file)
-    decoder = codecs.getincrementaldecoder(encoding)()
+    decoder, digest = codecs.getincrementaldecoder(encoding)(), hashlib.sha256()
     file.seek(0)
     try:
         while chunk := file.read(CHUNK):
+            digest.update(chunk)
             decoder.decode(chunk)
         decoder.decode(b"", True)
     except UnicodeDecodeError:
         raise BadSheet(f"it looks like {encoding}, and has bytes that are not. Save it as UTF-8") from None
-    return encoding
+    return encoding, digest.hexdigest()
