@@ -19,7 +19,7 @@ from demos.papers.judging import Outcome, Verdict, judge
 from demos.papers.make import SCANS
 from rowmill_systems.intake.fields.loading import load_catalogue
 from rowmill_systems.intake.fields.rules import map_by_rules
-from rowmill_systems.parts.documents.limits import Limits
+from rowmill_systems.parts.documents.limits import DocumentLimits
 from rowmill_systems.parts.documents.ocr.choose import OcrName, choose
 from rowmill_systems.parts.documents.ocr.engine import Ocr
 from rowmill_systems.parts.documents.read import read_document
@@ -43,7 +43,9 @@ def verdicts(papers: Iterable[Paper], ocr: Ocr | None) -> list[Verdict]:
     catalogue, found = load_catalogue(), list[Verdict]()
     for paper in papers:
         file_bytes, name = paper.path.read_bytes(), paper.path.name
-        document = read_document(file_bytes, filename=name, media_type=None, limits=Limits(), ocr=ocr, progress=_silent)
+        document = read_document(
+            file_bytes, filename=name, media_type=None, limits=DocumentLimits(), ocr=ocr, progress=_silent
+        )
         mapped = map_by_rules(document, doc_type=paper.doc_type, catalogue=catalogue)
         found += judge(paper, mapped.suggestions, catalogue)
     return found

@@ -13,7 +13,7 @@ from rowmill_systems.entities.linking.linker import Linker
 from rowmill_systems.entities.settings import EntitiesSettings
 from rowmill_systems.entities.sources.dbpedia import DbpediaSource
 from rowmill_systems.entities.sources.wikidata import WikidataSource
-from rowmill_systems.parts.services.service import Batch, never
+from rowmill_systems.parts.services.service import BatchQuery, never
 
 AGENT = {"user-agent": "Rowmill/demo (calm)"}
 
@@ -31,7 +31,7 @@ class CalmService:
     async def post(self, path: str, form: Mapping[str, str], *, nothing: Callable[[Any], bool] = never) -> Any:
         return await self.get(path, form)
 
-    async def each(self, batch: Batch, items: Sequence[str]) -> Mapping[str, Any]:
+    async def each(self, batch: BatchQuery, items: Sequence[str]) -> Mapping[str, Any]:
         found: dict[str, Any] = {}
         while left := [item for item in items if item not in found]:
             some = left[: batch.most]

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from rowmill.testing import QUICK
-from rowmill_systems.entities.deciding import Decision, decide, edit, queue_again
+from rowmill_systems.entities.deciding import ConflictDecision, decide, edit, queue_again
 from rowmill_systems.entities.entities import Entities
 from rowmill_systems.entities.settings import EntitiesSettings
 from rowmill_systems.intake.intake import Intake
@@ -78,7 +78,7 @@ async def test_of_entities(pg_url: str, role: str) -> None:
         assert await house.merged(id) == {"birth_date": ["1816"]}
         [conflict] = await house.conflicts(id)
         believed = entities.believed
-        await house.mill.run(lambda c: decide(c, entities.tables, conflict.id, Decision("other"), believed))
+        await house.mill.run(lambda c: decide(c, entities.tables, conflict.id, ConflictDecision("other"), believed))
         await house.mill.run(lambda c: edit(c, entities.tables, id, {"birth_date": "1817"}, believed))
         await queue_again(entities, id)
         await house.mill.drain(settings=QUICK)

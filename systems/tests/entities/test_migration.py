@@ -9,7 +9,7 @@ from alembic.migration import MigrationContext
 
 import rowmill as rm
 from rowmill.integrations import alembic as rowmill_alembic
-from rowmill_systems.entities.models import Base
+from rowmill_systems.entities.models import EntitiesBase
 from systems.tests.entities.house import Sage, house_on
 
 pytestmark = pytest.mark.empty_database
@@ -34,7 +34,7 @@ async def test_the_migration_and_the_models_agree(database_url: str) -> None:
                 "include_name": rowmill_alembic.include_name,
                 "include_object": rowmill_alembic.include_object,
             }
-            metadata: Any = [Base.metadata, house.tables.metadata]
+            metadata: Any = [EntitiesBase.metadata, house.tables.metadata]
             return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
 
         assert await house.mill.run(differences, write=False) == []

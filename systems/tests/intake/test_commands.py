@@ -97,7 +97,7 @@ async def test_tens_of_thousands_of_files_can_be_told_about(
     """More than a statement may have parameters."""
     async with house_on(database_url, tmp_path, Scribe()) as house:
         number = await house.put("total: 1")
-        batch = ingesting.Batch(1, 1, None, {number + more: tmp_path for more in range(70_000)})
+        batch = ingesting.IngestedFiles(1, 1, None, {number + more: tmp_path for more in range(70_000)})
         assert await ingesting.report(house.intake, batch, json=True, read=False) == 0
     assert len(json.loads(capsys.readouterr().out)["files"]) == 1
 

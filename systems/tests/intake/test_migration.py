@@ -13,7 +13,7 @@ import rowmill as rm
 from rowmill.integrations import alembic as rowmill_alembic
 from rowmill.store.clock import as_moment
 from rowmill_systems.intake.migrations import revisions
-from rowmill_systems.intake.models import Base, Moment
+from rowmill_systems.intake.models import IntakeBase, Moment
 from rowmill_systems.intake.queue import declare
 from systems.tests.intake.house import Scribe, house_on
 
@@ -240,7 +240,7 @@ async def test_the_migration_and_the_models_agree(database_url: str, tmp_path: P
                 "include_name": rowmill_alembic.include_name,
                 "include_object": rowmill_alembic.include_object,
             }
-            return list(compare_metadata(MigrationContext.configure(connection, opts=options), Base.metadata))
+            return list(compare_metadata(MigrationContext.configure(connection, opts=options), IntakeBase.metadata))
 
         assert await house.mill.run(differences, write=False) == []
 

@@ -8,13 +8,19 @@ import sqlalchemy as sa
 
 from rowmill_systems.intake.models import SuggestionState
 from rowmill_systems.intake.reads import Project, one_file, outdate_analysis
-from rowmill_systems.intake.suggestions import BeingProcessed, Decision, NotThere, StateChanged, decide
+from rowmill_systems.intake.suggestions import (
+    BeingProcessed,
+    SuggestionChanged,
+    SuggestionDecision,
+    UnknownFile,
+    decide,
+)
 from systems.tests.intake.house import House, Scribe, house_on
 
-APPLY, REJECT = Decision(SuggestionState.APPLIED, "ann"), Decision(SuggestionState.REJECTED)
+APPLY, REJECT = SuggestionDecision(SuggestionState.APPLIED, "ann"), SuggestionDecision(SuggestionState.REJECTED)
 
 
-async def judge(house: House, file: int, suggestion: int, decision: Decision = APPLY) -> None:
+async def judge(house: House, file: int, suggestion: int, decision: SuggestionDecision = APPLY) -> None:
     await house.mill.run(lambda connection: decide(connection, file, suggestion, decision))
 
 
@@ -56,13 +62,15 @@ async def test_processing_again_replaces_what_is_pending_and_leaves_the_rest(dat
 
 
 @pytest.mark.parametrize("second", [APPLY, REJECT])
-async def test_of_two_decisions_the_second_is_refused(database_url: str, tmp_path: Path, second: Decision) -> None:
+async def test_of_two_decisions_the_second_is_refused(
+    database_url: str, tmp_path: Path, second: SuggestionDecision
+) -> None:
     async with house_on(database_url, tmp_path, Scribe()) as house:
         number = await house.put("total: 1")
         await house.drain()
         [suggestion] = await house.suggestion_ids(number)
         await judge(house, number, suggestion)
-        with pytest.raises(StateChanged) as told:
+        with pytest.raises(SuggestionChanged) as told:
             await judge(house, number, suggestion, second)
         assert told.value.state == "applied"
 
@@ -73,7 +81,7 @@ async def test_of_many_who_decide_at_once_one_does(database_url: str, tmp_path: 
         await house.drain()
         [suggestion] = await house.suggestion_ids(number)
         judged = await asyncio.gather(*(judge(house, number, suggestion) for _ in range(8)), return_exceptions=True)
-        assert sorted(map(type, judged), key=str) == [type(None), *[StateChanged] * 7]
+        assert sorted(map(type, judged), key=str) == [type(None), *[SuggestionChanged] * 7]
 
 
 async def test_a_suggestion_that_was_replaced_can_t_be_applied(database_url: str, tmp_path: Path) -> None:
@@ -82,10 +90,10 @@ async def test_a_suggestion_that_was_replaced_can_t_be_applied(database_url: str
         await house.drain()
         [suggestion] = await house.suggestion_ids(number)
         await read_again(house, number)
-        with pytest.raises(StateChanged) as told:
+        with pytest.raises(SuggestionChanged) as told:
             await judge(house, number, suggestion)
         assert told.value.state is None
-        with pytest.raises(NotThere):
+        with pytest.raises(UnknownFile):
             await judge(house, 999, suggestion)
 
 

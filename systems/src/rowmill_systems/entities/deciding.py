@@ -26,11 +26,11 @@ IDS = {
 """What ids look like, where that is known."""
 
 
-class NotThere(LookupError):
+class UnknownRecord(LookupError):
     """There is no such entity, or no such conflict."""
 
 
-class StateChanged(Exception):
+class EntityChanged(Exception):
     """Somebody was quicker, or the entity is being worked on. `state` is what it is now."""
 
     def __init__(self, state: str) -> None:
@@ -43,7 +43,7 @@ class NoSuchThing(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ConflictDecision:
     """Which of the two values holds, or `value` in the place of both."""
 
     choice: Literal["current", "other", "value"]
@@ -62,21 +62,24 @@ class LinkDecision:
 
 
 def decide(
-    connection: sa.Connection, tables: Tables, conflict_id: int, decision: Decision, believed: Sequence[str]
+    connection: sa.Connection, tables: Tables, conflict_id: int, decision: ConflictDecision, believed: Sequence[str]
 ) -> None:
-    """Decide a conflict that is open, and merge again; otherwise StateChanged. The row of the entity is locked, so that
-    of two who decide at once, one is told."""
+    """Decide an open conflict, and merge again.
+
+    Raises EntityChanged if the conflict is not open any more. The row of the entity is locked: of two people who decide
+    at once, one gets the error.
+    """
     entity, conflict = tables.entity, tables.conflict
     wanted = sa.select(conflict.__table__).where(conflict.id == conflict_id)
     found = connection.execute(wanted).first()
     if found is None:
-        raise NotThere
+        raise UnknownRecord
     connection.execute(sa.select(entity.id).where(entity.id == found.entity_id).with_for_update(key_share=True))
     found = connection.execute(wanted).first()
     if found is None:
-        raise NotThere
+        raise UnknownRecord
     if found.state != ConflictState.OPEN:
-        raise StateChanged(found.state)
+        raise EntityChanged(found.state)
     chosen = {"current": found.current_value, "other": found.other_value, "value": decision.value}[decision.choice]
     connection.execute(
         sa.update(conflict)
@@ -106,7 +109,7 @@ def edit(
     )
     row = connection.execute(held).first()
     if row is None:
-        raise NotThere
+        raise UnknownRecord
     before = local_facts(row.properties)
     if before == properties:
         return
@@ -118,7 +121,7 @@ def edit(
 
 
 async def queue_again(entities: "Entities", entity_id: EntityId, *, fresh: bool = True) -> None:
-    """Begin at the first stage, also with an entity that is complete, with no retries counted. StateChanged, if
+    """Begin at the first stage, also with an entity that is complete, with no retries counted. EntityChanged, if
     somebody is at work on it. With `fresh`, answers that services gave before now do not count for it."""
 
     def change(connection: sa.Connection) -> str:
@@ -130,12 +133,12 @@ async def queue_again(entities: "Entities", entity_id: EntityId, *, fresh: bool 
         return status
 
     if not await _begin(entities, entity_id, await entities.mill.run(change)):
-        raise StateChanged("in progress")
+        raise EntityChanged("in progress")
 
 
 async def choose_link(entities: "Entities", entity_id: EntityId, decision: LinkDecision) -> None:
     """Link an entity as a person says, and let it go on from there; the choice holds until a person changes it.
-    StateChanged, if somebody is at work on it; NoSuchThing, if the id can't be one."""
+    EntityChanged, if somebody is at work on it; NoSuchThing, if the id can't be one."""
 
     def change(connection: sa.Connection) -> str:
         tables = entities.tables
@@ -192,10 +195,10 @@ def _idle(connection: sa.Connection, tables: Tables, entity_id: EntityId) -> str
     wanted = sa.select(entity.enrichment_status, entity.lease).where(entity.id == entity_id)
     row = connection.execute(wanted.with_for_update(key_share=True)).first()
     if row is None:
-        raise NotThere
+        raise UnknownRecord
     status = row[0] or PENDING
     if status in IN_PROGRESS or row[1] is not None:
-        raise StateChanged(status)
+        raise EntityChanged(status)
     return status
 
 

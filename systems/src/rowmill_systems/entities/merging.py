@@ -6,7 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from rowmill_systems.entities.models import ConflictState, EntityId, Tables
-from rowmill_systems.entities.properties.merge import Conflict, Merged, merge
+from rowmill_systems.entities.properties.merge import Merged, ValueConflict, merge
 from rowmill_systems.entities.things import Fact, local_facts
 
 
@@ -72,7 +72,7 @@ def decisions(connection: sa.Connection, tables: Tables, entity_id: EntityId) ->
 
 
 def keep_conflicts(
-    connection: sa.Connection, tables: Tables, entity_id: EntityId, conflicts: Sequence[Conflict]
+    connection: sa.Connection, tables: Tables, entity_id: EntityId, conflicts: Sequence[ValueConflict]
 ) -> None:
     """New ones are open, or decided where the same was decided before. Those that are no more are settled; if they
     come again, they are what they were."""

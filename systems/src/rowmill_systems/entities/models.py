@@ -29,7 +29,7 @@ ID_TYPES: dict[IdType, "sa.types.TypeEngine[Any]"] = {"text": sa.Text(), "uuid":
 M = TypeVar("M", bound="Mixin")
 
 
-class Base(DeclarativeBase):
+class EntitiesBase(DeclarativeBase):
     """Of tables that are the same in every database."""
 
 
@@ -137,7 +137,7 @@ class EntityChange(Mixin):
     detail: Mapped[dict[str, Any]] = mapped_column(Json)
 
 
-service_answers = answers_table("entity_service_answers", Base.metadata)
+service_answers = answers_table("entity_service_answers", EntitiesBase.metadata)
 
 COLUMNS: dict[str, str] = {"entity_id": "id"} | {
     name: name for name, value in vars(Entity).items() if isinstance(value, MappedColumn) and name != "id"

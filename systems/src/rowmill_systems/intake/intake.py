@@ -14,7 +14,7 @@ from rowmill_systems.intake.models import ProjectFile
 from rowmill_systems.intake.readers import Readers
 from rowmill_systems.intake.seam import Analyst, AnalyzeProjectFileDocument, RulesMapper
 from rowmill_systems.intake.settings import IntakeSettings
-from rowmill_systems.parts.documents.limits import Limits
+from rowmill_systems.parts.documents.limits import DocumentLimits
 from rowmill_systems.parts.objects.open import open_storage
 from rowmill_systems.parts.objects.port import Storage
 
@@ -31,7 +31,7 @@ class Intake:
         self.files: rm.Queue[ProjectFile] = queue.declare(self.mill, settings.worker_stale_seconds)
         self.storage: Storage = open_storage(settings.storage)
         self.catalogue: Catalogue = load_catalogue(settings.catalogue)
-        limits = Limits(bytes=settings.max_file_bytes, seconds=settings.reading_seconds)
+        limits = DocumentLimits(bytes=settings.max_file_bytes, seconds=settings.reading_seconds)
         self.readers = Readers(settings.readers, limits, settings.ocr)
         # Its own, so that nobody who looks at a page waits until a worker beside the server has read a file.
         self.pictures = Readers(1, limits, "off")

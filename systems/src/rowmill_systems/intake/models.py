@@ -16,11 +16,11 @@ NEVER_AGAIN = {"sqlite_autoincrement": True}
 apply another."""
 
 
-class Base(DeclarativeBase):
+class IntakeBase(DeclarativeBase):
     pass
 
 
-class ProjectFile(Base):
+class ProjectFile(IntakeBase):
     """A file of a project, and how far its processing is."""
 
     __tablename__ = "project_files"
@@ -73,7 +73,7 @@ class ProjectFile(Base):
     )
 
 
-class FileAnalysis(Base):
+class FileAnalysis(IntakeBase):
     """What was read in the bytes of a project's file, once for all files with the same bytes."""
 
     __tablename__ = "file_analyses"
@@ -94,7 +94,7 @@ class SuggestionState(enum.StrEnum):
     REJECTED = "rejected"
 
 
-class FieldSuggestion(Base):
+class FieldSuggestion(IntakeBase):
     """A value for a field that was found in a file, and what a person made of it. Of one value there is one."""
 
     __tablename__ = "field_suggestions"
@@ -122,7 +122,7 @@ class FieldSuggestion(Base):
     )
 
 
-class UnmappedNote(Base):
+class UnmappedNote(IntakeBase):
     """Something with a label in a file, for which the catalogue has no field."""
 
     __tablename__ = "unmapped_notes"

@@ -8,7 +8,7 @@ from typing import Self
 
 from rowmill_systems.intake.seam import Progress
 from rowmill_systems.parts.documents.document import Document, Kind
-from rowmill_systems.parts.documents.limits import Limits
+from rowmill_systems.parts.documents.limits import DocumentLimits
 from rowmill_systems.parts.documents.ocr.choose import OcrName, choose
 from rowmill_systems.parts.documents.reader import Reader
 
@@ -17,7 +17,7 @@ class Readers:
     """As many as there may be, for the time of the block, which may be entered several times. A process is started
     when there is work for it."""
 
-    def __init__(self, most: int, limits: Limits, ocr: OcrName) -> None:
+    def __init__(self, most: int, limits: DocumentLimits, ocr: OcrName) -> None:
         choose(ocr)  # says at once if it is not there
         self._most, self._limits, self._ocr = most, limits, ocr
         self._free: asyncio.LifoQueue[Reader] = asyncio.LifoQueue()

@@ -47,11 +47,11 @@ async def replace_pending(session: AsyncSession, file_id: int, mapped: Mapped) -
     )
 
 
-class NotThere(LookupError):
+class UnknownFile(LookupError):
     """There is no such file in this project."""
 
 
-class NeverThere(LookupError):
+class UnknownSuggestion(LookupError):
     """There never was such a suggestion of this file."""
 
 
@@ -59,7 +59,7 @@ class BeingProcessed(Exception):
     """The file is being processed: what is pending may be replaced in a moment."""
 
 
-class StateChanged(Exception):
+class SuggestionChanged(Exception):
     """Somebody decided before, or the file was read again. `state` is what it is now, None if it is gone."""
 
     def __init__(self, state: str | None) -> None:
@@ -68,7 +68,7 @@ class StateChanged(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class SuggestionDecision:
     """What a person makes of a suggestion. `value` is theirs, where it is not the suggested one."""
 
     state: SuggestionState
@@ -76,9 +76,11 @@ class Decision:
     value: Any = None
 
 
-def decide(connection: sa.Connection, file_id: int, suggestion_id: int, decision: Decision) -> None:
-    """Apply or reject a suggestion that is pending; otherwise StateChanged, or NeverThere. The statement itself looks,
-    so that of two who decide at once, one is told.
+def decide(connection: sa.Connection, file_id: int, suggestion_id: int, decision: SuggestionDecision) -> None:
+    """Apply or reject a pending suggestion.
+
+    Raises SuggestionChanged if it is not pending any more, and UnknownSuggestion if there is none. The statement itself
+    checks, so that of two people who decide at once, one gets the error.
 
     While the file is being processed, nothing is applied (BeingProcessed); what a person rejects stays rejected.
     """
@@ -96,13 +98,13 @@ def decide(connection: sa.Connection, file_id: int, suggestion_id: int, decision
     if connection.execute(change).rowcount:
         return
     if connection.scalar(sa.select(ProjectFile.id).where(ProjectFile.id == file_id)) is None:
-        raise NotThere
+        raise UnknownFile
     state = connection.scalar(sa.select(FieldSuggestion.state).where(this))
     if state == PENDING:
         raise BeingProcessed(f"file {file_id} is being processed; decide when that is done")
     if state is None and not was_there(connection, suggestion_id):
-        raise NeverThere
-    raise StateChanged(state)
+        raise UnknownSuggestion
+    raise SuggestionChanged(state)
 
 
 def was_there(connection: sa.Connection, suggestion_id: int) -> bool:

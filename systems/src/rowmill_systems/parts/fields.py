@@ -1,10 +1,10 @@
-"""Fields of what endpoints take and answer."""
+"""Fields and models of what endpoints take and return."""
 
 import math
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from rowmill_systems.parts.values import UNFIT
 
@@ -37,3 +37,13 @@ def fit(value: Any, depth: int = 0) -> Any:
 
 Moment = Annotated[datetime, AfterValidator(with_zone)]
 PlainJson = Annotated[Any, AfterValidator(fit)]
+
+
+class ResponseModel(BaseModel):
+    """The base of what endpoints return: made from rows and objects by their attributes."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class Health(ResponseModel):
+    status: Literal["ok"] = "ok"

@@ -14,7 +14,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from rowmill.web.guard import LOOPBACK, Guard
 from rowmill.web.problems import answer_with_problems
 from rowmill_systems.entities.kb.thing import KnowledgeBase
-from rowmill_systems.entities.reconciliation.matching import Service
+from rowmill_systems.entities.reconciliation.matching import ReconciliationService
 from rowmill_systems.entities.reconciliation.router import PREFIX, router
 from systems.tests.entities.reconciliation.shapes import check
 from systems.tests.entities.reconciliation.shelf import Shelf
@@ -23,7 +23,7 @@ from systems.tests.entities.reconciliation.shelf import Shelf
 class Served:
     """The service, a client, and what was changed beside it."""
 
-    def __init__(self, client: httpx2.AsyncClient, asked: Service, changes: list[str]) -> None:
+    def __init__(self, client: httpx2.AsyncClient, asked: ReconciliationService, changes: list[str]) -> None:
         self.client, self.service, self.changes = client, asked, changes
 
     async def get(self, path: str = "", **parameters: Any) -> httpx2.Response:
@@ -41,7 +41,7 @@ class Served:
         return list(check("reconciliation-result-batch", answer.json())["q0"]["result"])
 
 
-def application(asked: Service, changes: list[str]) -> FastAPI:
+def application(asked: ReconciliationService, changes: list[str]) -> FastAPI:
     app = FastAPI()
 
     @app.post("/entities")
@@ -59,7 +59,7 @@ def application(asked: Service, changes: list[str]) -> FastAPI:
 
 @asynccontextmanager
 async def served(knowledge_base: KnowledgeBase | None = None) -> AsyncIterator[Served]:
-    asked, changes = Service(knowledge_base or Shelf(), threshold=0.75, gap=0.15), list[str]()
+    asked, changes = ReconciliationService(knowledge_base or Shelf(), threshold=0.75, gap=0.15), list[str]()
     config = uvicorn.Config(application(asked, changes), host="127.0.0.1", port=0, log_config=None)
     server = uvicorn.Server(config)
     running = asyncio.create_task(server.serve())

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowmill_systems.entities.sheets import result
-from rowmill_systems.entities.sheets.columns import Columns
+from rowmill_systems.entities.sheets.columns import SheetColumns
 from rowmill_systems.entities.sheets.errors import BadSheet
 from rowmill_systems.entities.sheets.sheet import Row, Sheet
 from rowmill_systems.entities.sheets.target import written
@@ -51,7 +51,7 @@ def test_the_sign_between_cells_is_found(content: str, delimiter: str) -> None:
     for encoded in (content.encode(), content.removeprefix("\ufeff").encode("utf-16")):
         with sheet_of(encoded) as sheet:
             assert sheet.delimiter == delimiter
-            columns = Columns.named(sheet.header, name="name")
+            columns = SheetColumns.named(sheet.header, name="name")
             first = next(iter(sheet.rows()))
             assert columns.entity(first, "d")["name"] == "Zürich"
 
@@ -121,7 +121,7 @@ def test_whatever_is_written_as_csv_is_read_again(rows: list[tuple[str, str]]) -
 
 
 def test_names_that_can_t_be_asked_about_are_told_apart() -> None:
-    columns = Columns(name=0)
+    columns = SheetColumns(name=0)
     assert columns.problem(Row(2, [" \x00"])) == "No name"
     assert columns.problem(Row(2, ["x" * 1001])) == "The name is longer than 1,000 characters"
     assert columns.problem(Row(2, ["x" * 1000])) is None

@@ -8,7 +8,7 @@ from demos.entities.wikidata_api import dated, snak, statement
 from rowmill_systems.entities.properties.catalogue import catalogue
 from rowmill_systems.entities.sources.dates import gregorian, read_date
 from rowmill_systems.entities.sources.wikidata_items import MISSING, item_of
-from rowmill_systems.entities.sources.wikidata_values import Reader
+from rowmill_systems.entities.sources.wikidata_values import StatementReader
 
 ENTITY = "http://www.wikidata.org/entity/"
 LABELS = {"Q64": "Berlin", "Q712226": "square kilometre", "Q1": "universe"}
@@ -18,7 +18,7 @@ def read(key: str, *statements: dict[str, Any]) -> tuple[Any, ...]:
     property = catalogue()[key]
     assert property.wikidata
     item = item_of({"id": "Q1", "claims": {property.wikidata: list(statements)}}, ["en"])
-    return Reader(LABELS).values(property, item["claims"].get(property.wikidata, ()))
+    return StatementReader(LABELS).values(property, item["claims"].get(property.wikidata, ()))
 
 
 def said(type: str, value: Any, datatype: str | None = None, **more: Any) -> dict[str, Any]:

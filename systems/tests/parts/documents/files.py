@@ -15,12 +15,12 @@ from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
 from rowmill_systems.parts.documents.document import Document, Line
-from rowmill_systems.parts.documents.limits import Limits
+from rowmill_systems.parts.documents.limits import DocumentLimits
 from rowmill_systems.parts.documents.ocr.engine import Ocr
 from rowmill_systems.parts.documents.read import read_document
 
 A4 = (595.0, 842.0)
-SMALL = Limits(seconds=30.0)
+SMALL = DocumentLimits(seconds=30.0)
 
 
 def read(
@@ -28,7 +28,7 @@ def read(
     filename: str = "file",
     *,
     media_type: str | None = None,
-    limits: Limits = SMALL,
+    limits: DocumentLimits = SMALL,
     ocr: Ocr | None = None,
     progress: Callable[[int, int], None] = lambda page, of_pages: None,
 ) -> Document:

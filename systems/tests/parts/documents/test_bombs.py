@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rowmill_systems.parts.documents.errors import CorruptFile, FileTooLarge, UnsupportedFile
-from rowmill_systems.parts.documents.limits import MB, Limits
+from rowmill_systems.parts.documents.limits import MB, DocumentLimits
 from systems.tests.parts.documents.files import (  # fmt: skip
     Parrot,
     attach,
@@ -38,7 +38,7 @@ def test_a_zip_that_says_it_unpacks_to_too_much() -> None:
     with pytest.raises(FileTooLarge, match="ratio of the zip"):
         read(bomb)
     with pytest.raises(FileTooLarge, match="unpacked bytes of the zip"):
-        read(bomb, limits=Limits(unpacked_bytes=4 * MB))
+        read(bomb, limits=DocumentLimits(unpacked_bytes=4 * MB))
 
 
 def test_a_zip_of_too_many_entries() -> None:
@@ -47,7 +47,7 @@ def test_a_zip_of_too_many_entries() -> None:
         for number in range(101):
             archive.writestr(f"{number}", b"")
     with pytest.raises(FileTooLarge, match="entries of the zip"):
-        read(file.getvalue(), limits=Limits(zip_entries=100))
+        read(file.getvalue(), limits=DocumentLimits(zip_entries=100))
 
 
 def test_entries_that_lie_over_each_other_count_each() -> None:
@@ -57,7 +57,7 @@ def test_entries_that_lie_over_each_other_count_each() -> None:
         archive.writestr("a", bytes(range(256)) * 4096)
         archive.filelist *= 30
     with pytest.raises(FileTooLarge, match="unpacked bytes"):
-        read(file.getvalue(), limits=Limits(unpacked_bytes=20 * MB, zip_ratio=10_000))
+        read(file.getvalue(), limits=DocumentLimits(unpacked_bytes=20 * MB, zip_ratio=10_000))
 
 
 def test_a_directory_that_says_too_little_makes_a_broken_file_and_not_a_big_one() -> None:
@@ -124,12 +124,12 @@ def test_a_sheet_that_says_it_is_huge_is_read_as_it_is() -> None:
 )
 def test_a_sheet_of_few_cells_that_lie_far_apart(rows: str) -> None:
     with pytest.raises(FileTooLarge, match="cells"):
-        read(sheet(rows), limits=Limits(cells=100_000))
+        read(sheet(rows), limits=DocumentLimits(cells=100_000))
 
 
 def test_a_csv_of_too_many_cells_and_one_of_a_single_huge_cell() -> None:
     with pytest.raises(FileTooLarge, match="cells"):
-        read(b",\n" * 600, "a.csv", limits=Limits(cells=1000))
+        read(b",\n" * 600, "a.csv", limits=DocumentLimits(cells=1000))
     with pytest.raises((FileTooLarge, CorruptFile)):
         read(b'a,b\n"' + b"x" * 3_000_000, "a.csv")
 
@@ -153,7 +153,7 @@ def test_attachments_share_the_limits_of_their_mail() -> None:
     attach(message, b"y" * 40, "a.txt", "text/plain")
     assert read(message.as_bytes(), "a.eml").pages[1].text == "y" * 40
     with pytest.raises(FileTooLarge, match="characters"):
-        read(message.as_bytes(), "a.eml", limits=Limits(characters=160))
+        read(message.as_bytes(), "a.eml", limits=DocumentLimits(characters=160))
     bombed = mail()
     attach(bombed, rezipped(word(a_word), {"a.bin": bytes(5 * MB)}), "a.docx")
     with pytest.raises(FileTooLarge, match="ratio"):
@@ -165,7 +165,7 @@ def test_a_page_of_any_size_is_rendered_within_its_pixels(box: bytes) -> None:
     parrot = Parrot()
     read(pdf_of_stream(b"", box=box, filters=b""), ocr=parrot)
     [seen] = parrot.seen
-    assert 0 < seen.width * seen.height <= Limits().page_pixels * 1.01
+    assert 0 < seen.width * seen.height <= DocumentLimits().page_pixels * 1.01
 
 
 def test_a_tree_of_pages_that_goes_in_circles_or_has_more_than_allowed() -> None:

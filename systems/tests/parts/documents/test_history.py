@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 import rowmill as rm
-from rowmill_systems.parts.documents.limits import MB, Limits
+from rowmill_systems.parts.documents.limits import MB, DocumentLimits
 from rowmill_systems.parts.documents.reader import Reader
 from systems.tests.parts.documents.files import flate_bomb, pdf, pdf_of_stream, saved, scan, written
 
-LIMITS = Limits(memory=300 * MB, page_seconds=300)
+LIMITS = DocumentLimits(memory=300 * MB, page_seconds=300)
 """Enough for each of these documents alone. After a scan, the OCR engine keeps two thirds of it."""
 
 

@@ -7,7 +7,7 @@ from PIL import Image
 
 from rowmill_systems.parts.documents.document import Kind
 from rowmill_systems.parts.documents.errors import CorruptFile, FileTooLarge
-from rowmill_systems.parts.documents.limits import Limits
+from rowmill_systems.parts.documents.limits import DocumentLimits
 from systems.tests.parts.documents.files import Parrot, read, saved, scan, texts
 
 
@@ -44,7 +44,7 @@ def test_each_page_of_a_tiff_is_a_page_and_only_the_first_picture_of_a_gif() -> 
     gif = saved(frames[0], "GIF", save_all=True, append_images=[scan(["Other"])])
     assert len(read(gif, ocr=Parrot()).pages) == 1
     with pytest.raises(FileTooLarge, match="pages"):
-        read(tiff, limits=Limits(pages=1))
+        read(tiff, limits=DocumentLimits(pages=1))
 
 
 def test_what_the_camera_says_of_time_and_turn_is_used_and_where_it_was_is_not() -> None:
@@ -65,7 +65,7 @@ def test_what_the_camera_says_of_time_and_turn_is_used_and_where_it_was_is_not()
 def test_a_large_image_is_made_smaller_before_it_is_read(format: str) -> None:
     parrot, exif = Parrot(), Image.Exif()
     exif[0x0112] = 6
-    read(saved(scan(["Text"]), format, exif=exif), ocr=parrot, limits=Limits(page_pixels=100_000))
+    read(saved(scan(["Text"]), format, exif=exif), ocr=parrot, limits=DocumentLimits(page_pixels=100_000))
     [seen] = parrot.seen
     assert 20_000 < seen.width * seen.height <= 100_000
     assert seen.width < seen.height

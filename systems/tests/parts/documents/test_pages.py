@@ -7,7 +7,7 @@ from PIL import Image
 
 from rowmill_systems.parts.documents.document import Kind
 from rowmill_systems.parts.documents.errors import CorruptFile, UnsupportedFile
-from rowmill_systems.parts.documents.limits import Limits
+from rowmill_systems.parts.documents.limits import DocumentLimits
 from rowmill_systems.parts.documents.pages import render_page
 from systems.tests.parts.documents.files import pdf, saved, scan, written
 
@@ -31,7 +31,9 @@ def test_an_image_is_shown_upright_and_no_larger_than_it_is() -> None:
 
 def test_a_width_beyond_all_measure_stays_within_the_pixels_of_a_page() -> None:
     file = pdf(written((72, 700, "One")))
-    with Image.open(io.BytesIO(render_page(file, Kind.PDF, 1, width=10**9, limits=Limits(page_pixels=50_000)))) as seen:
+    with Image.open(
+        io.BytesIO(render_page(file, Kind.PDF, 1, width=10**9, limits=DocumentLimits(page_pixels=50_000)))
+    ) as seen:
         assert seen.width * seen.height <= 51_000
 
 

@@ -10,7 +10,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 from rowmill_systems.parts.documents.document import Box, Kind
 from rowmill_systems.parts.documents.errors import CorruptFile, EncryptedFile, FileTooLarge
-from rowmill_systems.parts.documents.limits import Limits
+from rowmill_systems.parts.documents.limits import DocumentLimits
 from rowmill_systems.parts.documents.pages import render_page
 from systems.tests.parts.documents.files import Parrot, pdf, pictured, raw_pdf, read, scan, texts, written
 
@@ -156,13 +156,13 @@ def test_a_broken_pdf_is_corrupt(file: bytes) -> None:
 
 def test_more_scanned_pages_than_allowed_are_too_large() -> None:
     file = pdf(*[pictured(scan(["Scan"]))] * 3)
-    assert len(read(file, ocr=Parrot(), limits=Limits(scanned_pages=3)).pages) == 3
+    assert len(read(file, ocr=Parrot(), limits=DocumentLimits(scanned_pages=3)).pages) == 3
     with pytest.raises(FileTooLarge, match="scanned pages"):
-        read(file, ocr=Parrot(), limits=Limits(scanned_pages=2))
+        read(file, ocr=Parrot(), limits=DocumentLimits(scanned_pages=2))
 
 
 def test_a_pdf_of_more_pages_than_allowed_is_too_large() -> None:
     file = pdf(*[written((72, 700, "Some text here"))] * 3)
-    assert len(read(file, limits=Limits(pages=3)).pages) == 3
+    assert len(read(file, limits=DocumentLimits(pages=3)).pages) == 3
     with pytest.raises(FileTooLarge, match="pages: 3, and 2 are allowed"):
-        read(file, limits=Limits(pages=2))
+        read(file, limits=DocumentLimits(pages=2))

@@ -23,7 +23,7 @@ from rowmill_systems.parts.documents.errors import (  # fmt: skip
     ReadingTimedOut,
     UnsupportedFile,
 )
-from rowmill_systems.parts.documents.limits import MB, Limits
+from rowmill_systems.parts.documents.limits import MB, DocumentLimits
 from rowmill_systems.parts.documents.process import Cause
 from rowmill_systems.parts.documents.reader import Reader
 from systems.tests.parts.documents.files import flate_bomb, pdf, pdf_of_stream, read, saved, scan, written
@@ -36,7 +36,7 @@ SLOW = pdf_of_stream(b"1 1 m 2 2 l S\n" * 3_000_000, filters=b"")
 
 @pytest.fixture
 async def reader() -> AsyncIterator[Reader]:
-    async with Reader(Limits(seconds=60, memory=300 * MB), ocr="off") as one:
+    async with Reader(DocumentLimits(seconds=60, memory=300 * MB), ocr="off") as one:
         yield one
 
 
@@ -113,8 +113,10 @@ async def test_a_process_that_dies_between_documents_is_not_noticed(reader: Read
     assert await ask(reader) == 3
 
 
-@pytest.mark.parametrize("limits", [Limits(seconds=0.5), Limits(page_seconds=0.5)], ids=["in all", "a page"])
-async def test_a_document_that_takes_too_long_is_given_up_with_its_process(limits: Limits) -> None:
+@pytest.mark.parametrize(
+    "limits", [DocumentLimits(seconds=0.5), DocumentLimits(page_seconds=0.5)], ids=["in all", "a page"]
+)
+async def test_a_document_that_takes_too_long_is_given_up_with_its_process(limits: DocumentLimits) -> None:
     """F5."""
     async with Reader(limits, ocr="off") as reader:
         with pytest.raises(ReadingTimedOut):

@@ -4,7 +4,7 @@ import pytest
 
 from rowmill_systems.parts.documents.document import Kind
 from rowmill_systems.parts.documents.errors import CorruptFile, EmptyFile, FileTooLarge, UnsupportedFile
-from rowmill_systems.parts.documents.limits import Limits
+from rowmill_systems.parts.documents.limits import DocumentLimits
 from systems.tests.parts.documents.files import attach, mail, pdf, read, texts, word, written
 
 HTML = """<!doctype html><html><head><title>Shop &amp; more</title><style>p {{}}</style>
@@ -129,7 +129,7 @@ def test_mails_in_mails_and_attachments_are_bounded() -> None:
     for number in range(4):
         attach(many, b"text", f"{number}.txt", "text/plain")
     with pytest.raises(FileTooLarge, match="attachments"):
-        read(many.as_bytes(), "a.eml", limits=Limits(attachments=3))
+        read(many.as_bytes(), "a.eml", limits=DocumentLimits(attachments=3))
 
 
 def test_the_uploader_decides_only_between_kinds_of_text() -> None:
@@ -153,9 +153,9 @@ def test_what_is_empty_unknown_or_no_mail_has_its_own_error() -> None:
     with pytest.raises(CorruptFile):
         read(b"no headers at all", "a.eml")
     with pytest.raises(FileTooLarge, match="bytes: 9, and 8 are allowed"):
-        read(b"nine byte", "a.txt", limits=Limits(bytes=8))
+        read(b"nine byte", "a.txt", limits=DocumentLimits(bytes=8))
     with pytest.raises(FileTooLarge, match="characters"):
-        read(b"nine byte", "a.txt", limits=Limits(characters=8))
+        read(b"nine byte", "a.txt", limits=DocumentLimits(characters=8))
 
 
 def test_characters_that_a_database_would_refuse_do_not_come_through() -> None:

@@ -11,7 +11,7 @@ from demos.entities.plan import Fault
 from demos.entities.server import Server
 from demos.entities.world import World
 from rowmill_systems.parts.services.gathering import Gatherer, Take
-from rowmill_systems.parts.services.service import Batch
+from rowmill_systems.parts.services.service import BatchQuery
 from systems.tests.entities.services import PERSON, desk_on, kept
 
 QUESTION = PERSON | {"search": "A"}
@@ -25,7 +25,7 @@ def split(answer: Any, ids: Any) -> dict[str, Any]:
     return {id: answer["entities"][id] for id in ids if id in answer["entities"]}
 
 
-LABELS = Batch("labels", "GET", "", joined, split, nothing=lambda entity: "missing" in entity)
+LABELS = BatchQuery("labels", "GET", "", joined, split, nothing=lambda entity: "missing" in entity)
 
 
 async def arrived(server: Server, requests: int = 1) -> None:

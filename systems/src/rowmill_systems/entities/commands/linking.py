@@ -34,7 +34,7 @@ from rowmill_systems.entities.commands.kb import known_type
 from rowmill_systems.entities.commands.waiting import waits
 from rowmill_systems.entities.entities import Entities
 from rowmill_systems.entities.settings import EntitiesSettings
-from rowmill_systems.entities.sheets.columns import Columns
+from rowmill_systems.entities.sheets.columns import SheetColumns
 from rowmill_systems.entities.sheets.errors import BadSheet
 from rowmill_systems.entities.sheets.sheet import Sheet
 from rowmill_systems.entities.sheets.target import check_target
@@ -48,7 +48,7 @@ DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": 
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LinkFileOptions:
     """What the command was called with."""
 
     file: Path | None
@@ -67,18 +67,18 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class LinkedSheet:
     """The file, and the dataset that its rows are."""
 
     sheet: Sheet
-    columns: Columns
+    columns: SheetColumns
     dataset: str
     rows: int
     asked: int
     """Rows with a name that can be asked about."""
 
 
-def link_file(entities: Entities, wanted: Wanted) -> int:
+def link_file(entities: Entities, wanted: LinkFileOptions) -> int:
     """Answers the exit code."""
     settings = settings_of(entities.mill, None)
     start_log(None, LogFormat.TEXT, "error")
@@ -107,7 +107,7 @@ def opened(path: Path | None) -> Iterator[BinaryIO]:
         raise UsageError(f"{path} can't be read") from None
 
 
-def understood(file: BinaryIO, wanted: Wanted, settings: EntitiesSettings) -> Batch:
+def understood(file: BinaryIO, wanted: LinkFileOptions, settings: EntitiesSettings) -> LinkedSheet:
     """Before anything is put in, the whole file is looked at: if something is wrong, nothing is done."""
     if wanted.type is not None and wanted.type_column is not None:
         raise UsageError("say what the names are once: --type for all of them, or --type-column")
@@ -118,7 +118,7 @@ def understood(file: BinaryIO, wanted: Wanted, settings: EntitiesSettings) -> Ba
     if wanted.output is not None:
         check_target(wanted.output, wanted.file)
     sheet = Sheet(file, delimiter)
-    columns = Columns.named(
+    columns = SheetColumns.named(
         sheet.header,
         name=wanted.column,
         type=wanted.type_column,
@@ -129,10 +129,10 @@ def understood(file: BinaryIO, wanted: Wanted, settings: EntitiesSettings) -> Ba
     rows, asked = columns.count(sheet)
     if sheet.encoding == "cp1252":
         say("it is not UTF-8: read as Windows-1252")
-    return Batch(sheet, columns, dataset_of(sheet, wanted, settings), rows, asked)
+    return LinkedSheet(sheet, columns, dataset_of(sheet, wanted, settings), rows, asked)
 
 
-def dataset_of(sheet: Sheet, wanted: Wanted, settings: EntitiesSettings) -> str:
+def dataset_of(sheet: Sheet, wanted: LinkFileOptions, settings: EntitiesSettings) -> str:
     """The same for the same bytes and the same questions."""
     kb = settings.knowledge_base
     made = [kb.stat().st_mtime_ns, kb.stat().st_size] if kb is not None and kb.is_file() else None
@@ -144,7 +144,7 @@ def dataset_of(sheet: Sheet, wanted: Wanted, settings: EntitiesSettings) -> str:
     return f"csv-{sha256(json.dumps(question).encode()).hexdigest()[:32]}"
 
 
-def run(entities: Entities, batch: Batch, wanted: Wanted, settings: WorkerSettings) -> int:
+def run(entities: Entities, batch: LinkedSheet, wanted: LinkFileOptions, settings: WorkerSettings) -> int:
     told = StopSignals()
     told.listen()
 
@@ -182,12 +182,12 @@ def suppressed_end() -> Iterator[None]:
         close_stdout()
 
 
-async def count(entities: Entities, batch: Batch, *conditions: "sa.ColumnElement[bool]") -> int:
+async def count(entities: Entities, batch: LinkedSheet, *conditions: "sa.ColumnElement[bool]") -> int:
     wanted = sa.select(sa.func.count()).where(entities.tables.entity.dataset == batch.dataset, *conditions)
     return await entities.mill.run(lambda connection: connection.scalar(wanted), write=False) or 0
 
 
-async def put_in(entities: Entities, batch: Batch) -> None:
+async def put_in(entities: Entities, batch: LinkedSheet) -> None:
     if await count(entities, batch) == batch.asked:
         return  # they are there, from an earlier run
     columns, done = batch.columns, 0
@@ -204,7 +204,7 @@ def _submit(entities: Entities, rows: list[dict[str, Any]], connection: sa.Conne
     submit(entities, connection, rows)
 
 
-async def retry_failed(entities: Entities, batch: Batch) -> None:
+async def retry_failed(entities: Entities, batch: LinkedSheet) -> None:
     """At the stage that failed, with no retries counted."""
     entity = entities.tables.entity
     wanted = sa.select(entity.id).where(entity.dataset == batch.dataset, entity.enrichment_status == FAILED)
@@ -213,7 +213,9 @@ async def retry_failed(entities: Entities, batch: Batch) -> None:
         await entities.queue.requeue(*some)
 
 
-async def work(entities: Entities, batch: Batch, wanted: Wanted, settings: WorkerSettings, told: StopSignals) -> int:
+async def work(
+    entities: Entities, batch: LinkedSheet, wanted: LinkFileOptions, settings: WorkerSettings, told: StopSignals
+) -> int:
     """Work until every row of the file is final, or until told to stop; answers how many are left."""
     status = sa.func.coalesce(entities.tables.entity.enrichment_status, PENDING)
     is_open = status.not_in((COMPLETE, FAILED)) if wanted.enrich else status.in_(TO_LINK)
@@ -237,7 +239,7 @@ async def work(entities: Entities, batch: Batch, wanted: Wanted, settings: Worke
     return await count(entities, batch, is_open)
 
 
-async def sum_up(entities: Entities, batch: Batch) -> int:
+async def sum_up(entities: Entities, batch: LinkedSheet) -> int:
     entity = entities.tables.entity
     failed = await count(entities, batch, entity.enrichment_status == FAILED)
     linked = await count(entities, batch, entity.linking_label.is_not(None), entity.enrichment_status != FAILED)

@@ -185,9 +185,9 @@ def link(
       rowmill systems entities link - -c Name --type-column Kind --context-column Notes --format json < names.csv
     """
     entities = load(database_url, sources, kb, enrich=enrich)
-    from rowmill_systems.entities.commands.linking import Wanted, link_file
+    from rowmill_systems.entities.commands.linking import LinkFileOptions, link_file
 
-    wanted = Wanted(
+    wanted = LinkFileOptions(
         file=None if str(file) == "-" else file,
         column=column,
         type_column=type_column,

@@ -12,7 +12,7 @@ from rowmill_systems.entities.linking.context import Around, in_common, telling,
 from rowmill_systems.entities.linking.evidence import agreement
 from rowmill_systems.entities.things import Candidate, Mention
 from rowmill_systems.parts.names.likeness import acronym, likeness
-from rowmill_systems.parts.names.readings import Reading, implied_type, readings, state_of
+from rowmill_systems.parts.names.readings import NameReading, implied_type, readings, state_of
 from rowmill_systems.parts.names.types import EntityType
 
 DOUBT = 0.25
@@ -98,7 +98,7 @@ def _name(mention: Mention, candidate: Candidate, type: EntityType | None, vocab
     return best
 
 
-def _aside(way: Reading, vocabulary: frozenset[str]) -> float:
+def _aside(way: NameReading, vocabulary: frozenset[str]) -> float:
     """What was put in brackets or behind a comma must be true of the candidate."""
     if not way.aside:
         return 1.0

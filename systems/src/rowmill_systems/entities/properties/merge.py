@@ -15,7 +15,7 @@ DECISION = "decision"
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class ValueConflict:
     """Two values for a property that has one. The current one holds until a person decides."""
 
     property: str
@@ -45,7 +45,7 @@ class Claim:
 class Merged:
     properties: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """By property its values, each with `value` and `sources`; of a property that has one value, one."""
-    conflicts: list[Conflict] = field(default_factory=list)
+    conflicts: list[ValueConflict] = field(default_factory=list)
     """All of them, also those that were decided."""
 
 
@@ -107,7 +107,7 @@ def _single(
     property: Property,
     told: Sequence[tuple[Any, dict[str, str]]],
     decisions: Mapping[tuple[str, str], Any],
-    conflicts: list[Conflict],
+    conflicts: list[ValueConflict],
 ) -> Claim:
     """The value of whoever is believed first. A source with several values contradicts only if none of them agrees."""
     claims = _united(property, told)
@@ -120,7 +120,7 @@ def _single(
         if not dissenting:
             continue
         who = Claim(other.value, dissenting).who
-        conflict = Conflict(property.key, current.value, current.who, other.value, who)
+        conflict = ValueConflict(property.key, current.value, current.who, other.value, who)
         conflicts.append(conflict)
         if (place := (property.key, conflict.hash())) in decisions:
             chosen.append((order.index(place), decisions[place]))

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, HTTPException, Query, Request, Response
 
-from rowmill_systems.entities.reconciliation.matching import Service
+from rowmill_systems.entities.reconciliation.matching import ReconciliationService
 
 Identifier = Annotated[str, Query(max_length=500)]
 TypeWord = Annotated[str | None, Query(max_length=500)]
@@ -16,12 +16,12 @@ Callback = Annotated[
 ]
 
 
-def the_service(request: Request) -> Service:
-    found: Service = request.app.state.reconciliation
+def the_service(request: Request) -> ReconciliationService:
+    found: ReconciliationService = request.app.state.reconciliation
     return found
 
 
-GivenService = Annotated[Service, Depends(the_service)]
+GivenService = Annotated[ReconciliationService, Depends(the_service)]
 
 
 def no_scripts(callback: Callback = None) -> None:

@@ -15,7 +15,7 @@ from rowmill_systems.entities.reconciliation.queries import (
     LONGEST_NAME,
     LONGEST_VALUE,
     MOST_CANDIDATES,
-    Known,
+    PropertyValues,
     Query,
     Reference,
     Value,
@@ -29,7 +29,7 @@ PLACE = re.compile(r"\s*(-?\d{1,3}(?:\.\d+)?)\s*,\s*(-?\d{1,3}(?:\.\d+)?)\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ReconciliationService:
     """What is a match here would be linked by a linker that asks this knowledge base alone, and nothing else is."""
 
     knowledge_base: KnowledgeBase
@@ -82,7 +82,7 @@ def _restriction(query: Query) -> Callable[[Thing], bool]:
     return lambda thing: True
 
 
-def _known(properties: Iterable[Known]) -> Mapping[str, Any]:
+def _known(properties: Iterable[PropertyValues]) -> Mapping[str, Any]:
     """Local facts, as on an entity's row. Properties that are not in the catalogue say nothing to the linker."""
     known: dict[str, list[Any]] = {}
     for each in properties:
@@ -107,7 +107,7 @@ def _shown(scored: Scored, match: bool) -> dict[str, Any]:
     best, parts = scored.candidates[0], scored.parts
     features = {"name": parts.name, "type": parts.type, "facts": parts.facts, "prominence": parts.prominence}
     return {
-        **vocabulary.Word(best.id, best.name, best.description).shown(),
+        **vocabulary.Term(best.id, best.name, best.description).shown(),
         "type": vocabulary.types_of(best.types),
         "score": round(100 * min(max(scored.score, 0.0), 1.0), 2),
         "match": match,

@@ -21,7 +21,7 @@ LONGEST_VALUE = 2000
 Asked = TypeVar("Asked")
 
 
-class Unreadable(ValueError):
+class BadQuery(ValueError):
     """It is no JSON, or not of the form that the specification gives it."""
 
 
@@ -41,7 +41,7 @@ class Reference(BaseModel):
 Value = str | bool | int | float | Reference
 
 
-class Known(BaseModel):
+class PropertyValues(BaseModel):
     """What the client knows of the thing: a property, and one value of it or several."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
@@ -64,7 +64,7 @@ class Query(BaseModel):
     type: str | list[str] = []
     limit: Annotated[float, Field(ge=0)] = 0
     """Zero: as many as usual."""
-    properties: list[Known] = []
+    properties: list[PropertyValues] = []
     type_strict: Literal["any", "all", "should"] = "should"
 
     @model_validator(mode="after")
@@ -78,7 +78,7 @@ class Query(BaseModel):
         return [self.type] if isinstance(self.type, str) else self.type
 
 
-class Wanted(BaseModel):
+class RequestedProperty(BaseModel):
     """A property to be told, and how."""
 
     model_config = ConfigDict(strict=True)
@@ -92,7 +92,7 @@ class Wanted(BaseModel):
         try:
             return max(int(self.settings.get("limit") or 0), 0) or None
         except (ValueError, TypeError, OverflowError):
-            raise Unreadable("the setting `limit` is a number") from None
+            raise BadQuery("the setting `limit` is a number") from None
 
 
 class Extension(BaseModel):
@@ -101,7 +101,7 @@ class Extension(BaseModel):
     model_config = ConfigDict(strict=True)
 
     ids: list[str]
-    properties: list[Wanted]
+    properties: list[RequestedProperty]
 
 
 BATCH = TypeAdapter(dict[str, Query])
@@ -132,7 +132,7 @@ def _read(adapter: TypeAdapter[Asked], text: str) -> Asked:
     except ValidationError as error:
         # What is wrong and what kind of place it is at; never what stood there.
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-        raise Unreadable(f"it is not what the specification calls a query: {first['msg']}") from None
+        raise BadQuery(f"it is not what the specification calls a query: {first['msg']}") from None
 
 
 def _bound(number: int, most: int, what: str) -> None:

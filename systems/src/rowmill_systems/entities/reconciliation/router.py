@@ -10,8 +10,8 @@ from rowmill.web.problems import problems
 from rowmill_systems.entities.reconciliation import extending, pages, suggesting
 from rowmill_systems.entities.reconciliation.asking import Callback, GivenService, Identifier, answered
 from rowmill_systems.entities.reconciliation.manifest import manifest
-from rowmill_systems.entities.reconciliation.matching import Service
-from rowmill_systems.entities.reconciliation.queries import TooMany, Unreadable, read_batch, read_extension
+from rowmill_systems.entities.reconciliation.matching import ReconciliationService
+from rowmill_systems.entities.reconciliation.queries import BadQuery, TooMany, read_batch, read_extension
 
 PREFIX = "/reconcile"
 """To be named to the Guard as a path that is open."""
@@ -54,7 +54,7 @@ async def ask_by_form(service: GivenService, request: Request) -> Response:
     return answered(await answer(service, queries, extend))
 
 
-async def answer(service: Service, queries: str | None, extend: str | None) -> dict[str, Any]:
+async def answer(service: ReconciliationService, queries: str | None, extend: str | None) -> dict[str, Any]:
     """Beside the loop: a knowledge base takes its time."""
 
     def answers() -> dict[str, Any]:
@@ -62,11 +62,11 @@ async def answer(service: Service, queries: str | None, extend: str | None) -> d
             return {key: {"result": service.answer(query)} for key, query in read_batch(queries).items()}
         if extend is not None:
             return extending.extend(service.knowledge_base, read_extension(extend))
-        raise Unreadable("nothing is asked: there is neither `queries` nor `extend`")
+        raise BadQuery("nothing is asked: there is neither `queries` nor `extend`")
 
     try:
         return await asyncio.to_thread(answers)
-    except Unreadable as error:
+    except BadQuery as error:
         raise HTTPException(400, {"code": "unreadable", "message": str(error)}) from None
     except TooMany as error:
         raise HTTPException(413, {"code": "too_many", "message": str(error)}) from None

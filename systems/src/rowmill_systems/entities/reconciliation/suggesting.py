@@ -11,7 +11,7 @@ from rowmill_systems.entities.kb.thing import Thing
 from rowmill_systems.entities.linking.types import type_of
 from rowmill_systems.entities.reconciliation import pages, vocabulary
 from rowmill_systems.entities.reconciliation.asking import Callback, GivenService, Identifier, TypeWord, answered
-from rowmill_systems.entities.reconciliation.vocabulary import Word
+from rowmill_systems.entities.reconciliation.vocabulary import Term
 
 ON_A_PAGE = 20
 FURTHEST = 500
@@ -38,7 +38,7 @@ async def suggest_entity(
         return begun if called is None else [called, *(thing for thing in begun if thing.id != called.id)]
 
     things = [
-        {**Word(thing.id, thing.name, thing.description).shown(), "notable": vocabulary.types_of(thing.types)}
+        {**Term(thing.id, thing.name, thing.description).shown(), "notable": vocabulary.types_of(thing.types)}
         for thing in await asyncio.to_thread(found)
     ]
     return suggested(prefix, things, cursor, callback)
@@ -91,7 +91,7 @@ async def flyout_of_property(id: Identifier, callback: Callback = None) -> Respo
     return flyout(vocabulary.property_word(id), callback)
 
 
-def flyout(found: Thing | Word | None, callback: str | None) -> Response:
+def flyout(found: Thing | Term | None, callback: str | None) -> Response:
     if found is None:
         raise HTTPException(404, {"code": "not_here", "message": "the knowledge base has nothing of this id"})
     return answered({"id": found.id, "html": pages.flyout(found.name, found.description)}, callback)

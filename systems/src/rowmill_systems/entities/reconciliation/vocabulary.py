@@ -19,7 +19,7 @@ TYPE_NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class Term:
     """A type or a property, as clients are told of it."""
 
     id: str
@@ -31,14 +31,14 @@ class Word:
         return said | {"description": self.description} if self.description else said
 
 
-OF_EVERY_THING: Mapping[str, tuple[Word, Callable[[Thing], Sequence[Any]]]] = {
+OF_EVERY_THING: Mapping[str, tuple[Term, Callable[[Thing], Sequence[Any]]]] = {
     word.id: (word, get)
     for word, get in (
-        (Word("description", "Description"), lambda thing: _some(thing.description)),
-        (Word("alias", "Also called"), lambda thing: thing.aliases),
-        (Word("type", "Type"), lambda thing: [each["name"] for each in types_of(thing.types)]),
-        (Word("wikidata_id", "Wikidata id"), lambda thing: _some(thing.wikidata_id)),
-        (Word("dbpedia_uri", "DBpedia URI"), lambda thing: _some(thing.dbpedia_uri)),
+        (Term("description", "Description"), lambda thing: _some(thing.description)),
+        (Term("alias", "Also called"), lambda thing: thing.aliases),
+        (Term("type", "Type"), lambda thing: [each["name"] for each in types_of(thing.types)]),
+        (Term("wikidata_id", "Wikidata id"), lambda thing: _some(thing.wikidata_id)),
+        (Term("dbpedia_uri", "DBpedia URI"), lambda thing: _some(thing.dbpedia_uri)),
     )
 }
 """What stands beside the catalogue's properties: it can be fetched, and nothing is compared with it."""
@@ -47,19 +47,19 @@ OF_EVERY_THING: Mapping[str, tuple[Word, Callable[[Thing], Sequence[Any]]]] = {
 def types_of(types: Iterable[EntityType]) -> list[dict[str, str]]:
     """In the order in which types are declared."""
     given = set(types)
-    return [Word(each.value, name).shown() for each, name in TYPE_NAMES.items() if each in given]
+    return [Term(each.value, name).shown() for each, name in TYPE_NAMES.items() if each in given]
 
 
-def type_words() -> list[Word]:
-    return [Word(each.value, name) for each, name in TYPE_NAMES.items()]
+def type_words() -> list[Term]:
+    return [Term(each.value, name) for each, name in TYPE_NAMES.items()]
 
 
-def property_words(type: EntityType | None) -> list[Word]:
+def property_words(type: EntityType | None) -> list[Term]:
     """Those of things of this type; without one, all."""
     return [*map(_word, properties_of(type)), *(word for word, _ in OF_EVERY_THING.values())]
 
 
-def property_word(id: str) -> Word | None:
+def property_word(id: str) -> Term | None:
     if id in OF_EVERY_THING:
         return OF_EVERY_THING[id][0]
     found = catalogue().get(id)
@@ -72,20 +72,20 @@ def values_of(thing: Thing, property: str) -> Sequence[Any]:
     return thing.properties.get(property, ())
 
 
-def beginning_with(prefix: str, words: Iterable[Word]) -> list[Word]:
+def beginning_with(prefix: str, words: Iterable[Term]) -> list[Term]:
     """Whose id, or a word of whose name, begins so."""
     looked_for = prefix.strip().casefold()
 
-    def begins(word: Word) -> bool:
+    def begins(word: Term) -> bool:
         name = word.name.casefold()
         return word.id.startswith(looked_for) or name.startswith(looked_for) or f" {looked_for}" in name
 
     return [word for word in words if begins(word)]
 
 
-def _word(property: Property) -> Word:
+def _word(property: Property) -> Term:
     also = f", in Wikidata {property.wikidata}" if property.wikidata else ""
-    return Word(property.key, property.label, f"{property.kind}{also}")
+    return Term(property.key, property.label, f"{property.kind}{also}")
 
 
 def _some(text: str | None) -> Sequence[str]:

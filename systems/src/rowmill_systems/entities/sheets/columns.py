@@ -18,7 +18,7 @@ LONG_NAME = f"The name is longer than {LONGEST_NAME:,} characters"
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class SheetColumns:
     """By their places in the file."""
 
     name: int
@@ -37,8 +37,8 @@ class Columns:
         context: Iterable[str] = (),
         id: str | None = None,
         fixed_type: str | None = None,
-    ) -> "Columns":
-        return Columns(
+    ) -> "SheetColumns":
+        return SheetColumns(
             name=place_of(header, name),
             type=None if type is None else place_of(header, type),
             context=tuple(place_of(header, column) for column in context),

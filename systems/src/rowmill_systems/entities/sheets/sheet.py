@@ -13,7 +13,7 @@ from itertools import islice
 from typing import BinaryIO, TextIO
 
 from rowmill_systems.entities.sheets.errors import BadSheet
-from rowmill_systems.parts.texts import detect_delimiter, detect_encoding
+from rowmill_systems.parts.texts import detect_delimiter, detect_encoding, looks_like_text
 
 START = 256 * 1024
 LONGEST_CELL = 1024 * 1024
@@ -109,8 +109,11 @@ class Sheet:
 def encoding_and_digest(file: BinaryIO) -> tuple[str, str]:
     """Return the encoding that a file is in, from its first byte to its last, and a hash of its bytes."""
     file.seek(0)
-    if file.read(4).startswith(SPREADSHEETS):
+    start = file.read(65536)
+    if start.startswith(SPREADSHEETS):
         raise BadSheet("it is a spreadsheet. Save it as CSV, in UTF-8")
+    if not looks_like_text(start):
+        raise BadSheet("it is not text. Save the table as CSV, in UTF-8")
     encoding = detect_encoding(file)
     decoder, digest = codecs.getincrementaldecoder(encoding)(), hashlib.sha256()
     file.seek(0)

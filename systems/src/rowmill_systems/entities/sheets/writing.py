@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from rowmill_systems.entities import reads
 from rowmill_systems.entities.sheets import result
-from rowmill_systems.entities.sheets.columns import Columns
+from rowmill_systems.entities.sheets.columns import SheetColumns
 from rowmill_systems.entities.sheets.sheet import Row, Sheet
 from rowmill_systems.entities.sheets.target import written
 from rowmill_systems.entities.submitting import ROWS_AT_ONCE
@@ -31,7 +31,7 @@ def batched(items: Iterable[T], most: int = ROWS_AT_ONCE) -> Iterator[list[T]]:
 async def write(
     entities: "Entities",
     sheet: Sheet,
-    columns: Columns,
+    columns: SheetColumns,
     dataset: str,
     *,
     target: Path | None,

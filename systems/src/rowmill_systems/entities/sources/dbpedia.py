@@ -12,8 +12,8 @@ from rowmill_systems.entities.sources.rdf import Resource
 from rowmill_systems.entities.things import Candidate, Fact, Mention
 from rowmill_systems.parts.names.folding import folded
 from rowmill_systems.parts.names.types import EntityType
-from rowmill_systems.parts.services.refusals import Rejected
-from rowmill_systems.parts.services.service import Service
+from rowmill_systems.parts.services.refusals import RequestRejected
+from rowmill_systems.parts.services.service import ServiceClient
 
 MOST = 10
 LONGEST_NAME, LONGEST_TEXT = 200, 1500
@@ -32,7 +32,7 @@ class DbpediaSource:
 
     name = "dbpedia"
 
-    def __init__(self, lookup: Service, spotlight: Service | None, data: Service) -> None:
+    def __init__(self, lookup: ServiceClient, spotlight: ServiceClient | None, data: ServiceClient) -> None:
         self._lookup, self._spotlight, self._data = lookup, spotlight, data
 
     async def candidates(self, mention: Mention) -> Sequence[Candidate]:
@@ -67,7 +67,7 @@ class DbpediaSource:
             return None
         try:
             answer = await self._data.get(f"/{quote(page)}.json", {}, nothing=lambda answer: not answer)
-        except Rejected as error:
+        except RequestRejected as error:
             if error.gone:
                 return None
             raise

@@ -5,7 +5,7 @@ from typing import Any
 import httpx2
 
 import rowmill as rm
-from rowmill_systems.parts.services.refusals import Rejected
+from rowmill_systems.parts.services.refusals import RequestRejected
 from rowmill_systems.parts.services.responses import retry_after
 
 LAG_SECONDS = 5.0
@@ -32,7 +32,7 @@ def of_mediawiki(name: str, answer: Any, headers: httpx2.Headers) -> rm.errors.W
         return rm.errors.ProviderDown(f"{name} has an error of its own")
     if code in REFUSED:
         return rm.errors.ProviderRefused(f"{name} does not let us in")
-    return Rejected(f"{name} does not take the question")
+    return RequestRejected(f"{name} does not take the question")
 
 
 def of_objects(name: str, answer: Any, headers: httpx2.Headers) -> rm.errors.WorkError | None:

@@ -12,7 +12,7 @@ from rowmill_systems.entities.sources.cells import value_of
 from rowmill_systems.entities.things import Candidate, Fact, Mention
 from rowmill_systems.parts.names.folding import folded
 from rowmill_systems.parts.names.types import EntityType
-from rowmill_systems.parts.services.service import Batch, Service
+from rowmill_systems.parts.services.service import BatchQuery, ServiceClient
 
 MOST = 10
 LONGEST_NAME = 200
@@ -25,7 +25,7 @@ DBPEDIA = re.compile(r"https?://dbpedia\.org/resource/")
 
 
 class ReconciliationSource:
-    def __init__(self, name: str, service: Service) -> None:
+    def __init__(self, name: str, service: ServiceClient) -> None:
         self.name = name
         self._service = service
 
@@ -92,7 +92,7 @@ class ReconciliationSource:
         return {each.key: name for each in ours if (name := called(each, given))}
 
 
-def queries(manifest: Mapping[str, Any]) -> Batch:
+def queries(manifest: Mapping[str, Any]) -> BatchQuery:
     """As many in one call as the service takes."""
     said = manifest.get("batchSize")
     most = min(said, MOST_BATCH) if isinstance(said, int) and said > 0 else BATCH
@@ -108,10 +108,10 @@ def queries(manifest: Mapping[str, Any]) -> Batch:
             if isinstance(one, dict) and isinstance(one.get("result"), list)
         }
 
-    return Batch(f"queries {most}", "POST", "", join, split, nothing=lambda one: not one["result"], most=most)
+    return BatchQuery(f"queries {most}", "POST", "", join, split, nothing=lambda one: not one["result"], most=most)
 
 
-def extension(properties: Sequence[str]) -> Batch:
+def extension(properties: Sequence[str]) -> BatchQuery:
     """These properties, of several things in one call."""
     wanted = [{"id": each} for each in properties]
 
@@ -126,7 +126,7 @@ def extension(properties: Sequence[str]) -> Batch:
         return {id: row if isinstance(row := rows.get(id), dict) else {} for id in ids}
 
     name = hashlib.sha256("|".join(properties).encode()).hexdigest()[:16]
-    return Batch(f"extend {name}", "POST", "", join, split, nothing=lambda row: not any(row.values()), most=BATCH)
+    return BatchQuery(f"extend {name}", "POST", "", join, split, nothing=lambda row: not any(row.values()), most=BATCH)
 
 
 def types_in(given: Any) -> frozenset[EntityType]:

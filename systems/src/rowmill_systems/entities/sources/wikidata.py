@@ -11,10 +11,10 @@ from typing import Any
 from rowmill_systems.entities.linking.types import types_of_wikidata
 from rowmill_systems.entities.properties.catalogue import Property, catalogue, properties_of
 from rowmill_systems.entities.sources.wikidata_items import MISSING, Item, item_of, label_of
-from rowmill_systems.entities.sources.wikidata_values import Reader, things_in
+from rowmill_systems.entities.sources.wikidata_values import StatementReader, things_in
 from rowmill_systems.entities.things import Candidate, Fact, Mention
 from rowmill_systems.parts.names.types import EntityType
-from rowmill_systems.parts.services.service import Batch, Service
+from rowmill_systems.parts.services.service import BatchQuery, ServiceClient
 
 MOST_FOUND, MOST_CANDIDATES = 10, 15
 LONGEST_SEARCH = 200
@@ -39,7 +39,7 @@ class WikidataSource:
 
     name = "wikidata"
 
-    def __init__(self, service: Service, language: str = "en") -> None:
+    def __init__(self, service: ServiceClient, language: str = "en") -> None:
         self._service = service
         self.languages = tuple(dict.fromkeys((language, "en", "mul")))
         read = sorted(each.wikidata for each in catalogue().values() if each.wikidata)
@@ -108,18 +108,18 @@ class WikidataSource:
         claims = {each: item["claims"].get(each.wikidata or "", ()) for each in properties}
         needed = [id for each, said in claims.items() for id in things_in(each, said) if is_item(id)]
         labels = await self._service.each(self._labels, list(dict.fromkeys(needed)))
-        reader = Reader({id: label.get("label", "") for id, label in labels.items()})
+        reader = StatementReader({id: label.get("label", "") for id, label in labels.items()})
         read = {each.key: reader.values(each, said) for each, said in claims.items() if said}
         return {key: values for key, values in read.items() if values}
 
-    def _batch(self, name: str, props: str, part: Any) -> Batch:
+    def _batch(self, name: str, props: str, part: Any) -> BatchQuery:
         asked = {"action": "wbgetentities", "props": props, "languages": "|".join(self.languages), **USUAL}
 
         def split(answer: Any, ids: Sequence[str]) -> dict[str, Any]:
             entities = answer.get("entities") or {}
             return {id: part(entities[id]) for id in ids if isinstance(entities.get(id), dict)}
 
-        return Batch(
+        return BatchQuery(
             name, "GET", "", lambda ids: asked | {"ids": "|".join(ids)}, split, nothing=lambda part: part == MISSING
         )
 

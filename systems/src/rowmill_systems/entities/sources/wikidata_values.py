@@ -38,7 +38,7 @@ def things_in(property: Property, claims: Sequence[Claim]) -> list[str]:
     return [id for id in found if id]
 
 
-class Reader:
+class StatementReader:
     """With the names of other things, by id."""
 
     def __init__(self, labels: Mapping[str, str]) -> None:

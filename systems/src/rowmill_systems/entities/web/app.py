@@ -12,10 +12,11 @@ from rowmill.web.problems import answer_with_problems, problems
 from rowmill_systems.entities.entities import Entities
 from rowmill_systems.entities.reconciliation import router as reconciliation
 from rowmill_systems.entities.reconciliation.asking import no_scripts
-from rowmill_systems.entities.reconciliation.matching import Service
-from rowmill_systems.entities.web import bulk, conflicts, enrichment, forms, pages, schemas
+from rowmill_systems.entities.reconciliation.matching import ReconciliationService
+from rowmill_systems.entities.web import bulk, conflicts, enrichment, forms, pages
 from rowmill_systems.entities.web import entities as one_by_one
 from rowmill_systems.entities.web.asking import GivenEntities
+from rowmill_systems.parts.fields import Health
 
 MOST_BYTES = 256 * 1024 * 1024
 """Of a bulk of entities, which is read as it comes."""
@@ -32,10 +33,10 @@ service = APIRouter(tags=["service"])
 
 
 @service.get("/health")
-async def health(entities: GivenEntities) -> schemas.Health:
+async def health(entities: GivenEntities) -> Health:
     """Whether the server and its database answer."""
     await entities.mill.run(lambda connection: connection.exec_driver_sql("SELECT 1").close(), write=False)
-    return schemas.Health()
+    return Health()
 
 
 def create_app(entities: Entities, *, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
@@ -57,7 +58,9 @@ def create_app(entities: Entities, *, hosts: Sequence[str] = LOOPBACK) -> FastAP
     )
     settings = entities.settings
     app.state.entities = entities
-    app.state.reconciliation = Service(entities.knowledge_base, settings.link_threshold, settings.link_gap)
+    app.state.reconciliation = ReconciliationService(
+        entities.knowledge_base, settings.link_threshold, settings.link_gap
+    )
     # Before the paths with an entity's id: `bulk` is none.
     apis = (service, enrichment.router, bulk.router, one_by_one.router, conflicts.router)
     for router in (*apis, pages.router, forms.router):

@@ -25,7 +25,7 @@ async def list_conflicts(
 
     def read(connection: sa.Connection) -> schemas.Conflicts:
         rows = reads.conflicts(connection, entities.tables, state=state, after=after, most=limit + 1)
-        found = [schemas.Conflict.model_validate(row) for row in rows[:limit]]
+        found = [schemas.ConflictOut.model_validate(row) for row in rows[:limit]]
         return schemas.Conflicts(conflicts=found, next=found[-1].id if len(rows) > limit else None)
 
     return await entities.mill.run(read, write=False)
@@ -36,21 +36,21 @@ async def list_conflicts(
     responses=problems(s404="no such conflict", s409="it was decided, or settled, meanwhile"),
 )
 async def decide(
-    entities: GivenEntities, conflict_id: Annotated[int, Path(ge=1, le=LARGEST_ID)], given: schemas.Decision
-) -> schemas.Conflict:
+    entities: GivenEntities, conflict_id: Annotated[int, Path(ge=1, le=LARGEST_ID)], given: schemas.ConflictDecisionIn
+) -> schemas.ConflictOut:
     """Say which value holds. The decision is about these two values: if a source says something new, it asks again."""
     if given.choice == "value" and given.value is None:
         raise HTTPException(422, {"code": "invalid", "message": "value: say which value holds"})
-    decision = deciding.Decision(given.choice, given.value, given.by)
+    decision = deciding.ConflictDecision(given.choice, given.value, given.by)
 
-    def work(connection: sa.Connection) -> schemas.Conflict:
+    def work(connection: sa.Connection) -> schemas.ConflictOut:
         deciding.decide(connection, entities.tables, conflict_id, decision, entities.believed)
         [row] = reads.conflicts(connection, entities.tables, state=None, after=conflict_id - 1, most=1)
-        return schemas.Conflict.model_validate(row)
+        return schemas.ConflictOut.model_validate(row)
 
     try:
         return await entities.mill.run(work)
-    except deciding.NotThere:
+    except deciding.UnknownRecord:
         raise HTTPException(404, {"code": "no_such_conflict", "message": "there is no such conflict"}) from None
-    except deciding.StateChanged as error:
+    except deciding.EntityChanged as error:
         raise HTTPException(409, {"code": "state_changed", "message": str(error), "state": error.state}) from None

@@ -7,7 +7,7 @@ from fastapi import APIRouter, HTTPException, Query
 import rowmill as rm
 from rowmill.web.problems import problems
 from rowmill_systems.entities import reads
-from rowmill_systems.entities.deciding import NotThere, StateChanged, queue_again
+from rowmill_systems.entities.deciding import EntityChanged, UnknownRecord, queue_again
 from rowmill_systems.entities.web import schemas
 from rowmill_systems.entities.web.asking import GivenEntities, GivenId, no_such_entity
 
@@ -22,10 +22,12 @@ async def stats(entities: GivenEntities) -> schemas.Stats:
     return schemas.Stats.model_validate({**found, "services": services})
 
 
-def service_of(name: str, state: rm.limits.LimitState) -> schemas.Service:
+def service_of(name: str, state: rm.limits.LimitState) -> schemas.ServiceStatus:
     why = state.refuses
     until = {"parked": state.parked_until, "open": state.open_until}.get(str(why))
-    return schemas.Service(service=name, available=why is None, why=None if why is None else str(why), until=until)
+    return schemas.ServiceStatus(
+        service=name, available=why is None, why=None if why is None else str(why), until=until
+    )
 
 
 @router.post(
@@ -42,8 +44,8 @@ async def queue_entity(
     person chose holds."""
     try:
         await queue_again(entities, entity_id, fresh=fresh)
-    except NotThere:
+    except UnknownRecord:
         raise no_such_entity() from None
-    except StateChanged as error:
+    except EntityChanged as error:
         raise HTTPException(409, {"code": "in_progress", "message": f"the entity is {error.state}"}) from None
     return schemas.Queued(entity_id=str(entity_id))

@@ -17,13 +17,13 @@ router = APIRouter(tags=["entities"])
 
 
 @router.post("/entities", status_code=201)
-async def put_in(entities: GivenEntities, entity: schemas.EntityIn, response: Response) -> schemas.Entity:
+async def put_in(entities: GivenEntities, entity: schemas.EntityIn, response: Response) -> schemas.EntityOut:
     """Put an entity in, to be linked and enriched in the background. One of a dataset that is there already is answered
     as it is."""
     row = entity.model_dump()
     [entity_id] = await entities.mill.run(lambda connection: submit(entities, connection, [row]))
     response.headers["location"] = f"/entities/{quote(str(entity_id))}"
-    return schemas.Entity.model_validate(await the_entity(entities, entity_id))
+    return schemas.EntityOut.model_validate(await the_entity(entities, entity_id))
 
 
 @router.get("/entities")
@@ -33,15 +33,15 @@ async def list_entities(
     dataset: Annotated[schemas.Plain | None, Query(max_length=200)] = None,
     after: Annotated[schemas.Plain | None, Query(description="The last one of the page before.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-) -> schemas.Entities:
+) -> schemas.EntityList:
     """By id."""
     last = None if after is None else id_from(entities, after)
 
-    def read(connection: sa.Connection) -> schemas.Entities:
+    def read(connection: sa.Connection) -> schemas.EntityList:
         tables = entities.tables
         rows = reads.entities(connection, tables, status=status, dataset=dataset, after=last, most=limit + 1)
-        found = [schemas.Entity.model_validate(row) for row in rows[:limit]]
-        return schemas.Entities(entities=found, next=found[-1].id if len(rows) > limit else None)
+        found = [schemas.EntityOut.model_validate(row) for row in rows[:limit]]
+        return schemas.EntityList(entities=found, next=found[-1].id if len(rows) > limit else None)
 
     return await entities.mill.run(read, write=False)
 
@@ -73,7 +73,7 @@ async def change_entity(entities: GivenEntities, entity_id: GivenId, edit: schem
         await entities.mill.run(
             lambda connection: deciding.edit(connection, entities.tables, entity_id, edit.properties, entities.believed)
         )
-    except deciding.NotThere:
+    except deciding.UnknownRecord:
         raise no_such_entity() from None
     return await one_entity(entities, entity_id)
 
@@ -83,16 +83,16 @@ async def change_entity(entities: GivenEntities, entity_id: GivenId, edit: schem
     status_code=202,
     responses=problems(s404="no such entity", s409="somebody is at work on it"),
 )
-async def link_entity(entities: GivenEntities, entity_id: GivenId, given: schemas.LinkDecision) -> schemas.Queued:
+async def link_entity(entities: GivenEntities, entity_id: GivenId, given: schemas.LinkDecisionIn) -> schemas.Queued:
     """Say what an entity is: one of its candidates, another thing by its id, nothing that is known, or whatever the
     sources find. It is enriched accordingly; what a person said holds until a person says otherwise."""
     try:
         decision = deciding.LinkDecision(given.choice, given.source, given.id, given.by)
         await deciding.choose_link(entities, entity_id, decision)
-    except deciding.NotThere:
+    except deciding.UnknownRecord:
         raise no_such_entity() from None
     except deciding.NoSuchThing as error:
         raise HTTPException(422, {"code": "invalid", "message": str(error)}) from None
-    except deciding.StateChanged as error:
+    except deciding.EntityChanged as error:
         raise HTTPException(409, {"code": "in_progress", "message": f"the entity is {error.state}"}) from None
     return schemas.Queued(entity_id=str(entity_id))

@@ -88,7 +88,7 @@ async def link(
 ) -> Response:
     """One of the candidates, another thing, nothing, or whatever the sources find."""
     try:
-        given = schemas.LinkDecision.model_validate({"choice": choice, "source": source, "id": id})
+        given = schemas.LinkDecisionIn.model_validate({"choice": choice, "source": source, "id": id})
         await api.link_entity(entities, id_from(entities, entity_id), given)
     except ValidationError:
         return await not_done(entities, request, entity_id, 422, "choose one of the candidates, or write an id")
@@ -109,7 +109,9 @@ async def decided(entities: Entities, conflict_id: int, choice: str, text: str) 
     if choice == "value":
         value = await own_value(entities, conflict_id, text)
     try:
-        await decide(entities, conflict_id, schemas.Decision.model_validate({"choice": choice, "value": value}))
+        await decide(
+            entities, conflict_id, schemas.ConflictDecisionIn.model_validate({"choice": choice, "value": value})
+        )
     except HTTPException as error:
         raise NotDone(error.status_code, reason(error)) from None
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from rowmill_systems.parts.fields import Moment, fit
+from rowmill_systems.parts.fields import Moment, ResponseModel, fit
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000), AfterValidator(fit)]
 Properties = Annotated[dict[str, Any], AfterValidator(fit)]
@@ -15,10 +15,6 @@ Text = Annotated[str, StringConstraints(max_length=20_000), AfterValidator(fit)]
 
 Id = Annotated[str, BeforeValidator(str)]
 """Of an entity: text, or a uuid, as its table has it."""
-
-
-class Answer(BaseModel):
-    model_config = ConfigDict(from_attributes=True)
 
 
 class EntityIn(BaseModel):
@@ -43,7 +39,7 @@ class EntityEdit(BaseModel):
     properties: Properties
 
 
-class Entity(Answer):
+class EntityOut(ResponseModel):
     """An entity, what it is linked to, and how far its enrichment is."""
 
     id: Id
@@ -68,25 +64,25 @@ class Entity(Answer):
     """Why there is no link."""
 
 
-class Entities(Answer):
-    entities: list[Entity]
+class EntityList(ResponseModel):
+    entities: list[EntityOut]
     next: Id | None = None
     """Ask for those after it; None at the end."""
 
 
-class Said(Answer):
+class ValueSource(ResponseModel):
     source: str
     """`local`, `decision`, or a source."""
     ref: str | None = None
     """What the source calls the entity."""
 
 
-class Value(Answer):
+class Value(ResponseModel):
     value: Any
-    sources: list[Said]
+    sources: list[ValueSource]
 
 
-class Fact(Answer):
+class FactOut(ResponseModel):
     source: str
     property: str
     values: list[Any]
@@ -94,7 +90,7 @@ class Fact(Answer):
     since: Moment
 
 
-class Conflict(Answer):
+class ConflictOut(ResponseModel):
     """Two values for a property that has one."""
 
     id: int
@@ -112,18 +108,18 @@ class Conflict(Answer):
     created_at: Moment
 
 
-class Conflicts(Answer):
-    conflicts: list[Conflict]
+class Conflicts(ResponseModel):
+    conflicts: list[ConflictOut]
     next: int | None = None
 
 
-class Change(Answer):
+class Change(ResponseModel):
     at: Moment
     kind: str
     detail: dict[str, Any]
 
 
-class Candidate(Answer):
+class CandidateOut(ResponseModel):
     """A thing that may be meant."""
 
     label: str
@@ -147,21 +143,21 @@ class Candidate(Answer):
         return next(iter(self.other_ids.items()))
 
 
-class WholeEntity(Entity):
+class WholeEntity(EntityOut):
     """With its facts, who says so, what contradicts, and what happened."""
 
-    candidates: list[Candidate]
+    candidates: list[CandidateOut]
     """Who may be meant, the likeliest first, as of the last time that sources were asked."""
     context: str | None
     properties: dict[str, Any] | None
     enriched_properties: dict[str, list[Value]] | None
-    facts: list[Fact]
-    conflicts: list[Conflict]
+    facts: list[FactOut]
+    conflicts: list[ConflictOut]
     history: list[Change]
     """The latest first."""
 
 
-class Decision(BaseModel):
+class ConflictDecisionIn(BaseModel):
     """Which value holds: the current one, the other one, or one of yours."""
 
     model_config = ConfigDict(extra="forbid")
@@ -171,7 +167,7 @@ class Decision(BaseModel):
     by: Word | None = None
 
 
-class LinkDecision(BaseModel):
+class LinkDecisionIn(BaseModel):
     """What an entity is: a `thing` that a source knows by this id, `none` that is known, or what the `sources` find."""
 
     model_config = ConfigDict(extra="forbid")
@@ -184,12 +180,12 @@ class LinkDecision(BaseModel):
     by: Word | None = None
 
 
-class Refused(Answer):
+class Refused(ResponseModel):
     line: int
     message: str
 
 
-class Taken(Answer):
+class Taken(ResponseModel):
     """What became of a bulk of entities."""
 
     accepted: int
@@ -201,7 +197,7 @@ class Taken(Answer):
     refused_count: int
 
 
-class Service(Answer):
+class ServiceStatus(ResponseModel):
     """How a service is, for the whole fleet."""
 
     service: str
@@ -211,7 +207,7 @@ class Service(Answer):
     until: Moment | None
 
 
-class Stats(Answer):
+class Stats(ResponseModel):
     """How many entities are in which state."""
 
     total_entities: int
@@ -229,13 +225,9 @@ class Stats(Answer):
     open_conflicts: int
     waiting_for: dict[str, int]
     """Of those that were tried and wait: why, by code."""
-    services: list[Service]
+    services: list[ServiceStatus]
 
 
-class Queued(Answer):
+class Queued(ResponseModel):
     status: Literal["queued"] = "queued"
     entity_id: Id
-
-
-class Health(Answer):
-    status: Literal["ok"] = "ok"

@@ -28,7 +28,7 @@ ROWS_AT_ONCE = 10_000
 
 
 @dataclass
-class Batch:
+class IngestedFiles:
     """What is put in together."""
 
     organization_id: int
@@ -66,7 +66,7 @@ async def chunks_of(path: Path) -> AsyncIterator[bytes]:
             yield chunk
 
 
-async def put_in(intake: Intake, batch: Batch, paths: list[Path]) -> None:
+async def put_in(intake: Intake, batch: IngestedFiles, paths: list[Path]) -> None:
     found = list(all_files(paths, batch.refused))
     with progress("Putting in", len(found)) as told:
         for number, path in enumerate(found, 1):
@@ -81,7 +81,7 @@ async def put_in(intake: Intake, batch: Batch, paths: list[Path]) -> None:
             told(number)
 
 
-async def read_all(intake: Intake, batch: Batch, settings: WorkerSettings, told: StopSignals) -> None:
+async def read_all(intake: Intake, batch: IngestedFiles, settings: WorkerSettings, told: StopSignals) -> None:
     """Work until every file of the batch is final, or until told to stop."""
     still_open = (
         sa.select(sa.func.count())
@@ -114,7 +114,7 @@ def batched(numbers: Iterable[int], most: int) -> Iterator[list[int]]:
         yield some
 
 
-async def report(intake: Intake, batch: Batch, json: bool, *, read: bool) -> int:
+async def report(intake: Intake, batch: IngestedFiles, json: bool, *, read: bool) -> int:
     """Say what became of each file; answers the exit code."""
     found = sa.select(
         ProjectFile.id,

@@ -153,11 +153,11 @@ def ingest(
     told.listen()
 
     async def run() -> int:
-        from rowmill_systems.intake.commands.ingesting import Batch, put_in, read_all, report
+        from rowmill_systems.intake.commands.ingesting import IngestedFiles, put_in, read_all, report
 
         await commands.prepare(intake, NAME)
         async with intake.opened():
-            batch = Batch(organization, project, doc_type)
+            batch = IngestedFiles(organization, project, doc_type)
             await put_in(intake, batch, paths)
             if not no_work:
                 await read_all(intake, batch, settings, told)

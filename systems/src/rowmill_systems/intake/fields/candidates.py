@@ -15,19 +15,19 @@ MOST_CANDIDATES = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class FieldCandidate:
     field: Field
     value: Any
     score: float
     spans: tuple[Span, ...]
 
-    def times(self, factor: float) -> "Candidate":
+    def times(self, factor: float) -> "FieldCandidate":
         return replace(self, score=min(1.0, self.score * factor))
 
 
-def bounded(candidates: Iterable[Candidate]) -> dict[str, list[Candidate]]:
+def bounded(candidates: Iterable[FieldCandidate]) -> dict[str, list[FieldCandidate]]:
     """By field, the best first, and not more than a bounded number of each."""
-    by_field: dict[str, list[Candidate]] = {}
+    by_field: dict[str, list[FieldCandidate]] = {}
     for candidate in candidates:
         by_field.setdefault(candidate.field.key, []).append(candidate)
     return {
@@ -36,14 +36,14 @@ def bounded(candidates: Iterable[Candidate]) -> dict[str, list[Candidate]]:
     }
 
 
-def choose(by_field: dict[str, list[Candidate]]) -> list[Candidate]:
+def choose(by_field: dict[str, list[FieldCandidate]]) -> list[FieldCandidate]:
     """For each field its best value, surer where the paper says it twice, less sure where it also says another. What
     two fields of one type claim belongs to the surer one."""
     merged = sorted(
         (each for found in by_field.values() for each in _merged(found)), key=lambda each: -each.score
     )  # fmt: skip
     taken: dict[Span, str] = {}
-    chosen: dict[str, list[Candidate]] = {}
+    chosen: dict[str, list[FieldCandidate]] = {}
     for candidate in merged:
         have = chosen.setdefault(candidate.field.key, [])
         claimed = any(taken.get(span) == candidate.field.type for span in candidate.spans)
@@ -55,8 +55,8 @@ def choose(by_field: dict[str, list[Candidate]]) -> list[Candidate]:
     return [candidate for found in chosen.values() for candidate in found]
 
 
-def _merged(found: Sequence[Candidate]) -> list[Candidate]:
-    groups: dict[str, list[Candidate]] = {}
+def _merged(found: Sequence[FieldCandidate]) -> list[FieldCandidate]:
+    groups: dict[str, list[FieldCandidate]] = {}
     for candidate in found:
         groups.setdefault(json.dumps(candidate.value, sort_keys=True), []).append(candidate)
     best = []

@@ -6,12 +6,12 @@ from itertools import product
 from typing import Any
 
 from rowmill_systems.intake.fields.amounts import find_amounts
-from rowmill_systems.intake.fields.candidates import Candidate
+from rowmill_systems.intake.fields.candidates import FieldCandidate
 from rowmill_systems.intake.fields.catalogue import FieldType
 
 CENT = Decimal("0.02")
 TOP = 6
-Found = dict[str, list[Candidate]]
+Found = dict[str, list[FieldCandidate]]
 
 
 def cross_check(found: Found) -> Found:
@@ -26,7 +26,7 @@ def _key(found: Found, kind: FieldType, scheme: str) -> str | None:
     return None
 
 
-def _amount(candidate: Candidate) -> Decimal:
+def _amount(candidate: FieldCandidate) -> Decimal:
     return Decimal(candidate.value["amount"])
 
 
@@ -36,7 +36,7 @@ def _sums(found: Found) -> Found:
     if None in keys[:1] or None in keys[2:]:
         return found
     net, tax, total = (found[key][:TOP] if key else [] for key in keys)
-    best: tuple[float, tuple[Candidate, ...]] | None = None
+    best: tuple[float, tuple[FieldCandidate, ...]] | None = None
     for parts in product(net, tax, total):
         if (
             len({part.spans for part in parts}) == 3
@@ -61,7 +61,7 @@ def _lift_largest(found: Found, key: str | None) -> Found:
     return found | {key: sorted(others, key=lambda each: -each.score)}
 
 
-def _favour(found: Found, winners: Sequence[Candidate], least: float, others: float) -> Found:
+def _favour(found: Found, winners: Sequence[FieldCandidate], least: float, others: float) -> Found:
     """Winners rise to what they are worth now; other values of their fields fall."""
     changed = dict(found)
     for winner in winners:
@@ -69,7 +69,7 @@ def _favour(found: Found, winners: Sequence[Candidate], least: float, others: fl
         rest = [
             each if each.value == winner.value else each.times(others) for each in found[key] if each is not winner
         ]  # fmt: skip
-        raised = Candidate(winner.field, winner.value, max(winner.score, least), winner.spans)
+        raised = FieldCandidate(winner.field, winner.value, max(winner.score, least), winner.spans)
         changed[key] = [raised, *rest]
     return changed
 

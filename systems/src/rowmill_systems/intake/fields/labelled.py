@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from rowmill_systems.intake.fields.candidates import Candidate
+from rowmill_systems.intake.fields.candidates import FieldCandidate
 from rowmill_systems.intake.fields.catalogue import Field, FieldType
 from rowmill_systems.intake.fields.labels import Hit
 from rowmill_systems.intake.fields.layout import Cell, Span
-from rowmill_systems.intake.fields.readings import Reading, read
+from rowmill_systems.intake.fields.readings import FieldReading, read
 from rowmill_systems.intake.fields.view import View
 
 # Parties and addresses are many lines, and have rules of their own.
@@ -19,7 +19,7 @@ BESIDE, RIGHT, BELOW = 1.0, 0.99, 0.93
 SENTENCE = re.compile(r"(?<=[.!?。]) +(?=[A-ZÄÖÜÀ-Ý0-9\u3400-\u9fff])")
 
 
-def labelled(view: View) -> Iterator[Candidate]:
+def labelled(view: View) -> Iterator[FieldCandidate]:
     """Candidates of every label of the document."""
     for hits in view.hits.values():
         for hit in hits:
@@ -29,7 +29,7 @@ def labelled(view: View) -> Iterator[Candidate]:
                     yield from (candidate.times(weight) for candidate in values_of(view, hit, field))
 
 
-def values_of(view: View, hit: Hit, field: Field) -> Iterator[Candidate]:
+def values_of(view: View, hit: Hit, field: Field) -> Iterator[FieldCandidate]:
     """The values that a label may mean: of the first place that has one."""
     if field.scheme == "sentence" and not hit.colon and not hit.alone:
         yield _sentence(view, hit, field)
@@ -85,18 +85,18 @@ def _end_of_rest(view: View, hit: Hit, field: Field) -> int:
     return hit.cell.end
 
 
-def _distance(text: str, reading: Reading, field: Field) -> float:
+def _distance(text: str, reading: FieldReading, field: Field) -> float:
     """Less sure where other words stand between label and value."""
     between = sum(sign.isalnum() for sign in text[: reading.start])
     return 1.0 if between <= 3 or field.type in WORDS else 0.9 if between <= 12 else 0.7
 
 
-def _candidate(field: Field, reading: Reading, cell: Cell, start: int, sure: float) -> Candidate:
+def _candidate(field: Field, reading: FieldReading, cell: Cell, start: int, sure: float) -> FieldCandidate:
     span = Span(cell.page, cell.line, start + reading.start, start + reading.end)
-    return Candidate(field, reading.value, sure * reading.sure, (span,))
+    return FieldCandidate(field, reading.value, sure * reading.sure, (span,))
 
 
-def _sentence(view: View, hit: Hit, field: Field) -> Candidate:
+def _sentence(view: View, hit: Hit, field: Field) -> FieldCandidate:
     """The sentence of the line that the label stands in."""
     cell = hit.cell
     edges = [0, *(match.end() for match in SENTENCE.finditer(cell.text)), len(cell.text)]
@@ -105,4 +105,4 @@ def _sentence(view: View, hit: Hit, field: Field) -> Candidate:
     last = min(edge for edge in edges if edge > inside)
     text = cell.text[first:last].rstrip()
     span = Span(cell.page, cell.line, cell.start + first, cell.start + first + len(text))
-    return Candidate(field, text, 0.8 * (0.5 if hit.qualified and hit.leading else 1.0), (span,))
+    return FieldCandidate(field, text, 0.8 * (0.5 if hit.qualified and hit.leading else 1.0), (span,))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rowmill_systems.intake.fields.addresses import Block
-from rowmill_systems.intake.fields.candidates import Candidate
+from rowmill_systems.intake.fields.candidates import FieldCandidate
 from rowmill_systems.intake.fields.catalogue import Field, FieldType
 from rowmill_systems.intake.fields.labelled import strength
 from rowmill_systems.intake.fields.labels import Hit
@@ -33,14 +33,14 @@ class Named:
     sure: float
 
 
-def people(view: View) -> Iterator[Candidate]:
+def people(view: View) -> Iterator[FieldCandidate]:
     roles = {field.scheme for field in view.fields if field.type in (FieldType.PARTY, FieldType.ADDRESS)}
     named = {role: list(_named(view, role)) for role in sorted(roles)}
     _guess(view, named)
     for field in view.fields:
         if field.type is FieldType.PARTY:
             for one in named[field.scheme]:
-                yield Candidate(field, one.name, one.sure, (one.span,))
+                yield FieldCandidate(field, one.name, one.sure, (one.span,))
         elif field.type is FieldType.ADDRESS:
             yield from _addresses(view, field, named)
 
@@ -174,17 +174,17 @@ def _in_prose(view: View) -> Iterator[Named]:
                     yield Named(company.name, span, 0.8 if len(seen) <= 2 else 0.4)
 
 
-def _addresses(view: View, field: Field, named: dict[str, list[Named]]) -> Iterator[Candidate]:
+def _addresses(view: View, field: Field, named: dict[str, list[Named]]) -> Iterator[FieldCandidate]:
     for hit, _ in _hits(view, FieldType.ADDRESS, field.scheme):
         for cell, _start in _anchors(view, hit):
             for block in _blocks_at(view, cell):
-                yield Candidate(field, block.value, 0.93 * strength(hit, field), block.spans)
+                yield FieldCandidate(field, block.value, 0.93 * strength(hit, field), block.spans)
     owners = sorted(named.get(field.scheme, ()), key=lambda one: -one.sure)[:3]
     for owner in owners:
         for block in view.blocks:
             near = block.name_span is not None and _meets(block.name_span, owner.span)
             if near or (block.name and same_party(block.name, owner.name)):
-                yield Candidate(field, block.value, owner.sure * (0.97 if near else 0.85), block.spans)
+                yield FieldCandidate(field, block.value, owner.sure * (0.97 if near else 0.85), block.spans)
     if owners and not any(block.name and same_party(block.name, owners[0].name) for block in view.blocks):
         yield from _under(view, field, owners[0])
 
@@ -198,12 +198,12 @@ def _blocks_at(view: View, cell: Cell) -> Iterator[Block]:
             return
 
 
-def _under(view: View, field: Field, owner: Named) -> Iterator[Candidate]:
+def _under(view: View, field: Field, owner: Named) -> Iterator[FieldCandidate]:
     """An address that stands below the name, with lines between them."""
     for block in view.blocks:
         first = block.spans[0]
         if first.page == owner.span.page and not block.name and 0 < first.line - owner.span.line <= 4:
-            yield Candidate(field, block.value, owner.sure * 0.8, block.spans)
+            yield FieldCandidate(field, block.value, owner.sure * 0.8, block.spans)
             return
 
 

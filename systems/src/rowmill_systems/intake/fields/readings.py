@@ -36,7 +36,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FieldReading:
     """A value in a text, where it stands, and how sure its shape makes us."""
 
     start: int
@@ -45,28 +45,28 @@ class Reading:
     sure: float
 
 
-def read(field: Field, text: str, context: Context) -> list[Reading]:
+def read(field: Field, text: str, context: Context) -> list[FieldReading]:
     """All values of the field's type in a text, from left to right."""
     return READERS[field.type](field, text, context)
 
 
-def _dates(field: Field, text: str, context: Context) -> list[Reading]:
+def _dates(field: Field, text: str, context: Context) -> list[FieldReading]:
     return [
-        Reading(found.start, found.end, found.day.isoformat(), 0.85 if found.swapped else 1.0)
+        FieldReading(found.start, found.end, found.day.isoformat(), 0.85 if found.swapped else 1.0)
         for found in find_dates(text, month_first=context.month_first)
     ]
 
 
-def _amounts(field: Field, text: str, context: Context) -> list[Reading]:
+def _amounts(field: Field, text: str, context: Context) -> list[FieldReading]:
     dates = find_dates(text)
     return [
-        Reading(found.start, found.end, money(found, context.currency), 1.0 if found.exact else 0.6)
+        FieldReading(found.start, found.end, money(found, context.currency), 1.0 if found.exact else 0.6)
         for found in find_amounts(text)
         if not any(day.start <= found.start < day.end for day in dates)
     ]
 
 
-def _numbers(field: Field, text: str, context: Context) -> list[Reading]:
+def _numbers(field: Field, text: str, context: Context) -> list[FieldReading]:
     pattern = PERCENT if field.scheme == "percent" else NUMBER
     found = []
     for match in pattern.finditer(mend_digits(text)):
@@ -75,15 +75,15 @@ def _numbers(field: Field, text: str, context: Context) -> list[Reading]:
             sign = "-" if match.group().startswith("-") else ""
             plain = f"{number:f}"
             plain = plain.rstrip("0").rstrip(".") if "." in plain else plain
-            found.append(Reading(match.start(), match.end(), sign + plain, 0.95))
+            found.append(FieldReading(match.start(), match.end(), sign + plain, 0.95))
     return found
 
 
-def _ids(field: Field, text: str, context: Context) -> list[Reading]:
+def _ids(field: Field, text: str, context: Context) -> list[FieldReading]:
     if not field.scheme:
         return _free_ids(text)
     found = [
-        Reading(one.start, one.end, one.value, (1.0 if one.proved else UNPROVED) * (0.9 if one.mended else 1.0))
+        FieldReading(one.start, one.end, one.value, (1.0 if one.proved else UNPROVED) * (0.9 if one.mended else 1.0))
         for one in find_ids(field.scheme, text)
     ]
     return found or (_home_vat(text, context.language) if field.scheme == "vat" else [])
@@ -101,21 +101,21 @@ HOME: Mapping[str, tuple[str, ...]] = {
 BARE = re.compile(r"(?<![\w])[A-Z]?\d[\d .-]{6,14}\d[A-Z]?(?![\w])")
 
 
-def _home_vat(text: str, language: str | None) -> list[Reading]:
+def _home_vat(text: str, language: str | None) -> list[FieldReading]:
     """A number without its country, as it is written at home. Only beside a label."""
     countries = HOME.get(language or "", tuple(country for each in HOME.values() for country in each))
     for match in BARE.finditer(text):
         value = SEPARATORS.sub("", match.group())
         if any(is_valid("vat", country + value) for country in countries):
-            return [Reading(match.start(), match.end(), value, UNPROVED)]
+            return [FieldReading(match.start(), match.end(), value, UNPROVED)]
     return []
 
 
-def _free_ids(text: str) -> list[Reading]:
+def _free_ids(text: str) -> list[FieldReading]:
     whole = text.strip(" .:#")
     if len(whole) <= 24 and (GROUPS.fullmatch(whole) or LETTERED_ID.fullmatch(whole)) and not find_dates(whole):
         start = text.find(whole)
-        return [Reading(start, start + len(whole), whole, 0.9)]
+        return [FieldReading(start, start + len(whole), whole, 0.9)]
     dates, found = find_dates(text), []
     for match in FREE_ID.finditer(text):
         if (
@@ -127,43 +127,43 @@ def _free_ids(text: str) -> list[Reading]:
         if not any(sign.isdigit() for sign in bare) or bare[0].islower():
             continue
         length = sum(sign.isalnum() for sign in bare)
-        found.append(Reading(match.start(), match.start() + len(bare), bare, 0.95 if length > 2 else 0.6))
+        found.append(FieldReading(match.start(), match.start() + len(bare), bare, 0.95 if length > 2 else 0.6))
     return found
 
 
-def _emails(field: Field, text: str, context: Context) -> list[Reading]:
+def _emails(field: Field, text: str, context: Context) -> list[FieldReading]:
     return [
-        Reading(match.start(), match.end(), match.group().replace(" ", ""), 0.95 if " " in match.group() else 1.0)
+        FieldReading(match.start(), match.end(), match.group().replace(" ", ""), 0.95 if " " in match.group() else 1.0)
         for match in EMAIL.finditer(text)
     ]
 
 
-def _phones(field: Field, text: str, context: Context) -> list[Reading]:
+def _phones(field: Field, text: str, context: Context) -> list[FieldReading]:
     found = []
     for match in PHONE.finditer(text):
         digits = sum(sign.isdigit() for sign in match.group())
         if 6 <= digits <= 15 and not find_dates(match.group()):
-            found.append(Reading(match.start(), match.end(), tidy(match.group()), 0.95))
+            found.append(FieldReading(match.start(), match.end(), tidy(match.group()), 0.95))
     return found
 
 
-def _parties(field: Field, text: str, context: Context) -> list[Reading]:
-    return [Reading(found.start, found.end, found.name, 0.95) for found in find_parties(text)]
+def _parties(field: Field, text: str, context: Context) -> list[FieldReading]:
+    return [FieldReading(found.start, found.end, found.name, 0.95) for found in find_parties(text)]
 
 
-def _texts(field: Field, text: str, context: Context) -> list[Reading]:
+def _texts(field: Field, text: str, context: Context) -> list[FieldReading]:
     bare = text.strip(" \t:：-–—=")
     if not TOKEN.search(bare):
         return []
     start = text.find(bare)
-    return [Reading(start, start + len(bare), bare, 0.9)]
+    return [FieldReading(start, start + len(bare), bare, 0.9)]
 
 
-def _nothing(field: Field, text: str, context: Context) -> list[Reading]:
+def _nothing(field: Field, text: str, context: Context) -> list[FieldReading]:
     return []
 
 
-READERS: Mapping[FieldType, Callable[[Field, str, Context], list[Reading]]] = {
+READERS: Mapping[FieldType, Callable[[Field, str, Context], list[FieldReading]]] = {
     FieldType.DATE: _dates,
     FieldType.AMOUNT: _amounts,
     FieldType.NUMBER: _numbers,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from rowmill_systems.intake.analysis import Mapped, Suggestion
-from rowmill_systems.intake.fields.candidates import Candidate, bounded, choose
+from rowmill_systems.intake.fields.candidates import FieldCandidate, bounded, choose
 from rowmill_systems.intake.fields.catalogue import Catalogue, FieldType
 from rowmill_systems.intake.fields.confidence import confidence
 from rowmill_systems.intake.fields.crosschecks import cross_check
@@ -28,16 +28,18 @@ def map_by_rules(document: Document, *, doc_type: str | None, catalogue: Catalog
     return Mapped(suggestions, tuple(unmapped(view, chosen)))
 
 
-def _suggestion(view: View, chosen: Candidate) -> Suggestion:
+def _suggestion(view: View, chosen: FieldCandidate) -> Suggestion:
     scanned = view.layout.document.pages[chosen.spans[0].page].scanned
     sure = confidence(chosen.score, scanned=scanned)
     return Suggestion(chosen.field.key, chosen.value, sure, view.layout.evidence(chosen.spans))
 
 
-def _tables(view: View) -> Iterator[Candidate]:
+def _tables(view: View) -> Iterator[FieldCandidate]:
     for field in view.fields:
         if field.type is FieldType.TABLE and view.table:
             columns = [column.strip() for column in field.scheme.split(",")]
             spans = view.table.spans()
             page = spans[0].page
-            yield Candidate(field, view.table.value(columns), 0.85, tuple(span for span in spans if span.page == page))
+            yield FieldCandidate(
+                field, view.table.value(columns), 0.85, tuple(span for span in spans if span.page == page)
+            )

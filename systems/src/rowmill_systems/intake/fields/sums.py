@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from rowmill_systems.intake.fields.amounts import AmountReading, find_amounts, money
-from rowmill_systems.intake.fields.candidates import Candidate
+from rowmill_systems.intake.fields.candidates import FieldCandidate
 from rowmill_systems.intake.fields.catalogue import Field, FieldType
 from rowmill_systems.intake.fields.layout import Cell, Span
 from rowmill_systems.intake.fields.readings import read
@@ -17,7 +17,7 @@ MOST_SUMS = 400
 SURE = 0.72
 
 
-def sums(view: View) -> Iterator[Candidate]:
+def sums(view: View) -> Iterator[FieldCandidate]:
     """Three amounts below each other of which the first two make the third, the second being a tax of the first."""
     wanted = {field.scheme: field for field in view.fields if field.type is FieldType.AMOUNT}
     rates = [field for field in view.fields if field.type is FieldType.NUMBER and field.scheme == "percent"]
@@ -50,13 +50,13 @@ def _last_amounts(view: View) -> list[tuple[Cell, AmountReading]]:
     return found[:MOST_SUMS]
 
 
-def _candidate(view: View, field: Field, cell: Cell, reading: AmountReading) -> Candidate:
+def _candidate(view: View, field: Field, cell: Cell, reading: AmountReading) -> FieldCandidate:
     span = Span(cell.page, cell.line, cell.start + reading.start, cell.start + reading.end)
-    return Candidate(field, money(reading, view.context.currency), SURE, (span,))
+    return FieldCandidate(field, money(reading, view.context.currency), SURE, (span,))
 
 
-def _percents(view: View, field: Field, cell: Cell) -> Iterator[Candidate]:
+def _percents(view: View, field: Field, cell: Cell) -> Iterator[FieldCandidate]:
     for other in view.layout.rows[cell.page][cell.row]:
         for reading in read(field, other.text, view.context):
             span = Span(other.page, other.line, other.start + reading.start, other.start + reading.end)
-            yield Candidate(field, reading.value, SURE, (span,))
+            yield FieldCandidate(field, reading.value, SURE, (span,))

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from rowmill_systems.intake.fields.candidates import Candidate
+from rowmill_systems.intake.fields.candidates import FieldCandidate
 from rowmill_systems.intake.fields.catalogue import Field, FieldType
 from rowmill_systems.intake.fields.folding import plain
 from rowmill_systems.intake.fields.layout import Cell, Span, span_of
@@ -22,7 +22,7 @@ PLACE_AND_DATE = re.compile(r"(?:[^\W\d_][^\W\d]{1,24},?\s+)?(?:den |le |the |lÃ
 TOP_LINES = 25
 
 
-def unlabelled(view: View) -> Iterator[Candidate]:
+def unlabelled(view: View) -> Iterator[FieldCandidate]:
     seen: set[str] = set()
     for field in view.fields:
         if field.type is FieldType.ID and field.scheme in TELLING:
@@ -43,7 +43,7 @@ def unlabelled(view: View) -> Iterator[Candidate]:
             yield from _subject(view, field)
 
 
-def _everywhere(view: View, field: Field, sure: float) -> Iterator[Candidate]:
+def _everywhere(view: View, field: Field, sure: float) -> Iterator[FieldCandidate]:
     for cell in view.layout.cells():
         if view.in_mail_head(cell) and not cell.text.casefold().startswith("from:"):
             continue
@@ -51,17 +51,17 @@ def _everywhere(view: View, field: Field, sure: float) -> Iterator[Candidate]:
             # Of these, only what check digits prove: the shapes of some countries are any digits.
             if field.scheme != "vat" or reading.sure > UNPROVED:
                 span = Span(cell.page, cell.line, cell.start + reading.start, cell.start + reading.end)
-                yield Candidate(field, reading.value, sure * reading.sure, (span,))
+                yield FieldCandidate(field, reading.value, sure * reading.sure, (span,))
 
 
-def _registers(view: View, field: Field) -> Iterator[Candidate]:
+def _registers(view: View, field: Field) -> Iterator[FieldCandidate]:
     """Only those that name their register."""
     for candidate in _everywhere(view, field, 0.8):
         if REGISTER.match(str(candidate.value)):
             yield candidate
 
 
-def _letter_date(view: View, field: Field) -> Iterator[Candidate]:
+def _letter_date(view: View, field: Field) -> Iterator[FieldCandidate]:
     """A cell that is a date and no more than the town before it: `Berlin, 31. MÃ¤rz 2026`."""
     for cell in _top(view):
         if _named(view, cell):
@@ -71,7 +71,7 @@ def _letter_date(view: View, field: Field) -> Iterator[Candidate]:
             before, after = cell.text[: readings[0].start], cell.text[readings[0].end :]
             if PLACE_AND_DATE.fullmatch(before) and not after.strip(" ."):
                 span = Span(cell.page, cell.line, cell.start + readings[0].start, cell.start + readings[0].end)
-                yield Candidate(field, readings[0].value, 0.66 * readings[0].sure, (span,))
+                yield FieldCandidate(field, readings[0].value, 0.66 * readings[0].sure, (span,))
 
 
 def _named(view: View, cell: Cell) -> bool:
@@ -81,14 +81,14 @@ def _named(view: View, cell: Cell) -> bool:
     return any(hit.alone for other in [*before[-1:], *([above] if above else [])] for hit in view.hits_in(other))
 
 
-def _subject(view: View, field: Field) -> Iterator[Candidate]:
+def _subject(view: View, field: Field) -> Iterator[FieldCandidate]:
     """The line above the greeting."""
     page = view.layout.rows[0] if view.layout.rows else []
     for place, row in enumerate(page[: 2 * TOP_LINES]):
         if row and GREETING.match(row[0].text) and len(row[0].text) < 80:
             above = next((other for other in reversed(page[max(0, place - 3) : place]) if other), None)
             if above and len(above) == 1 and not view.is_label(above[0]) and not read_as_date(view, above[0]):
-                yield Candidate(field, above[0].text, 0.7, (span_of(above[0]),))
+                yield FieldCandidate(field, above[0].text, 0.7, (span_of(above[0]),))
             return
 
 

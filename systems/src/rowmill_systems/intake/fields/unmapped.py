@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from rowmill_systems.intake.analysis import Unmapped
-from rowmill_systems.intake.fields.candidates import Candidate
+from rowmill_systems.intake.fields.candidates import FieldCandidate
 from rowmill_systems.intake.fields.layout import Cell, Span
 from rowmill_systems.intake.fields.view import View
 
@@ -13,7 +13,7 @@ MOST = 50
 MOST_WORDS = 5
 
 
-def unmapped(view: View, chosen: list[Candidate]) -> list[Unmapped]:
+def unmapped(view: View, chosen: list[FieldCandidate]) -> list[Unmapped]:
     """`Label: value` pairs in the order of the paper, at most a bounded number."""
     taken = [span for candidate in chosen for span in candidate.spans]
     found = []

@@ -1,6 +1,6 @@
 """What Alembic runs."""
 
 from rowmill_systems.intake.migrations import revisions
-from rowmill_systems.intake.models import Base
+from rowmill_systems.intake.models import IntakeBase
 
-revisions.run(Base.metadata)
+revisions.run(IntakeBase.metadata)

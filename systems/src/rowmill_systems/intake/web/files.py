@@ -16,6 +16,7 @@ from rowmill_systems.intake.web import schemas
 from rowmill_systems.intake.web.asking import LARGEST_FILE_ID, PREFIX, GivenFile, GivenIntake, GivenProject, the_file
 from rowmill_systems.parts.documents import packing
 from rowmill_systems.parts.documents.document import Kind
+from rowmill_systems.parts.fields import Health
 
 CHUNK = 256 * 1024
 PICTURES = (Kind.PDF, Kind.IMAGE)
@@ -23,10 +24,10 @@ router = APIRouter()
 
 
 @router.get("/health", tags=["service"])
-async def health(intake: GivenIntake) -> schemas.Health:
+async def health(intake: GivenIntake) -> Health:
     """Whether the server and its database answer."""
     await intake.mill.run(lambda connection: connection.exec_driver_sql("SELECT 1").close(), write=False)
-    return schemas.Health()
+    return Health()
 
 
 @router.get("/catalogue", tags=["fields"])
@@ -74,14 +75,14 @@ async def list_files(
         int | None, Query(ge=1, le=LARGEST_FILE_ID, description="Files with a smaller id than this one.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
-) -> schemas.Files:
+) -> schemas.FileList:
     """The latest first, with how far each is, and how many there are in each state."""
 
-    def read(connection: sa.Connection) -> schemas.Files:
+    def read(connection: sa.Connection) -> schemas.FileList:
         rows = reads.files(connection, project, state=status, before=before, most=limit + 1)
         found = [schemas.File.model_validate(row) for row in rows[:limit]]
         more = found[-1].id if len(rows) > limit else None
-        return schemas.Files(files=found, counts=reads.counts(connection, project), next=more)  # type: ignore[arg-type]
+        return schemas.FileList(files=found, counts=reads.counts(connection, project), next=more)  # type: ignore[arg-type]
 
     return await intake.mill.run(read, write=False)
 
@@ -97,7 +98,7 @@ async def one_file(intake: GivenIntake, file: GivenFile) -> schemas.FileWithSugg
             {
                 **file,
                 "suggestions": [
-                    schemas.Suggestion.of(row, labels) for row in reads.suggestions(connection, file["id"])
+                    schemas.SuggestionOut.of(row, labels) for row in reads.suggestions(connection, file["id"])
                 ],
                 "unmapped": reads.notes(connection, file["id"]),
                 "facts": found["document"]["facts"] if found else {},

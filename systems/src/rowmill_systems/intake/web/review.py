@@ -18,48 +18,56 @@ WHY = problems(s404="no such file or suggestion") | {
     409: {"model": Changed, "description": "it was decided on, or replaced, meanwhile, or the file is being processed"}
 }
 SuggestionId = Annotated[int, Path(ge=1, le=LARGEST_FILE_ID)]
-Given = Annotated[schemas.Decision | None, Body()]
+Given = Annotated[schemas.SuggestionDecisionIn | None, Body()]
 
 
 @router.post(SUGGESTION + "/apply", responses=WHY)
 async def apply(
     intake: GivenIntake, file: GivenFile, suggestion_id: SuggestionId, decision: Given = None
-) -> schemas.Suggestion:
+) -> schemas.SuggestionOut:
     """Take a pending suggestion, as it is or with a value of your own. Not while its file is being processed: a new
     reading may be about to replace it."""
-    return await decide(intake, file, suggestion_id, SuggestionState.APPLIED, decision or schemas.Decision())
+    return await decide(
+        intake, file, suggestion_id, SuggestionState.APPLIED, decision or schemas.SuggestionDecisionIn()
+    )
 
 
 @router.post(SUGGESTION + "/reject", responses=WHY)
 async def reject(
     intake: GivenIntake, file: GivenFile, suggestion_id: SuggestionId, decision: Given = None
-) -> schemas.Suggestion:
+) -> schemas.SuggestionOut:
     """Turn a pending suggestion down. It is not made again for this file."""
-    return await decide(intake, file, suggestion_id, SuggestionState.REJECTED, decision or schemas.Decision())
+    return await decide(
+        intake, file, suggestion_id, SuggestionState.REJECTED, decision or schemas.SuggestionDecisionIn()
+    )
 
 
 async def decide(
-    intake: GivenIntake, file: GivenFile, suggestion_id: int, state: SuggestionState, given: schemas.Decision
-) -> schemas.Suggestion:
+    intake: GivenIntake,
+    file: GivenFile,
+    suggestion_id: int,
+    state: SuggestionState,
+    given: schemas.SuggestionDecisionIn,
+) -> schemas.SuggestionOut:
     labels = {field.key: field.label for field in intake.catalogue.fields}
     value = given.value if state is SuggestionState.APPLIED else None
-    decision = deciding.Decision(state, given.by, value)
+    decision = deciding.SuggestionDecision(state, given.by, value)
 
-    def work(connection: sa.Connection) -> schemas.Suggestion:
+    def work(connection: sa.Connection) -> schemas.SuggestionOut:
         deciding.decide(connection, file["id"], suggestion_id, decision)
         rows = reads.suggestions(connection, file["id"])
-        return next(schemas.Suggestion.of(row, labels) for row in rows if row["id"] == suggestion_id)
+        return next(schemas.SuggestionOut.of(row, labels) for row in rows if row["id"] == suggestion_id)
 
     try:
         return await intake.mill.run(work)
-    except deciding.NotThere:
+    except deciding.UnknownFile:
         raise HTTPException(404, {"code": "no_such_file", "message": "the file is gone"}) from None
-    except deciding.NeverThere:
+    except deciding.UnknownSuggestion:
         message = f"file {file['id']} never had a suggestion {suggestion_id}"
         raise HTTPException(404, {"code": "no_such_suggestion", "message": message}) from None
     except deciding.BeingProcessed as error:
         raise HTTPException(409, {"code": "processing", "message": str(error), "state": "pending"}) from None
-    except deciding.StateChanged as error:
+    except deciding.SuggestionChanged as error:
         raise HTTPException(409, {"code": "state_changed", "message": str(error), "state": error.state}) from None
 
 

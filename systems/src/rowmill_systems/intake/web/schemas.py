@@ -5,16 +5,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from rowmill_systems.parts.fields import Moment, fit
+from rowmill_systems.parts.fields import Moment, ResponseModel, fit
 
 Status = Literal["queued", "processing", "completed", "failed"]
 
 
-class Answer(BaseModel):
-    model_config = ConfigDict(from_attributes=True)
-
-
-class File(Answer):
+class File(ResponseModel):
     """A file, and how far its processing is."""
 
     id: int
@@ -39,13 +35,13 @@ class File(Answer):
     pending: int = Field(description="Suggestions that wait for a person.")
 
 
-class Files(Answer):
+class FileList(ResponseModel):
     files: list[File]
     counts: dict[Status, int] = Field(description="Of all files of the project.")
     next: int | None = Field(description="Give it as `before` for the next page; null: there is none.")
 
 
-class Suggestion(Answer):
+class SuggestionOut(ResponseModel):
     """A value for a field, with its evidence."""
 
     id: int
@@ -62,11 +58,11 @@ class Suggestion(Answer):
     decided_by: str | None
 
     @classmethod
-    def of(cls, row: Mapping[Any, Any], labels: Mapping[str, str]) -> "Suggestion":
+    def of(cls, row: Mapping[Any, Any], labels: Mapping[str, str]) -> "SuggestionOut":
         return cls.model_validate({**row, "label": labels.get(row["field_key"], row["field_key"])})
 
 
-class Note(Answer):
+class Note(ResponseModel):
     """Something with a label, for which the catalogue has no field."""
 
     label: str
@@ -76,19 +72,19 @@ class Note(Answer):
 
 
 class FileWithSuggestions(File):
-    suggestions: list[Suggestion]
+    suggestions: list[SuggestionOut]
     unmapped: list[Note]
     facts: dict[str, str | int | float]
 
 
-class PageText(Answer):
+class PageText(ResponseModel):
     number: int
     title: str
     scanned: bool
     text: str
 
 
-class Decision(BaseModel):
+class SuggestionDecisionIn(BaseModel):
     """Who decides; and, of an applied suggestion, a value of theirs in place of the suggested one."""
 
     model_config = ConfigDict(extra="forbid")
@@ -103,7 +99,7 @@ class Requeue(BaseModel):
     fresh: bool = Field(default=True, description="Analyse the bytes anew, also if that was done before.")
 
 
-class FieldValue(Answer):
+class FieldValue(ResponseModel):
     """What a project knows of itself: an applied suggestion."""
 
     field_key: str
@@ -117,7 +113,7 @@ class FieldValue(Answer):
     decided_by: str | None
 
 
-class CatalogueField(Answer):
+class CatalogueField(ResponseModel):
     key: str
     label: str
     type: str
@@ -125,7 +121,3 @@ class CatalogueField(Answer):
     scheme: str
     doc_types: list[str]
     many: bool
-
-
-class Health(Answer):
-    status: Literal["ok"] = "ok"

@@ -15,7 +15,7 @@ from rowmill_systems.parts.documents import confine
 from rowmill_systems.parts.documents.document import Kind
 from rowmill_systems.parts.documents.errors import OutOfMemory, ReaderDied
 from rowmill_systems.parts.documents.frames import Frame, receive, send
-from rowmill_systems.parts.documents.limits import Limits
+from rowmill_systems.parts.documents.limits import DocumentLimits
 from rowmill_systems.parts.documents.ocr.choose import choose
 from rowmill_systems.parts.documents.ocr.engine import Ocr
 from rowmill_systems.parts.documents.packing import to_json
@@ -32,7 +32,7 @@ def main() -> None:
     settings = receive(asked)
     if settings is None:
         return
-    limits, ocr = Limits(**settings.said["limits"]), choose(settings.said["ocr"])
+    limits, ocr = DocumentLimits(**settings.said["limits"]), choose(settings.said["ocr"])
     confine.drop_rights(limits.memory)
     send(answers, Frame({"is": "ready"}))
     while frame := receive(asked):
@@ -50,7 +50,7 @@ def take_pipes() -> tuple[BinaryIO, BinaryIO]:
     return asked, answers
 
 
-def answer(frame: Frame, answers: BinaryIO, limits: Limits, ocr: Ocr | None) -> None:
+def answer(frame: Frame, answers: BinaryIO, limits: DocumentLimits, ocr: Ocr | None) -> None:
     def progress(page: int, of_pages: int) -> None:
         send(answers, Frame({"is": "progress", "page": page, "of": of_pages}))
 

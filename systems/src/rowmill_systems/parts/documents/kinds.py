@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 from rowmill_systems.parts.documents.document import Kind
 from rowmill_systems.parts.documents.errors import EncryptedFile, UnsupportedFile
-from rowmill_systems.parts.documents.limits import Limits
+from rowmill_systems.parts.documents.limits import DocumentLimits
 from rowmill_systems.parts.documents.zips import main_content_type, open_zip
 from rowmill_systems.parts.texts import looks_like_text
 
@@ -48,7 +48,7 @@ class Sniffed:
     media_type: str
 
 
-def sniff(file_bytes: bytes, *, filename: str, media_type: str | None, limits: Limits) -> Sniffed:
+def sniff(file_bytes: bytes, *, filename: str, media_type: str | None, limits: DocumentLimits) -> Sniffed:
     """UnsupportedFile for what nobody here can read, EncryptedFile for an office file with a password."""
     start = file_bytes[:1024]
     if b"%PDF-" in start:  # readers of PDFs let up to a kilobyte stand before it
@@ -78,7 +78,7 @@ def _image_type(start: bytes) -> str | None:
     return None
 
 
-def _office(file_bytes: bytes, limits: Limits) -> Sniffed:
+def _office(file_bytes: bytes, limits: DocumentLimits) -> Sniffed:
     with open_zip(file_bytes, limits) as archive:
         found = main_content_type(archive)
     for name, kind in OFFICE.items():

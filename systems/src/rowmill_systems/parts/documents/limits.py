@@ -8,7 +8,7 @@ MB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DocumentLimits:
     """The defaults let a colour scan of A4 at 600 dpi and a report of a few hundred pages through, and keep the reading
     process under 500 MB."""
 

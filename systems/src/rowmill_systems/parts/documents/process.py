@@ -12,7 +12,7 @@ from typing import Any, Self
 from rowmill_systems.parts.documents import confine, errors
 from rowmill_systems.parts.documents.errors import OutOfMemory, ReaderDied, ReadingTimedOut
 from rowmill_systems.parts.documents.frames import Frame, pack, receive_async
-from rowmill_systems.parts.documents.limits import MB, Limits
+from rowmill_systems.parts.documents.limits import MB, DocumentLimits
 
 PROGRAM = "rowmill_systems.parts.documents.child"
 START_SECONDS = 60.0
@@ -34,7 +34,7 @@ class Cause(Exception):
 class ReadingProcess:
     """Its promise is that no document can do more to us than to raise one of our errors."""
 
-    def __init__(self, process: asyncio.subprocess.Process, limits: Limits) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, limits: DocumentLimits) -> None:
         self._process, self._limits = process, limits
         self._most = 32 * MB + 60 * limits.characters  # of an answer: a place takes about ten bytes a letter
         self.documents = 0
@@ -42,7 +42,7 @@ class ReadingProcess:
         self._asked = False
 
     @classmethod
-    async def start(cls, limits: Limits, ocr: str) -> Self:
+    async def start(cls, limits: DocumentLimits, ocr: str) -> Self:
         """A fresh interpreter in a session of its own, so that no signal for our group reaches it."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", PROGRAM, str(os.getpid()),

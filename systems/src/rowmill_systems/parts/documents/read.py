@@ -10,15 +10,15 @@ from rowmill_systems.parts.documents.document import Document, Kind
 from rowmill_systems.parts.documents.errors import CorruptFile, EmptyFile, FileTooLarge, OutOfMemory
 from rowmill_systems.parts.documents.kinds import sniff
 from rowmill_systems.parts.documents.language import language_of
-from rowmill_systems.parts.documents.limits import Limits
+from rowmill_systems.parts.documents.limits import DocumentLimits
 from rowmill_systems.parts.documents.ocr.engine import Ocr
-from rowmill_systems.parts.documents.reading import Contents, Reading
+from rowmill_systems.parts.documents.reading import Contents, ReadingState
 from rowmill_systems.parts.documents.zips import open_zip, refuse_dtds
 
 FORMATS = "rowmill_systems.parts.documents.formats"
 """Each kind has a module of its name there. It is imported with the first file of its kind: all libraries together take
 half a second and 40 MB."""
-Format = Callable[[bytes, Reading], Contents]
+Format = Callable[[bytes, ReadingState], Contents]
 OFFICE = (Kind.DOCX, Kind.XLSX, Kind.PPTX)
 
 
@@ -27,7 +27,7 @@ def read_document(
     *,
     filename: str,
     media_type: str | None,
-    limits: Limits,
+    limits: DocumentLimits,
     ocr: Ocr | None,
     progress: Callable[[int, int], None],
 ) -> Document:
@@ -39,10 +39,10 @@ def read_document(
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # libraries warn of what is odd in a document; nobody can act on it
-        return _read(file_bytes, filename, media_type, Reading(limits, ocr, progress, _read_attachment))
+        return _read(file_bytes, filename, media_type, ReadingState(limits, ocr, progress, _read_attachment))
 
 
-def _read(file_bytes: bytes, filename: str, media_type: str | None, reading: Reading) -> Document:
+def _read(file_bytes: bytes, filename: str, media_type: str | None, reading: ReadingState) -> Document:
     if not file_bytes:
         raise EmptyFile("no bytes")
     reading.limits.check("bytes", len(file_bytes), reading.limits.bytes)
@@ -52,7 +52,7 @@ def _read(file_bytes: bytes, filename: str, media_type: str | None, reading: Rea
     return replace(document, language=language_of(document.text))
 
 
-def _contents(kind: Kind, file_bytes: bytes, reading: Reading) -> Contents:
+def _contents(kind: Kind, file_bytes: bytes, reading: ReadingState) -> Contents:
     read: Format = import_module(f"{FORMATS}.{kind.value}").read
     try:
         if kind in OFFICE:
@@ -70,7 +70,7 @@ def _contents(kind: Kind, file_bytes: bytes, reading: Reading) -> Contents:
         raise CorruptFile(f"a broken {kind} file") from error
 
 
-def _read_attachment(file_bytes: bytes, filename: str, media_type: str, reading: Reading) -> Contents:
+def _read_attachment(file_bytes: bytes, filename: str, media_type: str, reading: ReadingState) -> Contents:
     if not file_bytes:
         raise EmptyFile("no bytes")
     sniffed = sniff(file_bytes, filename=filename, media_type=media_type, limits=reading.limits)

@@ -7,7 +7,7 @@ from typing import Self
 from rowmill_systems.parts.documents.document import Document, Kind
 from rowmill_systems.parts.documents.errors import CorruptFile, EmptyFile, OcrFailed, OutOfMemory, ReaderDied
 from rowmill_systems.parts.documents.frames import Frame
-from rowmill_systems.parts.documents.limits import MB, Limits
+from rowmill_systems.parts.documents.limits import MB, DocumentLimits
 from rowmill_systems.parts.documents.ocr.choose import OcrName, choose
 from rowmill_systems.parts.documents.packing import from_json
 from rowmill_systems.parts.documents.process import STRANGE, Progress, ReadingProcess
@@ -23,14 +23,14 @@ class Reader:
             document = await reader.read(file_bytes, filename="a.pdf", media_type=None)
 
     What becomes of a document does not depend on those before it: a failure that they may have caused is final only
-    in a fresh process. So `Limits.memory` is what one document may take, and not what is left of it.
+    in a fresh process. So `DocumentLimits.memory` is what one document may take, and not what is left of it.
 
     Who cancels a call ends the process's work with it. The process dies with its parent, however that ends.
     """
 
     def __init__(
         self,
-        limits: Limits | None = None,
+        limits: DocumentLimits | None = None,
         *,
         ocr: OcrName = "auto",
         documents_each: int = 200,
@@ -39,7 +39,7 @@ class Reader:
         """The process is replaced after `documents_each` documents, or when it keeps more than `held_each` bytes of
         data after one. LookupError if the OCR engine is not there."""
         choose(ocr)
-        self.limits, self._ocr = limits or Limits(), ocr
+        self.limits, self._ocr = limits or DocumentLimits(), ocr
         self._documents_each, self._held_each = documents_each, held_each
         self._lock = asyncio.Lock()
         self._process: ReadingProcess | None = None

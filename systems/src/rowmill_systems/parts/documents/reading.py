@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from PIL import Image
 
 from rowmill_systems.parts.documents.document import Line, Page
-from rowmill_systems.parts.documents.limits import Limits
+from rowmill_systems.parts.documents.limits import DocumentLimits
 from rowmill_systems.parts.documents.ocr.engine import Ocr
 
 FACT = 500
@@ -24,13 +24,13 @@ class Contents:
 
 
 @dataclass(slots=True)
-class Reading:
+class ReadingState:
     """One document being read: what it may take, what of that it has taken, and who is told how far it is."""
 
-    limits: Limits
+    limits: DocumentLimits
     ocr: Ocr | None = None
     progress: Callable[[int, int], None] = lambda page, of_pages: None
-    inner: "Callable[[bytes, str, str, Reading], Contents] | None" = None
+    inner: "Callable[[bytes, str, str, ReadingState], Contents] | None" = None
     """Reads a file inside of this one, of that name and media type."""
     depth: int = 0
     """How many mails this is inside of."""

@@ -10,7 +10,7 @@ import zipfile
 import zlib
 
 from rowmill_systems.parts.documents.errors import CorruptFile, EncryptedFile
-from rowmill_systems.parts.documents.limits import MB, Limits
+from rowmill_systems.parts.documents.limits import MB, DocumentLimits
 
 ENTRY = b"PK\x01\x02"
 TYPES = "[Content_Types].xml"
@@ -19,7 +19,7 @@ DTD = tuple("<!DOCTYPE".encode(encoding) for encoding in ("ascii", "utf-16-le", 
 BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, KeyError, OSError)
 
 
-def open_zip(file_bytes: bytes, limits: Limits) -> zipfile.ZipFile:
+def open_zip(file_bytes: bytes, limits: DocumentLimits) -> zipfile.ZipFile:
     """FileTooLarge for bombs, before anything is unpacked; EncryptedFile, CorruptFile."""
     # Before zipfile makes an object for each of a million entries.
     limits.check("entries of the zip", file_bytes.count(ENTRY), limits.zip_entries)

@@ -5,7 +5,7 @@ import re
 from rapidfuzz.distance import OSA
 
 from rowmill_systems.parts.names.folding import words
-from rowmill_systems.parts.names.readings import GENERIC, TITLE, Reading
+from rowmill_systems.parts.names.readings import GENERIC, TITLE, NameReading
 from rowmill_systems.parts.names.types import EntityType
 
 SAME_WITHOUT_SPACES = 0.98
@@ -26,7 +26,7 @@ _DIGIT = re.compile(r"\d")
 _UMLAUTS = (("ae", "a"), ("oe", "o"), ("ue", "u"))
 
 
-def likeness(one: Reading, other: Reading, type: EntityType | None) -> float:
+def likeness(one: NameReading, other: NameReading, type: EntityType | None) -> float:
     """From 0 to 1. What distinguishes counts against it, however much of the rest is the same."""
     same = one.squashed == other.squashed
     value = (1.0 if one.words == other.words else SAME_WITHOUT_SPACES) if same else _by_words(one, other, type)
@@ -39,7 +39,7 @@ def likeness(one: Reading, other: Reading, type: EntityType | None) -> float:
     return value
 
 
-def acronym(short: str, long: Reading) -> float:
+def acronym(short: str, long: NameReading) -> float:
     """More than 0 if the first is made of the first letters of the second: UN, of United Nations."""
     letters = "".join(words(short)) if short.isupper() else ""
     if not 2 <= len(letters) <= 6 or len(long.words) < 2 or long.numbers:
@@ -51,7 +51,7 @@ def acronym(short: str, long: Reading) -> float:
     return ACRONYM_OF_TWO if len(letters) == 2 else ACRONYM
 
 
-def _by_words(one: Reading, other: Reading, type: EntityType | None) -> float:
+def _by_words(one: NameReading, other: NameReading, type: EntityType | None) -> float:
     """The weight of the words that both have, of the weight of all."""
     if one.words == other.words:
         return 1.0
@@ -121,7 +121,7 @@ def _plain(word: str) -> str:
     return word
 
 
-def _left_over(reading: Reading, paired: set[int], type: EntityType | None) -> list[float]:
+def _left_over(reading: NameReading, paired: set[int], type: EntityType | None) -> list[float]:
     """The weights of its other words. Of people, middle names may be left out."""
     last = len(reading.words) - 1
     of_people = type in (None, EntityType.PERSON) and last in paired
@@ -132,7 +132,7 @@ def _left_over(reading: Reading, paired: set[int], type: EntityType | None) -> l
     ]
 
 
-def _is_surname(one: Reading, other: Reading, type: EntityType | None) -> bool:
+def _is_surname(one: NameReading, other: NameReading, type: EntityType | None) -> bool:
     if type is not EntityType.PERSON or one.numbers or other.numbers:
         return False
     without_title = [word for word, weight in zip(one.words, one.weights, strict=True) if weight > TITLE]

@@ -22,7 +22,7 @@ _ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class NameReading:
     words: tuple[str, ...]
     weights: tuple[float, ...]
     numbers: frozenset[str] = frozenset()
@@ -36,7 +36,7 @@ class Reading:
 
 
 @lru_cache(maxsize=20_000)
-def readings(name: str, type: EntityType | None) -> tuple[Reading, ...]:
+def readings(name: str, type: EntityType | None) -> tuple[NameReading, ...]:
     """The ways to read it, at least one if it has any letter. Behind a comma stands a first name, a place that it lies
     in, or just more of the name."""
     name = unicodedata.normalize("NFKC", name[:MOST_LETTERS])
@@ -71,7 +71,7 @@ def state_of(word: str) -> str:
     return states.get(word, word)
 
 
-def _reading(name: str, type: EntityType | None, aside: tuple[str, ...]) -> Reading:
+def _reading(name: str, type: EntityType | None, aside: tuple[str, ...]) -> NameReading:
     parts = list(words(name)[:MOST_WORDS])
     if type in (None, EntityType.ORGANISATION):
         parts = [_without_form(part) for part in parts]
@@ -89,7 +89,7 @@ def _reading(name: str, type: EntityType | None, aside: tuple[str, ...]) -> Read
     weights = [_weight(part, place, type) for place, part in enumerate(kept)]
     if max(weights, default=0) < GENERIC:  # nothing but such words: then they are the name
         weights = [1.0] * len(kept)
-    return Reading(tuple(kept), tuple(weights), frozenset(numbers.values()), generation, aside, squashed)
+    return NameReading(tuple(kept), tuple(weights), frozenset(numbers.values()), generation, aside, squashed)
 
 
 def _weight(part: str, place: int, type: EntityType | None) -> float:

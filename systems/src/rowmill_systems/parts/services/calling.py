@@ -12,7 +12,7 @@ import rowmill as rm
 from rowmill_systems.parts.services.faults import Fault
 from rowmill_systems.parts.services.question import Question
 from rowmill_systems.parts.services.reading import read_json
-from rowmill_systems.parts.services.refusals import TooLong, refusal
+from rowmill_systems.parts.services.refusals import RequestTooLong, refusal
 from rowmill_systems.parts.services.responses import all_of
 from rowmill_systems.parts.services.settings import ServiceSettings
 
@@ -49,7 +49,7 @@ async def call(
         path = question.url.removeprefix(base)
         raise refusal(name, status, headers, path=path, contact_setting=settings.contact_setting)
     if content is None:
-        raise TooLong(f"{name} answers with more than {MOST_BYTES // 1024**2} MB")
+        raise RequestTooLong(f"{name} answers with more than {MOST_BYTES // 1024**2} MB")
     try:
         answer = read_json(content)
     except ValueError as error:

@@ -15,8 +15,8 @@ from rowmill_systems.parts.services.faults import Fault
 from rowmill_systems.parts.services.flights import Flights
 from rowmill_systems.parts.services.gathering import Gatherer, Take
 from rowmill_systems.parts.services.question import Question
-from rowmill_systems.parts.services.refusals import Rejected
-from rowmill_systems.parts.services.service import Batch, never
+from rowmill_systems.parts.services.refusals import RequestRejected
+from rowmill_systems.parts.services.service import BatchQuery, never
 from rowmill_systems.parts.services.settings import ServiceSettings
 from rowmill_systems.parts.services.since import current
 from rowmill_systems.parts.services.turns import Turns
@@ -51,7 +51,7 @@ class HttpService:
     async def post(self, path: str, form: Mapping[str, str], *, nothing: Callable[[Any], bool] = never) -> Any:
         return await self._answered(Question.of("POST", self._url(path), form), nothing)
 
-    async def each(self, batch: Batch, items: Sequence[str]) -> Mapping[str, Any]:
+    async def each(self, batch: BatchQuery, items: Sequence[str]) -> Mapping[str, Any]:
         if batch.name not in self._gatherers:
 
             def key(item: str) -> str:
@@ -85,7 +85,7 @@ class HttpService:
         except ValueError:
             same = False
         if not same:
-            raise Rejected(f"{self.name} names an address of another host")
+            raise RequestRejected(f"{self.name} names an address of another host")
         return path
 
     async def _answered(self, question: Question, nothing: Callable[[Any], bool]) -> Any:
@@ -128,7 +128,7 @@ class HttpService:
 
         return fault
 
-    async def _ask(self, batch: Batch, take: Take[str], key: Callable[[str], str]) -> dict[str, Any]:
+    async def _ask(self, batch: BatchQuery, take: Take[str], key: Callable[[str], str]) -> dict[str, Any]:
         """An answer or an exception for each item. One that the service rejects is found by halves: it must not take
         those of others with it."""
 
@@ -140,7 +140,7 @@ class HttpService:
 
         try:
             answer = await self._call(question, self._checked(empty, must=True))
-        except Rejected as error:
+        except RequestRejected as error:
             items = take()
             if len(items) == 1:
                 return {items[0]: error}

@@ -14,7 +14,7 @@ GONE = (404, 410)
 TOO_LONG = (413, 414)
 
 
-class Rejected(rm.PermanentError):
+class RequestRejected(rm.PermanentError):
     """The service does not take this question, and will not: it is no use to ask again."""
 
     code = "rejected"
@@ -29,7 +29,7 @@ class Rejected(rm.PermanentError):
         return self.status in GONE
 
 
-class TooLong(Rejected):
+class RequestTooLong(RequestRejected):
     """The question or its answer is longer than one may be. A part of it may not be."""
 
 
@@ -49,8 +49,8 @@ def refusal(
     if status >= 500 or status in AWAY or status < 200:
         return rm.errors.ProviderDown(told)
     if status in TOO_LONG:
-        return TooLong(told, status=status)
-    return Rejected(told, status=status)
+        return RequestTooLong(told, status=status)
+    return RequestRejected(told, status=status)
 
 
 def _moved(headers: httpx2.Headers, path: str) -> bool:

@@ -10,7 +10,7 @@ def never(answer: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class BatchQuery:
     """Questions of one kind, of which the service takes several in one call."""
 
     name: str
@@ -26,7 +26,7 @@ class Batch:
     """Items in one call."""
 
 
-class Service(Protocol):
+class ServiceClient(Protocol):
     """One host, by the name that its limit has. What it answered before is not asked again."""
 
     name: str
@@ -41,6 +41,6 @@ class Service(Protocol):
     async def post(self, path: str, form: Mapping[str, str], *, nothing: Callable[[Any], bool] = never) -> Any:
         """The same, for questions that are sent as a form."""
 
-    async def each(self, batch: Batch, items: Sequence[str]) -> Mapping[str, Any]:
+    async def each(self, batch: BatchQuery, items: Sequence[str]) -> Mapping[str, Any]:
         """What it answers to each of these, asked together with those that others ask at the same moment. Raises as
         `get` does."""

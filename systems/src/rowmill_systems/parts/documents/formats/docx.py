@@ -14,7 +14,7 @@ import docx
 from docx.oxml.ns import qn
 from lxml import etree  # type: ignore[import-untyped]
 
-from rowmill_systems.parts.documents.reading import Contents, Facts, Reading, known, plain_lines, row_text
+from rowmill_systems.parts.documents.reading import Contents, Facts, ReadingState, known, plain_lines, row_text
 
 PARAGRAPH, TABLE, ROW, CELL = qn("w:p"), qn("w:tbl"), qn("w:tr"), qn("w:tc")
 TEXT, TAB, BREAK, BOX = qn("w:t"), qn("w:tab"), qn("w:br"), qn("w:txbxContent")
@@ -87,7 +87,7 @@ class _Walk:
                 yield node
 
 
-def read(file_bytes: bytes, reading: Reading) -> Contents:
+def read(file_bytes: bytes, reading: ReadingState) -> Contents:
     document = docx.Document(io.BytesIO(file_bytes))
     body = document.element.body
     walk = _Walk(body)

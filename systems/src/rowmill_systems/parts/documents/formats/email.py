@@ -10,13 +10,13 @@ from itertools import count
 from rowmill_systems.parts.documents.document import Page
 from rowmill_systems.parts.documents.errors import CorruptFile, EmptyFile, EncryptedFile, FileTooLarge, UnsupportedFile
 from rowmill_systems.parts.documents.formats import html
-from rowmill_systems.parts.documents.reading import Contents, Facts, Reading, known, plain_lines
+from rowmill_systems.parts.documents.reading import Contents, Facts, ReadingState, known, plain_lines
 from rowmill_systems.parts.texts import declared_charset, decode
 
 HEADERS = ("From", "To", "Cc", "Subject", "Date")
 
 
-def read(file_bytes: bytes, reading: Reading) -> Contents:
+def read(file_bytes: bytes, reading: ReadingState) -> Contents:
     """Attachments that can't be read are left out, and counted in the facts: the mail itself was read."""
     reading.limits.check("mails in mails", reading.depth + 1, reading.limits.mail_depth)
     message = email.message_from_bytes(file_bytes, policy=email.policy.default)
@@ -68,7 +68,7 @@ def _attachments(message: EmailMessage) -> Iterator[MIMEPart]:
             yield part
 
 
-def _attached(part: MIMEPart, reading: Reading) -> list[Page] | None:
+def _attached(part: MIMEPart, reading: ReadingState) -> list[Page] | None:
     is_mail = part.get_content_type() == "message/rfc822"
     name = (part.get_filename() or ("mail.eml" if is_mail else "attachment"))[:200]
     assert reading.inner is not None

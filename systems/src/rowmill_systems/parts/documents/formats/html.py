@@ -5,7 +5,7 @@ It is read as a stream of tags, never as a tree: how deep they are nested does n
 
 from html.parser import HTMLParser
 
-from rowmill_systems.parts.documents.reading import Contents, Reading, known, plain_lines
+from rowmill_systems.parts.documents.reading import Contents, ReadingState, known, plain_lines
 from rowmill_systems.parts.texts import declared_charset, decode
 
 HIDDEN = frozenset({"script", "style", "template", "noscript", "svg", "math", "object", "iframe", "select", "textarea"})
@@ -153,7 +153,7 @@ def decode_html(file_bytes: bytes) -> str:
     return decode(file_bytes, declared_charset(file_bytes[:META].decode("latin-1")))
 
 
-def read(file_bytes: bytes, reading: Reading) -> Contents:
+def read(file_bytes: bytes, reading: ReadingState) -> Contents:
     reading.progress(1, 1)
     lines, title = visible(decode_html(file_bytes))
     return Contents((reading.page(1, plain_lines(lines)),), known({"title": title}))

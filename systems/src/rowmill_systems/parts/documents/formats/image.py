@@ -8,8 +8,8 @@ from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from rowmill_systems.parts.documents.document import Page
 from rowmill_systems.parts.documents.errors import CorruptFile, FileTooLarge, OutOfMemory
-from rowmill_systems.parts.documents.limits import Limits
-from rowmill_systems.parts.documents.reading import Contents, Facts, Reading, known
+from rowmill_systems.parts.documents.limits import DocumentLimits
+from rowmill_systems.parts.documents.reading import Contents, Facts, ReadingState, known
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP", "GIF")
 BROKEN = (
@@ -44,7 +44,7 @@ def frames_of(image: Image.Image) -> int:
     return int(getattr(image, "n_frames", 1)) if image.format == "TIFF" else 1
 
 
-def upright(image: Image.Image, frame: int, limits: Limits) -> Image.Image:
+def upright(image: Image.Image, frame: int, limits: DocumentLimits) -> Image.Image:
     """A frame in RGB on white, turned as its camera says, with at most the pixels of a rendered page."""
     image.seek(frame)
     limits.check("pixels of the image", image.width * image.height, limits.image_pixels)
@@ -71,7 +71,7 @@ def _coloured(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _smaller(image: Image.Image, limits: Limits) -> Image.Image:
+def _smaller(image: Image.Image, limits: DocumentLimits) -> Image.Image:
     pixels = image.width * image.height
     if pixels <= limits.page_pixels:
         return image
@@ -81,7 +81,7 @@ def _smaller(image: Image.Image, limits: Limits) -> Image.Image:
     return smaller
 
 
-def read(file_bytes: bytes, reading: Reading) -> Contents:
+def read(file_bytes: bytes, reading: ReadingState) -> Contents:
     with opened(file_bytes) as image:
         facts, number = _facts(image), frames_of(image)
         reading.limits.check("pages", reading.pages + number, reading.limits.pages)
@@ -91,13 +91,13 @@ def read(file_bytes: bytes, reading: Reading) -> Contents:
     return Contents(pages, facts)
 
 
-def _read_frame(file_bytes: bytes, frame: int, number: int, reading: Reading) -> Page:
+def _read_frame(file_bytes: bytes, frame: int, number: int, reading: ReadingState) -> Page:
     reading.progress(frame + 1, number)
     seen = _seen(file_bytes, frame, reading.limits)  # without OCR, too: a broken image is not a read one
     return reading.page(frame + 1, reading.recognise(seen), scanned=True)
 
 
-def _seen(file_bytes: bytes, frame: int, limits: Limits) -> Image.Image:
+def _seen(file_bytes: bytes, frame: int, limits: DocumentLimits) -> Image.Image:
     """A frame as OCR sees it. The file is opened for it alone: an open image would keep all of its pixels in memory
     while OCR runs."""
     with opened(file_bytes) as image:

@@ -12,8 +12,8 @@ from rowmill_systems.parts.documents.document import Page
 from rowmill_systems.parts.documents.errors import CorruptFile, EncryptedFile
 from rowmill_systems.parts.documents.formats.pdf_words import words_of
 from rowmill_systems.parts.documents.layout import lines_of
-from rowmill_systems.parts.documents.limits import Limits
-from rowmill_systems.parts.documents.reading import Contents, Facts, Reading, known
+from rowmill_systems.parts.documents.limits import DocumentLimits
+from rowmill_systems.parts.documents.reading import Contents, Facts, ReadingState, known
 
 DPI = 200
 MEANINGFUL = 8
@@ -36,7 +36,7 @@ def opened(file_bytes: bytes) -> Iterator[pypdfium2.PdfDocument]:
         yield document
 
 
-def render(document: pypdfium2.PdfDocument, index: int, *, scale: float, limits: Limits) -> Image.Image:
+def render(document: pypdfium2.PdfDocument, index: int, *, scale: float, limits: DocumentLimits) -> Image.Image:
     """In RGB, upright as a viewer shows it. Pages of any size, at most so many pixels."""
     with closing(document[index]) as page:
         width, height = page.get_size()
@@ -48,7 +48,7 @@ def render(document: pypdfium2.PdfDocument, index: int, *, scale: float, limits:
             return image.copy() if image.readonly else image
 
 
-def read(file_bytes: bytes, reading: Reading) -> Contents:
+def read(file_bytes: bytes, reading: ReadingState) -> Contents:
     with opened(file_bytes) as document:
         number = len(document)
         if not number:
@@ -64,7 +64,7 @@ def read(file_bytes: bytes, reading: Reading) -> Contents:
     return Contents(tuple(pages), facts)
 
 
-def _read_page(document: pypdfium2.PdfDocument, index: int, reading: Reading) -> Page:
+def _read_page(document: pypdfium2.PdfDocument, index: int, reading: ReadingState) -> Page:
     try:
         with closing(document[index]) as page:
             if pdfium.FPDFPage_GetAnnotCount(page):

@@ -14,7 +14,7 @@ import pypdfium2.raw as pdfium  # type: ignore[import-untyped]
 
 from rowmill_systems.parts.documents.document import Box, Word
 from rowmill_systems.parts.documents.layout import Spot
-from rowmill_systems.parts.documents.limits import Limits
+from rowmill_systems.parts.documents.limits import DocumentLimits
 
 FINE = 1_000_000
 """Parts of a side of the page, in which pdfium is asked where a point lies."""
@@ -61,7 +61,7 @@ def _part(value: float) -> float:
     return round(min(max(value, 0.0), 1.0), 5)
 
 
-def words_of(page: pypdfium2.PdfPage, limits: Limits) -> Iterator[list[Spot]]:
+def words_of(page: pypdfium2.PdfPage, limits: DocumentLimits) -> Iterator[list[Spot]]:
     """The words for each direction in which text runs on the page, that of most text first. What lies outside of the
     page is not there: nobody could look it up."""
     place, by_turn = Place(page), defaultdict[int, list[Spot]](list)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pptx
 
-from rowmill_systems.parts.documents.reading import Contents, Reading, known, plain_lines, row_text
+from rowmill_systems.parts.documents.reading import Contents, ReadingState, known, plain_lines, row_text
 
 
-def read(file_bytes: bytes, reading: Reading) -> Contents:
+def read(file_bytes: bytes, reading: ReadingState) -> Contents:
     show = pptx.Presentation(io.BytesIO(file_bytes))
     number = len(show.slides)
     reading.limits.check("pages", reading.pages + number, reading.limits.pages)

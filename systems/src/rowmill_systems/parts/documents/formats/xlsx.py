@@ -10,10 +10,10 @@ import openpyxl  # type: ignore[import-untyped]
 
 from rowmill_systems.parts.documents.document import Line
 from rowmill_systems.parts.documents.formats.xlsx_cells import shown
-from rowmill_systems.parts.documents.reading import Contents, Reading, known, row_text
+from rowmill_systems.parts.documents.reading import Contents, ReadingState, known, row_text
 
 
-def read(file_bytes: bytes, reading: Reading) -> Contents:
+def read(file_bytes: bytes, reading: ReadingState) -> Contents:
     with closing(openpyxl.load_workbook(io.BytesIO(file_bytes), read_only=True, data_only=True)) as book:
         sheets = book.worksheets
         reading.limits.check("pages", reading.pages + len(sheets), reading.limits.pages)
@@ -33,7 +33,7 @@ def read(file_bytes: bytes, reading: Reading) -> Contents:
     return Contents(tuple(pages), facts)
 
 
-def _lines(sheet: Any, reading: Reading) -> Iterator[Line]:
+def _lines(sheet: Any, reading: ReadingState) -> Iterator[Line]:
     # The size that the file gives is often wrong, and in hostile files huge.
     sheet.reset_dimensions()
     for row in sheet.iter_rows():
