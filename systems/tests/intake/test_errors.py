@@ -9,13 +9,13 @@ import pytest
 import rowmill as rm
 from rowmill_systems.intake import errors
 from rowmill_systems.intake.errors import DocumentAnalysisError, ImageAnalysisError, RetryableError
-from rowmill_systems.intake.fields.model.chat import Rejected
+from rowmill_systems.parts.models import ModelAnswerUnreadable, ModelRejected
 from systems.tests.intake.house import Scribe, house_on
 
 PAGE = Path(__file__).parents[3] / "docs" / "systems" / "intake.md"
 OF_THE_MODEL = {
-    "model_answer": True,
-    Rejected.code: Rejected.retryable,
+    ModelAnswerUnreadable.code: ModelAnswerUnreadable.retryable,
+    ModelRejected.code: ModelRejected.retryable,
     **{kind.code: True for kind in (rm.RateLimited, rm.errors.ProviderDown, rm.errors.ProviderRefused)},
 }
 """Codes that a model behind the seam adds: whether they may be tried again."""

@@ -8,15 +8,15 @@ from pydantic import SecretStr
 
 import rowmill as rm
 from rowmill_systems.intake.fields.model import ModelMapper, ModelSettings
-from tests.support.chat import ChatServer, chat_server
+from systems.tests.model_server import ModelServer, model_server
 
 SECRET = "sk-planted-0815"
 Maker = Callable[..., ModelMapper]
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[ChatServer]:
-    async with chat_server() as server:
+async def server() -> AsyncIterator[ModelServer]:
+    async with model_server() as server:
         yield server
 
 
@@ -34,7 +34,7 @@ async def limit(mill: rm.Mill) -> rm.limits.Limit:
 
 
 @pytest.fixture
-async def mapper(server: ChatServer, limit: rm.limits.Limit) -> AsyncIterator[Maker]:
+async def mapper(server: ModelServer, limit: rm.limits.Limit) -> AsyncIterator[Maker]:
     """Makes mappers; `limit=` and settings may be other ones."""
     made: list[ModelMapper] = []
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 import rowmill as rm
-from rowmill_systems.intake.errors import ReadingTimedOut
 from rowmill_systems.intake.fields.model import ModelMapper
+from rowmill_systems.parts.models import ModelAnswerUnreadable, ModelTimedOut
 from systems.tests.intake.model.conftest import Maker
 from systems.tests.intake.model.paper import CATALOGUE, PAPER, RIGHT
-from tests.support.chat import ChatServer, Reply, answer, saying
+from systems.tests.model_server import ModelServer, Reply, answer, saying
 from tests.support.nats import free_port
 
 HANGS = Reply(hangs=True)
@@ -27,7 +27,7 @@ async def failed(mapper: ModelMapper) -> rm.errors.WorkError:
 
 
 async def test_a_429_keeps_everybody_away_for_as_long_as_it_says(
-    server: ChatServer, mapper: Maker, limit: rm.limits.Limit
+    server: ModelServer, mapper: Maker, limit: rm.limits.Limit
 ) -> None:
     server.reply = lambda asked, number: Reply(429, {"Retry-After": "7"})
     error = await failed(mapper())
@@ -51,7 +51,7 @@ async def test_a_429_keeps_everybody_away_for_as_long_as_it_says(
     ],
 )  # fmt: skip
 async def test_a_status_that_is_not_well(
-    server: ChatServer, mapper: Maker, limit: rm.limits.Limit, status: int, kind: type[rm.errors.WorkError], code: str
+    server: ModelServer, mapper: Maker, limit: rm.limits.Limit, status: int, kind: type[rm.errors.WorkError], code: str
 ) -> None:
     server.reply = lambda asked, number: Reply(status, {"Location": "/elsewhere"}, b'{"error": "no"}')
     error = await failed(mapper())
@@ -73,24 +73,24 @@ CUT = [Reply(body=b"{" * 5000, cut_at=2000), Reply(raw=b""), Reply(raw=b"\x16\x0
 
 
 @pytest.mark.parametrize("reply", CUT, ids=["cut", "closed", "garbage", "not gzip"])
-async def test_a_connection_that_breaks(server: ChatServer, mapper: Maker, reply: Reply) -> None:
+async def test_a_connection_that_breaks(server: ModelServer, mapper: Maker, reply: Reply) -> None:
     server.reply = lambda asked, number: reply
     assert isinstance(await failed(mapper()), rm.errors.ProviderDown)
 
 
 @pytest.mark.parametrize("reply", [HANGS, Reply(drips=True)], ids=["hangs", "drips"])
 async def test_a_question_that_takes_too_long_is_one_of_its_attempts(
-    server: ChatServer, mapper: Maker, limit: rm.limits.Limit, reply: Reply
+    server: ModelServer, mapper: Maker, limit: rm.limits.Limit, reply: Reply
 ) -> None:
     server.reply = lambda asked, number: reply
     error = await failed(mapper(timeout=0.3))
-    assert isinstance(error, ReadingTimedOut)
+    assert isinstance(error, ModelTimedOut)
     assert error.__cause__ is not None
     assert (await limit.state()).spent > 0, "the server may have done the work"
 
 
 @pytest.mark.parametrize("looked", [HANGS, Reply(502)], ids=["hangs", "502"])
-async def test_a_server_that_hangs_as_a_whole_is_down(server: ChatServer, mapper: Maker, looked: Reply) -> None:
+async def test_a_server_that_hangs_as_a_whole_is_down(server: ModelServer, mapper: Maker, looked: Reply) -> None:
     server.reply = lambda asked, number: HANGS
     server.looked = lambda: looked
     assert isinstance(await failed(mapper(timeout=0.3)), rm.errors.ProviderDown)
@@ -105,14 +105,14 @@ GARBAGE = {
 
 
 @pytest.mark.parametrize("reply", list(GARBAGE.values()), ids=list(GARBAGE))
-async def test_an_answer_that_cannot_be_read_twice(server: ChatServer, mapper: Maker, reply: Reply) -> None:
+async def test_an_answer_that_cannot_be_read_twice(server: ModelServer, mapper: Maker, reply: Reply) -> None:
     server.reply = lambda asked, number: reply
     error = await failed(mapper())
-    assert (type(error), error.code) == (rm.TransientError, "model_answer")
+    assert (type(error), error.code) == (ModelAnswerUnreadable, "model_answer")
     assert len(server.asked) == 2
 
 
-async def test_an_answer_that_can_be_read_at_the_second_try(server: ChatServer, mapper: Maker) -> None:
+async def test_an_answer_that_can_be_read_at_the_second_try(server: ModelServer, mapper: Maker) -> None:
     server.reply = lambda asked, number: answer(RIGHT) if number == 2 else saying("Let me see")
     assert len((await asked(mapper())).suggestions) == 4
 
@@ -120,7 +120,7 @@ async def test_an_answer_that_can_be_read_at_the_second_try(server: ChatServer, 
 @pytest.mark.parametrize(
     "reply", [saying(None, refusal="I'd rather not"), saying("", finish="content_filter")], ids=["refusal", "filter"]
 )
-async def test_a_model_that_refuses_is_not_asked_again(server: ChatServer, mapper: Maker, reply: Reply) -> None:
+async def test_a_model_that_refuses_is_not_asked_again(server: ModelServer, mapper: Maker, reply: Reply) -> None:
     server.reply = lambda asked, number: reply
     assert (await failed(mapper())).code == "model_rejected"
     assert len(server.asked) == 1
@@ -128,7 +128,7 @@ async def test_a_model_that_refuses_is_not_asked_again(server: ChatServer, mappe
 
 @pytest.mark.parametrize(("used", "spent"), [(321, 321), (None, None), ({"total_tokens": -5}, None)])
 async def test_tokens_are_spent_as_the_server_says_or_as_was_estimated(
-    server: ChatServer, mapper: Maker, limit: rm.limits.Limit, used: Any, spent: int | None
+    server: ModelServer, mapper: Maker, limit: rm.limits.Limit, used: Any, spent: int | None
 ) -> None:
     reserved: list[Any] = []
 
@@ -146,7 +146,7 @@ async def test_tokens_are_spent_as_the_server_says_or_as_was_estimated(
         assert state.spent == spent
 
 
-async def test_tokens_are_reserved_while_the_server_thinks(server: ChatServer, mapper: Maker, mill: rm.Mill) -> None:
+async def test_tokens_are_reserved_while_the_server_thinks(server: ModelServer, mapper: Maker, mill: rm.Mill) -> None:
     small = mill.limit("small", budget=rm.limits.Budget(6_000, per="day"))
     arrived = asyncio.Event()
 
@@ -165,7 +165,7 @@ async def test_tokens_are_reserved_while_the_server_thinks(server: ChatServer, m
     assert len(server.asked) == 1
 
 
-async def test_the_calls_of_one_document_wait_for_room(server: ChatServer, mapper: Maker, mill: rm.Mill) -> None:
+async def test_the_calls_of_one_document_wait_for_room(server: ModelServer, mapper: Maker, mill: rm.Mill) -> None:
     slow = mill.limit("slow", rate=rm.limits.Rate(1, per=0.2))
     server.reply = lambda asked, number: answer(RIGHT) if number == 2 else saying("Let me see")
     assert len((await asked(mapper(limit=slow, wait=20.0))).suggestions) == 4

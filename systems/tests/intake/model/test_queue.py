@@ -6,14 +6,14 @@ from typing import Any
 import rowmill as rm
 from systems.tests.intake.model.conftest import Maker
 from systems.tests.intake.model.paper import CATALOGUE, PAPER, RIGHT
-from tests.support.chat import ChatServer, Reply, answer
+from systems.tests.model_server import ModelServer, Reply, answer
 from tests.work.shop import shop_on, until
 
 FILES = 12
 
 
 async def test_no_file_is_lost_and_no_attempt_is_spent_while_the_provider_is_down(
-    sqlite_url: str, server: ChatServer, mapper: Maker
+    sqlite_url: str, server: ModelServer, mapper: Maker
 ) -> None:
     """F5."""
     well: list[bool] = []

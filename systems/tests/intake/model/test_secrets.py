@@ -11,7 +11,7 @@ import rowmill as rm
 from rowmill_systems.intake.fields.model import ModelSettings
 from systems.tests.intake.model.conftest import SECRET, Maker
 from systems.tests.intake.model.paper import CATALOGUE, document, found
-from tests.support.chat import ChatServer, Reply, answer, saying
+from systems.tests.model_server import ModelServer, Reply, answer, saying
 
 WORD = "plantedword"
 PAPER = document([f"Date: 31 March 2026 {WORD}"])
@@ -46,7 +46,7 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
 
 @pytest.mark.parametrize("reply", list(REPLIES.values()), ids=list(REPLIES))
 async def test_neither_key_nor_content_is_shown(
-    server: ChatServer, mapper: Maker, caplog: pytest.LogCaptureFixture, reply: Reply
+    server: ModelServer, mapper: Maker, caplog: pytest.LogCaptureFixture, reply: Reply
 ) -> None:
     server.reply = lambda asked, number: reply
     model = mapper(timeout=0.5)

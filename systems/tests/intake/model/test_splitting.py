@@ -6,10 +6,11 @@ import pytest
 
 import rowmill as rm
 from rowmill_systems.intake.fields.catalogue import Catalogue, Field
-from rowmill_systems.intake.fields.model.prompting import estimate, messages, size, split
+from rowmill_systems.intake.fields.model.prompting import messages, size, split
+from rowmill_systems.parts.models import estimate_tokens
 from systems.tests.intake.model.conftest import Maker
 from systems.tests.intake.model.paper import document, found
-from tests.support.chat import Asked, ChatServer, Reply, answer
+from systems.tests.model_server import Asked, ModelServer, Reply, answer
 
 PLAIN = Catalogue.of([Field("word", "Word", many=True), Field("best", "Best")])
 
@@ -32,11 +33,11 @@ def test_a_page_that_is_too_long_is_broken_and_loses_nothing(sign: str) -> None:
 
 
 def test_an_estimate_is_rather_too_high() -> None:
-    assert estimate("a plain sentence of eight words, more or less") >= 9
-    assert estimate("合計金額") >= 4
+    assert estimate_tokens("a plain sentence of eight words, more or less") >= 9
+    assert estimate_tokens("合計金額") >= 4
 
 
-async def test_the_answers_of_all_calls_are_put_together(server: ChatServer, mapper: Maker) -> None:
+async def test_the_answers_of_all_calls_are_put_together(server: ModelServer, mapper: Maker) -> None:
     paper = document(*([f"word{number} shared " + "x" * 900] for number in range(1, 5)))
 
     def reply(asked: Asked, number: int) -> Reply:
@@ -56,7 +57,7 @@ async def test_the_answers_of_all_calls_are_put_together(server: ChatServer, map
 
 
 async def test_later_calls_of_a_document_wait_for_room_instead_of_beginning_anew(
-    server: ChatServer, mapper: Maker, mill: rm.Mill
+    server: ModelServer, mapper: Maker, mill: rm.Mill
 ) -> None:
     slow = mill.limit("slow", rate=rm.limits.Rate(1, per=0.2))
     paper = document(*(["x" * 900] for _ in range(3)))
@@ -65,7 +66,7 @@ async def test_later_calls_of_a_document_wait_for_room_instead_of_beginning_anew
 
 
 async def test_a_document_without_end_is_read_only_so_far(
-    server: ChatServer, mapper: Maker, caplog: pytest.LogCaptureFixture
+    server: ModelServer, mapper: Maker, caplog: pytest.LogCaptureFixture
 ) -> None:
     paper = document(*(["x" * 900] for _ in range(9)))
     await mapper(max_input_tokens=overhead() + 400, max_calls=3).map(paper, doc_type=None, catalogue=PLAIN)
@@ -74,4 +75,4 @@ async def test_a_document_without_end_is_read_only_so_far(
 
 
 def overhead() -> int:
-    return sum(estimate(message["content"]) for message in messages([], PLAIN.fields, None))
+    return sum(estimate_tokens(message["content"]) for message in messages([], PLAIN.fields, None))

@@ -10,7 +10,7 @@ import pytest
 import rowmill as rm
 from demos.entities.plan import Fault
 from demos.entities.server import Server
-from rowmill_systems.parts.services import calling
+from rowmill_systems.parts.services import calling, sending
 from rowmill_systems.parts.services.settings import ServiceSettings
 from systems.tests.entities.services import PERSON, desk_on
 
@@ -56,7 +56,7 @@ async def test_no_name_is_shown(
 def test_what_others_ask_is_logged_as_ever() -> None:
     address = httpx2.URL("https://example.org/path?q=1")
     record = logging.LogRecord("httpx2", logging.INFO, "", 0, "%s", (address,), None)
-    assert calling.HostAlone().filter(record)
+    assert sending.HostOnlyFilter().filter(record)
     assert record.getMessage() == "https://example.org/path?q=1"
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer
 
-from rowmill_systems.parts.embeddings.port import Vectors
+from rowmill_systems.parts.embeddings.port import Vectors, normalised
 from rowmill_systems.parts.embeddings.weights import read_safetensors
 
 Floats = npt.NDArray[np.float32]
@@ -141,13 +141,6 @@ def gelu(values: Floats) -> Floats:
     series = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
     erf = np.sign(values) * (1 - series * np.exp(-x * x))
     result: Floats = (values * (1 + erf) / 2).astype(np.float32)
-    return result
-
-
-def normalised(vectors: Floats) -> Vectors:
-    """Return the vectors with length 1; zeros stay zeros."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    result: Vectors = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
     return result
 
 

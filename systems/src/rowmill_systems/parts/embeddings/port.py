@@ -22,3 +22,10 @@ class Embedder(Protocol):
 
     async def close(self) -> None:
         """Release what the model holds. Idempotent."""
+
+
+def normalised(vectors: Vectors) -> Vectors:
+    """Return the vectors with length 1; zeros stay zeros."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    result: Vectors = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+    return result

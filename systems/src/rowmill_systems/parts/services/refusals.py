@@ -1,12 +1,15 @@
-"""What a status other than 200 means."""
+"""What the status of a response means for the caller and for the whole fleet."""
 
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 import httpx2
 
 import rowmill as rm
-from rowmill_systems.parts.services.responses import TOO_MANY, retry_after
 
+WAIT, LONGEST_WAIT = 60.0, 3600.0
+TOO_MANY = 429
 UNAVAILABLE = 503
 REFUSED = (401, 402, 403, 407)
 AWAY = (408, 421, 425)
@@ -15,7 +18,7 @@ TOO_LONG = (413, 414)
 
 
 class RequestRejected(rm.PermanentError):
-    """The service does not take this question, and will not: it is no use to ask again."""
+    """The service does not accept this request, and will not when it is sent again."""
 
     code = "rejected"
 
@@ -30,30 +33,50 @@ class RequestRejected(rm.PermanentError):
 
 
 class RequestTooLong(RequestRejected):
-    """The question or its answer is longer than one may be. A part of it may not be."""
+    """The request or its response is longer than allowed. A part of the request may not be."""
 
 
-def refusal(
-    name: str, status: int, headers: httpx2.Headers, *, path: str, contact_setting: str = "contact"
-) -> rm.errors.WorkError:
-    """By the status alone: a text may quote what was asked. `path` is what the question added to the service's address:
-    if it added nothing, a redirect or a 404 means that the address is wrong, and that is no question's fault."""
-    told = f"{name} answers {status}"
+def refusal(name: str, status: int, headers: httpx2.Headers, *, path: str, advice: str) -> rm.errors.WorkError:
+    """Return the error for a status that is not 2xx: RateLimited, ProviderRefused, ProviderDown or RequestRejected.
+
+    Decides by the status alone, since a body may quote the request. `path` is what the request added to the address of
+    the service: if it added nothing, a redirect or a 404 means that the address is wrong, not the request. `advice`
+    says what to set when the service refuses the caller.
+    """
+    message = f"{name} answers {status}"
     if status == TOO_MANY or (status == UNAVAILABLE and "retry-after" in headers):
-        return rm.RateLimited(told, retry_after=retry_after(headers))
+        return rm.RateLimited(message, retry_after=retry_after(headers))
     if status in REFUSED:
-        why = f"set {contact_setting}, since services refuse programs that are nobody's"
-        return rm.errors.ProviderRefused(f"{told}: {why}")
+        return rm.errors.ProviderRefused(f"{message}: {advice}")
     if (status in GONE and not path) or (status < 400 and _moved(headers, path)):
-        return rm.errors.ProviderRefused(f"{told}: look at its address")
+        return rm.errors.ProviderRefused(f"{message}: look at its address")
     if status >= 500 or status in AWAY or status < 200:
-        return rm.errors.ProviderDown(told)
+        return rm.errors.ProviderDown(message)
     if status in TOO_LONG:
-        return RequestTooLong(told, status=status)
-    return RequestRejected(told, status=status)
+        return RequestTooLong(message, status=status)
+    return RequestRejected(message, status=status)
+
+
+def retry_after(headers: httpx2.Headers) -> float:
+    """Return the seconds of Retry-After, between a second and an hour; a minute if the header makes no sense.
+
+    A date counts by the server's own clock.
+    """
+    given = headers.get("retry-after", "").strip()
+    seconds = WAIT
+    try:
+        seconds = float(given)
+    except ValueError:
+        try:
+            until = parsedate_to_datetime(given)
+            now = parsedate_to_datetime(headers["date"]) if "date" in headers else datetime.now(UTC)
+            seconds = (until - now).total_seconds()
+        except (ValueError, TypeError):
+            pass
+    return min(max(seconds, 1.0), LONGEST_WAIT) if seconds == seconds else WAIT
 
 
 def _moved(headers: httpx2.Headers, path: str) -> bool:
-    """The service, and not one name in it. We don't follow: where calls go is said by whoever runs us, and a second
-    call would not be counted."""
+    """Tell whether the service moved, and not one name in it. Redirects are not followed: the operator says where calls
+    go, and a second call would not be counted."""
     return not path or urlsplit(headers.get("location", "")).path.endswith(path)

@@ -8,6 +8,7 @@ from typing import Any
 
 from rowmill_systems.intake.fields.catalogue import Field, FieldType
 from rowmill_systems.parts.documents.document import Document, Page
+from rowmill_systems.parts.models import estimate_tokens
 
 Part = list[tuple[int, str]]
 """Pages of one call: their numbers and texts. A page that is too long for one call stands in several."""
@@ -20,11 +21,6 @@ AROUND = 10
 @cache
 def prompt() -> str:
     return files(__package__).joinpath("prompt.md").read_text(encoding="utf-8")
-
-
-def estimate(text: str) -> int:
-    """Tokens of a text, rather too many than too few: three bytes each."""
-    return len(text.encode("utf-8", "replace")) // 3 + 1
 
 
 def messages(part: Part, fields: Sequence[Field], doc_type: str | None) -> list[dict[str, str]]:
@@ -123,4 +119,4 @@ def cut(line: str, tokens: int) -> Iterator[str]:
 
 def size(text: str) -> int:
     """Tokens of a text where it stands in a question."""
-    return estimate(json.dumps(text, ensure_ascii=False)) + AROUND
+    return estimate_tokens(json.dumps(text, ensure_ascii=False)) + AROUND

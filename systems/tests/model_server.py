@@ -1,4 +1,4 @@
-"""A server on the loopback that speaks `/chat/completions`, and misbehaves when it is told to."""
+"""An OpenAI-compatible server on loopback: `/chat/completions`, `/embeddings` and `/models`. Misbehaves on demand."""
 
 import asyncio
 import json
@@ -46,11 +46,13 @@ class Asked:
 
 
 @dataclass
-class ChatServer:
+class ModelServer:
     url: str = ""
     schemas: Schemas = Schemas.KNOWN
     reply: Callable[[Asked, int], Reply] = lambda asked, number: answer()
     """To the question of that number, from 1."""
+    embedded: Callable[[Asked, int], Reply] = lambda asked, number: vectors_of(asked.body["input"])
+    """To the request for vectors of that number, from 1."""
     looked: Callable[[], Reply] = lambda: Reply(body=b'{"data": []}')
     """To GET /models."""
     asked: list[Asked] = field(default_factory=list)
@@ -72,6 +74,8 @@ class ChatServer:
         if asked.path.endswith("/models"):
             return self.looked()
         self.asked.append(asked)
+        if asked.path.endswith("/embeddings"):
+            return self.embedded(asked, len(self.asked))
         strict = "response_format" in asked.body
         if strict and self.schemas is Schemas.REJECTED:
             return Reply(400, body=b'{"error": {"message": "response_format is not known"}}')
@@ -125,6 +129,13 @@ def saying(text: Any, *, used: Any = 100, finish: str = "stop", **message: Any) 
     return Reply(body=json.dumps(body).encode())
 
 
+def vectors_of(texts: Sequence[str], *, used: int | None = 100) -> Reply:
+    """Vectors of three numbers that depend on the texts; in the wrong order, with their indexes."""
+    data = [{"index": place, "embedding": [len(text), text.count("a"), 1]} for place, text in enumerate(texts)]
+    body = {"data": data[::-1]} | ({} if used is None else {"usage": {"total_tokens": used}})
+    return Reply(body=json.dumps(body).encode())
+
+
 def fenced(reply: Reply) -> Reply:
     with suppress(ValueError, KeyError, TypeError):
         body = json.loads(reply.body)
@@ -135,8 +146,8 @@ def fenced(reply: Reply) -> Reply:
 
 
 @asynccontextmanager
-async def chat_server() -> AsyncIterator[ChatServer]:
-    found = ChatServer()
+async def model_server() -> AsyncIterator[ModelServer]:
+    found = ModelServer()
     server = await asyncio.start_server(found.serve, "127.0.0.1", 0)
     found.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     try:
