@@ -14,9 +14,9 @@ from bench.runs import fresh
 from bench.tables import STATES, narrow
 from rowmill.model import lifecycle
 from rowmill.model.judge import Verdict
-from rowmill.store.flush import flushes
 from rowmill.store.postgres.session import SESSION
 from rowmill.store.postgres.store import PostgresStore
+from rowmill.store.settle_batch import settle_batches
 from tests.plans.explaining import Explaining
 
 SO_FAR = """
@@ -70,7 +70,7 @@ async def explained(url: str) -> list[Result]:
         leases = await store.claim(queue, step, BATCH)
         mark = known.mark(step)
         claim = (known.claim_statement(step, mark.shape), 7, BATCH, step.lease, *mark.arguments())
-        [flush] = flushes([Verdict(lease, lifecycle.DONE) for lease in leases], lambda: 1)
+        [flush] = settle_batches([Verdict(lease, lifecycle.DONE) for lease in leases], lambda: 1)
         statement, arguments = store.settlement.settle_statement(flush)
         connection = await asyncpg.connect(url, server_settings=SESSION)
         results = []

@@ -10,10 +10,10 @@ import sqlalchemy as sa
 import rowmill as rm
 from rowmill.model import lifecycle
 from rowmill.model.judge import Verdict
-from rowmill.store.flush import flushes
 from rowmill.store.postgres.connection import DedicatedConnection
 from rowmill.store.postgres.session import SESSION
 from rowmill.store.postgres.store import PostgresStore
+from rowmill.store.settle_batch import settle_batches
 from tests.plans.explaining import Explaining
 
 ROWS = 10_000
@@ -103,7 +103,7 @@ async def test_pages_and_log_per_row(pg_url: str) -> None:
                 store.statements(queue).claim_statement(step, mark.shape), 7, BATCH, 60.0, *mark.arguments()
             )
             verdicts = [Verdict(lease, lifecycle.DONE, values={"result": "done"}) for lease in leases]
-            [flush] = flushes(verdicts, lambda: 1)
+            [flush] = settle_batches(verdicts, lambda: 1)
             statement, arguments = store.settlement.settle_statement(flush)
             settle = await explaining.cost(statement, *arguments)
         finally:

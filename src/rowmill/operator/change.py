@@ -21,6 +21,7 @@ from rowmill.model.lifecycle import CANCEL, CLAIMABLE, REQUEUE, StateKind
 from rowmill.model.queue import QueueSpec
 from rowmill.operator.filters import Condition, Filter, cancellable, known_stage, prunable, requeueable
 from rowmill.store.expressions import assigned, in_words, keys_in, raw_key, raw_key_in
+from rowmill.store.halving import Halving
 from rowmill.store.keys import Key
 from rowmill.store.own.history import last_failed_stages
 from rowmill.store.port import Store
@@ -212,20 +213,18 @@ def change_rows(
 ) -> ChangeResult:
     """Change these rows where the condition still holds. A row that a constraint or a trigger refuses stays; the rest
     goes on."""
-    guarded = statement.where(raw_key_in(sql, keys), condition).returning(*raw_key(sql))
-    try:
-        with connection.begin_nested():
-            return ChangeResult(len(connection.execute(guarded).all()))
-    except DBAPIError as error:
-        if not _is_of_the_row(error):
-            raise
-        if len(keys) == 1:
-            return ChangeResult(refused=1)
-    half = len(keys) // 2
-    return _plus(
-        change_rows(connection, sql, statement, keys[:half], condition),
-        change_rows(connection, sql, statement, keys[half:], condition),
-    )
+    changed = refused = 0
+    halving = Halving(keys)
+    for part in halving:
+        guarded = statement.where(raw_key_in(sql, part), condition).returning(*raw_key(sql))
+        try:
+            with connection.begin_nested():
+                changed += len(connection.execute(guarded).all())
+        except DBAPIError as error:
+            if not _is_of_the_row(error):
+                raise
+            refused += not halving.split(part)
+    return ChangeResult(changed, refused)
 
 
 def _is_of_the_row(error: DBAPIError) -> bool:

@@ -21,7 +21,7 @@ from rowmill.store.queue_sql import QueueSql
 from rowmill.store.row_sizes import ByteLimit
 
 if TYPE_CHECKING:
-    from rowmill.store.flush import SettleBatch
+    from rowmill.store.settle_batch import SettleBatch
     from rowmill.store.transactions import AsyncTransaction, SyncTransaction
 
 T = TypeVar("T")
@@ -76,12 +76,12 @@ class Settled:
     delayed: list[tuple[Verdict, Delay]] = field(default_factory=list)
     """They can't be written now, though nothing is wrong with them: try again."""
 
-    def add(self, flush: "SettleBatch", places: Collection[int]) -> None:
-        """A flush was carried out, and wrote the verdicts in these places, which are counted from 1."""
+    def add(self, batch: "SettleBatch", places: Collection[int]) -> None:
+        """A batch was carried out, and wrote the verdicts in these places, which are counted from 1."""
         self.kept += len(places)
-        if len(places) < len(flush.verdicts):
+        if len(places) < len(batch.verdicts):
             kept = set(places)
-            self.lost += [verdict for place, verdict in enumerate(flush.verdicts, start=1) if place not in kept]
+            self.lost += [verdict for place, verdict in enumerate(batch.verdicts, start=1) if place not in kept]
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from rowmill.model.queue import QueueSpec
 from rowmill.model.states import Step
+from rowmill.store.halving import Halving
 from rowmill.store.keys import Key
 from rowmill.store.own.history import note_refused
 from rowmill.store.port import Disconnected, Store
@@ -91,23 +92,18 @@ class RefusedRows:
         """Claim up to `limit` rows into `records`, without those that are refused; as far as these are not too many."""
         while len(records) < limit and not self.full():
             before = len(records) + len(self)
-            await self._in_halves(await pick(limit - len(records)), take, now, records)
+            halving = Halving(await pick(limit - len(records)))
+            for keys in halving:
+                if self.full():
+                    break
+                try:
+                    records += await take(keys)
+                except RowRefused as refusal:
+                    if not halving.split(keys):
+                        self._rows.append((keys[0], now + REST))
+                        self._news.append((keys[0], str(refusal)))
             if len(records) + len(self) == before:  # others were faster, or a trigger keeps rows back without a word
                 break
-
-    async def _in_halves(self, keys: Sequence[Key], take: TakeRows, now: float, records: list[Any]) -> None:
-        if not keys or self.full():
-            return
-        try:
-            records += await take(keys)
-        except RowRefused as refusal:
-            if len(keys) == 1:
-                self._rows.append((keys[0], now + REST))
-                self._news.append((keys[0], str(refusal)))
-                return
-            half = len(keys) // 2
-            await self._in_halves(keys[:half], take, now, records)
-            await self._in_halves(keys[half:], take, now, records)
 
 
 async def tell(store: Store, queue: QueueSpec[Any], step: Step, refused: RefusedRows) -> None:

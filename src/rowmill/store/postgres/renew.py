@@ -7,6 +7,7 @@ import asyncpg
 
 from rowmill.model.lease import Lease
 from rowmill.model.queue import QueueSpec
+from rowmill.store.halving import Halving
 from rowmill.store.port import LockTimeout, Renewed
 from rowmill.store.postgres.connection import ConnectionPool
 from rowmill.store.postgres.sql import PostgresQueueSql, fenced, free, same_key
@@ -53,21 +54,21 @@ async def renew_leases(
 async def _renew(
     pool: ConnectionPool, statements: "QueueStatements", leases: Sequence[Lease[Any]], renewed: Renewed
 ) -> None:
-    """Push the end of these leases on, which are of one length. One that the table refuses to have renewed is not lost
-    yet, and keeps no other."""
-    tokens, keys = numbers([lease.token for lease in leases]), statements.key_arrays(leases)
-    try:
-        rows = await pool.fetch(statements.renew_statement, leases[0].step.lease, tokens, *keys)
-    except asyncpg.PostgresError as error:
-        if not is_of_a_row(error.sqlstate):
-            raise
-        half = len(leases) // 2
-        for part in (leases[:half], leases[half:]) if half else ():
-            await _renew(pool, statements, part, renewed)
-        return
-    done = {row[0] for row in rows}
-    if len(done) < len(leases):
-        held = {row[0] for row in await pool.fetch(statements.holds_statement, tokens, *keys)}
-        for place, lease in enumerate(leases, start=1):
-            if place not in done:
-                (renewed.delayed if place in held else renewed.lost).append(lease)
+    """Extend these leases, which are of one length. A lease that the table refuses to extend is not lost yet, and keeps
+    no other from being extended."""
+    halving = Halving(leases)
+    for part in halving:
+        tokens, keys = numbers([lease.token for lease in part]), statements.key_arrays(part)
+        try:
+            rows = await pool.fetch(statements.renew_statement, part[0].step.lease, tokens, *keys)
+        except asyncpg.PostgresError as error:
+            if not is_of_a_row(error.sqlstate):
+                raise
+            halving.split(part)
+            continue
+        done = {row[0] for row in rows}
+        if len(done) < len(part):
+            held = {row[0] for row in await pool.fetch(statements.holds_statement, tokens, *keys)}
+            for place, lease in enumerate(part, start=1):
+                if place not in done:
+                    (renewed.delayed if place in held else renewed.lost).append(lease)

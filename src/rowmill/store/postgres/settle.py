@@ -6,31 +6,34 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease, first_claim
 from rowmill.model.lifecycle import ErrorChange, Move
-from rowmill.model.queue import QueueSpec
 from rowmill.model.states import Step
 from rowmill.store import expressions
-from rowmill.store.flush import SettleBatch, flushes
+from rowmill.store.halving import Halving
 from rowmill.store.own.schema import SCHEMA
 from rowmill.store.port import Delay, Disconnected, LockTimeout, Settled, StatementTimeout
 from rowmill.store.postgres.connection import ConnectionPool, refused_values
 from rowmill.store.postgres.sql import FENCE, NOW, PostgresQueueSql, free, given, given_one, key_fields, same_key
 from rowmill.store.postgres.values import numbers
 from rowmill.store.queue_sql import set_clause
+from rowmill.store.settle_batch import SettleBatch, settle_batches
 
 if TYPE_CHECKING:
     import psycopg
 
-    from rowmill.store.postgres.statements import QueueStatements
+    from rowmill.store.postgres.store import PostgresStore
 
 SETTLE_LOCK_TIMEOUT = "200ms"
 """How long a settle waits for a row that somebody else has locked, before it goes around what is locked."""
+MOST_LOCK_WAITS = 16
+"""How often one settle may run into a lock while it looks for the verdict that waits for it. Each time costs
+SETTLE_LOCK_TIMEOUT; where a whole table is locked, every verdict would."""
 MAX_PAUSE = 5.0
 """Seconds between two tries while the database is away, at the most."""
 DELAY = (("g_wait", "float8"),)
@@ -67,9 +70,9 @@ def settle_statement(
     rows that somebody else has locked are passed over; without it, they are waited for. With `one`, it is a single
     verdict, and what would be arrays are values: the server plans that once, and arrays each time.
 
-    $1 worker, $2 flush, $3 seconds run, $4 how many they are; then one array each: FENCE, DELAY if the move waits,
-    FAILURE or NOTE if it sets an error, the parts of the key, the result columns. Answers the places (from 1) of those
-    written.
+    $1 worker, $2 number of the batch, $3 seconds run, $4 number of verdicts; then one array each: FENCE, DELAY if the
+    move waits, FAILURE or NOTE if it sets an error, the parts of the key, the result columns. Returns the places (from
+    1) of the verdicts that were written.
     """
     columns_of = sql.queue.by_name
     fields = [*FENCE, *(DELAY if move.delayed else ()), *remarks(move)]
@@ -108,92 +111,66 @@ def settle_statement(
 
 
 KEPT = f"SELECT kept FROM {SCHEMA}.receipt WHERE worker = $1 AND flush = $2"
-"""The places of a flush that were written; NULL: all of them. Served by: the primary key."""
+"""The places of a batch that were written; NULL: all of them. Served by: the primary key."""
 
 
 class ValuesNotTaken(Exception):
     """The database does not take these values."""
 
 
-class LockBudget:
-    """How often one settle may run into a lock while it looks for the verdict that waits for it. Each time costs
-    SETTLE_LOCK_TIMEOUT; where a whole table is locked, every verdict would."""
+class SettleWriter:
+    """Writes verdicts: on connections of its own, and inside the transactions of handlers."""
 
-    def __init__(self, times: int = 16) -> None:
-        self._left = times
-
-    def spend(self) -> bool:
-        self._left -= 1
-        return self._left >= 0
-
-
-class SettleStore(Protocol):
-    """What settles need of their store."""
-
-    worker: int
-
-    def statements(self, queue: QueueSpec[Any]) -> "QueueStatements": ...
-
-    def sql(self, queue: QueueSpec[Any]) -> PostgresQueueSql: ...
-
-    async def check_rights(
-        self, error: Exception, *queues: PostgresQueueSql, columns: tuple[str, ...] = ()
-    ) -> None: ...
-
-
-class Settles:
-    """Writes verdicts on the connections for it, and inside transactions of handlers."""
-
-    def __init__(self, store: SettleStore, pool: ConnectionPool) -> None:
+    def __init__(self, store: "PostgresStore", pool: ConnectionPool) -> None:
         self._store, self._pool = store, pool
         self._batch_numbers = count(first_claim())  # its receipts bear the worker's number too
         self.closing = False
 
     async def settle(self, verdicts: Sequence[Verdict], *, skip_locked: bool = False) -> Settled:
         settled = Settled()
-        for flush in flushes(verdicts, self._next_batch):
-            await self._settle_batch(flush, settled, LockBudget(), skip_locked=skip_locked)
+        for batch in settle_batches(verdicts, self._next_batch):
+            await self._settle_batch(batch, settled, skip_locked=skip_locked)
         return settled
 
     def _next_batch(self) -> int:
         return next(self._batch_numbers)
 
-    async def _settle_batch(
-        self, flush: SettleBatch, settled: Settled, budget: "LockBudget", *, skip_locked: bool
-    ) -> None:
-        try:
-            places = await self._settle_surely(flush, skip_locked=skip_locked)
-        except ValuesNotTaken as refusal:
-            if len(flush.verdicts) == 1:
-                settled.refused.append((flush.verdicts[0], str(refusal)))
-                return
-            for half in flush.halves(self._next_batch):
-                await self._settle_batch(half, settled, budget, skip_locked=skip_locked)
-            return
-        except StatementTimeout:
-            settled.delayed += [(verdict, Delay.TIMEOUT) for verdict in flush.verdicts]
-            return
-        except LockTimeout:
-            if not skip_locked:
-                await self._settle_batch(flush, settled, budget, skip_locked=True)
-            elif len(flush.verdicts) == 1 or not budget.spend():
-                settled.delayed += [(verdict, Delay.LOCKED) for verdict in flush.verdicts]
-            else:  # not these rows are locked but the table, or a row that one of them refers to
-                halves = list(flush.halves(self._next_batch))
-                random.shuffle(halves)
-                for half in halves:
-                    await self._settle_batch(half, settled, budget, skip_locked=True)
-            return
-        settled.kept += len(places)
-        if len(places) < len(flush.verdicts):
-            kept = set(places)
-            rest = [verdict for place, verdict in enumerate(flush.verdicts, start=1) if place not in kept]
-            await self._sort_out(flush, rest, settled, skipped=skip_locked)
+    async def _settle_batch(self, batch: SettleBatch, settled: Settled, *, skip_locked: bool) -> None:
+        """Write verdicts, in halves where the database refuses one of them. Once a statement has run into a lock, those
+        that follow pass over locked rows."""
+        waits_left, halving = MOST_LOCK_WAITS, Halving(batch.verdicts)
+        for verdicts in halving:
+            if verdicts is not batch.verdicts:
+                batch = batch.part(self._next_batch(), list(verdicts))
+            try:
+                places = await self._settle_surely(batch, skip_locked=skip_locked)
+            except ValuesNotTaken as refusal:
+                if not halving.split(verdicts):
+                    settled.refused.append((verdicts[0], str(refusal)))
+                continue
+            except StatementTimeout:
+                settled.delayed += [(verdict, Delay.TIMEOUT) for verdict in verdicts]
+                continue
+            except LockTimeout:
+                if not skip_locked:
+                    skip_locked = True
+                    halving.retry(verdicts)
+                    continue
+                waits_left -= 1
+                # Not these rows are locked but the table, or a row that one of them refers to.
+                if waits_left < 0 or not halving.split(random.sample(verdicts, len(verdicts))):
+                    settled.delayed += [(verdict, Delay.LOCKED) for verdict in verdicts]
+                continue
+            settled.kept += len(places)
+            if len(places) < len(batch.verdicts):
+                kept = set(places)
+                rest = [verdict for place, verdict in enumerate(batch.verdicts, start=1) if place not in kept]
+                await self._sort_out(batch, rest, settled, skipped=skip_locked)
 
-    async def _sort_out(self, flush: SettleBatch, verdicts: list[Verdict], settled: Settled, *, skipped: bool) -> None:
+    async def _sort_out(self, batch: SettleBatch, verdicts: list[Verdict], settled: Settled, *, skipped: bool) -> None:
         """Tell apart why these were not written: by an earlier settle whose answer was lost; because their row is
         locked, if locked rows were `skipped`; because their lease is gone."""
-        statements = self._store.statements(flush.queue)
+        statements = self._store.statements(batch.queue)
         leases = [verdict.lease for verdict in verdicts]
         held: set[int] = set()
         if skipped:
@@ -232,11 +209,11 @@ class Settles:
             pause = min(pause * 2, MAX_PAUSE)
             yield
 
-    async def _settle_surely(self, flush: SettleBatch, *, skip_locked: bool) -> list[int]:
-        """Write a flush once, however often the connection breaks. Its receipt tells a settle whose answer was
+    async def _settle_surely(self, batch: SettleBatch, *, skip_locked: bool) -> list[int]:
+        """Write a batch once, however often the connection breaks. Its receipt tells a settle whose answer was
         lost from a lost lease: written twice, it violates the key of the receipts, and the first says what it wrote."""
         try:
-            statement, arguments = self.settle_statement(flush, skip_locked=skip_locked)
+            statement, arguments = self.settle_statement(batch, skip_locked=skip_locked)
         except Exception as error:  # a type of the user's does not take its value
             raise ValuesNotTaken(type(error).__name__) from error
         carried_out = False
@@ -245,48 +222,48 @@ class Settles:
                 if not carried_out:
                     rows = await self._pool.fetch(statement, *arguments)
                     return list(rows[0][0] or ())
-                return await self._kept_before(flush, *arguments[:2])
+                return await self._kept_before(batch, *arguments[:2])
             except LockTimeout:
                 raise
             except StatementTimeout as timeout:
                 if timeout.unanswered:
-                    self._mark_unanswered(flush)
+                    self._mark_unanswered(batch)
                 raise
             except Disconnected:
-                self._mark_unanswered(flush)
+                self._mark_unanswered(batch)
             except asyncpg.UniqueViolationError as error:
                 if error.schema_name == SCHEMA and error.table_name == "receipt":
                     carried_out = True
                     continue
                 raise ValuesNotTaken(refused_values(error)) from error
             except asyncpg.PostgresError as error:
-                await self._store.check_rights(error, self._store.sql(flush.queue), columns=flush.columns)
+                await self._store.check_rights(error, self._store.sql(batch.queue), columns=batch.columns)
                 raise ValuesNotTaken(refused_values(error)) from error
         raise Disconnected("the store is closed")
 
-    def _mark_unanswered(self, flush: SettleBatch) -> None:
-        for place, verdict in enumerate(flush.verdicts, start=1):
-            if (self._store.worker, flush.number, place) not in verdict.unanswered:
-                verdict.unanswered += ((self._store.worker, flush.number, place),)
+    def _mark_unanswered(self, batch: SettleBatch) -> None:
+        for place, verdict in enumerate(batch.verdicts, start=1):
+            if (self._store.worker, batch.number, place) not in verdict.unanswered:
+                verdict.unanswered += ((self._store.worker, batch.number, place),)
 
-    async def _kept_before(self, flush: SettleBatch, worker: int, number: int) -> list[int]:
-        """The places that a flush wrote whose answer was lost."""
+    async def _kept_before(self, batch: SettleBatch, worker: int, number: int) -> list[int]:
+        """The places that a batch wrote whose answer was lost."""
         [kept] = [row[0] for row in await self._pool.fetch(KEPT, worker, number)] or [None]
-        return list(range(1, len(flush.verdicts) + 1)) if kept is None else [int(one) for one in kept.split(",") if one]
+        return list(range(1, len(batch.verdicts) + 1)) if kept is None else [int(one) for one in kept.split(",") if one]
 
-    def settle_statement(self, flush: SettleBatch, *, skip_locked: bool = False) -> tuple[str, list[Any]]:
+    def settle_statement(self, batch: SettleBatch, *, skip_locked: bool = False) -> tuple[str, list[Any]]:
         """In the order of the keys, so that two statements that meet the same rows lock them in the same order."""
-        statements, rows = self._store.statements(flush.queue), len(flush.verdicts)
+        statements, rows = self._store.statements(batch.queue), len(batch.verdicts)
         place, one = statements.place, rows == 1 and not skip_locked
         if rows > 1:
-            flush.verdicts.sort(key=lambda verdict: place(verdict.lease.record))
-        statement = statements.settle_statement(flush, skip_locked=skip_locked, one=one)
+            batch.verdicts.sort(key=lambda verdict: place(verdict.lease.record))
+        statement = statements.settle_statement(batch, skip_locked=skip_locked, one=one)
         return statement, [
             self._store.worker,
-            flush.number,
-            flush.seconds,
+            batch.number,
+            batch.seconds,
             rows,
-            *statements.settle_arguments(flush, one=one),
+            *statements.settle_arguments(batch, one=one),
         ]
 
     def next_own_batch(self) -> int:
@@ -312,14 +289,14 @@ class Settles:
     def settle_within(self, raw: "psycopg.Connection[Any]", verdicts: Sequence[Verdict]) -> Settled:
         """Write verdicts inside a transaction of a sync handler."""
         settled = Settled()
-        for flush in flushes(verdicts, self.next_own_batch):
-            statement, arguments = self.settle_statement(flush)
+        for batch in settle_batches(verdicts, self.next_own_batch):
+            statement, arguments = self.settle_statement(batch)
             try:
                 [places] = raw.execute(for_psycopg(statement), named(arguments)).fetchone() or [None]
             except (raw.IntegrityError, raw.DataError, raw.ProgrammingError) as error:
-                settled.refused.append((flush.verdicts[0], type(error).__name__))
+                settled.refused.append((batch.verdicts[0], type(error).__name__))
                 break
-            settled.add(flush, places or ())
+            settled.add(batch, places or ())
         return settled
 
     async def was_written(self, number: int) -> bool:

@@ -13,7 +13,6 @@ from rowmill.model.dead_rows import DeadRow, used_up
 from rowmill.model.lease import Lease, Tokens
 from rowmill.model.lifecycle import ErrorChange
 from rowmill.model.states import Step
-from rowmill.store.flush import SettleBatch
 from rowmill.store.keys import Key
 from rowmill.store.order_per_key import Finder, Search
 from rowmill.store.postgres import claim, renew, settle
@@ -33,6 +32,7 @@ from rowmill.store.postgres.values import (
 from rowmill.store.refused_rows import RefusedRows
 from rowmill.store.row_sizes import ByteLimit, RowSizer
 from rowmill.store.rows import RowLoader
+from rowmill.store.settle_batch import SettleBatch
 from rowmill.store.watermark import Position, Shape, Watermark
 
 
@@ -129,9 +129,9 @@ class QueueStatements:
         wanted = ("claim", step.name, shape, left_out, weighed)
         return self._once(wanted, lambda: claim.claim_statement(self.sql, step, shape, left_out, weighed=weighed))
 
-    def settle_statement(self, flush: SettleBatch, *, skip_locked: bool = False, one: bool = False) -> str:
-        shape = flush.step, flush.move, flush.columns
-        wanted = ("settle", flush.step.name, flush.move.name, flush.columns, skip_locked, one)
+    def settle_statement(self, batch: SettleBatch, *, skip_locked: bool = False, one: bool = False) -> str:
+        shape = batch.step, batch.move, batch.columns
+        wanted = ("settle", batch.step.name, batch.move.name, batch.columns, skip_locked, one)
         return self._once(wanted, lambda: settle.settle_statement(self.sql, *shape, skip_locked=skip_locked, one=one))
 
     def in_order_statement(
@@ -184,35 +184,35 @@ class QueueStatements:
     def raw_key_arrays(self, keys: Sequence[Key]) -> list[Any]:
         return [spell([key[n] for key in keys]) for n, spell in enumerate(self.key_spellers)]
 
-    def settle_arguments(self, flush: SettleBatch, *, one: bool = False) -> list[Any]:
+    def settle_arguments(self, batch: SettleBatch, *, one: bool = False) -> list[Any]:
         """The arrays of `settle_statement`, in its order; of a single verdict, the values."""
-        arrays = self._settle_arrays(flush)
+        arrays = self._settle_arrays(batch)
         if one:
             return [values[0] if spell in (numbers, as_they_are) else spell(values)[0] for spell, values in arrays]
         return [spell(values) for spell, values in arrays]
 
-    def _settle_arrays(self, flush: SettleBatch) -> "list[tuple[Spell, list[Any]]]":
-        verdicts = flush.verdicts
+    def _settle_arrays(self, batch: SettleBatch) -> "list[tuple[Spell, list[Any]]]":
+        verdicts = batch.verdicts
         arrays: list[tuple[Spell, list[Any]]] = [(numbers, [verdict.lease.token for verdict in verdicts])]
         told: list[list[Any]] = []
-        if flush.move.delayed:
+        if batch.move.delayed:
             told.append([verdict.wait for verdict in verdicts])
-        if flush.move.failed:
+        if batch.move.failed:
             told += [
                 [verdict.lease.attempt for verdict in verdicts],
                 [verdict.code for verdict in verdicts],
                 [verdict.message for verdict in verdicts],
                 [verdict.error for verdict in verdicts],
                 [verdict.lease.claimed_at for verdict in verdicts],
-                [flush.queue.key_text(verdict.lease.key) for verdict in verdicts],
+                [batch.queue.key_text(verdict.lease.key) for verdict in verdicts],
                 [verdict.traceback for verdict in verdicts],
             ]
-        elif flush.move.error is ErrorChange.SET:
+        elif batch.move.error is ErrorChange.SET:
             told += [[verdict.code for verdict in verdicts], [verdict.error for verdict in verdicts]]
         arrays += [(as_they_are, values) for values in told]
         arrays += self._key_parts([verdict.lease.record for verdict in verdicts])
-        for name in flush.columns:
-            convert = travel(self.sql, flush.queue.by_name[name])
+        for name in batch.columns:
+            convert = travel(self.sql, batch.queue.by_name[name])
             values = (verdict.values[name] for verdict in verdicts)
             arrays.append((as_they_are, flat(values if convert is None else map(convert, values))))
         return arrays

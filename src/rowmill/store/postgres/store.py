@@ -54,7 +54,7 @@ from rowmill.store.postgres.engines import (
 )
 from rowmill.store.postgres.renew import renew_leases
 from rowmill.store.postgres.session import ALIVE, IMPATIENT, SESSION
-from rowmill.store.postgres.settle import SETTLE_LOCK_TIMEOUT, Settles
+from rowmill.store.postgres.settle import SETTLE_LOCK_TIMEOUT, SettleWriter
 from rowmill.store.postgres.sql import NOW, PostgresQueueSql
 from rowmill.store.postgres.statements import QueueStatements
 from rowmill.store.postgres.transactions import HandlerConnections, PostgresTransaction, SyncPostgresTransaction
@@ -120,7 +120,7 @@ class PostgresStore:
         arguments = dsn.for_asyncpg(self.url)
         self.claims = ConnectionPool("claim", arguments, {**SESSION, "lock_timeout": TABLE_LOCK_TIMEOUT})
         self.settles = ConnectionPool("settle", arguments, {**SESSION, "lock_timeout": SETTLE_LOCK_TIMEOUT})
-        self.settlement = Settles(self, self.settles)
+        self.settlement = SettleWriter(self, self.settles)
         self.renewals = ConnectionPool("renew", arguments, {**SESSION, "lock_timeout": TABLE_LOCK_TIMEOUT})
         self.loads = DedicatedConnection("load", arguments)
         self.limits = DedicatedConnection("limit", arguments)

@@ -6,7 +6,7 @@ need three more round trips to try a connection, and a greenlet for each of thes
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import asyncpg
 from sqlalchemy import Connection, Engine, PoolProxiedConnection, RootTransaction
@@ -22,9 +22,10 @@ from sqlalchemy.util import await_only, greenlet_spawn
 from rowmill.model.errors import TransientError
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
-from rowmill.store.flush import SettleBatch, flushes
 from rowmill.store.port import Disconnected, Settled
 from rowmill.store.postgres.connection import BROKEN, reason, refused_values
+from rowmill.store.postgres.settle import SettleWriter
+from rowmill.store.settle_batch import SettleBatch, settle_batches
 from rowmill.store.transactions import Check, Execution, set_block
 
 if TYPE_CHECKING:
@@ -279,22 +280,6 @@ REFUSED = (
 """What the database answers if it does not take the values of an outcome, or the move itself."""
 
 
-class TransactionStore(Protocol):
-    """What a transaction asks of its store."""
-
-    def settle_statement(self, flush: SettleBatch) -> tuple[str, list[Any]]: ...
-
-    def lock_statement(self, leases: Sequence[Lease[Any]]) -> tuple[str, list[Any], list[Lease[Any]]]: ...
-
-    def next_own_batch(self) -> int: ...
-
-    async def was_written(self, number: int) -> bool: ...
-
-    def settle_within(self, raw: "psycopg.Connection[Any]", verdicts: Sequence[Verdict]) -> Settled: ...
-
-    def lock_within(self, raw: "psycopg.Connection[Any]", leases: Sequence[Lease[Any]]) -> list[Lease[Any]]: ...
-
-
 class HandlerConnection:
     """A connection for transactions of async handlers, kept between them: as SQLAlchemy's pool knows it, and the
     driver's own. What handlers get of it is made anew for each block, and ends with it."""
@@ -421,12 +406,12 @@ class PostgresTransaction:
     def __init__(
         self,
         connections: HandlerConnections,
-        statements: TransactionStore,
+        settles: SettleWriter,
         connection: HandlerConnection,
     ) -> None:
-        self._connections, self._statements = connections, statements
+        self._connections, self._settles = connections, settles
         self._held, self._raw = connection, connection.raw
-        self._flushes: list[SettleBatch] = []
+        self._batches: list[SettleBatch] = []
         self._block: Any = None
         self._sql: AsyncConnection | None = None
         """SQLAlchemy's idea of the transaction, for statements that take its way."""
@@ -434,8 +419,8 @@ class PostgresTransaction:
         self._lean = DirectStatements(connection.engine.sync_engine, connection.raw, connection.adapted, self._made)
 
     @classmethod
-    async def begin(cls, connections: HandlerConnections, statements: TransactionStore) -> "PostgresTransaction":
-        return cls(connections, statements, await connections.take())
+    async def begin(cls, connections: HandlerConnections, settles: SettleWriter) -> "PostgresTransaction":
+        return cls(connections, settles, await connections.take())
 
     @property
     def execution(self) -> Execution:
@@ -475,7 +460,7 @@ class PostgresTransaction:
         return (self._root is not None and not self._root.is_active) or not self._raw.is_in_transaction()
 
     async def lock(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
-        statement, arguments, ordered = self._statements.lock_statement(leases)
+        statement, arguments, ordered = self._settles.lock_statement(leases)
         held = {row[0] for row in await self._fetch(statement, arguments)}
         return [lease for place, lease in enumerate(ordered, start=1) if place not in held]
 
@@ -489,15 +474,15 @@ class PostgresTransaction:
 
     async def _settle(self, verdicts: Sequence[Verdict]) -> Settled:
         settled = Settled()
-        self._flushes = flushes(verdicts, self._statements.next_own_batch)
-        for flush in self._flushes:
+        self._batches = settle_batches(verdicts, self._settles.next_own_batch)
+        for batch in self._batches:
             try:
-                statement, arguments = self._statements.settle_statement(flush)
+                statement, arguments = self._settles.settle_statement(batch)
                 places = (await self._fetch(statement, arguments))[0][0] or ()
             except REFUSED as error:
-                settled.refused.append((flush.verdicts[0], refused_values(error)))
+                settled.refused.append((batch.verdicts[0], refused_values(error)))
                 break
-            settled.add(flush, places)
+            settled.add(batch, places)
         return settled
 
     async def _commit(self) -> None:
@@ -505,7 +490,7 @@ class PostgresTransaction:
         try:
             await self._raw.execute("COMMIT")
         except BROKEN as error:
-            if self._raw.is_closed() and await self._statements.was_written(self._flushes[0].number):
+            if self._raw.is_closed() and await self._settles.was_written(self._batches[0].number):
                 return
             raise Disconnected(reason(error)) from error
 
@@ -543,13 +528,13 @@ class PostgresTransaction:
 class SyncPostgresTransaction:
     """An open transaction of a sync handler, on psycopg."""
 
-    def __init__(self, statements: TransactionStore, connection: Connection, raw: "psycopg.Connection[Any]") -> None:
+    def __init__(self, settles: SettleWriter, connection: Connection, raw: "psycopg.Connection[Any]") -> None:
         self.connection = connection
         self._root = connection.begin()
-        self._statements, self._raw = statements, raw
+        self._settles, self._raw = settles, raw
 
     @classmethod
-    def begin(cls, engine: Engine, statements: TransactionStore) -> "SyncPostgresTransaction":
+    def begin(cls, engine: Engine, settles: SettleWriter) -> "SyncPostgresTransaction":
         """One that broke while nobody used it is dropped, and another taken."""
         while True:
             connection = engine.connect()
@@ -564,7 +549,7 @@ class SyncPostgresTransaction:
                     continue
                 raise
             connection.info[USED] = True
-            return cls(statements, connection, raw)
+            return cls(settles, connection, raw)
 
     @property
     def ended(self) -> bool:
@@ -575,10 +560,10 @@ class SyncPostgresTransaction:
         return not self._raw.closed and self._raw.info.transaction_status.name != "IDLE"
 
     def lock(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
-        return self._statements.lock_within(self._raw, leases)
+        return self._settles.lock_within(self._raw, leases)
 
     def finish(self, verdicts: Sequence[Verdict], check: Check) -> None:
-        check(self._statements.settle_within(self._raw, verdicts))
+        check(self._settles.settle_within(self._raw, verdicts))
         self._raw.execute("COMMIT")
 
     def on_commit(self, verdicts: Sequence[Verdict], check: Check) -> None:

@@ -1,4 +1,4 @@
-"""Settles on SQLite: a flush is written at once, or row by row, so that a value that is refused keeps no other back."""
+"""Settles on SQLite: a batch is written at once, or row by row, so that a value that is refused keeps no other back."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -7,9 +7,9 @@ from sqlalchemy import Connection
 
 from rowmill.model.lifecycle import Move
 from rowmill.model.states import Step
-from rowmill.store.flush import SettleBatch
 from rowmill.store.port import Settled
 from rowmill.store.queue_sql import set_clause
+from rowmill.store.settle_batch import SettleBatch
 from rowmill.store.sqlite.sql import HISTORY, NOW, SqliteQueueSql
 from rowmill.store.sqlite.writer import RolledBack, connection_problem, refused_values
 
@@ -40,25 +40,25 @@ def settle_alike_statement(sql: SqliteQueueSql, step: Step, move: Move) -> str:
     )
 
 
-def settle_flush(
-    connection: Any, statements: "SqliteQueueStatements", flush: SettleBatch, worker: int, settled: Settled
+def settle_batch(
+    connection: Any, statements: "SqliteQueueStatements", batch: SettleBatch, worker: int, settled: Settled
 ) -> None:
-    """Write a flush, its receipt and its history. `connection` has `execute(statement, parameters)`."""
-    about = {"queue": flush.queue.name, "stage": flush.step.name, "worker": worker}
-    if flush.move.failed or len(flush.verdicts) == 1 or not _all_at_once(connection, statements, flush):
-        kept = _one_by_one(connection, statements, flush, about, settled)
+    """Write a batch, its receipt and its history. `connection` has `execute(statement, parameters)`."""
+    about = {"queue": batch.queue.name, "stage": batch.step.name, "worker": worker}
+    if batch.move.failed or len(batch.verdicts) == 1 or not _all_at_once(connection, statements, batch):
+        kept = _one_by_one(connection, statements, batch, about, settled)
     else:
-        kept = len(flush.verdicts)
+        kept = len(batch.verdicts)
     settled.kept += kept
-    receipt = {"flush": flush.number, "move": flush.move.name, "rows": kept, "seconds": flush.seconds}
+    receipt = {"flush": batch.number, "move": batch.move.name, "rows": kept, "seconds": batch.seconds}
     connection.execute(RECEIPT, about | receipt)
 
 
-def _all_at_once(connection: Any, statements: "SqliteQueueStatements", flush: SettleBatch) -> bool:
+def _all_at_once(connection: Any, statements: "SqliteQueueStatements", batch: SettleBatch) -> bool:
     """Write all verdicts in few calls, in half the time; False, with nothing written, if one of them can't be."""
     connection.execute("SAVEPOINT rowmill_flush")
     try:
-        written = _write(connection, statements, flush) == len(flush.verdicts)
+        written = _write(connection, statements, batch) == len(batch.verdicts)
     except Exception as error:
         if connection_problem(error):
             raise
@@ -71,14 +71,14 @@ def _all_at_once(connection: Any, statements: "SqliteQueueStatements", flush: Se
     return written
 
 
-def _write(connection: Any, statements: "SqliteQueueStatements", flush: SettleBatch) -> int:
+def _write(connection: Any, statements: "SqliteQueueStatements", batch: SettleBatch) -> int:
     """How many rows took their verdict."""
-    alike = statements.alike(flush)
+    alike = statements.alike(batch)
     if alike is None:
-        given = [statements.settle_parameters(verdict) for verdict in flush.verdicts]
-        changed: int = connection.executemany(statements.settle_statement(flush), given).rowcount
+        given = [statements.settle_parameters(verdict) for verdict in batch.verdicts]
+        changed: int = connection.executemany(statements.settle_statement(batch), given).rowcount
         return changed
-    statement = statements.settle_alike_statement(flush)
+    statement = statements.settle_alike_statement(batch)
     return sum(
         connection.execute(statement, {"lease": token, "keys": json.dumps(keys)}).rowcount
         for token, keys in alike.items()
@@ -86,12 +86,12 @@ def _write(connection: Any, statements: "SqliteQueueStatements", flush: SettleBa
 
 
 def _one_by_one(
-    connection: Any, statements: "SqliteQueueStatements", flush: SettleBatch, about: dict[str, Any], settled: Settled
+    connection: Any, statements: "SqliteQueueStatements", batch: SettleBatch, about: dict[str, Any], settled: Settled
 ) -> int:
     """Write each verdict by itself, with its history; how many were written."""
-    statement = statements.settle_statement(flush)
+    statement = statements.settle_statement(batch)
     kept = 0
-    for verdict in flush.verdicts:
+    for verdict in batch.verdicts:
         try:
             changed = connection.execute(statement, statements.settle_parameters(verdict)).rowcount
         except Exception as error:  # the database, or a type of the user's, does not take a value
@@ -105,10 +105,10 @@ def _one_by_one(
             settled.lost.append(verdict)
             continue
         kept += 1
-        if flush.move.failed:
+        if batch.move.failed:
             lease = verdict.lease
             failure = {
-                "key": flush.queue.key_text(lease.key),
+                "key": batch.queue.key_text(lease.key),
                 "attempt": lease.attempt,
                 "started_at": lease.claimed_at.strftime("%Y-%m-%d %H:%M:%S.%f"),
                 "code": verdict.code,
@@ -120,7 +120,7 @@ def _one_by_one(
 
 
 class Executes:
-    """A SQLAlchemy connection as `settle_flush` wants it."""
+    """A SQLAlchemy connection as `settle_batch` wants it."""
 
     in_transaction = True
 

@@ -16,12 +16,12 @@ from rowmill.model.lifecycle import ErrorChange
 from rowmill.model.queue import QueueSpec
 from rowmill.model.states import Step
 from rowmill.store import order_per_key
-from rowmill.store.flush import SettleBatch
 from rowmill.store.indexes import QueueIndex, bare_name, is_as_wanted
 from rowmill.store.order_per_key import Finder, Search
 from rowmill.store.refused_rows import RefusedRows
 from rowmill.store.row_sizes import RowSizer
 from rowmill.store.rows import RowLoader
+from rowmill.store.settle_batch import SettleBatch
 from rowmill.store.sqlite import claim, settle
 from rowmill.store.sqlite import sql as statement_sql
 from rowmill.store.sqlite.claim import BURIED_PLACE
@@ -147,13 +147,13 @@ class SqliteQueueStatements:
         wanted = ("priorities", step.name)
         return self._by_index(connection, wanted, step, lambda: order_per_key.priorities(self.sql, step))
 
-    def settle_statement(self, flush: SettleBatch) -> str:
-        wanted = ("settle", flush.step.name, flush.move.name, flush.columns)
-        return self._statement(wanted, lambda: settle.settle_statement(self.sql, flush.step, flush.move, flush.columns))
+    def settle_statement(self, batch: SettleBatch) -> str:
+        wanted = ("settle", batch.step.name, batch.move.name, batch.columns)
+        return self._statement(wanted, lambda: settle.settle_statement(self.sql, batch.step, batch.move, batch.columns))
 
-    def settle_alike_statement(self, flush: SettleBatch) -> str:
-        wanted = ("settle alike", flush.step.name, flush.move.name)
-        return self._statement(wanted, lambda: settle.settle_alike_statement(self.sql, flush.step, flush.move))
+    def settle_alike_statement(self, batch: SettleBatch) -> str:
+        wanted = ("settle alike", batch.step.name, batch.move.name)
+        return self._statement(wanted, lambda: settle.settle_alike_statement(self.sql, batch.step, batch.move))
 
     @cached_property
     def renew_statement(self) -> str:
@@ -194,13 +194,13 @@ class SqliteQueueStatements:
             given[f"v{place}"] = self._bind(name, value)
         return given
 
-    def alike(self, flush: SettleBatch) -> dict[int, list[Any]] | None:
-        """The keys by token, if nothing else sets the verdicts of this flush apart, and JSON can say them."""
-        if flush.columns or flush.move.delayed or flush.move.error is ErrorChange.SET or len(self.load.key_places) != 1:
+    def alike(self, batch: SettleBatch) -> dict[int, list[Any]] | None:
+        """The keys by token, if nothing else sets the verdicts of this batch apart, and JSON can say them."""
+        if batch.columns or batch.move.delayed or batch.move.error is ErrorChange.SET or len(self.load.key_places) != 1:
             return None
         [(place, _)] = self.load.key_places
         found: defaultdict[int, list[Any]] = defaultdict(list)
-        for verdict in flush.verdicts:
+        for verdict in batch.verdicts:
             key = verdict.lease.record[place]
             if not isinstance(key, (int, str)):
                 return None

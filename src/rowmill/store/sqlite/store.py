@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ from rowmill.model.lease import Lease, Tokens
 from rowmill.model.queue import QueueSpec
 from rowmill.model.states import Step
 from rowmill.store.bulk_load import Run
-from rowmill.store.flush import flushes
+from rowmill.store.halving import Halving
 from rowmill.store.limits.sqlite import SqliteLimiter
 from rowmill.store.own import fleet
 from rowmill.store.own.history import crashed_keys
@@ -29,8 +29,9 @@ from rowmill.store.port import GONE, Condemned, Disconnected, Heard, Heartbeat, 
 from rowmill.store.refused_rows import tell
 from rowmill.store.row_sizes import ByteLimit
 from rowmill.store.rows import read_text
+from rowmill.store.settle_batch import settle_batches
 from rowmill.store.sqlite.claim import BURIED_PLACE, claim_around
-from rowmill.store.sqlite.settle import Executes, settle_flush
+from rowmill.store.sqlite.settle import Executes, settle_batch
 from rowmill.store.sqlite.sql import SqliteQueueSql
 from rowmill.store.sqlite.statements import SqliteQueueStatements
 from rowmill.store.sqlite.wakeup import DataVersion
@@ -63,7 +64,7 @@ class SqliteStore:
         self.limiter = SqliteLimiter(self.writer)
         self.data_version = DataVersion(self.path, uri=self._uri)
         self._claim_numbers = count(leases_of.first_claim())
-        self._flush_numbers = count(leases_of.first_claim())  # its receipts bear the worker's number too
+        self._batch_numbers = count(leases_of.first_claim())  # its receipts bear the worker's number too
         self._statements: dict[tuple[str, ...], SqliteQueueStatements] = {}
         self.on_condemned: Condemned = lambda *_: None
         self.on_refused: Heard = lambda *_: None
@@ -192,11 +193,11 @@ class SqliteStore:
 
     async def _settle_together(self, verdicts: Sequence[Verdict]) -> Settled:
         settled = Settled()
-        groups = flushes(verdicts, self._next_flush)
+        groups = settle_batches(verdicts, self._next_batch)
 
         def work(connection: sqlite3.Connection) -> None:
-            for flush in groups:
-                settle_flush(connection, self.statements(flush.queue), flush, self.worker, settled)
+            for batch in groups:
+                settle_batch(connection, self.statements(batch.queue), batch, self.worker, settled)
 
         while True:
             try:
@@ -208,27 +209,27 @@ class SqliteStore:
                 settled = Settled()
                 await asyncio.sleep(0.05)
 
-    def _next_flush(self) -> int:
-        return next(self._flush_numbers)
+    def _next_batch(self) -> int:
+        return next(self._batch_numbers)
 
     async def renew(self, leases: Sequence[Lease[Any]]) -> Renewed:
-        def work(connection: sqlite3.Connection) -> list[Lease[Any]]:
-            lost = []
-            for lease in leases:
-                statements = self.statements(lease.queue)
-                given = statements.fence(lease) | {"seconds": lease.step.lease}
-                if connection.execute(statements.renew_statement, given).rowcount != 1:
-                    lost.append(lease)
-            return lost
+        renewed, halving = Renewed(), Halving(leases)
+        for part in halving:
+            try:
+                renewed.lost += await self.writer.write(partial(self._renew, leases=part))
+            except sqlite3.IntegrityError:  # a lease that the table refuses to extend is not lost yet
+                halving.split(part)
+        return renewed
 
-        try:
-            return Renewed(await self.writer.write(work))
-        except sqlite3.IntegrityError:
-            # The table refuses to have one of them renewed: it is not lost yet, and keeps no other.
-            half, renewed = len(leases) // 2, Renewed()
-            for part in (leases[:half], leases[half:]) if half else ():
-                renewed.lost += (await self.renew(part)).lost
-            return renewed
+    def _renew(self, connection: sqlite3.Connection, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
+        """Extend leases; return those that are gone."""
+        lost = []
+        for lease in leases:
+            statements = self.statements(lease.queue)
+            given = statements.fence(lease) | {"seconds": lease.step.lease}
+            if connection.execute(statements.renew_statement, given).rowcount != 1:
+                lost.append(lease)
+        return lost
 
     async def crashed(self, queue: QueueSpec[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
         return await self.run(lambda connection: crashed_keys(connection, queue, leases), write=False)
@@ -276,8 +277,8 @@ class SqliteStore:
     def settle_within(self, connection: Connection, verdicts: Sequence[Verdict]) -> Settled:
         """Write verdicts inside a transaction of the user's, with a number below zero, as on PostgreSQL."""
         settled = Settled()
-        for flush in flushes(verdicts, lambda: -self._next_flush()):
-            settle_flush(Executes(connection), self.statements(flush.queue), flush, self.worker, settled)
+        for batch in settle_batches(verdicts, lambda: -self._next_batch()):
+            settle_batch(Executes(connection), self.statements(batch.queue), batch, self.worker, settled)
         return settled
 
     def turn(self) -> AbstractAsyncContextManager[None]:

@@ -1,6 +1,6 @@
 """Verdicts of one shape, written by one statement."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,18 +25,12 @@ class SettleBatch:
     def seconds(self) -> float:
         return sum([verdict.ran for verdict in self.verdicts])
 
-    def halves(self, number: Callable[[], int]) -> Iterator["SettleBatch"]:
-        """Two smaller ones, to find the verdict that the database refuses."""
-        middle = len(self.verdicts) // 2
-        for verdicts in (self.verdicts[:middle], self.verdicts[middle:]):
-            yield self.part(number(), verdicts)
-
     def part(self, number: int, verdicts: list[Verdict]) -> "SettleBatch":
         """One of the same shape, with these verdicts."""
         return SettleBatch(number, self.queue, self.step, self.move, self.columns, verdicts)
 
 
-def flushes(verdicts: Sequence[Verdict], number: Callable[[], int]) -> list[SettleBatch]:
+def settle_batches(verdicts: Sequence[Verdict], number: Callable[[], int]) -> list[SettleBatch]:
     """Verdicts grouped by shape."""
     groups: dict[tuple[Any, ...], list[Verdict]] = {}
     last: Any = (None, None, None)
