@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from rowmill.mill import Mill, Queue
+from rowmill.model.duration import Duration, in_seconds
 from rowmill.model.lifecycle import UNFINISHED
 from rowmill.schedules import admin
 from rowmill.store.expressions import in_words
@@ -47,7 +48,7 @@ class Bench:
         await self.mill.run(lambda connection: admin.run_now(connection, wanted))
         return await self.drain()
 
-    async def advance(self, seconds: float) -> None:
+    async def advance(self, by: Duration) -> None:
         """Let time pass for every row that is not finished: what waits becomes due, leases run out.
 
         The database's clock decides, and can't be turned; so the rows' times are moved back instead.
@@ -59,7 +60,7 @@ class Bench:
                 unfinished = in_words(sql, queue.vocabulary.all_of(UNFINISHED))
                 for role in ("available_at", "leased_until"):
                     column = queue.columns[role]
-                    back = sql.shifted(column, -seconds)
+                    back = sql.shifted(column, -in_seconds(by))
                     connection.execute(
                         sa.update(queue.table)
                         .where(unfinished, column.is_not(None))

@@ -17,6 +17,7 @@ from rowmill.store.clock import moment
 from rowmill.store.own import fleet
 from rowmill.store.own.schema import own_tables
 from rowmill.store.port import Heartbeat
+from rowmill.worker.settings import WorkerSettings
 from tests.conformance.fleet import Member, jobs, worker
 from tests.conformance.fleet import fleet as fleet_of
 
@@ -186,7 +187,7 @@ async def test_a_living_worker_stays_known_however_short_history_is_kept(databas
 def keeper_of(member: Member, *, keep_history: float) -> Upkeep:
     return Upkeep(
         member.store, member.store.worker, [member.queue], Events(),
-        heartbeat=1.0, rescue_every=10.0, rescue_most=10, keep_history=keep_history,
+        WorkerSettings(heartbeat=1.0, rescue_every=10.0, rescue_most=10, keep_history=keep_history),
     )  # fmt: skip
 
 

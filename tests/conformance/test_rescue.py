@@ -14,6 +14,7 @@ from rowmill.maintenance.upkeep import Upkeep
 from rowmill.store import rescue
 from rowmill.store.postgres.store import PostgresStore
 from rowmill.store.sqlite.store import SqliteStore
+from rowmill.worker.settings import WorkerSettings
 from tests.conformance.fleet import MOMENT, Declare, Member, fleet, jobs, worker
 
 
@@ -341,7 +342,7 @@ async def test_a_row_that_nobody_may_change_is_reported_and_keeps_no_other(
         member.mill.observe(lambda event, fields: heard.append((event, fields.get("rows", 0))))
         keeper = Upkeep(
             member.store, member.store.worker, [member.queue], member.mill.events,
-            heartbeat=1, rescue_every=1, rescue_most=100, keep_history=1,
+            WorkerSettings(heartbeat=1, rescue_every=1, rescue_most=100, keep_history=1),
         )  # fmt: skip
         await keeper.rescue()
         assert heard == [], "its worker has not signed off, and may renew it yet"

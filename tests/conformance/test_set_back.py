@@ -8,6 +8,7 @@ from rowmill import Mill, Queue
 from rowmill.maintenance.upkeep import Upkeep
 from rowmill.observe.events import Events
 from rowmill.store.own.schema import own_tables
+from rowmill.worker.settings import WorkerSettings
 from tests.conformance.fleet import fleet, jobs, worker
 
 
@@ -23,7 +24,7 @@ async def test_a_worker_whom_the_database_forgot_signs_up_again(database_url: st
         [held] = await member.claim()
         keeper = Upkeep(
             member.store, before, [member.queue], Events([lambda event, fields: heard.append((event, fields))]),
-            heartbeat=1.0, rescue_every=10.0, rescue_most=10, keep_history=1e6,
+            WorkerSettings(heartbeat=1.0, rescue_every=10.0, rescue_most=10, keep_history=1e6),
         )  # fmt: skip
         own = own_tables(member.store.dialect.name).worker
         await member.mill.run(lambda connection: connection.execute(sa.delete(own)).close())

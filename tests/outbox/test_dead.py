@@ -12,6 +12,7 @@ from rowmill.maintenance import upkeep
 from rowmill.maintenance.upkeep import Upkeep
 from rowmill.operator.change import requeue
 from rowmill.operator.filters import Filter
+from rowmill.worker.settings import WorkerSettings
 from tests.outbox.post import Post, post_on
 
 NOW = rm.Retry(attempts=5, backoff=rm.fixed(0))
@@ -142,7 +143,7 @@ async def test_an_event_that_is_buried_by_a_rescue_is_told_of_once(
             await post.advance(60)
             keeper = Upkeep(
                 store, store.worker, [queue], post.mill.events,
-                heartbeat=1.0, rescue_every=1.0, rescue_most=100, keep_history=60.0,
+                WorkerSettings(heartbeat=1.0, rescue_every=1.0, rescue_most=100, keep_history=60.0),
             )  # fmt: skip
             for _ in range(3):  # the first only looks: the worker has not signed off
                 await keeper.rescue()

@@ -14,6 +14,7 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 
 USE = """
+from datetime import timedelta
 from typing import Any, assert_type
 
 import sqlalchemy as sa
@@ -129,6 +130,21 @@ async def wrong_answer(lease: rm.Lease[Article]) -> int:
 async def one_for_many(leases: list[rm.Lease[Article]]) -> None:
     pass
 
+
+timed = mill.queue(
+    Article,
+    name="timed",
+    lease=timedelta(minutes=5),
+    timeout=timedelta(minutes=1),
+    retry=rm.Retry(backoff=rm.exponential(timedelta(seconds=30), cap=timedelta(hours=1))),
+    retention=rm.Retention(done=timedelta(days=7)),
+)
+settings = rm.worker.WorkerSettings(grace=timedelta(seconds=10), heartbeat=2)
+assert_type(settings.grace, float)
+assert_type(rm.Retention(done=timedelta(days=7)).done, float | None)
+assert_type(rm.limits.Rate(10, timedelta(minutes=1)).per, float)
+rm.worker.WorkerSettings(grace="10 s")  # E: Argument "grace" to "WorkerSettings" has incompatible type
+rm.fixed("a minute")  # E: Argument 1 to "fixed" has incompatible type
 
 mill.queue(Article, retries=3)  # E: No overload variant
 mill.queue(Article, lease="5 minutes")  # E: No overload variant

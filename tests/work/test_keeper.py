@@ -10,6 +10,7 @@ from rowmill.maintenance.upkeep import Upkeep
 from rowmill.observe.events import Events
 from rowmill.store import rescue as rescuing
 from rowmill.store.port import Disconnected, Heartbeat
+from rowmill.worker.settings import WorkerSettings
 from tests.work.shop import WORDS, job_table, shop_on, soon, until
 
 
@@ -46,7 +47,7 @@ async def test_after_an_outage_those_who_live_get_the_time_to_renew_before_anyon
     outage: int, sweeps: int
 ) -> None:
     store: Any = Flaky(outage)
-    keeper = Sweeps(store, 1, [], Events(), heartbeat=0.001, rescue_every=3600.0, rescue_most=1, keep_history=1.0)
+    keeper = Sweeps(store, 1, [], Events(), WorkerSettings(heartbeat=0.001, rescue_every=3600.0))
     keeper._tidy_at = float("inf")
     task = asyncio.create_task(keeper.run())
     await soon(store.steady)

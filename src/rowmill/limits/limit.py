@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from rowmill.limits.call import Call
 from rowmill.limits.grants import terms_of
 from rowmill.limits.state import LimitState, state_of
+from rowmill.model.duration import Duration, in_seconds
 from rowmill.model.errors import PermanentError
 from rowmill.model.limits import Amount, Breaker, Budget, LimitDeclaration, Rate, exact
 from rowmill.store.limits import declarations, views
@@ -45,14 +46,14 @@ class Limit:
         declared = LimitDeclaration(rate, concurrent, budget, breaker)
         self.terms = terms_of(name, declared, lease, os.environ.get(RUN) or uuid.uuid4().hex)
 
-    def call(self, key: object = "", *, cost: Amount = 1, wait: float = 0.0) -> Call:
+    def call(self, key: object = "", *, cost: Amount = 1, wait: Duration = 0.0) -> Call:
         """Return a block that holds a permit for one call. `cost` is the most that the call may cost.
 
         If no permit becomes free within `wait` seconds, it raises `Limited`. Let a handler raise it: the row goes back
         to the queue until its turn, and no attempt is counted. Raise `RateLimited`, `ProviderDown` or `ProviderRefused`
         inside the block to tell the whole fleet about the provider.
         """
-        return Call(self, checked_key(str(key)), cost, wait)
+        return Call(self, checked_key(str(key)), cost, in_seconds(wait))
 
     def by(
         self, key: str | Callable[[Any], object] | None = None, *, cost: Amount | Callable[[Any], Amount] = 1
@@ -86,9 +87,9 @@ class Limit:
         """`state` for code in a thread."""
         return self.host.from_thread(lambda: self.state(key))
 
-    async def park(self, seconds: float, key: object = "") -> None:
+    async def park(self, duration: Duration, key: object = "") -> None:
         """Stop calls for so many seconds, in the whole fleet. Without a key: for every key."""
-        await self.host.run(lambda connection: views.park(connection, self.name, str(key), seconds))
+        await self.host.run(lambda connection: views.park(connection, self.name, str(key), in_seconds(duration)))
 
     async def off(self, key: object = "") -> None:
         """Stop calls until `on`, in the whole fleet. Without a key: for every key."""

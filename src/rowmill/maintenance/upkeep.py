@@ -26,7 +26,7 @@ from rowmill.observe.events import Events
 from rowmill.store import rescue as rescuing
 from rowmill.store.own import fleet
 from rowmill.store.port import Disconnected, Store
-from rowmill.worker.settings import OwnTableRetention
+from rowmill.worker.settings import WorkerSettings
 
 # How far back a sweep for expired leases looks.
 #
@@ -146,12 +146,7 @@ class Upkeep:
         worker: int,
         queues: Sequence[QueueSpec[Any]],
         events: Events,
-        *,
-        heartbeat: float,
-        rescue_every: float,
-        rescue_most: int,
-        keep_history: float,
-        ages: OwnTableRetention | None = None,
+        settings: WorkerSettings,
         paused: set[tuple[str, str]] | None = None,
     ) -> None:
         self._store = store
@@ -161,11 +156,7 @@ class Upkeep:
         # A leader keeps the queues that it knows: other applications on this database have their own.
         self._office = f"upkeep of {', '.join(sorted(queue.name for queue in queues))}"
         self._events = events
-        self._heartbeat = heartbeat
-        self._rescue_every = rescue_every
-        self._rescue_most = rescue_most
-        self._keep_history = keep_history
-        self._ages = ages or OwnTableRetention()
+        self._settings = settings
         self.leading = False
         """Are we the one that does the upkeep for all?"""
         self._paused = paused or set()
@@ -173,8 +164,8 @@ class Upkeep:
         """The tokens under which this very process holds rows."""
         self.settle_lags: Callable[[], Mapping[str, SettleLag]] = dict
         """What this process has finished and could not write for a while."""
-        self._second_look = SecondLook(heartbeat, time.monotonic)
-        self._sizes: defaultdict[tuple[str, str], BatchSize] = defaultdict(lambda: BatchSize(rescue_most))
+        self._second_look = SecondLook(settings.heartbeat, time.monotonic)
+        self._sizes: defaultdict[tuple[str, str], BatchSize] = defaultdict(lambda: BatchSize(settings.rescue_most))
         self._reaches: defaultdict[tuple[str, str], SweepReach] = defaultdict(SweepReach)
         self._rescue_at = 0.0
         self._tidy_at = 0.0
@@ -192,7 +183,7 @@ class Upkeep:
                     if upkeep is not None:
                         upkeep.result()
                     upkeep = asyncio.create_task(self._keep_up(now), name="upkeep")
-                await asyncio.sleep(self._heartbeat * (0.75 + random.random() / 2))
+                await asyncio.sleep(self._settings.heartbeat * (0.75 + random.random() / 2))
         finally:
             if upkeep is not None:
                 upkeep.cancel()
@@ -213,7 +204,7 @@ class Upkeep:
             self._events.away(type(error).__name__, who="upkeep")
             self.leading = False
             # Leases that ran out meanwhile may belong to workers that live: let them renew first.
-            self._rescue_at = now + self._rescue_every
+            self._rescue_at = now + self._settings.rescue_every
             return False
         self._events.back(who="upkeep")
         self._events.kept("")
@@ -228,7 +219,7 @@ class Upkeep:
     async def beat(self) -> None:
         """One sign of life, and the attempt to lead."""
         lag = as_text(self.settle_lags())
-        beat = await self._store.heartbeat(self.worker, self._office, self._heartbeat * 5, lag)
+        beat = await self._store.heartbeat(self.worker, self._office, self._settings.heartbeat * 5, lag)
         self._second_look.answered()
         if beat is None:
             self.leading = False
@@ -239,13 +230,15 @@ class Upkeep:
     async def keep_up(self, now: float) -> None:
         """What is due, done by the leader for all."""
         if now >= self._rescue_at:
-            self._rescue_at = now + self._rescue_every
+            self._rescue_at = now + self._settings.rescue_every
             await self.rescue()
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_EVERY
             await self._store.run(cleanup.roll_up)
-            gone = await self._store.run(lambda c: cleanup.tidy(c, self._keep_history, ages=self._ages))
-            gone = max(gone, await self._store.run(lambda c: cleanup.tidy_ticks(c, self._ages.ticks)))
+            gone = await self._store.run(
+                lambda c: cleanup.tidy(c, self._settings.keep_history, ages=self._settings.ages)
+            )
+            gone = max(gone, await self._store.run(lambda c: cleanup.tidy_ticks(c, self._settings.keep_ticks)))
             if gone >= cleanup.TIDY_MOST:  # more is left, and may come faster than once a minute takes it away
                 self._tidy_at = now
 

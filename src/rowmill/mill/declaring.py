@@ -1,7 +1,7 @@
 """A queue, out of what `Mill.queue` is given."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypedDict
+from typing import Any, TypedDict, Unpack
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
@@ -9,6 +9,7 @@ from sqlalchemy.engine import Dialect
 from rowmill.mill.queue import Queue
 from rowmill.model import claim_filter, declare
 from rowmill.model.alerts import Alerts
+from rowmill.model.duration import Duration
 from rowmill.model.queue import Columns, Counts, CrashCodes, EpochUnit, FinishedOn, Order, OrderPerKey, Retention
 from rowmill.model.retry import Retry
 from rowmill.model.states import Stage, States, as_value, vocabulary
@@ -26,8 +27,8 @@ class QueueOptions(TypedDict, total=False):
     order: Order | None
     order_per_key: OrderPerKey | None
     retry: Retry | None
-    lease: float
-    timeout: float | None
+    lease: Duration
+    timeout: Duration | None
     crash_codes: CrashCodes | None
     epoch: EpochUnit
     counts: Counts
@@ -45,34 +46,24 @@ def declare_queue(
     source: Any,
     dialect: Dialect,
     others: Iterable[Queue[Any]],
-    *,
-    name: str | None = None,
-    columns: Columns | None = None,
-    states: States | None = None,
-    stages: Sequence[Stage] = (),
-    order: Order | None = None,
-    order_per_key: OrderPerKey | None = None,
-    retry: Retry | None = None,
-    lease: float = 60.0,
-    timeout: float | None = None,
-    crash_codes: CrashCodes | None = None,
-    epoch: EpochUnit = "s",
-    counts: Counts = "attempts",
-    finished_on: FinishedOn = "final",
-    alerts: Alerts | None = None,
-    retention: Retention | None = None,
-    load: Sequence[str] | None = None,
-    where: "sa.ColumnElement[bool] | None" = None,
+    **options: Unpack[QueueOptions],
 ) -> Queue[Any]:
-    """The queue, checked, beside the others of its mill. What is wrong is said at once, all of it."""
+    """Check a declaration and make a queue of it. `others` are the queues that its mill has already. Raise
+    DeclarationError with everything that is wrong."""
     table, mapper = declare.inspect_source(source)
     names = declare.columns_by_name(table, mapper)
-    chosen = name or table.name
+    chosen = options.get("name") or table.name
+    order, order_per_key = options.get("order") or Order(), options.get("order_per_key")
+    counts, finished_on, epoch = (
+        options.get("counts", "attempts"), options.get("finished_on", "final"), options.get("epoch", "s")
+    )  # fmt: skip
+    retention, crash_codes = options.get("retention") or Retention(), options.get("crash_codes") or CrashCodes()
     checked = declare.DeclarationChecker(chosen, table, names)
-    mapped = checked.columns(columns or getattr(source, "__rowmill_columns__", None) or Columns())
+    mapped = checked.columns(options.get("columns") or getattr(source, "__rowmill_columns__", None) or Columns())
     words = vocabulary(
-        states or getattr(source, "__rowmill_states__", None) or States(),
-        tuple(stages), retry or Retry(), lease, timeout,
+        options.get("states") or getattr(source, "__rowmill_states__", None) or States(),
+        tuple(options.get("stages", ())), options.get("retry") or Retry(), options.get("lease", 60.0),
+        options.get("timeout"),
     )  # fmt: skip
     checked.words(words, state := mapped.get("state"))
     if state is not None and not checked.problems:
@@ -80,18 +71,19 @@ def declare_queue(
     spelled = [] if state is None else [
         str(as_value(word, state.type)) for word in (*(word for word, _ in words.meanings()), *words.others)
     ]  # fmt: skip
-    crash_codes = crash_codes or CrashCodes()
     checked.spellings([*spelled, crash_codes.requeued, crash_codes.buried], schemas=dialect.name != "sqlite")
     checked.policies(words)
-    checked.retention(retention or Retention(), words)
-    order = order or Order()
+    checked.retention(retention, words)
     priority, order_by = checked.order(order)
     per, per_by = checked.order_per_key(order_per_key)
     checked.epoch(epoch, mapped)
-    checked.meanings(counts, finished_on, retention or Retention(), mapped)
+    checked.meanings(counts, finished_on, retention, mapped)
+    load = options.get("load")
     loaded = None if load is None else checked.listed(load, "load=...")
-    mine, unfit = claim_filter.checked(where, table, lambda condition: condition_text(condition, dialect))
-    checked.problems += unfit
+    where, problems = claim_filter.checked(
+        options.get("where"), table, lambda condition: condition_text(condition, dialect)
+    )
+    checked.problems += problems
     for other in others:
         if other.name == chosen:
             checked.problem("this mill has a queue of that name already: pass name=...")
@@ -106,7 +98,7 @@ def declare_queue(
         per=per, per_by=per_by, dead_blocks=order_per_key is None or order_per_key.on_dead == "block",
         crash_codes=crash_codes, epoch=epoch, counts=counts, finished_on=finished_on,
         retention=retention, loaded=loaded,
-        where=mine,
+        where=where,
     )  # fmt: skip
-    queue.alerts = alerts or Alerts()
+    queue.alerts = options.get("alerts") or Alerts()
     return queue

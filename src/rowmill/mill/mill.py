@@ -18,6 +18,7 @@ from rowmill.mill.declaring import QueueOptions, declare_queue
 from rowmill.mill.queue import Queue
 from rowmill.mill.schedules import Schedules
 from rowmill.model.dead_rows import DeadRow, notify_dead
+from rowmill.model.duration import Duration, in_seconds
 from rowmill.model.errors import BadRequest, DeclarationError, RowmillError, UnknownQueue
 from rowmill.model.limits import USUAL_BREAKER, Breaker, Budget, Rate
 from rowmill.model.option_names import check_options, listed
@@ -81,7 +82,7 @@ class Mill(Schedules):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._choosing_loop = threading.Lock()
         self._blocking_turn = threading.Lock()
-        self._keepers: list[Upkeep] = []
+        self._upkeeps: list[Upkeep] = []
         self._workers: list[Worker] = []
         self._limits: Limits | None = None
 
@@ -125,10 +126,10 @@ class Mill(Schedules):
 
     def limit(
         self, name: str, *, rate: Rate | None = None, concurrent: int | None = None, budget: Budget | None = None,
-        breaker: Breaker | None = USUAL_BREAKER, lease: float = 30.0,
+        breaker: Breaker | None = USUAL_BREAKER, lease: Duration = 30.0,
     ) -> "Limit":  # fmt: skip
         """Declare a limit that the whole fleet shares, on calls to one provider. See the guide on limits."""
-        return self.limits.declare(name, rate, concurrent, budget, breaker, lease)
+        return self.limits.declare(name, rate, concurrent, budget, breaker, in_seconds(lease))
 
     def outbox(self, table: Any = None, **options: "Unpack[OutboxOptions]") -> "Outbox":
         """Declare an outbox: on a ready-made table `outbox`, or on an ORM class or a Table of yours. It is a queue,
@@ -139,13 +140,13 @@ class Mill(Schedules):
         return declare_outbox(self, table, **options)
 
     def inbox(
-        self, table: Table | None = None, *, columns: "InboxColumns | None" = None, keep: float = days(30)
+        self, table: Table | None = None, *, columns: "InboxColumns | None" = None, keep: Duration = days(30)
     ) -> "Inbox":
-        """An inbox, in which consumers note the messages that they have handled, for `keep` seconds: in a table of
-        Rowmill's own, or of yours."""
+        """Return an inbox, in which consumers note the messages that they have handled. A note is kept for `keep`
+        (seconds or a `timedelta`), in a table of Rowmill's own, or of yours."""
         from rowmill.outbox import Inbox, InboxColumns
 
-        return Inbox(self, table, columns or InboxColumns(), keep)
+        return Inbox(self, table, columns or InboxColumns(), in_seconds(keep))
 
     def reconciliation(
         self,
@@ -286,16 +287,12 @@ class Mill(Schedules):
             with reachable(self.url):
                 await store.check_session()
                 number, paused = await store.run(sign_up)
-            keeper = Upkeep(
-                store, number, chosen, self.events,
-                heartbeat=settings.heartbeat, rescue_every=settings.rescue_every,
-                rescue_most=settings.rescue_most, keep_history=settings.keep_history, ages=settings.ages, paused=paused,
-            )  # fmt: skip
-            services: list[Service] = [keeper]
+            upkeep = Upkeep(store, number, chosen, self.events, settings, paused)
+            services: list[Service] = [upkeep]
             if any(queue.retention.ages() for queue in chosen):
                 from rowmill.maintenance.retention import RetentionService
 
-                services.append(RetentionService(store, chosen, self.events, leading=lambda: keeper.leading))
+                services.append(RetentionService(store, chosen, self.events, leading=lambda: upkeep.leading))
             if scheduler is not None:
                 services.append(scheduler)
             worker = Worker(
@@ -304,26 +301,26 @@ class Mill(Schedules):
                 settings=settings,
                 events=self.events,
                 services=services,
-                paused=keeper.paused,
+                paused=upkeep.paused,
             )
-            keeper.holding = worker.holding
-            keeper.settle_lags = worker.settle_lags
+            upkeep.holding = worker.holding
+            upkeep.settle_lags = worker.settle_lags
             if scheduler is not None:
                 scheduler.wake = worker.waker(schedule_tables.QUEUE)
-            self._keepers.append(keeper)
+            self._upkeeps.append(upkeep)
             self._workers.append(worker)
-            store.worker = self._keepers[0].worker  # beside a worker that runs already, claims go by that one's number
+            store.worker = self._upkeeps[0].worker  # beside a worker that runs already, claims go by that one's number
             try:
                 yield worker
             finally:
-                self._keepers.remove(keeper)
+                self._upkeeps.remove(upkeep)
                 self._workers.remove(worker)
-                store.worker = (self._keepers or [keeper])[0].worker
+                store.worker = (self._upkeeps or [upkeep])[0].worker
                 # Without a database, nobody is told: others will see that our signs of life have ended.
                 with suppress(Disconnected, TimeoutError):
                     async with asyncio.timeout(SIGN_OFF_SECONDS):
-                        await store.run(lambda connection: fleet.sign_off(connection, keeper.worker))
-                if not self._keepers:
+                        await store.run(lambda connection: fleet.sign_off(connection, upkeep.worker))
+                if not self._upkeeps:
                     for outbox in self.outboxes.values():
                         await outbox.close()
 

@@ -2,6 +2,7 @@
 
 from typing import TypedDict
 
+from rowmill.model.duration import Duration
 from rowmill.reconcile.correct import Corrections
 
 
@@ -11,7 +12,7 @@ class ReconciliationOptions(TypedDict, total=False):
     correct: Corrections
     cap: int | None
     alert_above: int
-    grace: float
+    grace: Duration
     recheck: bool
-    again_after: float | None
-    lease: float
+    again_after: Duration | None
+    lease: Duration

@@ -1,10 +1,11 @@
 """An outbox, out of what `Mill.outbox` is given."""
 
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import sqlalchemy as sa
 
 from rowmill.model import declare
+from rowmill.model.duration import Duration
 from rowmill.model.errors import DeclarationError
 from rowmill.model.queue import Counts, EpochUnit, FinishedOn, Order, OrderPerKey
 from rowmill.model.retry import Retry, steps
@@ -30,8 +31,8 @@ class OutboxOptions(TypedDict, total=False):
     on_dead: Literal["block", "skip"]
     """Does a dead event hold back the later ones of its aggregate, or let them pass?"""
     retry: Retry | None
-    lease: float
-    timeout: float | None
+    lease: Duration
+    timeout: Duration | None
     concurrency: int
     """How many events are handled at once, in each process."""
     source: str | None
@@ -48,41 +49,32 @@ class OutboxOptions(TypedDict, total=False):
 def declare_outbox(
     mill: "Mill",
     source_table: Any,
-    *,
-    name: str | None = None,
-    columns: OutboxColumns | None = None,
-    states: States | None = None,
-    by: tuple[str, ...] | None = None,
-    on_dead: Literal["block", "skip"] = "block",
-    retry: Retry | None = None,
-    lease: float = 60.0,
-    timeout: float | None = None,
-    concurrency: int = 10,
-    source: str | None = None,
-    log_messages: bool = True,
-    epoch: EpochUnit = "s",
-    counts: Counts = "attempts",
-    finished_on: FinishedOn = "final",
+    **options: Unpack[OutboxOptions],
 ) -> Outbox:
+    """Declare the queue of an outbox, and return the outbox. Without a table, make one."""
+    name, concurrency = options.get("name"), options.get("concurrency", 10)
     table = outbox_table(sa.MetaData(), name or "outbox") if source_table is None else source_table
-    chosen = columns or getattr(table, "__rowmill_columns__", None) or OutboxColumns()
-    order = _checked(table, name, chosen, by, concurrency)
+    columns = options.get("columns") or getattr(table, "__rowmill_columns__", None) or OutboxColumns()
+    order = _checked(table, name, columns, options.get("by"), concurrency)
     queue = mill.queue(
         table,
         name=name,
-        columns=chosen,
-        states=states or getattr(table, "__rowmill_states__", None) or WORDS,
+        columns=columns,
+        states=options.get("states") or getattr(table, "__rowmill_states__", None) or WORDS,
         order=Order(by=order),
-        order_per_key=OrderPerKey(per=chosen.aggregate_id, by=order, on_dead=on_dead),
-        retry=retry or RETRY,
-        lease=lease,
-        timeout=timeout,
-        epoch=epoch,
-        counts=counts,
-        finished_on=finished_on,
+        order_per_key=OrderPerKey(per=columns.aggregate_id, by=order, on_dead=options.get("on_dead", "block")),
+        retry=options.get("retry") or RETRY,
+        lease=options.get("lease", 60.0),
+        timeout=options.get("timeout"),
+        epoch=options.get("epoch", "s"),
+        counts=options.get("counts", "attempts"),
+        finished_on=options.get("finished_on", "final"),
     )
     queue.loaded = tuple(queue.table.columns)  # an event is made of all of them, deferred or not
-    outbox = Outbox(mill, queue, chosen, concurrency=concurrency, source=source, log_messages=log_messages)
+    outbox = Outbox(
+        mill, queue, columns, concurrency=concurrency, source=options.get("source"),
+        log_messages=options.get("log_messages", True),
+    )  # fmt: skip
     mill.outboxes[queue.name] = outbox
     return outbox
 

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from rowmill.mill.operations import QueueOperations
 from rowmill.model.alerts import Alerts
+from rowmill.model.duration import Duration, in_seconds
 from rowmill.model.errors import DeclarationError
 from rowmill.model.lease import Batch, Lease
 from rowmill.model.option_names import check_options
@@ -55,7 +56,7 @@ class Queue(QueueOperations[R], Generic[R]):
         *,
         stage: str | None = None,
         concurrency: int = 10,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
         limits: "Sequence[Limit | HandlerLimit]" = (),
     ) -> Callable[[Callable[[Lease[R]], One]], Callable[[Lease[R]], One]]: ...
     def handler(
@@ -64,7 +65,7 @@ class Queue(QueueOperations[R], Generic[R]):
         *,
         stage: str | None = None,
         concurrency: int = 10,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
         limits: "Sequence[Limit | HandlerLimit]" = (),
         **unknown: Any,
     ) -> Any:
@@ -95,7 +96,7 @@ class Queue(QueueOperations[R], Generic[R]):
         size: int,
         stage: str | None = None,
         concurrency: int = 1,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
         limits: "Sequence[Limit | HandlerLimit]" = (),
     ) -> RegisterBatch[R]: ...
     @overload
@@ -107,7 +108,7 @@ class Queue(QueueOperations[R], Generic[R]):
         size: int | None = None,
         stage: str | None = None,
         concurrency: int = 1,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
         limits: "Sequence[Limit | HandlerLimit]" = (),
         **unknown: Any,
     ) -> Any:
@@ -134,7 +135,7 @@ class Queue(QueueOperations[R], Generic[R]):
         stage: str | None,
         concurrency: int,
         batch: int | None,
-        timeout: float | None,
+        timeout: Duration | None,
         limits: "Sequence[Limit | HandlerLimit]",
     ) -> None:
         problems = []
@@ -160,7 +161,7 @@ class Queue(QueueOperations[R], Generic[R]):
                 )
         if problems:
             raise DeclarationError(self.name, problems)
-        limit = timeout if timeout is not None else step.timeout
+        limit = step.timeout if timeout is None else in_seconds(timeout)
         gate = self.mill.limits.gate(limits) if limits else None
         self.handlers[step.name] = Handler(call, concurrency, batch, limit, blocks(call), gate=gate)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from sqlalchemy import MetaData
 
 from rowmill.mill.queue import Queue
+from rowmill.model.duration import Duration, in_seconds
 from rowmill.model.errors import BadRequest, DeclarationError
 from rowmill.model.lease import Lease
 from rowmill.model.option_names import listed
@@ -50,8 +51,8 @@ class Schedules:
         missed: Missed = "last",
         overlap: bool = False,
         retry: Retry | None = None,
-        timeout: float | None = None,
-        lease: float = 30.0,
+        timeout: Duration | None = None,
+        lease: Duration = 30.0,
     ) -> Callable[[Function[One]], Function[One]]:
         """Run a function by a cron expression, read on the clock of a time zone; once in the whole fleet.
 
@@ -62,17 +63,17 @@ class Schedules:
     def every(
         self,
         name: str,
-        seconds: float,
+        period: Duration,
         *,
         missed: Missed = "last",
         overlap: bool = False,
         retry: Retry | None = None,
-        timeout: float | None = None,
-        lease: float = 30.0,
+        timeout: Duration | None = None,
+        lease: Duration = 30.0,
     ) -> Callable[[Function[One]], Function[One]]:
-        """Run a function every so many seconds, counted from midnight UTC for periods that divide a day; the rest as
-        for `schedule`."""
-        return self._declare(name, Every(seconds), missed, overlap, retry, timeout, lease)
+        """Run a function once per period (seconds or a `timedelta`), counted from midnight UTC for periods that divide
+        a day. The other options are those of `schedule`."""
+        return self._declare(name, Every(in_seconds(period)), missed, overlap, retry, timeout, lease)
 
     def _declare(
         self,
@@ -81,10 +82,12 @@ class Schedules:
         missed: Missed,
         overlap: bool,
         retry: Retry | None,
-        timeout: float | None,
-        lease: float,
+        timeout: Duration | None,
+        lease: Duration,
     ) -> Callable[[Function[One]], Function[One]]:
-        new = Schedule(name, timing, lambda tick: None, missed, overlap, retry or Retry(), timeout, lease)
+        new = Schedule(
+            name, timing, lambda tick: None, missed, overlap, retry or Retry(), in_seconds(timeout), in_seconds(lease)
+        )
         if problems := new.problems():
             raise DeclarationError(name, problems, "schedule")
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from rowmill.model.duration import DurationField
 from rowmill.model.option_names import checks_options
 
 
@@ -14,19 +15,20 @@ class AlertSeverity(StrEnum):
 
 
 @checks_options
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Alerts:
-    """The limits of a queue beyond which somebody is told. None: never."""
+    """The limits of a queue beyond which `rowmill watch` raises an alert. None: never. Durations are seconds or a
+    `timedelta`."""
 
     backlog: int | None = None
     """Rows that wait to be worked on."""
-    oldest: float | None = 900.0
+    oldest: DurationField[float | None] = DurationField(900.0)
     """Seconds that a row which could be worked on has been waiting."""
     died: int | None = 0
     """Rows that died in the last hour."""
-    unattended: float | None = 120.0
+    unattended: DurationField[float | None] = DurationField(120.0)
     """Seconds since a worker of this queue was last seen. None for a queue that is drained now and then, by cron."""
-    unwritten: float | None = 30.0
+    unwritten: DurationField[float | None] = DurationField(30.0)
     """Seconds that a living worker could not write what it has finished."""
 
 

@@ -11,6 +11,8 @@ from functools import cached_property
 from typing import Literal
 from zoneinfo import ZoneInfo
 
+from rowmill.model.duration import Duration, DurationField, in_seconds
+
 MICRO = 1_000_000
 """Amounts are whole numbers of millionths: exact, and the same in every database."""
 MOST = 2**63 - 1
@@ -55,19 +57,23 @@ MEANINGS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Rate:
-    """Never more than `calls` in any stretch of `per` seconds, as the provider sees it. All at once is fine.
+    """Allow `calls` in any stretch of `per` (seconds or a `timedelta`), as the provider counts them. All may come at
+    once.
 
-    A call may reach the provider up to `margin` seconds after it was granted; so much longer is it counted. By
-    default a twentieth of the period, between 0.02 and 5 seconds.
+    A call may reach the provider up to `margin` after it was granted, and is counted for so much longer. The default is
+    a twentieth of the period, between 0.02 and 5 seconds.
     """
 
     calls: int
     per: float
-    margin: float | None = None
+    margin: float | None
 
-    def __post_init__(self) -> None:
+    def __init__(self, calls: int, per: Duration, margin: Duration | None = None) -> None:
+        object.__setattr__(self, "calls", calls)
+        object.__setattr__(self, "per", in_seconds(per))
+        object.__setattr__(self, "margin", in_seconds(margin))
         if self.calls < 1:
             raise ValueError(f"a rate allows 1 call or more, not {self.calls}")
         if not 0.05 <= self.per <= LONGEST_PERIOD:
@@ -165,14 +171,14 @@ class BudgetPeriod:
     end: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Breaker:
-    """So many `failures` in a row and nobody calls any more. After a `pause` one call is let through; if it fails too,
-    the next pause is twice as long, up to `longest`."""
+    """Stop calls after so many `failures` in a row. After a `pause` one call is let through; if it fails too, the next
+    pause is twice as long, up to `longest`. Both are seconds or a `timedelta`."""
 
     failures: int = 5
-    pause: float = 5.0
-    longest: float = 300.0
+    pause: DurationField[float] = DurationField(5.0)
+    longest: DurationField[float] = DurationField(300.0)
 
     def __post_init__(self) -> None:
         if self.failures < 1:

@@ -12,6 +12,7 @@ from sqlalchemy import Column, Table
 from sqlalchemy.orm import Mapper
 
 from rowmill.model.dead_rows import DeadRowListener
+from rowmill.model.duration import DurationField
 from rowmill.model.lifecycle import CLAIM, FINAL, AttemptsChange, Move, StateKind
 from rowmill.model.option_names import checks_options, listed
 from rowmill.model.states import Step, Vocabulary, Word
@@ -91,15 +92,15 @@ class CrashCodes:
 
 
 @checks_options
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Retention:
-    """How long finished rows stay, in seconds after they finished; None: for ever. Older ones are deleted all the
-    time, by one worker for all; or by a schedule, if `cron` says when. A row whose end sets no `finished_at`
+    """How long finished rows stay after they finished, as seconds or a `timedelta`; None: for ever. One worker deletes
+    older rows for the fleet: all the time, or by a schedule, if `cron` says when. A row whose end sets no `finished_at`
     (`finished_on="done"`) ages by `updated_at`, or else by `created_at`."""
 
-    done: float | None = None
-    dead: float | None = None
-    cancelled: float | None = None
+    done: DurationField[float | None] = DurationField(None)
+    dead: DurationField[float | None] = DurationField(None)
+    cancelled: DurationField[float | None] = DurationField(None)
     cron: str | None = None
     tz: str = "UTC"
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
+from rowmill.model.duration import Duration, in_seconds
 from rowmill.model.option_names import checks_options
 from rowmill.model.wait import seconds_to_wait
 
 LARGEST_COUNT = 2**31 - 1
-Backoff = Callable[[int], float | timedelta]
+Backoff = Callable[[int], Duration]
 """How long to wait after attempt n (1 is the first)."""
 
 
@@ -28,12 +28,16 @@ def days(n: float) -> float:
     return n * 86400.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class exponential:
-    """`base`, 2·base, 4·base … seconds, never over `cap`."""
+    """Wait `base`, then 2·base, 4·base and so on, never longer than `cap`."""
 
     base: float
-    cap: float = 3600.0
+    cap: float
+
+    def __init__(self, base: Duration, cap: Duration = 3600.0) -> None:
+        object.__setattr__(self, "base", in_seconds(base))
+        object.__setattr__(self, "cap", in_seconds(cap))
 
     def __call__(self, attempt: int) -> float:
         doublings = min(attempt - 1, 64)
@@ -42,21 +46,21 @@ class exponential:
 
 @dataclass(frozen=True, slots=True)
 class steps:
-    """The given waits, by attempt; the last one repeats."""
+    """Wait as listed, attempt by attempt. The last wait repeats."""
 
     waits: Sequence[float]
 
-    def __init__(self, *waits: float) -> None:
+    def __init__(self, *waits: Duration) -> None:
         if not waits:
             raise ValueError("steps() needs at least one wait, as in steps(60, 300, 900)")
-        object.__setattr__(self, "waits", waits)
+        object.__setattr__(self, "waits", tuple(map(in_seconds, waits)))
 
     def __call__(self, attempt: int) -> float:
         return self.waits[min(attempt, len(self.waits)) - 1]
 
 
-def fixed(wait: float) -> Backoff:
-    """The same wait every time."""
+def fixed(wait: Duration) -> Backoff:
+    """Wait the same time after every attempt."""
     return steps(wait)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
+from rowmill.model.duration import Duration, DurationField, in_seconds
 from rowmill.model.lifecycle import StateKind
 from rowmill.model.option_names import checks_options
 from rowmill.model.retry import Retry
@@ -46,17 +47,18 @@ class States:
 
 
 @checks_options
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stage:
-    """One step of a row's journey. What is None is taken from the queue."""
+    """One step of a row's journey. An option that is None is taken from the queue. `lease` and `timeout` are seconds or
+    a `timedelta`."""
 
     name: str
     ready: Words
     running: Words
     waiting: Words | None = None
     retry: Retry | None = None
-    lease: float | None = None
-    timeout: float | None = None
+    lease: DurationField[float | None] = DurationField(None)
+    timeout: DurationField[float | None] = DurationField(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +138,10 @@ def vocabulary(
     states: States,
     stages: tuple[Stage, ...],
     retry: Retry,
-    lease: float,
-    timeout: float | None,
+    lease: Duration,
+    timeout: Duration | None,
 ) -> Vocabulary:
-    """States and stages of a declaration, resolved. A plain queue is a pipeline of one stage."""
+    """Resolve the states and stages of a declaration. A plain queue is a pipeline of one stage."""
     if not stages:
         stages = (Stage("work", states.ready, states.running, states.waiting),)
     following = [tuple_of(stage.ready)[0] if tuple_of(stage.ready) else None for stage in stages[1:]]
@@ -150,8 +152,8 @@ def vocabulary(
             running=tuple_of(stage.running),
             waiting=tuple_of(stage.waiting),
             retry=stage.retry or retry,
-            lease=stage.lease if stage.lease is not None else lease,
-            timeout=stage.timeout if stage.timeout is not None else timeout,
+            lease=stage.lease if stage.lease is not None else in_seconds(lease),
+            timeout=stage.timeout if stage.timeout is not None else in_seconds(timeout),
             following=after,
         )
         for stage, after in zip(stages, [*following, None], strict=True)

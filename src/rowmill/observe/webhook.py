@@ -7,6 +7,7 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
+from rowmill.model.duration import Duration, in_seconds
 from rowmill.model.errors import BadRequest
 
 TRIES = 3
@@ -18,10 +19,10 @@ class Webhook:
     """POSTs the fields of each alert, and a line of `text`, which chat services show. The address may hold a secret:
     it is told to nobody."""
 
-    def __init__(self, url: str, *, timeout: float = 10.0) -> None:
+    def __init__(self, url: str, *, timeout: Duration = 10.0) -> None:
         if not url.startswith(("http://", "https://")):
             raise BadRequest("a webhook is an address that begins with https:// or http://")
-        self._url, self._timeout = url, timeout
+        self._url, self._timeout = url, in_seconds(timeout)
 
     async def __call__(self, fields: Mapping[str, Any]) -> None:
         body = json.dumps({**fields, "text": sentence(fields)}).encode()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
+from rowmill.model.duration import Duration, in_seconds
 from rowmill.model.errors import PermanentError, TransientError
 from rowmill.outbox.connection import BrokerConnection, client_library, unreachable
 from rowmill.outbox.message import Message
@@ -27,13 +28,13 @@ class NatsPublisher:
         servers: str | Sequence[str] = "nats://127.0.0.1:4222",
         *,
         stream: str | None = None,
-        timeout: float = 5.0,
+        timeout: Duration = 5.0,
         **options: Any,
     ) -> None:
         """`stream` is the name of the stream that must accept the message; None: any. `options` are passed to
         `nats.connect`."""
         self._servers = [servers] if isinstance(servers, str) else list(servers)
-        self._stream, self._timeout, self._options = stream, timeout, options
+        self._stream, self._timeout, self._options = stream, in_seconds(timeout), options
         self._connection: BrokerConnection[Any] = BrokerConnection(self._connect, _close)
 
     async def _connect(self) -> Any:

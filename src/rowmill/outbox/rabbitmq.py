@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from rowmill.model.duration import Duration, in_seconds
 from rowmill.model.errors import TransientError
 from rowmill.outbox.connection import BrokerConnection, client_library, unreachable
 from rowmill.outbox.message import Message
@@ -26,13 +27,13 @@ class RabbitPublisher:
         url: str = "amqp://guest:guest@127.0.0.1/",
         *,
         exchange: str = "",
-        timeout: float = 10.0,
+        timeout: Duration = 10.0,
         **options: Any,
     ) -> None:
         """You declare the `exchange`. Without one, the subject is the name of a queue. `options` are passed to
         `aio_pika.connect`."""
         self._url, self._exchange = url, exchange
-        self._timeout, self._options = timeout, options
+        self._timeout, self._options = in_seconds(timeout), options
         self._connection: BrokerConnection[_Open] = BrokerConnection(self._connect, _close)
 
     async def _connect(self) -> _Open:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from rowmill.model.duration import DurationField
 from rowmill.model.errors import DeclarationError
 from rowmill.reconcile.correct import Corrections
 from rowmill.reconcile.inventory import Inventory
@@ -14,7 +15,7 @@ Progress = Callable[[int], None]
 """Called now and then with the number of keys that were compared."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReconciliationSpec:
     """The inventories and rules of a reconciliation, and what is done about findings."""
 
@@ -26,13 +27,13 @@ class ReconciliationSpec:
     """The most corrections in one run."""
     alert_above: int = 5
     """A run with more findings than this raises an alert."""
-    grace: float = 0.0
+    grace: DurationField[float] = DurationField(0.0)
     """Seconds after its last change in any inventory for which an item counts as in flight."""
     recheck: bool = True
     """Look at suspects again before they are reported."""
-    again_after: float | None = None
+    again_after: DurationField[float | None] = DurationField(None)
     """Seconds after which an open finding may be corrected again; None: never."""
-    lease: float = 60.0
+    lease: DurationField[float] = DurationField(60.0)
     """Seconds after which another run may start if the process of this one died."""
 
     def clock(self, now: datetime) -> RunClock:

@@ -13,6 +13,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, Literal
 
+from rowmill.model.duration import Duration, in_seconds
 from rowmill.model.errors import DeclarationError, RowmillError
 from rowmill.reconcile.item import END, Facts, Item, as_item, time_in
 from rowmill.reconcile.sorting import SortedRuns
@@ -195,7 +196,7 @@ def inventory(
     expects: Expected = None,
     end_marker: bool = False,
     look: Look | None = None,
-    timeout: float | None = None,
+    timeout: Duration | None = None,
     epoch: Literal["s", "ms"] = "s",
 ) -> IterableInventory:
     """Return an inventory of anything: objects of a bucket, points of a vector store.
@@ -208,5 +209,6 @@ def inventory(
     for a page of two thousand items: a slower page counts as not observed.
     """
     return IterableInventory(
-        source, sort=sort, marked=end_marker, look=look, timeout=timeout, at=at, many=many, expects=expects, epoch=epoch
+        source, sort=sort, marked=end_marker, look=look, timeout=in_seconds(timeout), at=at, many=many,
+        expects=expects, epoch=epoch,
     )  # fmt: skip

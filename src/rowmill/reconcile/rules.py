@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from rowmill.model.duration import Duration, in_seconds
 from rowmill.model.errors import RowmillError
 from rowmill.reconcile.inventory import Inventory
 from rowmill.reconcile.item import Facts, key_text
@@ -120,10 +121,10 @@ def missing(
     return Missing(kind, _names(present), _names(absent), when)
 
 
-def stale(kind: str, *, present: str, when: When | None = None, older: float | None = None) -> Stale:
+def stale(kind: str, *, present: str, when: When | None = None, older: Duration | None = None) -> Stale:
     """Return a rule that matches each key of an inventory for which `when` holds and whose time is more than `older`
     seconds ago. An item without a time does not match. The grace period does not apply."""
-    return Stale(kind, (present,), when, None if older is None else timedelta(seconds=older))
+    return Stale(kind, (present,), when, None if older is None else timedelta(seconds=in_seconds(older)))
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from rowmill.model.duration import DurationField
 from rowmill.model.errors import BadRequest
 from rowmill.model.option_names import checks_options
 
@@ -22,32 +23,32 @@ class OwnTableRetention:
 
 
 @checks_options
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WorkerSettings:
-    """Times in seconds, sizes in bytes. Each is also read from the environment by `rowmill work` and `rowmill drain`:
-    `poll_max` from ROWMILL_POLL_MAX, and so on."""
+    """How a worker behaves. Times are seconds or a `timedelta`, sizes are bytes. `rowmill work` and `rowmill drain`
+    read each setting from the environment, too: `poll_max` from ROWMILL_POLL_MAX, and so on."""
 
-    poll_base: float = 0.1
+    poll_base: DurationField[float] = DurationField(0.1)
     """The first wait of a worker that found nothing; it grows by half each time."""
-    poll_max: float = 5.0
+    poll_max: DurationField[float] = DurationField(5.0)
     """The longest wait between two looks, its random spread included."""
-    grace: float = 25.0
+    grace: DurationField[float] = DurationField(25.0)
     """How long handlers may take to finish when the worker is told to stop: Kubernetes kills after 30 seconds."""
     claimed_bytes: int = 256 << 20
     """Bytes that the claimed rows of one process may take up, all together; 512M and 1G are understood too."""
-    heartbeat: float = 2.0
+    heartbeat: DurationField[float] = DurationField(2.0)
     """Between two signs of life."""
-    rescue_every: float = 10.0
+    rescue_every: DurationField[float] = DurationField(10.0)
     """Between two sweeps for rows of dead workers, by the one worker that does it for all."""
     rescue_most: int = 500
     """Rows per sweep and stage."""
-    keep_history: float = 30 * 86400.0
+    keep_history: DurationField[float] = DurationField(30 * 86400.0)
     """How long failed attempts are kept."""
-    keep_throughput: float = 30 * 86400.0
+    keep_throughput: DurationField[float] = DurationField(30 * 86400.0)
     """How long the throughput per minute is kept."""
-    keep_workers: float = 30 * 86400.0
+    keep_workers: DurationField[float] = DurationField(30 * 86400.0)
     """How long workers are known after their last sign of life; a day at least."""
-    keep_ticks: float = 7 * 86400.0
+    keep_ticks: DurationField[float] = DurationField(7 * 86400.0)
     """How long the ticks of schedules are kept after they finished."""
 
     strict: bool = False

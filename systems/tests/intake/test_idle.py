@@ -26,7 +26,7 @@ async def idle(house: House) -> AsyncIterator[None]:
     async with house.mill.worker() as worker:
         running = asyncio.create_task(worker.run())
         [station] = worker.stations
-        while station._empty_at < 0 or not house.mill._keepers[0].leading:
+        while station._empty_at < 0 or not house.mill._upkeeps[0].leading:
             await asyncio.sleep(0.05)
         await asyncio.sleep(1.0)  # its first sweep, and the second look of a sleeper
         try:
