@@ -64,13 +64,19 @@ __all__ = [
     "steps",
 ]
 
-_SUBMODULES = frozenset(
-    ["errors", "limits", "observe", "operator", "outbox", "reconcile", "schedules", "typing", "worker"]
-)
+SUBMODULES = ("errors", "limits", "observe", "operator", "outbox", "reconcile", "schedules", "typing", "worker")
+RENAMED = {"Again": "RetryLater", "Crash": "CrashCodes", "InOrder": "OrderPerKey", "Keep": "Retention"}
 
+if not TYPE_CHECKING:  # a type checker would take it for a sign that any name exists
 
-def __getattr__(name: str) -> Any:
-    """Import a submodule at its first use: a worker starts sooner without those that its application does not use."""
-    if name in _SUBMODULES:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """Import a submodule at its first use: a worker starts sooner without those that its application does not use.
+        For a name that left the root, raise AttributeError that says where it is, or what it is called now."""
+        if name in SUBMODULES:
+            return import_module(f"{__name__}.{name}")
+        if name in RENAMED:
+            raise AttributeError(f"rowmill.{name} is called rowmill.{RENAMED[name]} now", name=name)
+        for module in () if name.startswith("_") else SUBMODULES:
+            if name in import_module(f"{__name__}.{module}").__all__:
+                raise AttributeError(f"rowmill.{name} is now rowmill.{module}.{name}", name=name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)

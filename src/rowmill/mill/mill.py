@@ -47,6 +47,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 DEFAULT_URL = "sqlite:///rowmill.db"
 SIGN_OFF_SECONDS = 5.0
+INBOX_KEPT = days(30)
 LOOP_CHECK_SECONDS = 1.0
 """Between two looks whether a loop that was asked to do something is still there."""
 
@@ -140,7 +141,7 @@ class Mill(Schedules):
         return declare_outbox(self, table, **options)
 
     def inbox(
-        self, table: Table | None = None, *, columns: "InboxColumns | None" = None, keep: Duration = days(30)
+        self, table: Table | None = None, *, columns: "InboxColumns | None" = None, keep: Duration = INBOX_KEPT
     ) -> "Inbox":
         """Return an inbox, in which consumers note the messages that they have handled. A note is kept for `keep`
         (seconds or a `timedelta`), in a table of Rowmill's own, or of yours."""
