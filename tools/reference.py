@@ -63,7 +63,9 @@ def error(move: Move) -> str:
 def settings() -> str:
     """Every setting of a worker, its variable, default and meaning."""
     rows = ["| setting | environment | default | meaning |", "| --- | --- | --- | --- |"]
-    meanings = re.findall(r'^    (\w+): \w+ = .+\n    """(.+?)"""', inspect.getsource(WorkerSettings), re.MULTILINE)
+    meanings = re.findall(
+        r'^    (\w+): [\w\[\]]+ = .+\n    """(.+?)"""', inspect.getsource(WorkerSettings), re.MULTILINE
+    )
     by_name = dict(meanings)
     for field in fields(WorkerSettings):
         default = f"{field.default:.10g}" if isinstance(field.default, float) else str(field.default)
