@@ -42,48 +42,33 @@ class Databases:
 
     @cached_property
     def _connection(self) -> Connection:
-        return psycopg.connect(self.server, autocommit=True)
+        return _connect(self.server)
 
     def template(self, prepare: Prepare) -> str:
         """Return the name of a database that `prepare(url)` has filled. It runs once; later calls find its database."""
         if prepare not in self._templates:
-            name = self._create(EMPTY)
-            prepare(self._url(name))
+            name = _create(self._connection, EMPTY)
+            prepare(_url(self.server, name))
             # Autovacuum keeps away as well: a database that somebody is connected to can't be copied.
-            self._run("ALTER DATABASE {} ALLOW_CONNECTIONS false", name)
+            _run(self._connection, "ALTER DATABASE {} ALLOW_CONNECTIONS false", name)
             self._templates[prepare] = name
         return self._templates[prepare]
 
     @contextmanager
     def fresh(self, template: str = EMPTY) -> Iterator[str]:
         """The URL of a copy of a template, dropped afterwards even if connections are left open."""
-        name = self._create(template)
+        name = _create(self._connection, template)
         try:
-            yield self._url(name)
+            yield _url(self.server, name)
         finally:
-            self._drop(name)
+            _drop(self._connection, name)
 
     def close(self) -> None:
         for name in self._templates.values():
-            self._drop(name)
+            _drop(self._connection, name)
         self._templates.clear()
         if "_connection" in self.__dict__:
             self.__dict__.pop("_connection").close()
-
-    def _create(self, template: str) -> str:
-        name = f"rowmill_test_{secrets.token_hex(8)}"
-        strategy = " STRATEGY file_copy" if self._connection.info.server_version >= STRATEGIES else ""
-        self._run("CREATE DATABASE {} TEMPLATE {}" + strategy, name, template)
-        return name
-
-    def _drop(self, name: str) -> None:
-        self._run("DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
-
-    def _run(self, statement: str, *names: str) -> None:
-        self._connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
-
-    def _url(self, name: str) -> str:
-        return _plain(make_url(self.server).set(database=name))
 
 
 class SqliteTemplates:
@@ -103,13 +88,39 @@ class SqliteTemplates:
 
 @contextmanager
 def fresh_database(server: str) -> Iterator[str]:
-    """The URL of an empty database, dropped afterwards even if connections are left open."""
-    databases = Databases(server)
+    """The URL of an empty database, dropped afterwards even if connections are left open. The server may be away in
+    between."""
+    with _connect(server) as connection:
+        name = _create(connection, EMPTY)
     try:
-        with databases.fresh() as url:
-            yield url
+        yield _url(server, name)
     finally:
-        databases.close()
+        with _connect(server) as connection:
+            _drop(connection, name)
+
+
+def _connect(server: str) -> Connection:
+    return psycopg.connect(server, autocommit=True)
+
+
+def _create(connection: Connection, template: str) -> str:
+    """Returns its name."""
+    name = f"rowmill_test_{secrets.token_hex(8)}"
+    strategy = " STRATEGY file_copy" if connection.info.server_version >= STRATEGIES else ""
+    _run(connection, "CREATE DATABASE {} TEMPLATE {}" + strategy, name, template)
+    return name
+
+
+def _drop(connection: Connection, name: str) -> None:
+    _run(connection, "DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
+
+
+def _run(connection: Connection, statement: str, *names: str) -> None:
+    connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
+
+
+def _url(server: str, name: str) -> str:
+    return _plain(make_url(server).set(database=name))
 
 
 def _plain(url: URL) -> str:
