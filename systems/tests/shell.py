@@ -2,11 +2,11 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support.postgres import REPOSITORY
+from tests.support.python import PIPE, Python, run_python
 
 SECONDS = 100
 
@@ -15,15 +15,13 @@ class Shell:
     def __init__(self, system: str, folder: Path, given: Mapping[str, str]) -> None:
         self.system, self.folder = system, folder
         self.given = {**os.environ, **given, "PYTHONPATH": str(REPOSITORY)}
-        self.started: list[subprocess.Popen[str]] = []
+        self.started: list[Python] = []
 
     def command(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "rowmill", "systems", self.system, *words]
+        return ["-m", "rowmill", "systems", self.system, *words]
 
     def call(self, *words: str, given: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
-        return subprocess.run(
-            self.command(*words), env=self.given, cwd=self.folder, capture_output=True, input=given, timeout=SECONDS
-        )
+        return run_python(*self.command(*words), env=self.given, cwd=self.folder, given=given, timeout=SECONDS)
 
     def run(self, *words: str, code: int = 0) -> str:
         """What it prints; what it says on stderr, if it can't."""
@@ -31,10 +29,8 @@ class Shell:
         assert done.returncode == code, (done.stdout + done.stderr).decode()
         return (done.stdout if code in (0, 5) else done.stderr).decode()
 
-    def start(self, *words: str) -> "subprocess.Popen[str]":
-        process = subprocess.Popen(
-            self.command(*words), env=self.given, cwd=self.folder, stderr=subprocess.PIPE, text=True
-        )
+    def start(self, *words: str, stdout: int | None = None) -> Python:
+        process = Python(*self.command(*words), env=self.given, cwd=self.folder, stdout=stdout, stderr=PIPE)
         self.started.append(process)
         return process
 
@@ -45,9 +41,9 @@ class Shell:
             process.communicate()
 
 
-def address(server: "subprocess.Popen[str]") -> str:
+def address(server: Python) -> str:
     assert server.stderr is not None
     for line in server.stderr:
-        if line.startswith("serving on "):
-            return line.split()[-1]
+        if line.startswith(b"serving on "):
+            return line.split()[-1].decode()
     raise AssertionError("it did not say where it serves")

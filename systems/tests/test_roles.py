@@ -4,8 +4,6 @@ import json
 import os
 import re
 import secrets
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from systems.tests.entities.house import House as EntitiesHouse
 from systems.tests.entities.house import Sage
 from systems.tests.intake.house import House as IntakeHouse
 from systems.tests.intake.house import Scribe, settings_for
+from tests.support.python import run_python
 
 pytestmark = pytest.mark.empty_database
 
@@ -35,9 +34,8 @@ def on_the_page(system: str) -> list[str]:
 
 def printed(system: str, url: str, role: str) -> list[str]:
     app = f"rowmill_systems.{system}.app:mill"
-    command = [sys.executable, "-m", "rowmill", "--app", app, "grants", "--role", role, "--json"]
     given = {**os.environ, f"{system.upper()}_DATABASE_URL": url}
-    done = subprocess.run(command, env=given, capture_output=True, text=True, timeout=100)
+    done = run_python("-m", "rowmill", "--app", app, "grants", "--role", role, "--json", env=given)
     assert done.returncode == 0, done.stderr
     return list(json.loads(done.stdout)["statements"])
 

@@ -24,6 +24,7 @@ from rowmill.store import expressions
 from rowmill.store.open import open_store, parse_url
 from rowmill.testing import Bench
 from tests.support.postgres_programs import find_programs
+from tests.support.python import run_python
 
 pytestmark = pytest.mark.empty_database
 
@@ -483,7 +484,7 @@ def go_by_the_book(place: Place, capsys: pytest.CaptureFixture[str], monkeypatch
 
     if foreign.killed:
         environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(place.folder), *sys.path])}
-        worker = subprocess.run([sys.executable, "-c", KILLED], env=environment, cwd=place.folder, timeout=120)
+        worker = run_python("-c", KILLED, env=environment, cwd=place.folder)
         assert worker.returncode == -signal.SIGKILL
     asyncio.run(work_to_the_end(mill, foreign))
 

@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import typer
 from rowmill.cli.help import subcommands
 from rowmill.cli.main import app, run
 from tests.cli.everything import mill
+from tests.support.python import PIPE, Python
 
 APP = "tests.cli.everything:mill"
 ROOT = Path(__file__).parents[2]
@@ -172,10 +171,9 @@ def test_ctrl_c(name: str, code: int, place: Path) -> None:
         url = f"postgresql://somebody@127.0.0.1:{silent.getsockname()[1]}/none"
         before = [] if name.startswith(("systems", "demo")) else ["--app", APP]
         once = [option for option in CALLS[name] if option != "--once"]
-        process = subprocess.Popen(
-            [sys.executable, "-c", WITH_CTRL_C, *before, *name.split(), "--database-url", url, *once],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=place,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        process = Python(
+            "-c", WITH_CTRL_C, *before, *name.split(), "--database-url", url, *once,
+            stdout=PIPE, stderr=PIPE, cwd=place, env=os.environ | {"PYTHONPATH": str(ROOT)},
         )  # fmt: skip
         try:
             with silent.accept()[0]:
@@ -185,8 +183,8 @@ def test_ctrl_c(name: str, code: int, place: Path) -> None:
             process.kill()
 
     assert process.returncode == code, err
-    assert "Traceback" not in err, err
-    assert out == ""
+    assert b"Traceback" not in err, err
+    assert out == b""
 
 
 # A job in the background is started with Ctrl-C ignored.

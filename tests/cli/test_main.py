@@ -172,6 +172,7 @@ def test_a_database_without_our_tables(empty_shell: Shell) -> None:
             assert "Run: rowmill migrate" in answer.err
 
 
+@pytest.mark.empty_database
 @pytest.mark.parametrize("command", [*COMMANDS, "drain", "work"])
 def test_a_sqlite_file_that_is_not_there_is_not_made_by_looking_for_it(
     command: str, sqlite_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

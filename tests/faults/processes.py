@@ -5,8 +5,6 @@ import contextlib
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +18,7 @@ from sqlalchemy import Connection
 from rowmill.store.own.schema import own_tables
 from tests.faults.jobs import FOLDER, LEASE, Journal, build
 from tests.support.postgres import REPOSITORY
+from tests.support.python import Python
 from tests.support.waiting import until
 
 SECONDS = 60.0
@@ -36,7 +35,7 @@ QUICK = {
 class Worker:
     """One process of ours, and what it said."""
 
-    process: "subprocess.Popen[bytes]"
+    process: Python
     log: Path
 
     @property
@@ -146,8 +145,8 @@ class Yard:
             "PYTHONPATH": str(REPOSITORY),
         } | self.environment | environment  # fmt: skip
         with log.open("wb") as errors:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "rowmill", command, "tests.faults.app:mill", *options],
+            process = Python(
+                "-m", "rowmill", command, "tests.faults.app:mill", *options,
                 cwd=self.folder, stdout=errors, stderr=errors, env=given,
             )  # fmt: skip
         worker = Worker(process, log)

@@ -1,8 +1,6 @@
 """`rowmill work --processes N`: started fresh, watched, started again when they die, and gone when we are."""
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import psutil
@@ -11,6 +9,7 @@ import pytest
 from rowmill.cli.supervisor import Backoff
 from tests.faults.processes import Worker, Yard, family, yard_on
 from tests.faults.test_signals import pending
+from tests.support.python import Python
 from tests.support.waiting import until
 
 
@@ -158,7 +157,7 @@ def test_a_process_that_can_not_be_started_is_tried_again_and_costs_no_other(tmp
     code = f"import logging, sys; from rowmill.cli.supervisor import Supervisor; logging.basicConfig(); \
         sys.exit(Supervisor([{str(program)!r}], 2).run())"
     with log.open("wb") as errors:
-        supervisor = Worker(subprocess.Popen([sys.executable, "-c", code], stderr=errors), log)
+        supervisor = Worker(Python("-c", code, stderr=errors), log)
     try:
         victim, other = children(supervisor, 2)
         until(lambda: [victim.name(), other.name()] == ["sleep", "sleep"])

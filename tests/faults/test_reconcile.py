@@ -1,8 +1,6 @@
 """A reconciliation whose process is killed between and inside its corrections: none is lost, none is made twice."""
 
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -10,15 +8,13 @@ import rowmill as rm
 from rowmill.reconcile.spool import PAGE
 from tests.reconcile.warehouse import Warehouse
 from tests.support.postgres import REPOSITORY
+from tests.support.python import run_python
 
 ROWS = 3 * PAGE
 
 
 def killed_after(url: str, pages: int) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-m", "tests.faults.reconciler", url, str(pages)],
-        cwd=REPOSITORY, check=False, capture_output=True, timeout=60,
-    )  # fmt: skip
+    ended = run_python("-m", "tests.faults.reconciler", url, str(pages), cwd=REPOSITORY)
     assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
 
 

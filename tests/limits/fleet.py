@@ -3,8 +3,6 @@
 import asyncio
 import contextlib
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +15,7 @@ from rowmill.store.own.schema import own_tables
 from tests.limits.app import LIMIT, PROVIDER, URL, build
 from tests.support.postgres import REPOSITORY
 from tests.support.provider import Provider, provider
+from tests.support.python import DEVNULL, Python
 
 
 class Fleet:
@@ -25,7 +24,7 @@ class Fleet:
     ) -> None:
         self.url, self.provider, self.app = url, told, app
         self.environment = environment | {LIMIT: limit, PROVIDER: told.url, URL: url}
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[Python] = []
         self.mill, self.jobs = build(url)
         asyncio.run(self._fill(rows))
 
@@ -38,9 +37,8 @@ class Fleet:
         quick = {"ROWMILL_POLL_BASE": "0.02", "ROWMILL_POLL_MAX": "0.2", "ROWMILL_HEARTBEAT": "0.3"}
         quick |= {"ROWMILL_RESCUE_EVERY": "0.3"}
         given = {**os.environ, **quick, **self.environment, "PYTHONPATH": str(REPOSITORY)}
-        command = [sys.executable, "-m", "rowmill", "work", self.app]
         self.processes += [
-            subprocess.Popen(command, env=given, cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            Python("-m", "rowmill", "work", self.app, env=given, cwd=REPOSITORY, stdout=DEVNULL, stderr=DEVNULL)
             for _ in range(processes)
         ]
 

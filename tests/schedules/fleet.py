@@ -3,8 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -13,6 +11,7 @@ import rowmill as rm
 from tests.faults.processes import QUICK
 from tests.schedules.app import FOLDER, KILL_EVERY, effect
 from tests.support.postgres import REPOSITORY
+from tests.support.python import Python
 
 
 class Fleet:
@@ -23,7 +22,7 @@ class Fleet:
         self.folder, self.size = folder, size
         self.environment = os.environ | QUICK | {"ROWMILL_DATABASE_URL": url, "PYTHONPATH": str(REPOSITORY)}
         self.environment |= {FOLDER: str(folder), KILL_EVERY: str(kill_every)}
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[Python] = []
         self.deaths = 0
 
     def prepare(self) -> None:
@@ -39,8 +38,8 @@ class Fleet:
         self.deaths += len(self.processes) - len(alive)
         for _ in range(self.size - len(alive)):
             with (self.folder / "log").open("ab") as log:
-                command = [sys.executable, "-m", "rowmill", "work", "tests.schedules.app:mill"]
-                alive.append(subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log, env=self.environment))
+                command = ("-m", "rowmill", "work", "tests.schedules.app:mill")
+                alive.append(Python(*command, cwd=self.folder, stdout=log, stderr=log, env=self.environment))
         self.processes = alive
 
     def kill_one(self) -> None:

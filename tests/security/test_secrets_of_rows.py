@@ -3,7 +3,6 @@
 import asyncio
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,16 @@ from tests.conformance.fleet import jobs, worker
 from tests.security import secret_app
 from tests.security.secret_app import ALLOWED, KINDS, SECRET, Base, Letter
 from tests.support.named import REPOSITORY
+from tests.support.python import run_python
 
 
 def rowmill(url: str, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     """A command of its own process, as an operator starts it."""
-    return subprocess.run(
-        [sys.executable, "-m", "rowmill", *arguments, "--app", "tests.security.secret_app"],
+    done = run_python(
+        "-m", "rowmill", *arguments, "--app", "tests.security.secret_app", cwd=REPOSITORY,
         env={**os.environ, "ROWMILL_DATABASE_URL": url, "PYTHONPATH": str(REPOSITORY), **environment},
-        cwd=REPOSITORY, capture_output=True, text=True, timeout=100, check=False,
     )  # fmt: skip
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 async def prepared(url: str) -> None:

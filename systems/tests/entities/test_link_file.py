@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import stat
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -171,7 +170,7 @@ def test_interrupted_it_says_how_far_it_is_and_goes_on_from_there(shell: Shell) 
     _, said = process.communicate(timeout=90)
     assert process.returncode == 130, said
     before = answers(shell, done)
-    assert f"stopped: {len(before)} of 800 are final. The same command goes on from there" in said
+    assert f"stopped: {len(before)} of 800 are final. The same command goes on from there" in said.decode()
     assert 0 < len(before) < 800
     assert not (shell.folder / "out.csv").exists()
     assert (
@@ -247,16 +246,12 @@ def test_the_result_takes_the_place_of_an_older_one_with_its_rights(shell: Shell
 def test_whoever_reads_the_first_lines_alone_is_no_failure(shell: Shell) -> None:
     (shell.folder / "in.csv").write_text("name,note\n" + f"Nobody,{'x' * 2000}\n" * 100)
     reading, writing = os.pipe()
-    process = subprocess.Popen(
-        shell.command("link", "in.csv", "-c", "name"), env=shell.given, cwd=shell.folder, stdout=writing,
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    shell.started.append(process)
+    process = shell.start("link", "in.csv", "-c", "name", stdout=writing)
     os.close(writing)
     os.close(reading)
     _, said = process.communicate(timeout=90)
     assert process.returncode == 0, said
-    assert said.startswith("100 rows:")
+    assert said.startswith(b"100 rows:")
 
 
 async def test_it_says_which_services_are_waited_for(sqlite_url: str) -> None:

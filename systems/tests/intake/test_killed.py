@@ -3,8 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import psutil
@@ -14,6 +12,7 @@ from rowmill.maintenance import upkeep
 from systems.tests.intake.dying import POINTS
 from systems.tests.intake.house import house_on
 from tests.support.postgres import REPOSITORY
+from tests.support.python import run_python
 
 STALE = 2.0
 PAPER = b"Invoice number: 4711\nInvoice date: 2026-03-31\nWarehouse: north\n"
@@ -32,9 +31,8 @@ async def test_a_worker_killed_at_any_point(
             "INTAKE_STORAGE": str(tmp_path / "files"),
             "INTAKE_WORKER_STALE_SECONDS": str(STALE),
         }
-        command = [sys.executable, "-m", "systems.tests.intake.dying", point]
         worker = await asyncio.to_thread(
-            subprocess.run, command, env=given, cwd=REPOSITORY, capture_output=True, text=True, timeout=60
+            run_python, "-m", "systems.tests.intake.dying", point, env=given, cwd=REPOSITORY
         )
         assert worker.returncode == -signal.SIGKILL, worker.stderr
         row = await house.file(number)

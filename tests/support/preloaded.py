@@ -1,0 +1,16 @@
+"""What processes of the tests import, in the process that they are forked from. Nothing here may start a thread."""
+
+import alembic.command
+import asyncpg
+import fastapi
+import httpx
+import psycopg
+import uvicorn
+import uvloop
+
+import rowmill.cli.main
+import rowmill.store.postgres.store
+import rowmill.store.sqlite.store
+import rowmill.web
+
+__all__ = ["alembic", "asyncpg", "fastapi", "httpx", "psycopg", "rowmill", "uvicorn", "uvloop"]
