@@ -12,5 +12,9 @@ import rowmill.cli.main
 import rowmill.store.postgres.store
 import rowmill.store.sqlite.store
 import rowmill.web
+import rowmill_systems.entities.commands.main
+import rowmill_systems.entities.entities
+import rowmill_systems.intake.commands
+import rowmill_systems.intake.intake
 
-__all__ = ["alembic", "asyncpg", "fastapi", "httpx", "psycopg", "rowmill", "uvicorn", "uvloop"]
+__all__ = ["alembic", "asyncpg", "fastapi", "httpx", "psycopg", "rowmill", "rowmill_systems", "uvicorn", "uvloop"]

@@ -68,7 +68,7 @@ class Python:
         return self.returncode
 
     def communicate(self, given: bytes = b"", timeout: float | None = None) -> tuple[bytes, bytes]:
-        """What it wrote to its pipes until it ended."""
+        """Return what it writes to its pipes until it ends. Twice is fine: then there is nothing more."""
         found: dict[int, bytes] = {}
 
         def read(place: int, stream: IO[bytes]) -> None:
@@ -77,11 +77,11 @@ class Python:
         readers = [
             threading.Thread(target=read, args=(place, stream), daemon=True)
             for place, stream in enumerate((self.stdout, self.stderr))
-            if stream is not None
+            if stream is not None and not stream.closed
         ]
         for reader in readers:
             reader.start()
-        if self.stdin is not None:
+        if self.stdin is not None and not self.stdin.closed:
             with self.stdin:
                 self.stdin.write(given)
         self.wait(timeout)
