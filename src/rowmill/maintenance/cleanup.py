@@ -1,4 +1,4 @@
-"""What piles up in Rowmill's own tables: receipts are added up, old history goes.
+"""Cleans Rowmill's own tables: receipts are added up to throughput, and old history is deleted.
 
 Every function takes a connection in a transaction.
 """
@@ -26,9 +26,9 @@ TIDY_MOST = 5000
 
 
 def roll_up(connection: Connection) -> int:
-    """Add receipts older than a minute to the throughput per minute, and drop them; but not the last ones of a worker
-    that may live. It may be cut off, and ask for them when it is back: without them, what it wrote would look like
-    leases that it lost."""
+    """Add receipts older than a minute to the throughput per minute, and delete them. The last receipts of a worker
+    that may live are kept: if it was cut off, it asks for them when it is back, and would otherwise take what it wrote
+    for lost leases."""
     own = own_tables(connection.dialect.name)
     dialect = connection.dialect.name
     last = _last_receipts(dialect)
@@ -65,8 +65,8 @@ def roll_up(connection: Connection) -> int:
 
 
 def _last_receipts(dialect: str) -> "sa.Select[Any]":
-    """Keys of the receipts that a worker may still ask for. Those of handlers' own transactions bear numbers below
-    zero: nobody asks for them, and they must not push the others out."""
+    """Select the keys of the receipts that a worker may still ask for. Receipts of handlers' own transactions have
+    numbers below zero: nobody asks for them later, and they must not push the others out."""
     own = own_tables(dialect)
     receipt, worker = own.receipt.c, own.worker.c
     living = sa.select(worker.id).where(worker.stopped_at.is_(None), worker.seen_at >= moment(dialect, -KNOWN_SECONDS))
@@ -80,8 +80,8 @@ def _last_receipts(dialect: str) -> "sa.Select[Any]":
 
 
 def tidy(connection: Connection, keep: float, most: int = TIDY_MOST, *, ages: OwnTableRetention | None = None) -> int:
-    """Delete a batch of failed attempts that are older than `keep` seconds, the rest by its own age, or the same, and
-    messages whose time in the inbox is over; answers how much."""
+    """Delete a batch of old rows from Rowmill's own tables; return how many. Failed attempts are kept for `keep`
+    seconds, the rest as `ages` says (or the same), and inbox messages until they expire."""
     ages = ages or OwnTableRetention(keep, keep)
     own = own_tables(connection.dialect.name)
     before = moment(connection.dialect.name, -keep)
@@ -104,8 +104,8 @@ def tidy(connection: Connection, keep: float, most: int = TIDY_MOST, *, ages: Ow
 
 # served by: the index on finished_at of the ticks
 def tidy_ticks(connection: Connection, keep: float, most: int = TIDY_MOST) -> int:
-    """Delete a batch of ticks that finished `keep` seconds ago, the coming ones of schedules that no worker has any
-    more, and in time those schedules themselves; answers how many ticks."""
+    """Delete a batch of ticks that finished `keep` seconds ago, and schedules that no worker declares any more, with
+    their coming ticks. Return how many ticks were deleted."""
     dialect = connection.dialect.name
     own = own_tables(dialect)
     gone = delete_undeclared(connection)
@@ -123,7 +123,7 @@ def tidy_ticks(connection: Connection, keep: float, most: int = TIDY_MOST) -> in
 
 # served by: the indexes on closed_at, and on the names of runs, which are few
 def _tidy_findings(connection: Connection, before: "sa.ColumnElement[Any]", most: int) -> int:
-    """Findings that were closed, and runs; of each reconciliation, the last one stays."""
+    """Delete old closed findings and old runs of reconciliations; the last run of each stays. Return how many."""
     own = own_tables(connection.dialect.name)
     run = own.reconciliation.c
     closed = delete_oldest(own.finding, [own.finding.c.id], own.finding.c.closed_at, before, most)

@@ -1,4 +1,4 @@
-"""The service beside a worker's stations that deletes finished rows which are kept no longer.
+"""The service that deletes finished rows which are kept no longer.
 
 Only the leader of the upkeep does it. Two at once would do no harm: each passes over the rows that the other has
 locked, and the condition is in the DELETE itself.
@@ -34,7 +34,7 @@ BATCH = 500
 
 
 def old(sql: QueueSql, kind: StateKind, age: float) -> Condition:
-    """Rows that reached this final state `age` seconds ago or earlier."""
+    """Return the condition for rows that reached this final state at least `age` seconds ago."""
     finished = sql.queue.columns[sql.queue.aged_by(kind)]
     before: sa.ColumnElement[Any] = sa.literal_column(instant(sql, finished, timedelta(seconds=age)))
     return sa.and_(in_words(sql, sql.queue.vocabulary.of(kind)), finished <= before)
@@ -44,8 +44,8 @@ def old(sql: QueueSql, kind: StateKind, age: float) -> Condition:
 def delete_some(
     connection: Connection, sql: QueueSql, kind: StateKind, age: float, after: Key | None, limit: int = BATCH
 ) -> ChangedBatch:
-    """Delete the next rows that are old enough, the oldest first, from a position on. The condition is in the DELETE: a
-    row that was requeued since it was looked at stays. So does one that another table refers to and does not let go."""
+    """Delete a batch of rows that are old enough, oldest first, from a position on. The age is checked in the DELETE
+    itself: a row that was requeued meanwhile stays. So does a row that another table refers to."""
     condition = old(sql, kind, age)
     order = [sa.literal_column(f"{sql.table}.{sql.role(sql.queue.aged_by(kind))}"), *raw_key(sql)]
 
@@ -69,7 +69,7 @@ AGAIN_FROM_THE_START = 3600.0
 
 
 class RetentionService:
-    """Sweeps over the queues that say how long their rows are kept, and do not say when to delete them."""
+    """Deletes old rows all the time, for the queues that have a retention without a `cron`."""
 
     def __init__(
         self, store: Store, queues: Sequence[QueueSpec[Any]], events: Events, *, leading: Callable[[], bool]
@@ -86,7 +86,7 @@ class RetentionService:
             await asyncio.sleep((EVERY if swept else LOOK) * (0.75 + random.random() / 2))
 
     async def sweep(self, now: float) -> None:
-        """One sweep over every queue. One that can't be swept keeps no other waiting."""
+        """Sweep every queue once. A queue that can't be swept holds up no other."""
         for queue in self._queues:
             try:
                 await sweep(self._store, queue, self._events, go_on=self._leading, behind=self._behind, now=now)
@@ -106,8 +106,8 @@ async def sweep(
     behind: dict[tuple[str, StateKind], tuple[Key, float]] | None = None,
     now: float = 0.0,
 ) -> dict[StateKind, ChangeResult]:
-    """Delete all rows of a queue that are kept no longer, in small batches with rests between them; answers how many,
-    by final state. Rows that can't be deleted are stepped over, and, with `behind`, not looked at again for a while."""
+    """Delete all rows of a queue that are kept no longer, in small batches with pauses between them. Return how many,
+    by final state. Rows that can't be deleted are passed over and, with `behind`, not looked at again for a while."""
     found: dict[StateKind, ChangeResult] = {}
     behind = {} if behind is None else behind
     for kind, age in queue.retention.ages().items():
@@ -130,7 +130,8 @@ async def _sweep(
     start: Key | None,
     go_on: Callable[[], bool],
 ) -> tuple[ChangeResult, Key | None]:
-    """From a position to the end; answers what was done, and the position behind the last row that could not go."""
+    """Sweep from a position to the end. Return what was deleted, and the position behind the last row that could not
+    be."""
     clock, sql = asyncio.get_running_loop().time, store.sql(queue)
     total, after, held = ChangeResult(), start, start
     while go_on():

@@ -1,4 +1,4 @@
-"""The service beside a worker's stations that keeps the fleet in order.
+"""The service that keeps the fleet in order: heartbeats, leadership, rescue and cleanup.
 
 Leadership is one row with an end, renewed while its holder lives. It saves work, nothing else: two leaders at
 once do no harm, since every rescue is guarded in its own statement.
@@ -43,20 +43,21 @@ committed."""
 
 
 class SweepReach:
-    """Of one stage. Sweeps look at everything while that is cheap; where it is dear, now and then, and in between only
-    at the leases that ran out since the last one."""
+    """How far back sweeps of one stage look. They look at everything while that is cheap; where it is expensive, they
+    do so now and then, and otherwise only at leases that expired since the last sweep."""
 
     def __init__(self) -> None:
         self._everything_at = self._last = float("-inf")
 
     def back(self, now: float) -> float | None:
-        """Seconds to look back; None: to the oldest row. In steps, so that sweeps share their statements."""
+        """Return how many seconds to look back; None for everything. It grows in steps, so that sweeps share prepared
+        statements."""
         if now >= self._everything_at:
             return None
         return MARGIN * (2 + (now - self._last) // MARGIN)
 
     def swept(self, began: float, ended: float, back: float | None, *, left: bool) -> None:
-        """A sweep that looked `back` so far is over; `left`: it stopped at its limit."""
+        """Learn from a sweep that looked `back` so far. `left` says that it stopped at its limit of rows."""
         self._last = began
         if left:
             self._everything_at = ended
@@ -80,7 +81,8 @@ SILENT_BEATS = 3
 
 
 class SecondLook:
-    """What one sweeper remembers of expired leases. Its clock decides only when to look again."""
+    """Lets the worker of an expired lease renew it: a row is rescued at the second look, not at the first. The
+    process's own clock decides only when to look again."""
 
     def __init__(self, heartbeat: float, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -90,29 +92,30 @@ class SecondLook:
         """By queue and stage: when a row that was seen expired may be swept, by its token and key."""
 
     def answered(self) -> None:
-        """The database has just answered us. After a stall it takes a while until all who live are heard again."""
+        """Note that the database has answered. After a stall, it takes a while until heartbeats of all living workers
+        have arrived."""
         now = self._clock()
         if now - self._answered_at > self._silence:
             self._healthy_since = now
         self._answered_at = now
 
     def sparing(self, queue: str, stage: str) -> set[int]:
-        """Tokens of this stage that had their first look a moment ago."""
+        """Return the tokens of this stage whose first look was a moment ago."""
         now = self._clock()
         return {token for (token, _), due in self._due[queue, stage].items() if now < due}
 
     def waits_for(self, queue: str, stage: str) -> bool:
-        """Did rows of this stage have their first look, and not the second?"""
+        """Return whether rows of this stage wait for their second look."""
         return bool(self._due[queue, stage])
 
     def wait(self) -> float | None:
-        """Seconds until a second look is due; None if none is."""
+        """Return the seconds until the next second look is due; None if none is."""
         due = [at for rows in self._due.values() for at in rows.values()]
         return max(min(due) - self._clock(), 0.0) if due else None
 
     def ready(self, connection: Connection, rows: Sequence[Any], *, queue: str, stage: str, lease: float) -> list[Any]:
-        """Those of the rows that may be swept now. They are all of this stage that are expired, free and not spared;
-        `held` of each is its token."""
+        """Return the rows that may be rescued now. `rows` are all rows of the stage that are expired, unlocked and not
+        spared; `held` of each is its token."""
         now, before = self._clock(), self._due[queue, stage]
         # Those that are due and not among these were renewed, or are locked again.
         due = self._due[queue, stage] = {row: at for row, at in before.items() if now < at}
@@ -138,7 +141,7 @@ TICK_SECONDS = 60.0
 
 
 class Upkeep:
-    """Signs of life, leadership, rescue, roll-up of throughput, retention of Rowmill's own history."""
+    """Heartbeats and leadership of one worker; as the leader, rescue, roll-up of throughput, and cleanup."""
 
     def __init__(
         self,
@@ -174,7 +177,8 @@ class Upkeep:
         return (queue, "") in self._paused or (queue, stage) in self._paused
 
     async def run(self) -> None:
-        """Give signs of life, and do the upkeep beside them: a table that can't be swept must not make us look dead."""
+        """Send heartbeats, and do the upkeep beside them, so that a table that can't be swept does not make this worker
+        look dead."""
         upkeep: asyncio.Task[None] | None = None
         try:
             while True:
@@ -193,7 +197,7 @@ class Upkeep:
         await self._reports(self.keep_up(now), now)
 
     async def _reports(self, work: Awaitable[None], now: float) -> bool:
-        """Did this go well? What the database has against it is an event."""
+        """Run a piece of work; return whether it went well. An error of the database becomes an event."""
         try:
             async with asyncio.timeout(TICK_SECONDS):
                 await work
@@ -211,13 +215,13 @@ class Upkeep:
         return True
 
     async def tick(self, now: float) -> None:
-        """One sign of life, and, as the leader, what is due."""
+        """Send one heartbeat and, as the leader, do what is due."""
         await self.beat()
         if self.leading:
             await self.keep_up(now)
 
     async def beat(self) -> None:
-        """One sign of life, and the attempt to lead."""
+        """Send one heartbeat, and try to become or stay the leader."""
         lag = as_text(self.settle_lags())
         beat = await self._store.heartbeat(self.worker, self._office, self._settings.heartbeat * 5, lag)
         self._second_look.answered()
@@ -228,7 +232,7 @@ class Upkeep:
             self._paused, self.leading = beat.paused, beat.leading
 
     async def keep_up(self, now: float) -> None:
-        """What is due, done by the leader for all."""
+        """Do what is due, as the leader."""
         if now >= self._rescue_at:
             self._rescue_at = now + self._settings.rescue_every
             await self.rescue()
@@ -251,7 +255,7 @@ class Upkeep:
         self.worker = number
 
     async def rescue(self) -> rescuing.Rescued:
-        """One sweep over every stage, bounded. A queue that can't be swept keeps no other waiting."""
+        """Sweep every stage once, up to a limit of rows. A queue that can't be swept holds up no other."""
         returned = buried = 0
         for queue in self._queues:
             try:

@@ -1,4 +1,4 @@
-"""Watches queues from outside of the workers, so that a dead fleet is noticed."""
+"""Watches queues from outside the workers, so that a dead fleet is noticed."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ Hook = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
 class Watcher:
-    """Says when a condition begins, again every `remind` seconds while it lasts, and when it is over."""
+    """Reports an alert when a condition begins, again every `remind` seconds while it lasts, and when it is over."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Watcher:
         reconciliations: Mapping[str, int] = MappingProxyType({}),
         remind: float = 3600.0,
     ) -> None:
-        """`reconciliations`: by name, how many findings are usual."""
+        """`reconciliations` maps each name to the number of findings that is usual."""
         self._store, self._queues, self._events, self._hooks = store, queues, events, hooks
         self._reconciliations = reconciliations
         self._remind = remind
@@ -50,8 +50,7 @@ class Watcher:
         self._sees = False
 
     async def look(self) -> list[Alert]:
-        """What holds now. What can't be looked at is not taken for free of trouble: whatever was found before still
-        holds."""
+        """Return the alerts that hold now. If the database can't be read, the alerts of the last look still hold."""
         try:
             if not self._sees:
                 await self._store.open()
@@ -77,7 +76,7 @@ class Watcher:
         return [] if last is None else list(alerts_of_run(name, above, last.findings, last.outcome))
 
     async def tell(self, found: Sequence[Alert]) -> None:
-        """Say what has begun, what still lasts after a while, and what is over."""
+        """Report alerts that began, that still last after a while, and that are over."""
         now = asyncio.get_running_loop().time()
         holding = {alert.place: alert for alert in found}
         for place, alert in holding.items():

@@ -1,1 +1,1 @@
-"""Nouns and pure decisions. Nothing here talks to a database, a clock or a socket."""
+"""The nouns of the engine and its pure decisions. No module here talks to a database, a clock or a socket."""

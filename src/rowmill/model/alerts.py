@@ -1,4 +1,4 @@
-"""When somebody has to be told of a queue: pure decisions on what was seen of it."""
+"""Decides when a queue raises an alert. The facts come in as arguments."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Alerts:
 
 @dataclass(frozen=True, slots=True)
 class QueueObservation:
-    """What was seen of a queue."""
+    """What the watcher observed of a queue."""
 
     backlog: int = 0
     """Counted no further than one beyond the limit."""
@@ -48,7 +48,7 @@ class QueueObservation:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A condition that holds."""
+    """A condition that holds now and that somebody should look at."""
 
     alert: str
     severity: AlertSeverity
@@ -80,7 +80,8 @@ def alerts_of(queue: str, limits: Alerts, seen: QueueObservation) -> Iterator[Al
 
 
 def alerts_of_run(reconciliation: str, above: int, findings: int, outcome: str | None) -> Iterator[Alert]:
-    """Of the last run that has ended. One that could not observe everything proves nothing by what it did not find."""
+    """Yield the alerts of the last finished run of a reconciliation. A run that could not read every inventory raises
+    one of its own: that it found nothing proves nothing."""
     if findings > above:
         yield Alert(
             "RECONCILIATION_DRIFT", AlertSeverity.ERROR, value=findings, limit=above, reconciliation=reconciliation

@@ -1,4 +1,4 @@
-"""How many rows one statement takes, learned from how long statements took."""
+"""Learns how many rows to put into one statement from how long statements took."""
 
 MOST = 1000
 FLOOR = 100
@@ -8,7 +8,8 @@ TARGET = 0.5
 
 
 class BatchSize:
-    """Starts at the largest size. Shrinks when a statement was slow or was cancelled, grows when it was quick."""
+    """The number of rows for the next statement. It starts at the largest size, shrinks when a statement was slow or
+    was cancelled, and grows when one was quick."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most

@@ -1,4 +1,4 @@
-"""The condition of a queue that claims only some of its table's rows, checked when it is declared."""
+"""Checks the `where=` condition of a queue that claims only some of its table's rows."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,7 +20,8 @@ AGGREGATES = frozenset({"count", "sum", "avg", "min", "max", "array_agg", "strin
 
 
 def checked(given: Any, table: Table, spell: Callable[[Condition], str]) -> tuple[Condition | None, list[str]]:
-    """Return the condition over plain columns of the table, and what is wrong with it. `spell` writes it as SQL."""
+    """Return the condition over plain columns of the table, and a list of what is wrong with it. `spell` renders it as
+    SQL."""
     if given is None:
         return None, []
     example = f"as in where={table.name}.c.{table.columns[0].name} == ..."
@@ -68,7 +69,7 @@ def _aggregates(function: Any) -> bool:
 
 
 def _plain(condition: Condition, table: Table) -> Condition:
-    """The condition over the columns of the Table, not over attributes of an ORM class."""
+    """Return the condition with the columns of the Table in place of attributes of an ORM class."""
     by_name = {column.name: column for column in table.columns}
 
     def replaced(element: Any, **_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What is told of a row that died, to a queue that asked to be told."""
+"""Dead rows, and the listener of a queue that wants to hear of them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ USED_UP = ("it was ready for one more attempt, with all of its ", " used up")
 
 @dataclass(frozen=True, slots=True)
 class DeadRow:
-    """A row that is dead, as it was written: kept, and never tried again by itself."""
+    """A row that died. It is kept, and never tried again by itself."""
 
     key: Any
     attempt: int
@@ -32,20 +32,21 @@ class DeadRow:
 
     @property
     def error(self) -> str:
-        """As the row has it."""
+        """The text in the row's error column."""
         return safe_text(f"{self.code}: {self.message}") if self.message else self.code
 
 
 @dataclass(frozen=True, slots=True)
 class DeadRowListener:
-    """Told once of each row that died, by the process that wrote it, after the commit."""
+    """Called once for each row that died, by the process that wrote it, after the commit."""
 
     columns: tuple["Column[Any]", ...]
     told: Callable[[DeadRow], None]
 
 
 def facts_of(queue: "QueueSpec[Any]", read: Callable[[], Any]) -> dict[str, Any]:
-    """What the queue's mourner wants to know of a row, which may be the very thing that can't be read."""
+    """Return the columns that the queue's listener asks for. Empty if the row can't be read, which may be why it
+    died."""
     if queue.dead_row_listener is None:
         return {}
     try:
@@ -60,7 +61,7 @@ def facts_of(queue: "QueueSpec[Any]", read: Callable[[], Any]) -> dict[str, Any]
 
 
 def used_up(queue: "QueueSpec[Any]", retry: "Retry", key: Any, attempts: int, read: Callable[[], Any]) -> DeadRow:
-    """The death of a row that a claim found with all of its attempts used."""
+    """Return the DeadRow for a row that a claim found with all of its attempts used up."""
     return DeadRow(key, attempts, ATTEMPTS_USED_UP, str(retry.attempts).join(USED_UP), facts_of(queue, read))
 
 

@@ -1,4 +1,4 @@
-"""From what a user declares to a `Queue`: everything that is wrong is said at once, each with its fix."""
+"""Checks a declaration. Every problem is reported at once, each with its fix."""
 
 import math
 import re
@@ -36,7 +36,7 @@ TIMES = ("available_at", "leased_until", "finished_at", "created_at", "updated_a
 
 
 def inspect_source(source: Any) -> tuple[Table, "Mapper[Any] | None"]:
-    """The table (and mapper) behind an ORM class or a Table."""
+    """Return the table behind an ORM class or a Table, and its mapper if it has one."""
     if isinstance(source, Table):
         return source, None
     mapper = sa.inspect(source, raiseerr=False)
@@ -60,7 +60,8 @@ def inspect_source(source: Any) -> tuple[Table, "Mapper[Any] | None"]:
 
 
 def columns_by_name(table: Table, mapper: "Mapper[Any] | None") -> dict[str, "Column[Any]"]:
-    """Every column under each name that a user may call it by; the attribute of the ORM class wins."""
+    """Return every column under each name that a user may call it by. The attribute name of an ORM class wins over a
+    column of the same name."""
     names: dict[str, Column[Any]] = {column.name: column for column in table.columns}
     names |= {str(key): column for key, column in table.columns.items()}
     if mapper is not None:
@@ -72,7 +73,7 @@ def columns_by_name(table: Table, mapper: "Mapper[Any] | None") -> dict[str, "Co
 
 
 def undecorated(column: "Column[Any]") -> "sa.types.TypeEngine[Any]":
-    """The type of a column without what a TypeDecorator puts around it."""
+    """Return the type of a column without the TypeDecorators around it."""
     kind = column.type
     while isinstance(kind, sa.types.TypeDecorator):
         kind = kind.impl_instance
@@ -103,7 +104,7 @@ class DeclarationChecker:
         return found
 
     def columns(self, columns: Columns) -> dict[str, "Column[Any]"]:
-        """The mapped columns by role."""
+        """Return the mapped columns by role."""
         if not self.table.primary_key.columns:
             self.problem(f"table {self.table.name} has no primary key: a row could not be told from another. Add one")
         mapped: dict[str, Column[Any]] = {}
@@ -155,8 +156,8 @@ class DeclarationChecker:
                 )
 
     def spellings(self, texts: Iterable[str | None], schemas: bool) -> None:
-        """Names and texts that stand in statements come out of SQLAlchemy as they went in. Where there are no
-        `schemas`, it leaves that of a table out, by a mark of its own with brackets in it."""
+        """Check that SQLAlchemy renders names and texts in statements unchanged. Without `schemas` it renders a table's
+        schema with brackets of its own, which can't be told from a parameter."""
         columns = [column.name for column in self.table.columns]
         for text in (self.table.schema, self.table.name, *columns, *texts):
             if text is not None and TAKEN_FOR_PARAMETERS.search(text):
@@ -199,7 +200,7 @@ class DeclarationChecker:
     def meanings(
         self, counts: Counts, finished_on: FinishedOn, retention: Retention, mapped: dict[str, "Column[Any]"]
     ) -> None:
-        """What the attempts column and `finished_at` mean to their readers."""
+        """Check `counts` and `finished_on` against the columns that are mapped."""
         for option, given, known in (
             ("counts", counts, get_args(Counts)),
             ("finished_on", finished_on, get_args(FinishedOn)),
@@ -261,7 +262,8 @@ class DeclarationChecker:
                 )
 
     def spelling(self, vocabulary: Vocabulary, state: "Column[Any]", spell: Callable[[Word], str]) -> None:
-        """Every word can be written into a statement, and no two with different meanings are written alike."""
+        """Check that every state word can be written as a literal, and that no two words with different meanings are
+        written alike."""
         seen: dict[str, tuple[Word, str]] = {}
         for word, means in (*vocabulary.meanings(), *((word, "one of others") for word in vocabulary.others)):
             try:

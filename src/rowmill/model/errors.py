@@ -66,7 +66,7 @@ class TableMismatch(DeclarationError, SchemaMismatch):
 
 
 class MissingRights(SchemaMismatch):
-    """The role of the database may not do what it has to; says what it lacks, and what prints the grants."""
+    """The database role lacks privileges. The message lists them, and names the command that prints the grants."""
 
 
 class LeaseLost(RowmillError):
@@ -79,7 +79,7 @@ class TransactionMisused(RowmillError):
 
 
 class ColumnNotLoaded(RowmillError, AttributeError):
-    """A column of a claimed row was read that was left out of the claim."""
+    """A handler read a column that was left out of the claim."""
 
     def __init__(self, column: str) -> None:
         super().__init__(
@@ -90,11 +90,11 @@ class ColumnNotLoaded(RowmillError, AttributeError):
 
 
 class UnknownQueue(RowmillError):
-    """No queue of that name in the mill."""
+    """The mill has no queue of that name."""
 
 
 class UnknownRow(RowmillError):
-    """No row with that key."""
+    """The table has no row with that key."""
 
 
 class ReconciliationBusy(RowmillError):
@@ -102,20 +102,20 @@ class ReconciliationBusy(RowmillError):
 
 
 class InventoryError(RowmillError):
-    """An inventory is not what it has to be. Nothing is concluded from it."""
+    """An inventory is out of order, has a key twice or has keys of another type. Nothing is concluded from it."""
 
 
 class UnknownOption(RowmillError, TypeError):
-    """An option of that name does not exist; says the nearest one that does."""
+    """An option of that name does not exist. The message names the nearest one that does."""
 
 
 class BadRequest(RowmillError):
-    """What was asked for can't be done; says what can."""
+    """The request can't be carried out. The message says what can be asked for instead."""
 
 
 class WorkError(RowmillError):
-    """What a handler raises to say how it failed. `code` is stable and fit for logs and filters; `retryable` says
-    whether the row is tried again."""
+    """Base of what a handler raises to say how it failed. `code` is stable and fit for logs and filters; `retryable`
+    says whether the row is tried again."""
 
     code = "error"
     retryable = True
@@ -148,7 +148,7 @@ class PermanentError(WorkError):
 
 
 class ValuesRefused(PermanentError):
-    """The database refused the values that a transaction of the handler's was to settle its row with."""
+    """The database refused the values with which a handler's `settling()` block was to settle its row."""
 
     code = "value_refused"
 
@@ -193,8 +193,8 @@ class ProviderRefused(TransientError):
 
 
 class Limited(TransientError):
-    """A limit of ours has no room now; it may have in `retry_after` seconds. A handler that lets it pass gives its row
-    back until then: that costs no attempt and is no failure."""
+    """A limit of ours has no room now; it may have in `retry_after` seconds. A handler that does not catch it gives its
+    row back until then. That costs no attempt and is no failure."""
 
     def __init__(self, limit: str, key: str, reason: str, retry_after: float) -> None:
         super().__init__(f"{limit} {key}" if key else limit, code=f"limit_{reason}")
@@ -205,8 +205,8 @@ class Limited(TransientError):
 
 
 def told_to_wait(retry_after: Any) -> float:
-    """Seconds to leave a provider alone. Text is what the provider said, and never an error of the handler's; a value
-    of a type that no wait has is, and raises TypeError."""
+    """Return the seconds for which to leave a provider alone. Text comes from the provider: if it can't be read, return
+    the default. A value of a wrong type is a mistake of the handler's and raises TypeError."""
     try:
         seconds = seconds_to_wait(retry_after, "retry_after")
     except ValueError:
@@ -217,7 +217,8 @@ def told_to_wait(retry_after: Any) -> float:
 
 
 def wait_of(error: RateLimited | ProviderDown | ProviderRefused) -> float:
-    """The same of an exception, whose class may be the user's, and whose attributes may have been changed."""
+    """Return the `retry_after` of an exception in seconds. Its class may be a user's own, so that the attribute may be
+    missing or wrong: then return the default."""
     try:
         return told_to_wait(getattr(error, "retry_after", None))
     except (TypeError, ValueError):
@@ -225,7 +226,7 @@ def wait_of(error: RateLimited | ProviderDown | ProviderRefused) -> float:
 
 
 def code_of(error: BaseException) -> str:
-    """The stable code of any exception: its own, or the name of its class."""
+    """Return the stable code of an exception: its own `code`, or the name of its class."""
     name = type(error).__name__
     if not isinstance(error, WorkError):
         return safe_text(name, CODE_LENGTH)
@@ -236,7 +237,8 @@ def code_of(error: BaseException) -> str:
 
 
 def text_of(thing: Any) -> str:
-    """The text of anything that a handler raised or answered, empty for None. Its `__str__` may fail."""
+    """Return the text of anything that a handler raised or returned, empty for None. Survives a `__str__` that
+    raises."""
     try:
         return "" if thing is None else str(thing)
     except Exception as error:
@@ -244,12 +246,12 @@ def text_of(thing: Any) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text in one line, without what would move the cursor of a terminal, or begin another line of a log."""
+    """Return text in one line, without characters that move the cursor of a terminal or begin another line of a log."""
     return text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
 
 
 def safe_text(text: str, length: int = MESSAGE_LENGTH) -> str:
-    """Text that every database takes: no NUL, no lone surrogates, cut to a length."""
+    """Return text that every database takes: without NUL and lone surrogates, cut to a length."""
     clean = text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
     clean = clean.encode("utf-8", "replace").decode("utf-8")
     return clean if len(clean) <= length else clean[: length - 1] + "…"

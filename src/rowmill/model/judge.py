@@ -1,4 +1,4 @@
-"""From what a handler answered to what is written: pure, total."""
+"""Turns what a handler returned or raised into a verdict: what is written for its row. Pure and total."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,7 +70,7 @@ class Verdict:
 
 
 def judge(lease: Lease[Any], answer: Answer | BaseException, chance: float) -> Verdict:
-    """The verdict on a handler's answer, or on what it raised. `chance` in [0, 1) spreads the backoff."""
+    """Return the verdict on what a handler returned or raised. `chance` in [0, 1) spreads the backoff."""
     if answer is None:
         return succeeded(lease)
     if isinstance(answer, Limited):
@@ -101,13 +101,13 @@ def judge(lease: Lease[Any], answer: Answer | BaseException, chance: float) -> V
 
 
 def succeeded(lease: Lease[Any]) -> Verdict:
-    """The verdict on a handler that had nothing to say."""
+    """Return the verdict on a handler that returned None."""
     move = lifecycle.DONE if lease.step.following is None else lifecycle.ADVANCE
     return Verdict(lease, move, values=NO_VALUES)
 
 
 def spread(leases: Sequence[Lease[Any]], outcomes: Outcomes) -> Mapping[Any, Any]:
-    """The answers for the rows of a batch, by key. A row without one is done."""
+    """Return the outcomes of a batch by key. A row without an outcome is done."""
     keys = [lease.key for lease in leases]
     given: Any = outcomes  # a type checker keeps nobody from giving something else
     match given:
@@ -137,7 +137,8 @@ def spread(leases: Sequence[Lease[Any]], outcomes: Outcomes) -> Mapping[Any, Any
 
 
 def _asked(after: Any) -> float | None:
-    """The wait that an outcome asks for. Made by the user, it is understood; it may have been changed since."""
+    """Return the wait of an outcome in seconds; None for the queue's backoff. The outcome was checked when it was made,
+    but user code may have changed it since."""
     try:
         return seconds_to_wait(after, "after")
     except (TypeError, ValueError):
@@ -145,7 +146,8 @@ def _asked(after: Any) -> float | None:
 
 
 def _backoff(lease: Lease[Any], chance: float) -> tuple[float, str]:
-    """Seconds by the queue's backoff, which is code of the user's. If it fails, the default's, and a remark."""
+    """Return the wait by the queue's backoff, and a remark. The backoff is user code: if it fails, the default backoff
+    is used, and the remark says so."""
     try:
         return lease.retry.wait(lease.attempt, chance), ""
     except Exception as error:
@@ -155,18 +157,19 @@ def _backoff(lease: Lease[Any], chance: float) -> tuple[float, str]:
 
 
 def hold(lease: Lease[Any], wait: float, code: str, message: str) -> Verdict:
-    """The row waits for a limit: it goes back, its attempt with it, and has not failed."""
+    """Return the verdict on a row that has to wait for a limit. It goes back without spending an attempt, and has not
+    failed."""
     return Verdict(lease, lifecycle.HOLD, bounded(wait), safe_text(code, CODE_LENGTH), safe_text(message))
 
 
 def bounded(wait: Any) -> float:
-    """Seconds that every database can add to its time. Beyond its last year SQLite would have no time at all, which
-    means at once, and PostgreSQL one that Python can't read."""
+    """Return a wait that both databases can add to their time. Past its last year SQLite computes NULL, which would
+    mean "at once", and PostgreSQL a time that Python can't read."""
     return min(max(0.0, float(wait)), LONGEST_WAIT)
 
 
 def outcome_of(answer: Any) -> Outcome:
-    """What a handler returned, as an outcome. Something else than it may return is a permanent failure."""
+    """Return what a handler returned as an outcome. Anything that a handler may not return is a permanent failure."""
     match answer:
         case None:
             return Done()
@@ -183,7 +186,7 @@ def outcome_of(answer: Any) -> Outcome:
 
 
 def judge_error(lease: Lease[Any], error: BaseException) -> RetryLater | Dead:
-    """An exception judged by its type, never by its text."""
+    """Return the outcome for an exception, by its type, never by its text."""
     retry = lease.retry
     code, message = code_of(error), text_of(error)
     if isinstance(error, (RateLimited, ProviderDown, ProviderRefused)):
@@ -198,7 +201,7 @@ def judge_error(lease: Lease[Any], error: BaseException) -> RetryLater | Dead:
 
 
 def with_values(verdict: Verdict, values: Any) -> Verdict:
-    """The verdict with its result columns; a column that can't be written makes it a permanent failure."""
+    """Set the result columns of a verdict. A column that can't be written makes it a permanent failure."""
     if not values:
         return tidy(verdict)
     lease = verdict.lease
@@ -214,14 +217,15 @@ def with_values(verdict: Verdict, values: Any) -> Verdict:
 
 
 def reason_of_refusal(verdict: Verdict, reason: str) -> str:
-    """Why the database refused values, with the columns that they were for: it does not always name one."""
+    """Return why the database refused values, with the columns that were written: the database does not always name
+    one."""
     names = list(verdict.values)
     more = f" and {len(names) - MOST_COLUMNS} more" if len(names) > MOST_COLUMNS else ""
     return f"{reason}; columns written: {', '.join(names[:MOST_COLUMNS])}{more}"
 
 
 def refuse_column(lease: Lease[Any], name: Any) -> Verdict:
-    """A permanent failure because of a column that is not there, or not the handler's to write."""
+    """Return a permanent failure for a column that does not exist or that a handler may not write."""
     column = lease.queue.names.get(name)
     if column is None:
         return refuse(lease, "unknown_column", f"table {lease.queue.table.name} has no column {name}")
@@ -231,7 +235,7 @@ def refuse_column(lease: Lease[Any], name: Any) -> Verdict:
 
 
 def refuse(lease: Lease[Any], code: str, message: str) -> Verdict:
-    """A permanent failure because of what the handler answered."""
+    """Return a permanent failure because of what the handler returned."""
     return tidy(Verdict(lease, lifecycle.DIE, code=code, message=message))
 
 

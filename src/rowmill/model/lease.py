@@ -26,7 +26,8 @@ NO_TOKEN = 0
 
 
 def token(worker: int, claim: int) -> int:
-    """A lease token, of which no other claim has one: the worker's number above, its own below. Fits a bigint."""
+    """Return a lease token: the worker's number in the upper bits, the claim's number in the lower. Unique to the
+    claim, and fits a bigint."""
     if not 0 < worker < 1 << (63 - CLAIM_BITS):
         raise ValueError(f"worker number {worker} is out of range")
     if not 0 <= claim <= MAX_CLAIM:
@@ -35,14 +36,14 @@ def token(worker: int, claim: int) -> int:
 
 
 def first_claim() -> int:
-    """Where a worker begins to count its claims: anywhere, so that no token is made twice even if a database that was
-    set back gives a worker's number to another."""
+    """Return a random number from which a worker counts its claims. If a database is restored from a backup and gives a
+    worker's number out again, their tokens still differ."""
     return secrets.randbelow(MAX_CLAIM // 2)
 
 
 class Tokens:
-    """For one claim. Each of its statements has a token of its own: a process may be frozen between two of them for so
-    long that what the first one took was rescued, and the next one may take that again."""
+    """Makes the tokens of one claim, one for each of its statements. A process may be frozen between two statements for
+    so long that the rows of the first are rescued, and the second may then take them again."""
 
     def __init__(self, worker: int, numbers: Iterator[int]) -> None:
         self._worker, self._numbers = worker, numbers
@@ -54,18 +55,18 @@ class Tokens:
 
 
 def worker_of(lease_token: int) -> int:
-    """The number of the worker that made this claim."""
+    """Return the number of the worker that made this token."""
     return lease_token >> CLAIM_BITS
 
 
 class SettlingBlock(AbstractAsyncContextManager[AsyncSession], AbstractContextManager[Session], Protocol):
-    """A transaction of the user's that ends with the fenced completion of the row."""
+    """A transaction of the handler that ends with the fenced completion of its row."""
 
 
 class BatchBlock(
     AbstractAsyncContextManager[AsyncBatchTransaction], AbstractContextManager[BatchTransaction], Protocol
 ):
-    """The same for the rows of a batch."""
+    """A transaction of a batch handler that ends with the fenced completion of its rows."""
 
 
 Outcomes = Outcome | Mapping[Any, Answer | BaseException] | Sequence[Answer | BaseException] | None
@@ -74,7 +75,7 @@ the batch."""
 
 
 class LeaseHost(Protocol):
-    """Where a lease turns to for its transaction and for columns that were left out: the worker that holds it."""
+    """What a lease asks of the worker that holds it: a transaction, and columns that were left out of the claim."""
 
     def settling(self, lease: "Lease[Any]", outcome: Outcome | None) -> SettlingBlock: ...
 
@@ -86,7 +87,7 @@ class LeaseHost(Protocol):
 
 
 class Phase(Enum):
-    """Who may decide about a row. One decision is made per lease: by its `settling()` block, or by a verdict."""
+    """Who may decide about a row. Each lease gets one decision: from its `settling()` block, or from a verdict."""
 
     OPEN = auto()
     IN_BLOCK = auto()
@@ -157,15 +158,15 @@ class Lease(Generic[R]):
 
     @property
     def row(self) -> R:
-        """The row as it was claimed: an instance of your ORM class, or a record of your table. A column that was left
-        out of the claim raises ColumnNotLoaded until it was fetched."""
+        """The row as it was claimed: an instance of your ORM class, or a Record of your table. Reading a column that
+        was left out of the claim raises ColumnNotLoaded until it is fetched."""
         if self._row is None:
             self._row = self._load(self.record)
         return self._row
 
     @property
     def loaded(self) -> bool:
-        """Has anybody looked at `row`?"""
+        """Whether anybody has read `row`."""
         return self._row is not None
 
     @property
@@ -174,11 +175,11 @@ class Lease(Generic[R]):
 
     @property
     def last_attempt(self) -> bool:
-        """Is the row dead if this attempt fails? By the row's own limit, where it has one, or else by the queue's."""
+        """Whether the row is dead if this attempt fails. The row's own limit of attempts counts before the queue's."""
         return self.attempt >= self.retry.attempts
 
     def settling(self, outcome: Outcome | None = None) -> SettlingBlock:
-        """Your own writes and this row's outcome (`Done()` by default) in one fenced transaction.
+        """Open a transaction for your own writes that ends with this row's outcome (`Done()` by default), fenced.
 
         `async with` gives an AsyncSession, `with` (in a sync handler) a Session. When the block ends, the
         row is settled and all is committed; if the lease is gone, all is rolled back and LeaseLost raised.
@@ -186,12 +187,12 @@ class Lease(Generic[R]):
         return self.desk.settling(self, outcome)
 
     async def fetch(self, column: str) -> Any:
-        """Return the value of a column, which is read now if it was left out of the claim; `row` has it from then on.
-        Raises LeaseLost if somebody else holds the row by now."""
+        """Return the value of a column. If it was left out of the claim, read it now and set it on `row`. Raises
+        LeaseLost if somebody else holds the row by now."""
         return await self.desk.fetch(self, column)
 
     def fetch_sync(self, column: str) -> Any:
-        """`fetch` for a handler that is a plain function, and so runs in a thread."""
+        """`fetch` for a handler that is a plain function and runs in a thread."""
         return self.desk.fetch_sync(self, column)
 
     @property
@@ -201,7 +202,7 @@ class Lease(Generic[R]):
         return self._desk
 
     def enter_block(self) -> None:
-        """A `settling()` block begins. Raises if it could only fail."""
+        """Note that a `settling()` block begins. Raises if the block could not settle the row."""
         with DECIDING:
             if self.settled:
                 raise TransactionMisused(
@@ -218,7 +219,7 @@ class Lease(Generic[R]):
             self.phase = IN_BLOCK
 
     def begin_commit(self) -> bool:
-        """The block is about to settle the row; False: a verdict was given first, so it may not."""
+        """Note that the block is about to settle the row. Return False if a verdict was given first."""
         with DECIDING:
             if self.lost or self.phase is not IN_BLOCK:
                 return False
@@ -233,7 +234,7 @@ class Lease(Generic[R]):
                 self.phase = JUDGED if settled else OPEN
 
     def take_verdict(self) -> bool:
-        """A verdict is about to be given; False: the row was settled by its block, or is just now."""
+        """Note that a verdict is given. Return False if the row was settled by its block, or is being settled."""
         with DECIDING:
             if self.settled or self.phase is COMMITTING:
                 return False
@@ -241,13 +242,13 @@ class Lease(Generic[R]):
             return True
 
     def gone(self) -> LeaseLost:
-        """What is raised where the row is not ours to settle any more."""
+        """Return the error for a row that is no longer ours to settle."""
         held = "is held by somebody else now" if self.lost else "was given a verdict meanwhile, as after a time-out"
         return LeaseLost(f"{self.name} {held}; nothing was written")
 
     @property
     def name(self) -> str:
-        """The row in messages."""
+        """The row's name in messages."""
         return f"row {self.queue.key_text(self.key)} of {self.queue.name}"
 
     def attach(self, desk: LeaseHost) -> None:
@@ -261,7 +262,8 @@ class Batch(list[Lease[R]]):
     """The rows of one call of a batch handler."""
 
     def settling(self, outcomes: Outcomes = None) -> BatchBlock:
-        """Your own writes and the outcomes of all these rows (`Done()` by default) in one fenced transaction.
+        """Open a transaction for your own writes that ends with the outcomes of all these rows (`Done()` by default),
+        fenced.
 
         `async with` gives an AsyncSession, `with` (in a sync handler) a Session, with two lists besides: `leases`, the
         rows that are still ours, which stay so until the block ends, and `lost`, those that somebody else holds now.

@@ -73,7 +73,7 @@ class Move:
 
     @property
     def failed(self) -> bool:
-        """Does an attempt that ends so belong in the history of failures?"""
+        """Whether an attempt that ends with this move is kept in the history of failures."""
         return self.error is ErrorChange.SET and self.recorded
 
 

@@ -1,4 +1,5 @@
-"""Limits as they are declared: so many calls in a time, at once, or for so much; and what refused a call."""
+"""Limits as they are declared (rate, concurrency, budget, circuit breaker), and the reasons for which a call is
+refused."""
 
 import json
 import math
@@ -27,7 +28,7 @@ Per = Literal["run", "hour", "day", "month"]
 
 
 class RefusalReason(StrEnum):
-    """What refused a call. The code on a row that waits for it is `limit_` and this."""
+    """Why a call was refused. A row that waits for it has the code `limit_` plus this."""
 
     RATE = "rate"
     SLOTS = "slots"
@@ -83,38 +84,39 @@ class Rate:
 
     @cached_property
     def slack(self) -> float:
-        """The margin that holds."""
+        """The margin in effect: the declared one, or the default."""
         if self.margin is not None:
             return self.margin
         return min(max(self.per * MARGIN_SHARE, LEAST_MARGIN), MOST_MARGIN)
 
     @cached_property
     def reach(self) -> float:
-        """Seconds for which a call is counted."""
+        """How many seconds a call is counted for."""
         return self.per + self.slack
 
     @cached_property
     def width(self) -> float:
-        """Of a bucket: a power of two. Those of another period then begin and end with these, and counts can be taken
-        over when a declaration changes."""
+        """The width of a counting bucket in seconds, a power of two. Buckets of different periods then share their
+        borders, so that counts can be taken over when a declaration changes."""
         return float(2.0 ** math.floor(math.log2(self.per / BUCKETS)))
 
     @property
     def late(self) -> float:
-        """Seconds by which a permit may be used later, while less than half of the calls are made: it is counted so
-        much longer. Far from its limit, a worker can then have permits for many rows at once."""
+        """How many seconds later a permit may be used while less than half of the calls are made; it is counted for so
+        much longer. Far from its limit, a worker can then get permits for many rows at once."""
         return min(self.per / 4, 1.0)
 
     @property
     def fresh(self) -> float:
-        """Seconds within which a permit has to be used. The other half of the margin is for the way to the provider."""
+        """How many seconds a permit may be kept before it is used. The other half of the margin is for the way to the
+        provider."""
         return self.slack / 2
 
 
 @dataclass(frozen=True)
 class Budget:
-    """So much per run, hour, day or month: calls, tokens or money (whole numbers or Decimal). `zone` says when a day
-    begins. What a crashed process had reserved comes `"back"`, or counts as `"spent"`."""
+    """Allow so much per run, hour, day or month: calls, tokens or money (whole numbers or Decimal). `zone` says when a
+    day begins. What a crashed process had reserved comes `"back"`, or counts as `"spent"`."""
 
     limit: Amount
     per: Per = "day"
@@ -138,7 +140,7 @@ class Budget:
             raise ValueError(f"there is no time zone {self.zone!r}") from error
 
     def span(self, at: float, run: str) -> "BudgetPeriod":
-        """The one that holds a moment, given in seconds since 1970."""
+        """Return the period that contains a time, given in seconds since 1970."""
         if self.per == "run":
             return BudgetPeriod(f"run {run}", -math.inf, math.inf)
         here = datetime.fromtimestamp(at, UTC).astimezone(self.clock)
@@ -155,7 +157,8 @@ class Budget:
         return BudgetPeriod(f"{self.per} {first.isoformat()[: 10 if self.per == 'day' else 7]}", *bounds)
 
     def spans(self, at: float, run: str) -> "list[BudgetPeriod]":
-        """That one between its neighbours: the database, whose clock decides, picks one."""
+        """Return the period that contains a time, between its two neighbours. The database's clock decides which of
+        them holds."""
         now = self.span(at, run)
         if self.per == "run":
             return [now]
@@ -194,7 +197,7 @@ PERIODS: tuple[Per, ...] = ("run", "hour", "day", "month")
 
 @dataclass(frozen=True, slots=True)
 class LimitDeclaration:
-    """What a process says of a limit. Two processes may differ: two versions of an application, during a deploy."""
+    """How one process declares a limit. Processes may differ during a deploy."""
 
     rate: Rate | None = None
     concurrent: int | None = None
@@ -214,7 +217,7 @@ class LimitDeclaration:
         return ", ".join(parts) or "no limit"
 
     def to_json(self) -> str:
-        """The same text for the same declaration."""
+        """Return the declaration as JSON. Equal declarations give equal text."""
         rate, budget, breaker = self.rate, self.budget, self.breaker
         return json.dumps({
             "rate": None if rate is None else [rate.calls, float(rate.per), rate.slack],
@@ -225,7 +228,7 @@ class LimitDeclaration:
 
     @staticmethod
     def from_json(text: str) -> "LimitDeclaration | None":
-        """None for what another version of Rowmill wrote and this one can't read."""
+        """Read a declaration. Return None for one that another version of Rowmill wrote and this one can't read."""
         try:
             found = json.loads(text)
             rate, budget, breaker = found["rate"], found["budget"], found["breaker"]
@@ -240,7 +243,7 @@ class LimitDeclaration:
 
 
 def strictest(declarations: Sequence[LimitDeclaration]) -> LimitDeclaration:
-    """What holds where processes declare a limit differently: no more than any of them allows.
+    """Combine different declarations of a limit into one that allows no more than any of them.
 
     A rate: the fewest calls in the longest period, with the longest margin. At once: the fewest. A budget: the smallest
     amount for the longest period. A breaker: the fewest failures, the longest pauses. A rule that only some of them
@@ -277,7 +280,7 @@ def _strictest_budget(budgets: list[Budget]) -> Budget | None:
 
 
 def exact(amount: Amount) -> int:
-    """An amount in millionths. A float is refused: what it means is not what was written."""
+    """Return an amount in millionths. Refuse a float, which may not be exactly what was written."""
     if isinstance(amount, bool) or not isinstance(amount, (int, Decimal)):
         raise TypeError(f"an amount is a whole number or a Decimal, not {type(amount).__name__}")
     scaled = Decimal(amount) * MICRO if isinstance(amount, Decimal) else amount * MICRO
@@ -287,5 +290,5 @@ def exact(amount: Amount) -> int:
 
 
 def shown(micro: int) -> Amount:
-    """Millionths as people say them."""
+    """Return an amount in millionths as a whole number or a Decimal."""
     return micro // MICRO if micro % MICRO == 0 else (Decimal(micro) / MICRO).normalize()

@@ -1,4 +1,4 @@
-"""Columns of a queue for a new table of your own."""
+"""The columns of a queue as a mixin for a new table."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""Name an option that does not exist, and the one that was probably meant."""
+"""Checks the names of options, and suggests the one that was probably meant."""
 
 from collections.abc import Iterable
 from dataclasses import fields
@@ -26,7 +26,7 @@ def _complaint(subject: str, name: str, known: list[str]) -> str:
 
 
 def listed(known: Iterable[str], name: str) -> str:
-    """List the names that there are, for a message about one that there is not, and say which was probably meant."""
+    """Return the existing names as text for an error message, with the one that was probably meant."""
     names = list(known)
     near = get_close_matches(name, names, n=1)
     return (", ".join(names) or "none") + (f". Did you mean {near[0]}?" if near else "")

@@ -1,4 +1,4 @@
-"""What a handler answers for a row."""
+"""The outcomes that a handler may return for a row."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class RetryLater:
 
 @dataclass(slots=True)
 class Dead:
-    """Give up on this row: kept, never retried by itself."""
+    """Give up on this row. It is kept, and never retried by itself."""
 
     code: str = "dead"
     message: str = ""

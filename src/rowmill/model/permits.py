@@ -1,4 +1,4 @@
-"""What may stand before a handler: a row needs a permit before it runs. The worker knows only this of limits."""
+"""The port between a worker and limits: a row may need a permit before it runs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ HORIZON = 0.1
 
 @dataclass(slots=True)
 class NotPermitted:
-    """A row that has no permit now."""
+    """A row that got no permit."""
 
     lease: Lease[Any]
     wait: float
@@ -27,7 +27,7 @@ class NotPermitted:
 
 @dataclass(slots=True)
 class GateClosed:
-    """No row at all would get a permit for a while, so none is claimed."""
+    """No row would get a permit for a while, so none is claimed."""
 
     seconds: float
     passing: bool
@@ -35,37 +35,38 @@ class GateClosed:
 
 
 class PermitGate(Protocol):
-    """Leave for rows of one stage. For one process."""
+    """Grants permits to the rows of one stage, in one process."""
 
     revoked: Callable[[], None]
     """Called when permits are no longer valid."""
 
     @property
     def ahead(self) -> float:
-        """Seconds before a row runs in which its permit may be had; 0: only for rows that start at once."""
+        """How many seconds before it runs a row may get its permit; 0 if only when it runs at once."""
 
     @property
     def most(self) -> int | None:
-        """The most rows that may find a permit within the horizon, as far as is known; None: any number."""
+        """The largest number of rows that may get a permit soon, as far as is known; None if there is no such
+        number."""
 
     @property
     def shared(self) -> Sequence[str]:
-        """The limits that all rows share: while one of them has no room, no row is claimed."""
+        """The names of the limits that all rows share. While one of them has no room, no row is claimed."""
 
     def closed_reason(self) -> GateClosed | None:
-        """Is it?"""
+        """Return why no row would get a permit now; None if some may."""
 
     async def admit(self, leases: Sequence[Lease[Any]]) -> tuple[list[NotPermitted], float]:
-        """Get permits for rows; returns those that have none, and until when the permits of all others are valid."""
+        """Get permits for rows. Return the rows that got none, and until when the permits of the others are valid."""
 
     def ready(self, lease: Lease[Any]) -> bool:
-        """Has it a valid permit? One that is not valid is given back."""
+        """Return whether a row has a valid permit. An expired permit is given back."""
 
     def fresh_until(self, lease: Lease[Any]) -> float:
-        """Until when its permit is valid, on the system's monotonic clock; at once, if it has none."""
+        """Return until when a row's permit is valid, on the system's monotonic clock; 0 if it has none."""
 
     def finish(self, lease: Lease[Any], raised: BaseException | None) -> None:
-        """It ran, and this is what its handler raised."""
+        """Note that a row ran, and what its handler raised."""
 
     def forgo(self, lease: Lease[Any]) -> None:
-        """It does not run after all."""
+        """Give back the permit of a row that does not run."""

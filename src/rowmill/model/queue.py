@@ -1,4 +1,4 @@
-"""A queue: a table, which of its columns hold the progress of a row, the words, and the policies."""
+"""A queue: a table, the columns that hold the progress of a row, the words for its states, and the policies."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -26,7 +26,8 @@ R = TypeVar("R")
 @checks_options
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which column holds what. Names are those of the table or of the ORM class. The last ones are optional.
+    """Which column holds what, by the name of the column or of the ORM attribute. The columns from `error_code` on are
+    optional.
 
     `max_attempts` is a limit of the row's own, which your code writes: it takes the place of `Retry.attempts`. NULL
     means that the row has none; a number below 1 means one attempt.
@@ -46,7 +47,7 @@ class Columns:
     max_attempts: str | None = None
 
     def items(self) -> list[tuple[str, str]]:
-        """(role, name) of everything that is mapped."""
+        """Return (role, name) of every column that is mapped."""
         pairs = ((field.name, getattr(self, field.name)) for field in fields(self))
         return [(role, name) for role, name in pairs if name is not None]
 
@@ -60,8 +61,8 @@ READ_ONLY = ("created_at", "max_attempts")
 @checks_options
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Who goes first: by priority if there is one, then by the time a row became available, then by
-    columns of yours, oldest (smallest) first, then by the key."""
+    """The order of claims: by priority if there is one, then by the time a row became available, then by columns of
+    yours (smallest first), then by the key."""
 
     priority: str | None = None
     lower_first: bool = False
@@ -71,8 +72,8 @@ class Order:
 @checks_options
 @dataclass(frozen=True, slots=True)
 class OrderPerKey:
-    """Rows with the same `per` are worked on one at a time, in the order of `by` (then the key): none is claimed while
-    another of them runs, or an earlier one is unfinished.
+    """Run rows with the same `per` one at a time, in the order of `by` (then the key). No row is claimed while another
+    of its key runs or an earlier one is unfinished.
 
     `on_dead` says what a dead row does to those behind it: hold them back, or let them pass.
     """
@@ -85,7 +86,7 @@ class OrderPerKey:
 @checks_options
 @dataclass(frozen=True, slots=True)
 class CrashCodes:
-    """What the error column says when a worker died while it held the row."""
+    """The codes written to the error column when a worker died while it held the row."""
 
     requeued: str = "lease_expired"
     buried: str = "lease_expired_max_attempts"
@@ -105,7 +106,7 @@ class Retention:
     tz: str = "UTC"
 
     def ages(self) -> dict[StateKind, float]:
-        """Of each final state whose rows go."""
+        """Return the seconds that rows are kept, for each final state whose rows are deleted."""
         found = {StateKind.DONE: self.done, StateKind.DEAD: self.dead, StateKind.CANCELLED: self.cancelled}
         return {kind: age for kind, age in found.items() if age is not None}
 
@@ -119,14 +120,14 @@ FinishedOn = Literal["final", "done"]
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """The rows of a shared table that are this queue's to claim and to rescue: those with one of these values."""
+    """The part of a shared table that a queue claims and rescues: rows with one of these values."""
 
     column: "Column[Any]"
     values: tuple[str, ...]
 
 
 class QueueSpec(Generic[R]):
-    """A declaration that has been checked. Made by `Mill.queue`."""
+    """A checked declaration of a queue. Made by `Mill.queue`."""
 
     def __init__(
         self,
@@ -187,7 +188,7 @@ class QueueSpec(Generic[R]):
         return self.vocabulary.steps
 
     def part(self, values: tuple[str, ...], handlers: "dict[str, Handler]") -> "QueueSpec[R]":
-        """The same queue for the rows with these values alone, out of those that `only` names."""
+        """Return this queue restricted to the rows with these values, out of those that `only` names."""
         if self.only is None:
             raise ValueError(f"queue {self.name} has all rows of its table: it has no parts")
         part = copy(self)
@@ -196,11 +197,11 @@ class QueueSpec(Generic[R]):
 
     @property
     def label(self) -> tuple[str, ...]:
-        """Tells it from other queues, and from other parts of itself."""
+        """A tuple that tells this queue from others, and from other parts of itself."""
         return (self.name, *(() if self.only is None else self.only.values))
 
     def step(self, name: str | None = None) -> Step:
-        """The stage of that name, or the first."""
+        """Return the stage of that name; the first one if no name is given."""
         if name is None:
             return self.steps[0]
         found = next((step for step in self.steps if step.name == name), None)
@@ -210,7 +211,7 @@ class QueueSpec(Generic[R]):
         return found
 
     def target(self, move: Move, step: Step) -> Word:
-        """The word that a move writes at a stage."""
+        """Return the state word that a move writes at a stage."""
         match move.target:
             case StateKind.READY:
                 return step.following if move.name == "advance" and step.following is not None else step.ready[0]
@@ -222,21 +223,21 @@ class QueueSpec(Generic[R]):
                 return self.vocabulary.of(kind)[0]
 
     def counted(self, move: Move) -> AttemptsChange:
-        """What a move does to the attempts column."""
+        """Return what a move does to the attempts column."""
         return move.attempts if move.failures is None or self.counting == "attempts" else move.failures
 
     def sets_finished_at(self, kind: StateKind) -> bool:
-        """Does a row that reaches this state get a `finished_at`?"""
+        """Return whether a row that reaches this state gets a `finished_at`."""
         return kind is StateKind.DONE or (kind in FINAL and self.finished_on == "final")
 
     def aged_by(self, kind: StateKind) -> str:
-        """The column, by its role, that says since when a row is in this final state."""
+        """Return the role of the column that says since when a row is in this final state."""
         if self.sets_finished_at(kind):
             return "finished_at"
         return "updated_at" if "updated_at" in self.columns else "created_at"
 
     def sources(self, move: Move, step: Step) -> tuple[Word, ...]:
-        """The words that a move starts from, at a stage."""
+        """Return the state words that a move starts from, at a stage."""
         if move is CLAIM:
             return step.claimable
         if move.source == {StateKind.RUNNING}:
@@ -244,7 +245,7 @@ class QueueSpec(Generic[R]):
         return self.vocabulary.all_of(move.source)
 
     def unlimited(self, step: Step) -> bool:
-        """May every row be tried for ever at this stage?"""
+        """Return whether rows have no limit of attempts at this stage."""
         return step.retry.unlimited and "max_attempts" not in self.columns
 
     @property
@@ -253,19 +254,19 @@ class QueueSpec(Generic[R]):
 
     @cached_property
     def reserved(self) -> frozenset[str]:
-        """Columns that belong to the engine: a handler may not set them."""
+        """The columns that belong to the engine. A handler may not set them."""
         own = {column.name for role, column in self.columns.items() if role not in READ_ONLY}
         return frozenset(own | {column.name for column in self.key})
 
     @cached_property
     def writable(self) -> dict[str, str]:
-        """The columns that a handler may set, by every name that they go by."""
+        """The columns that a handler may set, under every name that they go by."""
         return {name: column.name for name, column in self.names.items() if column.name not in self.reserved}
 
     @cached_property
     def claimed(self) -> tuple["Column[Any]", ...]:
-        """The columns that come with a claim, in the table's order: those that were named, or all but those that the
-        ORM class defers; and always what the engine needs. Not before every class is defined."""
+        """The columns that a claim reads, in the table's order: those named by `load`, or all but those that the ORM
+        class defers, and always what the engine needs. Call it only after every ORM class is defined."""
         wanted = set(self.table.columns) - self._deferred() if self.loaded is None else set(self.loaded)
         wanted |= {*self.key, *self.columns.values(), *self.order_by, *self.per_by}
         wanted |= {column for column in (self.priority, self.per) if column is not None}
@@ -275,11 +276,11 @@ class QueueSpec(Generic[R]):
 
     @cached_property
     def left_out(self) -> frozenset["Column[Any]"]:
-        """The columns that do not come with a claim, and are fetched by `Lease.fetch`."""
+        """The columns that a claim does not read. `Lease.fetch` reads them."""
         return frozenset(set(self.table.columns) - set(self.claimed))
 
     def _deferred(self) -> set["Column[Any]"]:
-        """The columns that every class of the table that has them defers."""
+        """Return the columns that every mapped class of the table defers."""
         if self.mapper is None:
             return set()
         found: dict[bool, set[Any]] = {True: set(), False: set()}
@@ -289,7 +290,7 @@ class QueueSpec(Generic[R]):
         return found[True] - found[False]
 
     def key_text(self, key: Any) -> str:
-        """The key as one piece of text, for logs, history and the command line."""
+        """Return the key as one text, for logs, history and the command line."""
         return "|".join(str(part) for part in key) if isinstance(key, tuple) else str(key)
 
     def __repr__(self) -> str:
@@ -298,7 +299,7 @@ class QueueSpec(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """The code for one stage, and how it is run."""
+    """The function for one stage, and how it is run."""
 
     call: Callable[..., Any]
     concurrency: int
@@ -316,13 +317,13 @@ class Handler:
 
 
 def name_of(call: Callable[..., Any]) -> str:
-    """A function by its module and name; an object that can be called, by its class."""
+    """Return the qualified name of a function, or of the class of a callable object."""
     named = call if hasattr(call, "__qualname__") else type(call)
     return f"{named.__module__}.{named.__qualname__}"
 
 
 def blocks(call: Callable[..., Any]) -> bool:
-    """Is it a plain function, which belongs in a thread?"""
+    """Return whether this is a plain function, which has to run in a thread."""
     return not inspect.iscoroutinefunction(call) and not inspect.iscoroutinefunction(
         getattr(call, "__call__", None)  # noqa: B004
     )

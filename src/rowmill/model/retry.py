@@ -1,4 +1,4 @@
-"""How often, and after how long, a failed row is tried again."""
+"""The retry policy: how many attempts a row gets, and how long it waits between them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -67,7 +67,8 @@ def fixed(wait: Duration) -> Backoff:
 @checks_options
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """`attempts` in all, the first included; `backoff` between them, each wait longer by up to `jitter` of itself.
+    """Make `attempts` in all, the first included, with `backoff` between them. `jitter` makes each wait longer by up to
+    that share.
 
     `permanent` and `transient` judge exceptions by type; an exception of another kind is transient
     unless `unknown_is_permanent`.
@@ -82,17 +83,17 @@ class Retry:
 
     @property
     def unlimited(self) -> bool:
-        """More attempts than an integer column can count."""
+        """Whether rows may be tried for ever: more attempts than an integer column can count."""
         return self.attempts > LARGEST_COUNT
 
     def with_limit(self, own: int | None) -> "Retry":
-        """Return the policy of a row with this limit of attempts of its own. None: it has none. A row gets one attempt
-        at least."""
+        """Return this policy with a row's own limit of attempts; unchanged if that is None. A row gets at least one
+        attempt."""
         return self if own is None else replace(self, attempts=max(own, 1))
 
     def wait(self, attempt: int, chance: float) -> float:
-        """Seconds to wait after this attempt; `chance` is in [0, 1). Raises whatever the backoff raises, and ValueError
-        if it answers with no wait at all."""
+        """Return the seconds to wait after this attempt; `chance` is in [0, 1). Raises whatever the backoff raises, and
+        ValueError if it returns no duration."""
         seconds = seconds_to_wait(self.backoff(max(attempt, 1)), "backoff")
         if seconds is None:
             raise ValueError("backoff answered with neither seconds nor a timedelta")

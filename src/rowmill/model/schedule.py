@@ -1,4 +1,4 @@
-"""A schedule: a name, when it is due, what runs then, and what becomes of ticks that nobody began in time."""
+"""A schedule: its name, when it is due, the function it runs, and what becomes of missed ticks."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -28,14 +28,14 @@ EXAMPLES = (
 
 
 class BadTiming(ValueError):
-    """An expression, a zone or a period that can't be used; says what to write instead."""
+    """An expression, a time zone or a period that can't be used. The message says what to write instead."""
 
 
 @dataclass(frozen=True)
 class Cron:
-    """A cron expression, read on the clock of a zone, as Debian's cron does it: a time that the clock jumps over comes
-    at the end of the jump; of an hour that comes twice, a fixed time comes once, and every hour or minute comes twice.
-    """
+    """A cron expression, read on the clock of a time zone. It follows Debian's cron: a time that the clock jumps over
+    comes at the end of the jump; when an hour comes twice, a fixed time in it comes once, and a step such as every
+    minute comes twice."""
 
     expression: str
     zone: str = "UTC"
@@ -45,7 +45,7 @@ class Cron:
         return self.expression
 
     def check(self) -> None:
-        """Raises BadTiming."""
+        """Raise BadTiming if the expression or the zone can't be used."""
         try:
             _ = self._zone
         except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -70,12 +70,13 @@ class Cron:
             yield found.astimezone(UTC)
 
     def following(self, after: datetime) -> datetime | None:
-        """The first time after that one; None if there is none in fifty years."""
+        """Return the first time after the given one; None if there is none in fifty years."""
         # Within an hour that comes twice, the library begins with the first of the two.
         return next((found for found in self._walk(after) if found > after), None)
 
     def last(self, until: datetime) -> datetime | None:
-        """The last time that is not after that one: found from some steps back, so that it is one of `following`."""
+        """Return the last time that is not after the given one. It is searched for from a few steps back, so that it is
+        one that `following` would return."""
         start = until
         for _, found in zip(range(3), self._walk(until, back=True), strict=False):
             start = min(start, found)
@@ -95,7 +96,7 @@ class Every:
         return f"every {self.seconds:g} s"
 
     def check(self) -> None:
-        """Raises BadTiming."""
+        """Raise BadTiming if the period is out of range."""
         if not math.isfinite(self.seconds) or not SHORTEST <= self.seconds <= LONGEST:
             raise BadTiming(
                 f"a period of {self.seconds:g} s is out of range. Write seconds(1) to days(366), or use cron=..."
@@ -105,11 +106,11 @@ class Every:
         return (at - EPOCH) // timedelta(seconds=self.seconds)
 
     def following(self, after: datetime) -> datetime | None:
-        """The first time after that one."""
+        """Return the first time after the given one."""
         return EPOCH + timedelta(seconds=self.seconds) * (self._number(after) + 1)
 
     def last(self, until: datetime) -> datetime | None:
-        """The last time that is not after that one."""
+        """Return the last time that is not after the given one."""
         return EPOCH + timedelta(seconds=self.seconds) * self._number(until)
 
 
@@ -124,7 +125,7 @@ def _last_of(following: Callable[[datetime], datetime | None], start: datetime, 
 
 
 def between(timing: Timing, after: datetime, until: datetime, most: int) -> list[datetime]:
-    """The times after one and not after the other, in order, `most` at the most."""
+    """Return up to `most` times after one time and not after the other, in order."""
     found: list[datetime] = []
     while len(found) < most and (due := timing.following(after)) is not None and due <= until:
         found.append(due)
@@ -144,7 +145,7 @@ MOST_AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class Schedule:
-    """A declaration that has been checked. Made by `Mill.schedule` and `Mill.every`."""
+    """A checked declaration of a schedule. Made by `Mill.schedule` and `Mill.every`."""
 
     name: str
     timing: Timing
@@ -157,21 +158,21 @@ class Schedule:
 
     @property
     def terms(self) -> tuple[str, str, str, bool]:
-        """What has to be the same in every process that makes its ticks: expression, zone, missed, overlap."""
+        """What every process that makes ticks has to declare alike: expression, zone, missed, overlap."""
         return self.timing.text, self.timing.zone, self.missed, self.overlap
 
     @property
     def lane(self) -> str | None:
-        """Ticks of one lane run one after another."""
+        """The key whose ticks run one after another; None if ticks may overlap."""
         return None if self.overlap else self.name
 
     @property
     def outgrows_a_slot(self) -> bool:
-        """May more than one of its functions be at work in one process? A thread goes on when its time is over."""
+        """Whether two calls of its function may run in one process. A thread goes on after its time-out."""
         return self.overlap or self.timeout is not None
 
     def problems(self) -> list[str]:
-        """Everything that is wrong with it, each with its fix."""
+        """Return everything that is wrong with the declaration, each with its fix."""
         found = []
         if not self.name.strip() or not self.name.isprintable() or len(self.name) > NAME_LENGTH:
             found.append(f"its name must be printable text of 1 to {NAME_LENGTH} characters")
@@ -190,8 +191,8 @@ class Schedule:
         return found
 
     def coming(self, made_to: datetime, now: datetime, ahead: float) -> list[datetime]:
-        """The ticks to make: those that were missed, as the policy has it, then those of the next `ahead` seconds, and
-        the next one in any case. `made_to` is the time up to which they were made before."""
+        """Return the ticks to make: missed ones as the policy says, then those of the next `ahead` seconds, and always
+        the next one. `made_to` is the time up to which ticks were made before."""
         found: list[datetime] = []
         if self.missed == "all":
             found = between(self.timing, made_to, now, MOST_AT_ONCE)
@@ -207,7 +208,7 @@ class Schedule:
         return found + future
 
     def passed_over(self, due_at: datetime, now: datetime) -> str | None:
-        """Why a tick that is claimed for the first time is not begun; None: it is."""
+        """Return why a tick is not begun at its first claim; None if it is."""
         if self.missed == "all":
             return None
         later = self.timing.following(due_at)
@@ -219,7 +220,7 @@ class Schedule:
 
 
 class Tick:
-    """One run of a schedule. What its function gets."""
+    """One run of a schedule. Its function gets it as the argument."""
 
     __slots__ = ("_lease", "due_at", "manual", "name")
 
@@ -245,7 +246,7 @@ class Tick:
         return self._lease.lost
 
     def settling(self, outcome: Outcome | None = None) -> SettlingBlock:
-        """Your own writes and the end of this tick in one fenced transaction: see `Lease.settling`."""
+        """Open a transaction for your own writes that ends with the end of this tick, fenced. See `Lease.settling`."""
         return self._lease.settling(outcome)
 
     def __repr__(self) -> str:

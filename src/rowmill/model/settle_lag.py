@@ -1,4 +1,4 @@
-"""What a worker has finished and could not write yet, as it is reported with its signs of life."""
+"""Finished rows that a worker could not write yet, as it reports them with its heartbeat."""
 
 import json
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, slots=True)
 class SettleLag:
-    """Of one queue in one worker."""
+    """What is late for one queue in one worker."""
 
     MOST_KEYS: ClassVar[int] = 50
 
@@ -36,12 +36,12 @@ MEANINGS = {
 
 
 def as_text(lags: Mapping[str, SettleLag]) -> str | None:
-    """For the worker's row; None while nothing is late."""
+    """Return the lags as JSON for the worker's row; None if nothing is late."""
     return json.dumps({name: asdict(lag) for name, lag in sorted(lags.items())}) if lags else None
 
 
 def from_text(text: str | None) -> dict[str, SettleLag]:
-    """What a worker reported, perhaps one of another version: what is not understood is left out."""
+    """Read the lags that a worker reported. Fields of another version of Rowmill are ignored."""
     try:
         found: Any = json.loads(text or "{}")
         known = set(SettleLag.__dataclass_fields__)

@@ -1,4 +1,4 @@
-"""The words of a table for the states of the lifecycle."""
+"""The words that a table uses for the states of the lifecycle."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,17 +25,16 @@ def tuple_of(words: Words | None) -> tuple[Word, ...]:
 
 
 def as_value(word: Word, kind: "TypeEngine[Any]") -> Any:
-    """A word as a column of this type takes it from Python: a member of an enum is known to types made for it, and
-    stands for its value elsewhere."""
+    """Return a state word as a value for a column of this type. An enum member stays itself for enum types and becomes
+    its value for others."""
     return word.value if isinstance(word, Enum) and not isinstance(kind, (sa.Enum, TypeDecorator)) else word
 
 
 @checks_options
 @dataclass(frozen=True, slots=True)
 class States:
-    """Words for the states. Without `waiting`, a row that waits for its next try is called ready again;
-    without `cancelled`, rows can't be cancelled. `others` are words of yours that the queue leaves alone, such as
-    `archived`."""
+    """The words for the states. Without `waiting`, a row that waits for its next try has the ready word again; without
+    `cancelled`, rows can't be cancelled. The queue leaves rows with a word of `others` alone, such as `archived`."""
 
     ready: Words = "ready"
     running: Words = "running"
@@ -63,7 +62,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A stage as the engine sees it: everything resolved, and where it leads."""
+    """A stage with all of its options resolved, and the stage that it leads to."""
 
     name: str
     ready: tuple[Word, ...]
@@ -82,7 +81,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Every word that a table may hold, and what it means."""
+    """Every word that a table may hold, and its meaning."""
 
     steps: tuple[Step, ...]
     done: tuple[Word, ...]
@@ -111,15 +110,15 @@ class Vocabulary:
         return tuple(dict.fromkeys(word for kind in StateKind if kind in kinds for word in self.of(kind)))
 
     def kind(self, word: Word) -> StateKind | None:
-        """What a word means; READY for a word that is both ready and waiting; None for a stranger."""
+        """Return what a word means: READY for a word that is both ready and waiting, None for an unknown one."""
         return next((kind for kind in StateKind if word in self.of(kind)), None)
 
     def step_of(self, word: Word) -> Step | None:
-        """The stage that a row in this state is at; None when it is final."""
+        """Return the stage of a row in this state; None if the state is final."""
         return next((step for step in self.steps if word in step.claimable + step.running), None)
 
     def meanings(self) -> Iterator[tuple[Word, str]]:
-        """Each word with each meaning it was given, for finding a word with two of them."""
+        """Yield each word with each meaning it was given, to find words with two meanings."""
         for step in self.steps:
             for word in step.claimable:
                 yield word, f"ready of stage {step.name}"

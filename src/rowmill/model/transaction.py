@@ -1,4 +1,4 @@
-"""What a handler gets inside `settling()`: a session of SQLAlchemy whose transaction the block begins and ends."""
+"""The SQLAlchemy sessions that `settling()` gives to handlers. The block begins and ends their transaction."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
@@ -17,13 +17,13 @@ NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
 def is_core(statement: Any) -> bool:
-    """Is it a statement without classes of the ORM?"""
+    """Return whether a statement has nothing to do with the ORM."""
     attributes = getattr(statement, "_propagate_attrs", None)
     return attributes is not None and attributes.get("compile_state_plugin") != "orm"
 
 
 class BlockSession(Session):
-    """The session of a block. The block alone begins and ends its transaction; savepoints are the user's."""
+    """The session of a `settling()` block. Only the block commits or rolls back; the handler may use savepoints."""
 
     def __init__(self, bind: Connection, **options: Any) -> None:
         super().__init__(bind, expire_on_commit=False, join_transaction_mode="control_fully", **options)
@@ -38,7 +38,8 @@ class BlockSession(Session):
         bind_arguments: Any = None,
         **private: Any,
     ) -> Any:
-        """A statement of Core goes to the connection at once, past what the session does for objects and savepoints."""
+        """Execute a statement. A Core statement goes straight to the connection, without the session's work for
+        objects."""
         if bind_arguments or private or not self.is_core(statement):
             return super().execute(
                 statement, params, execution_options=execution_options, bind_arguments=bind_arguments, **private
@@ -46,7 +47,7 @@ class BlockSession(Session):
         return self._connected.execute(statement, params, execution_options=execution_options)
 
     def is_core(self, statement: Any) -> bool:
-        """Has neither the statement nor, so far, the session to do with objects?"""
+        """Return whether neither the statement nor, so far, the session has to do with objects."""
         return is_core(statement) and not self.in_transaction() and not self.dispatch.do_orm_execute
 
     def commit(self) -> NoReturn:
@@ -93,15 +94,15 @@ LISTENED_TO: "Session" = Session()
 
 
 class AsyncBlockSession(AsyncSession):
-    """The same for async handlers."""
+    """The session of a `settling()` block in an async handler."""
 
     sync_session_class: type[BlockSession] = BlockSession
 
     def __init__(
         self, connection: Callable[[], AsyncConnection], execution: Callable[[Any, Any], Awaitable[Any] | None] | None
     ) -> None:
-        """`connection` makes the connection when it is asked for. `execution` executes a statement and its values past
-        SQLAlchemy's async machinery; None where it can't."""
+        """`connection` returns the connection, which is made when it is first needed. `execution` executes a statement
+        with its values directly on the driver, or returns None if it can't."""
         self._connection, self._execution = connection, execution
         self._session: BlockSession | None = None
         self._async_binds: dict[Any, Any] = {}
@@ -116,7 +117,7 @@ class AsyncBlockSession(AsyncSession):
 
     @property
     def sync_session(self) -> BlockSession:  # type: ignore[override]
-        """Made when somebody asks for it: a statement of Core needs none."""
+        """The sync session, made at its first use: a Core statement needs none."""
         if self._session is None:
             connection = self._connection().sync_connection
             assert connection is not None
@@ -130,7 +131,7 @@ class AsyncBlockSession(AsyncSession):
 
     @property
     def used(self) -> bool:
-        """Was the session asked for?"""
+        """Whether the sync session was made."""
         return self._session is not None
 
     def _is_core(self, statement: Any) -> bool:
@@ -161,7 +162,7 @@ class AsyncBlockSession(AsyncSession):
 
 
 class BatchTransaction(BlockSession):
-    """The transaction of a batch: a Session that knows which rows may be written for."""
+    """The session of a batch's `settling()` block. It lists the rows that are still ours."""
 
     leases: "list[Lease[Any]]"
     """The rows that are still ours. They are locked: nobody takes them until the block ends."""
@@ -170,7 +171,7 @@ class BatchTransaction(BlockSession):
 
 
 class AsyncBatchTransaction(AsyncBlockSession):
-    """The same for async handlers."""
+    """The session of a batch's `settling()` block in an async handler."""
 
     sync_session_class = BatchTransaction
     leases: "list[Lease[Any]]"

@@ -1,4 +1,4 @@
-"""How long to wait, as people and servers say it: seconds, a duration, a time, or text."""
+"""Reads waits in any form: seconds, a timedelta, a datetime, or the text of a Retry-After header."""
 
 import math
 from contextlib import suppress
@@ -12,8 +12,8 @@ FORMS = "seconds, a timedelta, a datetime with a time zone, or the text of a Ret
 
 
 def seconds_to_wait(given: Any, name: str) -> float | None:
-    """Seconds from now, never negative; None for None and NaN. Raises TypeError or ValueError, which names the
-    argument and the forms that are understood."""
+    """Return the seconds from now, never negative; None for None and NaN. Raises TypeError or ValueError that names the
+    argument and the accepted forms."""
     match given:
         case None:
             return None
@@ -36,7 +36,8 @@ def seconds_to_wait(given: Any, name: str) -> float | None:
 
 
 def _seconds_in(text: str, name: str) -> float:
-    """A number, or a date as HTTP or ISO 8601 writes it. HTTP's dates are in UTC, whatever they say."""
+    """Return the seconds in a text: a number, or a date as HTTP or ISO 8601 writes it. A date without a zone is in
+    UTC."""
     with suppress(ValueError):
         number = float(text)
         if math.isfinite(number):

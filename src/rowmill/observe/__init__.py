@@ -1,4 +1,4 @@
-"""What the engine says of itself: events, the log made of them, alerts."""
+"""Events of the engine, the log that is made of them, and alerts."""
 
 from rowmill.model.alerts import Alerts
 

@@ -72,7 +72,7 @@ Observer = Callable[[str, Mapping[str, Any]], None]
 
 
 class Events:
-    """Hands every event to the log and to whoever asked. An observer's error is its own."""
+    """Sends every event to the log and to the observers. An error in an observer does not reach the engine."""
 
     def __init__(self, observers: list[Observer] | None = None) -> None:
         self.observers = observers if observers is not None else []
@@ -86,7 +86,7 @@ class Events:
 
     @property
     def watched(self) -> bool:
-        """Does anybody want to hear of ordinary successes?"""
+        """Whether somebody wants to hear of ordinary successes: an observer, or the debug log."""
         return bool(self.observers) or log.isEnabledFor(logging.DEBUG)
 
     def emit(self, level: int, name: str, **fields: Any) -> None:
@@ -99,7 +99,7 @@ class Events:
                 log.error("an observer failed on %s: %s", name, trail(error))
 
     def _write(self, level: int, name: str, fields: Mapping[str, Any]) -> None:
-        """Write an event to the log; of those that may come by thousands, one of a kind a minute."""
+        """Write an event to the log. Of events that may come by thousands, write one of a kind per minute."""
         if name in REPEATED and not log.isEnabledFor(logging.DEBUG):
             self.tell_repeated()
             kind = (level, name, *(fields.get(field, "") for field in ALIKE))
@@ -111,7 +111,8 @@ class Events:
         log.log(level, "%s %s", name, told, extra={"rowmill": fields, **more})
 
     def tell_repeated(self, *, all_of_them: bool = False) -> None:
-        """Log how many lines were left out in a minute that is over; or in those that are not over, too."""
+        """Log how many lines were left out in the minutes that are over; with `all_of_them`, in the current ones
+        too."""
         for (level, name, *values), more in self._repeated.ended(all_of_them=all_of_them):
             fields = {field: value for field, value in zip((*ALIKE, "code"), values, strict=True) if value}
             told = " ".join(f"{k}={one_line(str(v))}" for k, v in fields.items())
@@ -138,7 +139,7 @@ class Events:
             self.emit(level, "settled", **fields)
 
     def condemned(self, queue: str, stage: str, key: str, attempt: int, code: str) -> None:
-        """A row died in its claim: there never was a lease to settle."""
+        """Report a row that died in its claim, before it had a lease."""
         fields = {"queue": queue, "stage": stage, "key": key, "move": DIE.name, "code": code, "attempt": attempt}
         self.emit(logging.WARNING, "settled", **fields, seconds=0.0)
 
@@ -155,15 +156,17 @@ class Events:
         self.emit(logging.INFO, "settle_resumed", queue=queue)
 
     def overdue(self, queue: str, stage: str, slots: int, threads: int) -> None:
-        """So many of the slots wait for threads; when all of them do, nothing is claimed any more."""
+        """Report how many slots wait for threads that run past their time-out. When all of them do, nothing is
+        claimed."""
         self.emit(logging.WARNING, "overdue", queue=queue, stage=stage, threads=threads, slots=slots)
 
     def loop_blocked(self, **fields: Any) -> None:
-        """A handler kept the event loop from everything else."""
+        """Report a handler that blocked the event loop, after it is over."""
         self.emit(logging.WARNING, "loop_blocked", **fields)
 
     def loop_still_blocked(self, **fields: Any) -> None:
-        """The same while it lasts: only in the log, since this is said by another thread than the loop's."""
+        """Log that the event loop is still blocked. Observers are not called: this runs in another thread than the
+        loop's."""
         if log.isEnabledFor(logging.WARNING):
             self._write(logging.WARNING, "loop_blocked", fields)
 
@@ -171,7 +174,7 @@ class Events:
         self.emit(logging.INFO, "progress", **fields)
 
     def row_changed(self, queue: str, stage: str, columns: Sequence[str]) -> None:
-        """Said once per queue and stage."""
+        """Warn of changes to `lease.row` that nobody writes, once per queue and stage."""
         if (queue, stage) not in self._changed:
             self._changed.add((queue, stage))
             self.emit(logging.WARNING, "row_changed", queue=queue, stage=stage, columns=",".join(columns))
@@ -180,7 +183,7 @@ class Events:
         self.emit(logging.INFO, "memory_limited", queue=queue, stage=stage, held=held, most=most, row=int(row))
 
     def refused(self, queue: str, stage: str, key: str, reason: str) -> None:
-        """Said once per row; it is tried again now and then."""
+        """Report a row that the table does not let be claimed, once. It is tried again now and then."""
         self.emit(logging.WARNING, "refused", queue=queue, stage=stage, key=key, reason=reason)
 
     def stuck(self, verdict: Verdict, reason: str) -> None:
@@ -193,12 +196,12 @@ class Events:
         self.emit(logging.ERROR, "unrescued", queue=queue, stage=stage, rows=rows)
 
     def limit(self, change: str, limit: str, seconds: float) -> None:
-        """How a provider is: parked, opened, closed or off."""
+        """Report that a provider was parked, opened, closed or switched off."""
         fields: dict[str, Any] = {"limit": limit} | ({"seconds": seconds} if change == "parked" else {})
         self.emit(logging.ERROR if change == "off" else logging.WARNING, f"limit_{change}", **fields)
 
     def limit_differs(self, limit: str, ours: str, others: str, holds: str) -> None:
-        """Living processes declare a limit in several ways. Said once per limit, until they agree again."""
+        """Warn that living processes declare a limit differently. Reported once per limit, until they agree again."""
         if limit not in self._differing:
             self._differing.add(limit)
             self.emit(logging.WARNING, "limit_differs", limit=limit, ours=ours, others=others, holds=holds)
@@ -226,13 +229,13 @@ class Events:
         self.emit(logging.WARNING, "overruled", schedule=schedule)
 
     def wakeup_unavailable(self, queue: str, reason: str) -> None:
-        """Said once per queue."""
+        """Report once per queue that workers can't be woken and have to poll."""
         if queue not in self._wakeup_unavailable:
             self._wakeup_unavailable.add(queue)
             self.emit(logging.WARNING, "wakeup_unavailable", queue=queue, reason=reason)
 
     def unknown_type(self, queue: str, event_type: str) -> None:
-        """Said once per queue and type."""
+        """Report an event type without a handler, once per queue and type."""
         if (queue, event_type) not in self._unknown:
             self._unknown.add((queue, event_type))
             self.emit(logging.WARNING, "unknown_type", queue=queue, event_type=event_type)
@@ -244,7 +247,7 @@ class Events:
         )  # fmt: skip
 
     def maintenance_failed(self, queue: str, reason: str) -> None:
-        """Said once, until it goes well again."""
+        """Report that the upkeep of a queue failed; once, until it succeeds again."""
         if queue not in self._maintenance_failed:
             self._maintenance_failed.add(queue)
             self.emit(logging.ERROR, "maintenance_failed", queue=queue, reason=reason)
@@ -253,7 +256,7 @@ class Events:
         self._maintenance_failed.discard(queue)
 
     def away(self, reason: str, *, who: str) -> None:
-        """Said once per outage. `who` can't reach the database: others may still, or again."""
+        """Report that `who` can't reach the database. Logged once per outage, however many parts notice it."""
         if not self._away:
             self.emit(logging.ERROR, "away", reason=reason)
         self._away.add(who)
@@ -285,7 +288,7 @@ class Events:
         self.emit(logging.INFO, "reconciled", reconciliation=reconciliation, **told)
 
     def alert(self, alert: str, severity: str, **told: Any) -> None:
-        """For whoever is on call. The two names are the ones that alerting rules look for."""
+        """Report something to whoever is on call. Alerting rules look for the fields `alert` and `severity`."""
         self.emit(logging.getLevelNamesMapping()[severity], "alert", alert=alert, severity=severity, **told)
 
     @staticmethod

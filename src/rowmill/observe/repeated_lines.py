@@ -1,4 +1,4 @@
-"""Keeps one mistake from filling the log: one line of a kind a minute, and how many more there were."""
+"""Keeps one mistake from filling the log: one line of a kind per minute, then a count of the others."""
 
 import threading
 import time
@@ -21,15 +21,14 @@ class _Window:
 
 @dataclass
 class RepeatedLines:
-    """Lets the first line of a kind through, and counts the others until a minute is over. May be used by several
-    threads."""
+    """Lets the first line of a kind through and counts the others until its minute is over. Thread-safe."""
 
     clock: Callable[[], float] = time.monotonic
     _windows: dict[Kind, _Window] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def passes(self, kind: Kind) -> bool:
-        """Is this the first line of its kind in a minute? Ask `ended` before."""
+        """Return whether this is the first line of its kind in a minute. Call `ended` before."""
         with self._lock:
             window = self._windows.get(kind)
             if window is not None:
@@ -39,14 +38,15 @@ class RepeatedLines:
             return True
 
     def share(self, kind: Kind, code: str) -> Kind:
-        """The kind of a line with this code: its own, or the one that is left for codes beyond MOST_CODES."""
+        """Return the kind of a line with this code: its own, or the shared one for codes beyond MOST_CODES."""
         with self._lock:
             own = (*kind, code)
             others = sum(known[: len(kind)] == kind for known in self._windows)
             return own if own in self._windows or others < MOST_CODES else (*kind, "")
 
     def ended(self, *, all_of_them: bool = False) -> list[tuple[Kind, int]]:
-        """Return the suppressed kinds of lines whose minute is over, each with its count, and forget them."""
+        """Return the kinds whose minute is over and of which lines were left out, each with their number, and forget
+        them."""
         now = self.clock()
         with self._lock:
             over = [kind for kind, window in self._windows.items() if all_of_them or now >= window.until]

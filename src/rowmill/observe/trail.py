@@ -1,4 +1,4 @@
-"""Where an error comes from, for a log: lines of code and classes. Never its text, which may quote what is in a row."""
+"""Tracebacks for logs: lines of code and classes, never the text of an error, which may quote what is in a row."""
 
 import textwrap
 import traceback
@@ -14,13 +14,14 @@ MOST_OF_A_GROUP = 5
 
 
 def trail(error: BaseException) -> str:
-    """The way of an error through the code, after that of the errors that it was raised from. Of a group, that of the
-    first few in it, too."""
+    """Return the traceback of an error after those of the errors that caused it; of a group, those of its first members
+    too."""
     return _trail(error, set(), 0)
 
 
 def kept_trail(error: BaseException) -> str:
-    """The same for the history of a row: text that every database takes, of long ones the last part."""
+    """Return the traceback for the history of a row, as text that every database takes. Of a long one, the last
+    part."""
     text = trail(error)
     data = safe_text(text, len(text)).encode()
     return data.decode() if len(data) <= KEPT_BYTES else "…" + data[-KEPT_BYTES:].decode(errors="ignore")
@@ -43,7 +44,7 @@ def _part(error: BaseException, seen: set[int], depth: int) -> str:
 
 
 def _chain(error: BaseException, seen: set[int]) -> Iterator[BaseException]:
-    """An error and those before it, but for those that were seen already: there may be circles."""
+    """Yield an error and its causes, except those in `seen`: causes may form a circle."""
     found: BaseException | None = error
     while found is not None and id(found) not in seen:
         seen.add(id(found))

@@ -1,4 +1,4 @@
-"""Alerts as JSON to an address on the web."""
+"""Sends alerts as JSON to a webhook."""
 
 import asyncio
 import json
@@ -16,8 +16,8 @@ PAUSE = 1.0
 
 
 class Webhook:
-    """POSTs the fields of each alert, and a line of `text`, which chat services show. The address may hold a secret:
-    it is told to nobody."""
+    """POSTs the fields of each alert, with a `text` for chat services. The URL may hold a secret, so it is never
+    logged."""
 
     def __init__(self, url: str, *, timeout: Duration = 10.0) -> None:
         if not url.startswith(("http://", "https://")):
@@ -44,7 +44,7 @@ class Webhook:
 
 
 def sentence(fields: Mapping[str, Any]) -> str:
-    """One alert as a line for people."""
+    """Return an alert as one line of text."""
     things = {"queue": "of queue", "reconciliation": "of reconciliation"}
     about = "".join(f" {words} {fields[name]}" for name, words in things.items() if fields.get(name))
     value, limit = fields.get("value"), fields.get("limit")

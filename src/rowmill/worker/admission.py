@@ -1,4 +1,4 @@
-"""Rows that need a permit before they run wait here, and get it many at a time, ahead of the slots."""
+"""Gets permits for claimed rows, many at a time, before slots take them."""
 
 import asyncio
 import random
@@ -19,7 +19,7 @@ AWAY = 0.5
 
 
 class Admission:
-    """Between the claimer of a stage and its slots."""
+    """Stands between the claimer of a stage and its slots: rows wait here for their permits."""
 
     def __init__(
         self, gate: PermitGate, prefetch: Prefetch, in_flight: InFlight, row_runner: RowRunner,
@@ -50,12 +50,12 @@ class Admission:
         self.moved.set()
 
     def at_most(self, wanted: int) -> int:
-        """How many of so many rows it makes sense to claim."""
+        """Return how many of the `wanted` rows are worth claiming."""
         most = self.gate.most
         return wanted if most is None else min(wanted, max(most - len(self), 0))
 
     def passed(self, batch: list[Lease[Any]], left: int) -> list[Lease[Any]]:
-        """A slot took these, and `left` rows remain. Rows whose permits have expired meanwhile ask again."""
+        """Return the rows of a slot whose permits are still valid; the others wait here again. `left` rows remain."""
         if left <= self._low:
             self.moved.set()
         if time.monotonic() <= self._fresh_until:
@@ -80,7 +80,7 @@ class Admission:
                 await asyncio.sleep(pause)
 
     def _next(self) -> list[Lease[Any]]:
-        """As many as will begin while their permits are valid; none while there are enough."""
+        """Take the rows that will begin while their permits are valid; none while enough rows have permits."""
         ready = len(self._waiting)
         free = self._prefetch.width - self._running() - ready
         if self.gate.ahead:
@@ -90,7 +90,8 @@ class Admission:
         return [self.pending.popleft() for _ in range(min(free, len(self.pending)))]
 
     async def _admit(self, chunk: list[Lease[Any]]) -> float:
-        """Feed the slots with those that have a permit; returns after how long the rest that stays may ask again."""
+        """Get permits for rows, and pass those that got one on to the slots. Return after how many seconds the others
+        may ask again."""
         self.asking = len(chunk)
         try:
             refused, fresh = await self.gate.admit(chunk)
@@ -119,14 +120,15 @@ class Admission:
         return min((one.wait for one in stay), default=0.0)
 
     def _sent_back(self, one: NotPermitted) -> bool:
-        """Rows that are near their turn stay in hand; the others go back until then."""
+        """Give a row without a permit back, unless its turn is so near that it stays. Return whether it was given
+        back."""
         if one.stays and not self._row_runner.stopping and not self._in_flight.closed and not one.lease.lost:
             return False
         self._row_runner.hold_back(one)
         return True
 
     def _is_wanted(self, lease: Lease[Any]) -> bool:
-        """It has a permit; is it still ours to run?"""
+        """Return whether a row with a permit is still ours to run; if not, give it back."""
         if lease.lost:
             self._row_runner.lose(lease)
         elif self._row_runner.stopping or self._in_flight.closed:

@@ -1,4 +1,4 @@
-"""How many bytes of rows a process holds, and whose turn it is to claim more."""
+"""Limits the bytes of claimed rows in a process, and decides which stage may claim next."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -18,25 +18,25 @@ DECAY = 0.1
 
 
 class RowWeight:
-    """What the rows of one stage weigh, as far as its claims have shown. Heavier rows count at once, lighter ones bit
-    by bit: a claim that takes too few rows costs less than one that takes too many."""
+    """The average bytes of a row of one stage, learned from its claims. Heavier rows raise it at once, lighter ones
+    lower it slowly: a claim that takes too few rows costs less than one that takes too many."""
 
     def __init__(self) -> None:
         self.bytes = 0.0
 
     def claimed(self, rows: int, weight: int) -> None:
-        """A claim took so many rows, of so many bytes together."""
+        """Learn from a claim of `rows` rows that weighed `weight` bytes together."""
         if rows:
             mean = weight / rows
             self.bytes = max(mean, self.bytes + DECAY * (mean - self.bytes))
 
     def too_heavy_for(self, room: int) -> None:
-        """The next row did not fit into so many bytes."""
+        """Learn that the next row did not fit into `room` bytes."""
         self.bytes = max(self.bytes, room * 2.0)
 
 
 class ByteBudget:
-    """The bytes of rows that are claimed and not settled, in this process, and the most that they may be.
+    """The bytes of rows that this process has claimed and not settled, and their limit.
 
     Stages that want to claim take turns, in the order in which they asked. The first one waits for room, and the others
     wait behind it, so that none is starved by one whose rows are lighter. What a claim may take is set aside for it
@@ -70,7 +70,7 @@ class ByteBudget:
         self.call_first()
 
     def turn(self, queue: str, wake: Callable[[], None]) -> "ClaimTurn":
-        """Stand in line for a claim. `wake` is called when there may be room."""
+        """Queue up for a claim. `wake` is called when there may be room."""
         return ClaimTurn(self, queue, wake)
 
     def call_first(self) -> None:
@@ -79,7 +79,7 @@ class ByteBudget:
 
 
 class ClaimTurn:
-    """A stage's turn at a claim, from standing in line to the end of the claim."""
+    """One claim of a stage, from queueing up for room to the end of the claim."""
 
     def __init__(self, budget: ByteBudget, queue: str, wake: Callable[[], None]) -> None:
         self.wake = wake
@@ -98,8 +98,9 @@ class ClaimTurn:
         self._budget.call_first()
 
     def room(self, row: RowWeight, rows: int) -> ByteLimit | None:
-        """What a claim of so many rows may take; None while it is not our turn, or there is no room. A row that does
-        not fit waits until nothing else is held, but no longer than PATIENCE: what is held may never go."""
+        """Return what a claim of `rows` rows may take; None while it is not our turn, or there is no room. A row that
+        does not fit waits until nothing else is held, but no longer than PATIENCE: what is held may never be
+        settled."""
         budget = self._budget
         if budget.line[0] is not self:
             return None

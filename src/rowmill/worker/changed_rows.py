@@ -7,13 +7,13 @@ from rowmill.observe.events import Events
 
 
 class ChangedRows:
-    """Warns once per queue, or fails the row if the worker is strict."""
+    """Warns of such changes once per queue, or fails the row if the worker is strict."""
 
     def __init__(self, events: Events, *, strict: bool) -> None:
         self._events, self._strict = events, strict
 
     def check(self, verdict: Verdict) -> Verdict:
-        """The verdict, or the failure that takes its place."""
+        """Return the verdict, or the failure that replaces it in a strict worker."""
         lease = verdict.lease
         if not lease.loaded or lease.queue.mapper is None or verdict.move.failed:
             return verdict
@@ -31,8 +31,8 @@ class ChangedRows:
 
 
 def unsaved_columns(verdict: Verdict) -> list[str]:
-    """Columns that were assigned to on the row and are not among the values of its outcome. A row that was added to the
-    session of a block is written by that."""
+    """Return the columns that the handler assigned on the row and did not return. A row that was added to the session
+    of a `settling()` block is written by that session."""
     state = inspect(verdict.lease.row)
     if not state.modified or state.session is not None:
         return []

@@ -1,4 +1,4 @@
-"""Runs a handler on rows, and brings back a verdict for each."""
+"""Runs a handler on rows and returns a verdict for each."""
 
 import asyncio
 import inspect
@@ -38,7 +38,7 @@ class ThreadCall:
 
 
 class HandlerThreads:
-    """Up to `most` threads that call one handler. They are started when needed, and take calls from one queue.
+    """Up to `most` threads that call one handler. They start when needed, and share one queue of calls.
 
     To wake the loop for each row costs several times the rest: answers gather until the loop looks at them.
     """
@@ -55,11 +55,11 @@ class HandlerThreads:
 
     @property
     def at_work(self) -> int:
-        """Calls that have not come to their end."""
+        """The number of calls that have not ended."""
         return len(self._at_work)
 
     def call(self, argument: Any, limit: float | None) -> ThreadCall:
-        """Call the handler in a thread, in a copy of this context. To be called on the loop."""
+        """Call the handler in a thread, with a copy of the current context. Call this on the loop."""
         loop = self._loop
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
@@ -106,7 +106,7 @@ class HandlerThreads:
                 call.answered.set_result(True)
 
     def close(self) -> None:
-        """Start no more calls; threads leave when the one that they are at ends."""
+        """Start no more calls. Each thread ends with the call that it is running."""
         with suppress(Empty):
             while (call := self._waiting.get_nowait()) is not None:
                 self._at_work.discard(call)
@@ -127,11 +127,11 @@ class HandlerTimeout(WorkError):
 
 
 class PermitExpired(Exception):
-    """The handler was not called: the permit of a row is too old to be used."""
+    """The handler was not called, because the permit of a row has expired."""
 
 
 class HandlerRunner:
-    """Calls one handler. Whatever it does, every lease gets its verdict; none touches another."""
+    """Calls one handler. Whatever the handler does, each lease gets its own verdict."""
 
     def __init__(
         self,
@@ -168,8 +168,8 @@ class HandlerRunner:
             self._threads.close()
 
     async def run(self, leases: Sequence[Lease[Any]], task: "asyncio.Task[Any]") -> list[Verdict]:
-        """Verdicts on the rows of one turn in this task, but for those that the handler settled itself. Raises
-        PermitExpired if a permit grew too old on the way: the handler was not called then."""
+        """Call the handler in this task and return verdicts, except for rows that the handler settled itself. Raises
+        PermitExpired, without calling the handler, if a permit has expired."""
         if self.handler.batch is not None:
             return await self._many(leases, task)
         lease = leases[0]
@@ -187,8 +187,9 @@ class HandlerRunner:
         return [] if lease.settled else [self.judge(lease, answer)]
 
     async def _many(self, leases: Sequence[Lease[Any]], task: "asyncio.Task[Any]") -> list[Verdict]:
-        """Verdicts on a batch. If the handler fails as a whole, each row is tried alone, so that one bad row
-        fails by itself and costs no other an attempt; not for a failure that is true of all of them."""
+        """Return the verdicts on a batch. If the handler fails as a whole, each row is tried alone, so that one bad row
+        costs no other an attempt. A failure that holds for all of them, such as a provider that is down, is not tried
+        again."""
         answers = await self._call(Batch(leases), task)
         if isinstance(answers, PermitExpired):
             raise answers
@@ -219,7 +220,8 @@ class HandlerRunner:
         return self.judge(lease, answer)
 
     def judge(self, lease: Lease[Any], answer: Any) -> Verdict:
-        """Code of the user's has a say here (a backoff, the text of an exception), and may fail like a handler."""
+        """Return the verdict on what the handler returned or raised. This calls user code (a backoff, the text of an
+        exception), which may fail like a handler."""
         if answer is None and self._check is None:  # what most handlers answer
             return succeeded(lease)
         try:
@@ -237,14 +239,15 @@ class HandlerRunner:
             return refuse(lease, "bad_answer", f"the answer could not be judged: {type(error).__name__}")
 
     def _place(self, error: BaseException) -> str:
-        """Where it was raised: the last line in the handler's own file, or wherever it was."""
+        """Return where an error was raised, as file:line: the last line in the handler's own file, or the last line at
+        all."""
         lines = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)][1:]
         inside = [place for place in lines if place[0] == self._file]
         file, line = (inside or lines or [("", 0)])[-1]
         return f"{os.path.basename(file)}:{line}" if file else ""
 
     def _spread(self, leases: Sequence[Lease[Any]], answers: Any) -> Sequence[Any]:
-        """The answer for each lease: from a list in the same order, or from a mapping by key."""
+        """Return the answer for each lease, from a list in the same order or a mapping by key."""
         match answers:
             case None | BaseException():
                 return [answers] * len(leases)
@@ -263,14 +266,14 @@ class HandlerRunner:
         return [wrong] * len(leases)
 
     async def _call(self, argument: Any, task: "asyncio.Task[Any]") -> Any:
-        """What the handler returned, or the exception that it raised."""
+        """Return what the handler returned, or the exception that it raised."""
         try:
             return await self._call_in_time(argument, self.handler.limit(argument))
         except BaseException as error:
             return _about_the_row(error, task)
 
     async def _call_in_time(self, argument: Any, limit: float | None) -> Any:
-        """The same for a handler in threads, or with a time-out."""
+        """Call the handler in a thread, or with a time-out."""
         if self._threads is None:
             self._check_permits(argument)
             answer = self.handler.call(argument)
@@ -287,7 +290,8 @@ class HandlerRunner:
             raise
 
     async def _in_thread(self, threads: HandlerThreads, argument: Any, limit: float | None) -> Any:
-        """A thread can't be stopped: past its time-out the row is judged, and what the thread does later is refused."""
+        """Call the handler in a thread. A thread can't be stopped: after its time-out the row is judged, and what the
+        thread writes later is refused."""
         call = threads.call(argument, limit)
         leases = argument if isinstance(argument, list) else [argument]
         try:
@@ -324,12 +328,12 @@ class HandlerRunner:
 
     @property
     def overdue(self) -> bool:
-        """Is the thread of this slot still at a row whose time is over?"""
+        """Whether the thread of this slot still runs a row past its time-out."""
         return asyncio.current_task() in self._overdue
 
     async def wait_for_overdue_thread(self) -> None:
-        """Wait for the thread of this slot, if it is still at a row whose time is over: otherwise the next row
-        would wait for a thread while its own time runs."""
+        """Wait for the thread of this slot if it still runs a row past its time-out. The next row would otherwise wait
+        for a thread while its own time-out runs."""
         task = asyncio.current_task()
         running = self._overdue.get(task)
         if running is not None:
@@ -341,7 +345,7 @@ class HandlerRunner:
 
 
 def _about_the_row(error: BaseException, task: "asyncio.Task[Any]") -> BaseException:
-    """What a handler raised in this task; raises it again if it says nothing of the row."""
+    """Return what a handler raised in this task. Raise it again if it is not about the row, as a cancellation."""
     if isinstance(error, asyncio.CancelledError):
         raise error
     if isinstance(error, GeneratorExit) and not _runs_in(task):
@@ -350,7 +354,7 @@ def _about_the_row(error: BaseException, task: "asyncio.Task[Any]") -> BaseExcep
 
 
 def _runs_in(task: "asyncio.Task[Any]") -> bool:
-    """Does this task execute us now? Nobody does while the garbage collector closes a coroutine."""
+    """Return whether this task is the one that runs now. None runs while the garbage collector closes a coroutine."""
     try:
         return asyncio.current_task() is task
     except RuntimeError:  # no loop runs any more

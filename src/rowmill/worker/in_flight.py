@@ -13,7 +13,7 @@ PATIENCE = 10.0
 
 
 class InFlight:
-    """The claimed rows of this process that are not settled. Claims are made only while it is open."""
+    """The claimed rows of this process that are not settled yet. Stages claim only while it is open."""
 
     def __init__(self, budget: ByteBudget) -> None:
         self.leases: set[Lease[Any]] = set()
@@ -30,16 +30,16 @@ class InFlight:
 
     @property
     def empty(self) -> bool:
-        """No row is in flight, and no claim under way."""
+        """Whether no row is in flight and no claim under way."""
         return not self.leases and not self._claims
 
     @property
     def closed(self) -> bool:
-        """Somebody is to be alone: what comes in now goes back."""
+        """Whether a suspect is to run alone: rows that are claimed now are given back."""
         return not self._open.is_set()
 
     def take(self, leases: Sequence[Lease[Any]]) -> int:
-        """Of one queue. Returns their bytes."""
+        """Add leases of one queue. Return their bytes."""
         self.leases.update(leases)
         weight = sum([lease.weight for lease in leases])
         if leases:
@@ -47,7 +47,7 @@ class InFlight:
         return weight
 
     def remove(self, *leases: Lease[Any]) -> None:
-        """Of one queue."""
+        """Remove leases of one queue."""
         gone = [lease for lease in leases if lease in self.leases]
         if gone:
             self.leases.difference_update(gone)
@@ -55,7 +55,7 @@ class InFlight:
         self._changed.set()
 
     def grow(self, lease: Lease[Any], weight: int) -> None:
-        """A row in hand takes up so many bytes more."""
+        """Count `weight` more bytes for a row in flight."""
         if lease in self.leases:
             lease.weight += weight
             self.budget.add(lease.queue.name, weight)
@@ -66,7 +66,7 @@ class InFlight:
 
     @asynccontextmanager
     async def claiming(self) -> AsyncIterator[None]:
-        """A claim is under way: what it takes is not in hand yet, and still counts."""
+        """Count a claim as under way, so that its rows are not missed before they are added."""
         self._claims += 1
         try:
             yield
@@ -75,14 +75,14 @@ class InFlight:
             self._changed.set()
 
     async def settled(self, lease: Lease[Any]) -> None:
-        """Wait until this lease is no longer in hand."""
+        """Wait until this lease is no longer in flight."""
         while lease in self.leases:
             self._changed.clear()
             await self._changed.wait()
 
     def close(self) -> bool:
-        """Ask to be alone, as one of `alone`; False if another asked first. What lies ready goes back: a row that
-        kills its process must not take it along, nor be killed by one of them."""
+        """Ask to be alone in the process, as `alone` is. Return False if another asked first. Rows that have not begun
+        are given back: a row that kills its process must not take them along."""
         if self.closed:
             return False
         self._open.clear()
@@ -92,8 +92,7 @@ class InFlight:
 
     @asynccontextmanager
     async def alone(self, leases: Collection[Lease[Any]]) -> AsyncIterator[None]:
-        """After `close`: with nothing else in hand than these, so that a row that kills its process takes no other with
-        it."""
+        """After `close`, wait until nothing else than these leases is in flight, for the time of the block."""
         own = set(leases)
         try:
             with suppress(TimeoutError):

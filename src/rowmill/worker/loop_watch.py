@@ -1,4 +1,4 @@
-"""Notices a handler that blocks the event loop, on which leases are renewed and all other rows wait."""
+"""Detects handlers that block the event loop, on which leases are renewed and all other rows wait."""
 
 import asyncio
 import functools
@@ -29,16 +29,16 @@ LOOP_FILES = (os.path.dirname(asyncio.__file__) + os.sep, selectors.__file__)
 
 
 class LoopWatch:
-    """A thread that asks the loop for a sign of life, and looks at what it is doing when there is none."""
+    """A thread that pings the event loop, and looks at what the loop is running when no answer comes."""
 
     def __init__(self, events: Events, handlers: Iterable[tuple[str, str, Handler]]) -> None:
-        """`handlers`: each with its queue and stage."""
+        """`handlers` are given as (queue, stage, handler)."""
         self._events = events
         self._known = {code: (queue, stage) for queue, stage, handler in handlers if (code := code_of(handler.call))}
         self._stop = threading.Event()
 
     def start(self) -> None:
-        """Watch the loop that runs in this thread."""
+        """Start to watch the loop of the current thread."""
         watch = functools.partial(self._watch, asyncio.get_running_loop(), threading.get_ident())
         threading.Thread(target=watch, name="rowmill loop watch", daemon=True).start()
 
@@ -73,7 +73,7 @@ class LoopWatch:
         loop.call_soon_threadsafe(functools.partial(self._events.loop_blocked, seconds=since(began), **place))
 
     def _place(self, frame: FrameType) -> dict[str, str]:
-        """What the loop is at: the handler and its line; where none is at work, the innermost function."""
+        """Return what the loop is running: the handler and its line, or the innermost function if no handler is."""
         found: FrameType | None = frame
         while found is not None:
             if found.f_code in self._known:
@@ -84,7 +84,7 @@ class LoopWatch:
 
 
 def waits(frame: FrameType) -> bool:
-    """Is the loop itself at work, and nobody's code? It was about to answer."""
+    """Return whether the loop itself runs and no other code: it was about to answer."""
     return frame.f_code.co_filename.startswith(LOOP_FILES)
 
 
@@ -98,7 +98,8 @@ def since(began: float) -> float:
 
 
 def code_of(call: Callable[..., Any]) -> CodeType | None:
-    """The code of a handler, under decorators and partials; of an object that is called, that of its method."""
+    """Return the code object of a handler, under decorators and partials; of a callable object, that of its
+    `__call__`."""
     found: Any = inspect.unwrap(call)
     while isinstance(found, functools.partial):
         found = inspect.unwrap(found.func)

@@ -1,4 +1,4 @@
-"""How many rows a stage may hold beyond those that run."""
+"""Decides how many rows a stage claims beyond those that run."""
 
 HORIZON = 0.1
 """Seconds of work that may lie ready in a process. More would starve others, and be lost longer in a crash."""
@@ -9,7 +9,7 @@ must not make the process hoard."""
 
 
 class Prefetch:
-    """Learns how long a row takes; allows as much prefetch as is worked off within the horizon."""
+    """Learns how long a row takes, and allows as many prefetched rows as are worked off within the horizon."""
 
     def __init__(self, concurrency: int, batch: int | None, *, gated: bool = False) -> None:
         self.concurrency = concurrency
@@ -22,7 +22,7 @@ class Prefetch:
         """So few rows waiting are too few: it is time for another claim. As of the last one."""
 
     def ran(self, each: float) -> None:
-        """A row took so many seconds."""
+        """Learn that a row took `each` seconds."""
         if self._seconds is None:
             self._seconds = each
             return
@@ -36,13 +36,13 @@ class Prefetch:
         return base * 3 // 2 if self._gated else base
 
     def within(self, seconds: float) -> int:
-        """How many rows begin in such a time, at the most."""
+        """Return how many rows begin within so many seconds, at the most."""
         if self._seconds is None:
             return 0
         return min(MOST, int(self.concurrency * seconds / max(self._seconds, 1e-6)))
 
     def wanted(self, waiting: int, running: int) -> int:
-        """How many rows to claim now: none while enough lies ready, so that claims stay large."""
+        """Return how many rows to claim now. None while enough are waiting, so that claims stay large."""
         prefetch = self.prefetch
         free = self.width - running
         self.low = prefetch * 2 // 3 if self._gated else prefetch // 2

@@ -1,4 +1,4 @@
-"""Keeps leases alive while their handlers run, and until their results are written."""
+"""Renews leases while their handlers run, and until their results are written."""
 
 import asyncio
 from collections import defaultdict
@@ -17,7 +17,7 @@ SHARE = 3
 
 
 class Renewer:
-    """Renews what is in hand, each queue by itself; tells the slots of leases that are gone."""
+    """Renews the leases in flight, each queue by itself, and stops the handlers of leases that are gone."""
 
     def __init__(self, store: Store, in_flight: InFlight, events: Events, cut: Callable[[Lease[Any]], None]) -> None:
         self._store = store
@@ -47,7 +47,7 @@ class Renewer:
             await asyncio.gather(*running.values(), return_exceptions=True)
 
     async def tick(self, now: float) -> None:
-        """Renew what is due. `now` is of the loop's clock, which only decides when to ask the database."""
+        """Renew what is due. `now` is the loop's time: it only decides when to ask the database."""
         await asyncio.gather(*(self._renew(name, due, now) for name, due in self._due(now).items()))
 
     def _due(self, now: float) -> dict[str, list[Lease[Any]]]:
@@ -60,7 +60,8 @@ class Renewer:
         return due
 
     async def _renew(self, queue: str, due: list[Lease[Any]], now: float) -> None:
-        """In statements as large as the database carries out in time. What could not be renewed stays due."""
+        """Renew leases of one queue, in statements as large as the database carries out in time. What could not be
+        renewed stays due."""
         size = self._sizes[queue]
         while due:
             part, began = due[: size.rows], perf_counter()
@@ -80,7 +81,8 @@ class Renewer:
             due = due[len(part) :]
 
     def _note_lost(self, asked: list[Lease[Any]], lost: list[Lease[Any]]) -> None:
-        """A row that was settled while we asked is gone too, and its answer may be on the way: ask twice."""
+        """Note leases that the database does not know. A lease counts as lost when it is missing twice: a row that was
+        settled while we asked is missing too."""
         gone = {lease for lease in lost if lease in self._in_flight.leases and not lease.settled}
         for lease in gone & self._missed:
             lease.lost = True

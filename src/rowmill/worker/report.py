@@ -1,4 +1,4 @@
-"""What a worker did, counted."""
+"""Counts what a worker did."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -6,8 +6,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class Report:
-    """Counts of one run. `settled` is by move: done, advance, again, park, dead, abandon, release,
-    hold."""
+    """The counts of one run. `settled` is by move: done, advance, again, park, dead, abandon, release, hold."""
 
     claimed: int = 0
     settled: dict[str, int] = field(default_factory=dict)
@@ -40,7 +39,7 @@ class Report:
 
     @property
     def held(self) -> int:
-        """Times that a row went back because a limit had no room."""
+        """How often a row went back because a limit had no room."""
         return self.settled.get("hold", 0)
 
     @property

@@ -1,4 +1,4 @@
-"""Runs the claimed rows of a stage: each is settled, given back, or lost."""
+"""Runs the claimed rows of a stage. Each is settled, given back, or reported as lost."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ TRIES = 5
 
 
 class RowRunner:
-    """Runs rows of one stage, each in the task of a slot."""
+    """Runs rows of one stage, in the tasks of its slots."""
 
     def __init__(
         self,
@@ -52,7 +52,8 @@ class RowRunner:
         """When a handler last came to its end, on the loop's clock: it may have put rows into any queue."""
 
     async def run(self, batch: list[Lease[Any]], task: "asyncio.Task[Any]", *, passed: bool = False) -> None:
-        """Run rows in this task, and have their verdicts settled. `passed`: they came through the door just now."""
+        """Run rows in this task, and hand their verdicts to the settler. `passed`: their permits were checked just
+        now."""
         if self._gate is not None and not passed:
             batch = await self._let_in(self._gate, batch)
         while batch:
@@ -92,7 +93,7 @@ class RowRunner:
                 gate.finish(lease, None if lease.settled else asyncio.CancelledError())
 
     def _finished(self, batch: list[Lease[Any]], verdicts: list[Verdict], ran: float) -> None:
-        """The handler came to its end after so many seconds per row."""
+        """Hand on the verdicts of a handler that took `ran` seconds per row."""
         self._prefetch.ran(ran)
         for verdict in verdicts:
             verdict.ran = ran
@@ -106,11 +107,11 @@ class RowRunner:
                     self.lose(lease) if lease.lost and not lease.settled else self._in_flight.remove(lease)
 
     async def may_begin(self, lease: Lease[Any]) -> bool:
-        """Has it a permit, or does it need none? If not, it is on its way back."""
+        """Return whether a row may run: it has a permit, or needs none. Otherwise it is given back."""
         return self._gate is None or bool(await self._let_in(self._gate, [lease]))
 
     async def _let_in(self, gate: PermitGate, batch: list[Lease[Any]]) -> list[Lease[Any]]:
-        """Those that may run now. Mostly they have their permits already; these may have grown old on the way."""
+        """Return the rows that may run now. Most have their permits already, but those may have expired."""
         for _ in range(TRIES):
             late = [lease for lease in batch if not gate.ready(lease)]
             if not late:
@@ -132,7 +133,8 @@ class RowRunner:
         return []
 
     async def _once_more(self, gate: PermitGate, lease: Lease[Any]) -> Verdict | None:
-        """A row that runs again is one more call, and needs a permit of its own."""
+        """Get another permit for a row that runs again: that is one more call. Return a verdict instead if there is
+        none."""
         gate.finish(lease, RuntimeError())  # whatever the provider made of the first
         try:
             refused, _ = await gate.admit([lease])
@@ -141,7 +143,8 @@ class RowRunner:
         return self._verdict(refused[0]) if refused else None
 
     def hold_back(self, one: NotPermitted) -> None:
-        """A row has no permit: it goes back until its turn. If it can't be told whether it has, that is a failure."""
+        """Give a row without a permit back until its turn. If a key or cost function of the limit failed, the row
+        fails."""
         if one.lease.lost:
             self.lose(one.lease)
         else:
@@ -153,8 +156,8 @@ class RowRunner:
         return hold(one.lease, one.wait, one.code, one.message)
 
     def _cut_short(self, batch: list[Lease[Any]], error: asyncio.CancelledError) -> None:
-        """A handler was cancelled: because its lease is gone, because we stop, or by its own doing, which is a
-        failure like any other. Given back instead, such a row would come again at once, for ever."""
+        """Decide about rows whose handler was cancelled: because the lease is gone, because we stop, or by the handler
+        itself. The last is a failure: given back, such a row would be claimed again at once, for ever."""
         for lease in batch:
             if lease.settled:
                 self._in_flight.remove(lease)
@@ -171,7 +174,7 @@ class RowRunner:
         self._lane.put(Verdict(lease, lifecycle.RELEASE, wait))
 
     def lose(self, lease: Lease[Any]) -> None:
-        """Nothing is written for a row that somebody else holds."""
+        """Report a row that somebody else holds as lost. Nothing is written for it."""
         if self._gate is not None:
             self._gate.forgo(lease)
         self._report.lost += 1
@@ -179,7 +182,7 @@ class RowRunner:
         self._in_flight.remove(lease)
 
     def cut(self, lease: Lease[Any]) -> bool:
-        """The lease is gone: stop its handler, if it can be stopped; False: it has not begun."""
+        """Cancel the handler of a lease that is gone, if it can be cancelled. Return False if it has not begun."""
         task = self._tasks.get(lease)
         if task is not None and not self._handler.threaded and self._handler.batch is None:
             task.cancel()
@@ -187,16 +190,16 @@ class RowRunner:
 
     @property
     def overdue(self) -> bool:
-        """Is this slot's thread still at a row whose time is over?"""
+        """Whether the thread of this slot still runs a row past its time-out."""
         return self._runner.overdue
 
     async def wait_for_overdue_thread(self) -> None:
-        """Wait for this slot's thread, if it is still at a row whose time is over."""
+        """Wait for the thread of this slot if it still runs a row past its time-out."""
         await self._runner.wait_for_overdue_thread()
 
     async def close(self, seconds: float) -> None:
-        """After the grace period: rows whose handlers can't be stopped go back; late results will be refused. A block
-        that commits just now may take so many seconds."""
+        """After the grace period, give back rows whose handlers can't be stopped; their late results are refused. A
+        `settling()` block that is committing gets `seconds` to finish."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while any(lease.phase is Phase.COMMITTING for lease in self._tasks):
@@ -208,5 +211,5 @@ class RowRunner:
 
     @property
     def left_behind(self) -> int:
-        """Handlers that still run, in threads or in spite of a cancellation."""
+        """The number of handlers that still run, in threads or in spite of a cancellation."""
         return max(self._runner.threads_at_work, len(self._tasks))

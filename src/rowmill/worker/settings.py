@@ -1,4 +1,4 @@
-"""How a worker behaves. Read once, at the edge, and frozen."""
+"""The settings of a worker: read once, at the edge, and frozen."""
 
 import math
 import os
@@ -15,7 +15,7 @@ PREFIX = "ROWMILL_"
 
 @dataclass(frozen=True, slots=True)
 class OwnTableRetention:
-    """How long what is in Rowmill's own tables is kept, in seconds, beside the failed attempts."""
+    """How many seconds rows of Rowmill's own tables are kept, other than failed attempts."""
 
     throughput: float = 30 * 86400.0
     workers: float = 30 * 86400.0
@@ -61,7 +61,7 @@ class WorkerSettings:
         return OwnTableRetention(self.keep_throughput, self.keep_workers, self.keep_ticks)
 
     def __post_init__(self) -> None:
-        """What is wrong is said at once, all of it, in the words that the environment gets."""
+        """Raise BadRequest that names every wrong value."""
         problems = []
         for field in fields(self):
             value = getattr(self, field.name)
@@ -84,7 +84,7 @@ MAY_BE_ZERO = {"grace", "keep_history", "keep_throughput", "keep_workers", "keep
 def from_environment(
     given: WorkerSettings | None = None, environment: Mapping[str, str] | None = None
 ) -> WorkerSettings:
-    """The settings with what the environment says in their place. What is wrong is said all at once."""
+    """Return the settings, overridden by variables of the environment. Raise BadRequest that names every wrong one."""
     source = os.environ if environment is None else environment
     changes: dict[str, Any] = {}
     problems = []
@@ -101,7 +101,7 @@ def from_environment(
 
 
 def number(name: str, text: str) -> float | int | bool:
-    """The value of a setting from text, or why it is none."""
+    """Return the value of a setting from text. Raises ValueError with the reason."""
     if name in SWITCHES:
         if text.lower() not in ON + OFF:
             raise ValueError(needed(name))
@@ -115,13 +115,13 @@ def number(name: str, text: str) -> float | int | bool:
 
 
 def size(text: str) -> int:
-    """A number of bytes from text: 1048576, 1024K, 1M."""
+    """Return a number of bytes from text such as 1048576, 1024K or 1M."""
     unit = text[-1:].upper()
     return int(text[:-1]) << UNITS[unit] if unit in UNITS else int(text)
 
 
 def check(name: str, value: Any) -> None:
-    """Refuse what can't be the value of a setting, with the reason."""
+    """Raise ValueError if this can't be the value of a setting."""
     if name in SWITCHES:
         if not isinstance(value, bool):
             raise ValueError(needed(name))

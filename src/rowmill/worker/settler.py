@@ -1,4 +1,4 @@
-"""Writes verdicts, many in one statement, each queue by itself."""
+"""Writes verdicts to the database, many in one statement, each queue by itself."""
 
 import asyncio
 from collections import Counter, deque
@@ -68,7 +68,7 @@ class Settler:
 
     @property
     def progress(self) -> int:
-        """Grows while verdicts leave their lanes, or are tried in smaller statements."""
+        """A number that grows while verdicts are written, or tried in smaller statements."""
         return sum(lane.progress for lane in self._lanes.values())
 
     def lane(self, queue: str) -> "SettleLane":
@@ -82,7 +82,7 @@ class Settler:
         self.lane(verdict.lease.queue.name).put(verdict)
 
     def lags(self) -> dict[str, SettleLag]:
-        """What is finished and could not be written for a while, by queue, and how slow writing is where it is."""
+        """Return, by queue, what is finished and could not be written for a while, and how slow statements are."""
         return {name: lag for name, lane in self._lanes.items() if (lag := lane.lag()) is not None}
 
     def settling(self, lease: Lease[Any], outcome: Outcome | None) -> SettlingBlock:
@@ -100,7 +100,8 @@ class Settler:
         return BatchSettling(self._store, leases, sessions, judged, self._written)
 
     def _judged(self, lease: Lease[Any], answer: Answer | BaseException) -> Verdict:
-        """The verdict of a block. Raises where a strict worker refuses it, so that nothing of the block is written."""
+        """Return the verdict of a `settling()` block. Raises if a strict worker refuses it, so that the block is rolled
+        back."""
         verdict = judge.judge(lease, answer, self._chance())
         checked = self.changed_rows.check(verdict)
         if checked is not verdict:
@@ -115,7 +116,7 @@ class Settler:
         return value
 
     def fetch_sync(self, lease: Lease[Any], column: str) -> Any:
-        """The same for a handler in a thread, while the loop goes on."""
+        """`fetch` for a handler in a thread: the loop does the reading."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -124,7 +125,8 @@ class Settler:
         raise RuntimeError(f"this handler runs on the loop. Write: await lease.fetch({column!r})")
 
     def _written(self, verdicts: list[Verdict]) -> None:
-        """A handler settled its rows itself, perhaps in a thread: what follows belongs on the loop."""
+        """Report rows that a handler settled itself. It may have done so in a thread: the reporting belongs on the
+        loop."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -135,7 +137,8 @@ class Settler:
             self.tell(verdicts)
 
     def tell(self, verdicts: list[Verdict]) -> None:
-        """Count what was written, and report it to those who want to know: nobody, of most successes."""
+        """Count verdicts that were written, and report them. Most successes interest no observer, and are only
+        counted."""
         for move, rows in Counter([verdict.move.name for verdict in verdicts]).items():
             self._report.count(move, rows)
         watched = self._events.watched
@@ -147,7 +150,7 @@ class Settler:
                     notify_dead(verdict.lease.queue, [_death(verdict)])
 
     async def run(self) -> None:
-        """Write until cancelled. What is wrong with one lane ends all of them."""
+        """Write until cancelled. An error in one lane ends all of them."""
         self._loop = asyncio.get_running_loop()
         tasks = {asyncio.create_task(self._report_lags(), name="settler lags")}
         started: set[str] = set()
@@ -170,7 +173,7 @@ class Settler:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _report_lags(self) -> None:
-        """Say when finished rows could not be written for a while, now and then while it lasts, and when it is over."""
+        """Report when finished rows could not be written for a while, again while it lasts, and when it is over."""
         said: dict[str, float] = {}
         now = asyncio.get_running_loop().time
         while True:
@@ -185,7 +188,8 @@ class Settler:
                 self._events.settle_resumed(name)
 
     async def finish(self, stalled: float) -> bool:
-        """Write what is left, for as long as anything moves; False if nothing did for so many seconds."""
+        """Write what is left, for as long as there is progress. Return False if there was none for `stalled`
+        seconds."""
         now = asyncio.get_running_loop().time
         moved, progress = now(), self.progress
         flushing = asyncio.gather(*(lane.finish() for lane in self._lanes.values()))
@@ -209,13 +213,13 @@ class Settler:
         self._in_flight.remove(verdict.lease)
 
     def keep(self, verdicts: list[Verdict]) -> None:
-        """These were written."""
+        """Count verdicts that were written, and take their leases out of flight."""
         self._in_flight.remove(*[verdict.lease for verdict in verdicts])
         self.tell(verdicts)
 
     def refuse(self, verdict: Verdict, reason: str, code: str = "") -> None:
-        """The values are wrong, or else the table refuses the move itself, as a unique key over open rows may: the
-        row is dead then. If it can't even be that, or be given back, only the end of its lease helps."""
+        """Make a row dead whose verdict the database refused: for its values, or for the move itself, as a unique key
+        over open rows may. If even that is refused, or it was a release, only the end of its lease helps."""
         self._report.refused += 1
         if verdict.values:
             reason = judge.reason_of_refusal(verdict, reason)
@@ -233,8 +237,8 @@ class Settler:
 
 
 class SettleLane:
-    """The verdicts of one queue on their way to the database. What can't be written now, because a row is locked, is
-    tried again beside the others, which do not wait for it."""
+    """The verdicts of one queue that wait to be written. Those that can't be written now, because a row is locked, are
+    tried again beside the others, which do not wait for them."""
 
     def __init__(self, settler: Settler, store: Store, in_flight: InFlight) -> None:
         self._settler, self._store, self._in_flight = settler, store, in_flight
@@ -257,7 +261,7 @@ class SettleLane:
         return not self._pending and not self._delayed and not self._flushing.locked()
 
     def put(self, verdict: Verdict) -> None:
-        """Have it written."""
+        """Add a verdict to be written."""
         lease = verdict.lease
         lease.take_verdict()
         if verdict.values and (size := sum(map(getsizeof, verdict.values.values()))) > SMALL_RESULT:
@@ -288,7 +292,7 @@ class SettleLane:
                     await asyncio.sleep(self._retry)
 
     async def flush(self) -> None:
-        """Write what is pending now, as much as one statement takes."""
+        """Write pending verdicts, as many as one statement takes."""
         async with self._flushing:
             self._writing = self._take_pending(self._size.rows)
             self._update_events()
@@ -325,7 +329,7 @@ class SettleLane:
             event.set() if is_set else event.clear()
 
     async def _write(self, batch: list[Verdict], *, skip_locked: bool) -> list[Verdict]:
-        """Write verdicts; returns those that have to be tried again after a while."""
+        """Write verdicts; return those to try again after a while."""
         began = monotonic()
         settled = await self._store.settle(batch, skip_locked=skip_locked)
         took = monotonic() - began
@@ -352,7 +356,7 @@ class SettleLane:
         return again
 
     def _give_up(self, verdict: Verdict) -> bool:
-        """A verdict whose own statement is cancelled again and again can't be written."""
+        """Refuse a verdict whose own statement was cancelled too often. Return whether it was."""
         verdict.cancelled_alone += 1
         if verdict.cancelled_alone < TRIES_ALONE:
             return False
@@ -360,7 +364,7 @@ class SettleLane:
         return True
 
     def lag(self) -> SettleLag | None:
-        """What is late; None if nothing is, and statements are quick."""
+        """Return what is late; None if nothing is and statements are quick."""
         now = monotonic()
         waiting = (*self._delayed, *self._writing, *self._pending)
         for verdict in waiting:

@@ -1,4 +1,4 @@
-"""A transaction of the user's that ends with the fenced outcome of its rows."""
+"""The transaction of a `settling()` block: the handler's writes, then the fenced outcome of its rows."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ Sync = TypeVar("Sync", bound=BlockSession)
 
 
 class Settling(Generic[Async, Sync]):
-    """`async with` for async handlers, `with` for sync ones. See `Lease.settling`.
+    """The block of `Lease.settling`: `async with` in async handlers, `with` in sync ones.
 
     The fence is the last statement before the commit: it holds the row for the shortest time, and whatever
     was written before it goes away with it if the lease is gone.
@@ -65,7 +65,7 @@ class Settling(Generic[Async, Sync]):
         return session
 
     async def _prepare_async(self, transaction: AsyncTransaction, session: Async) -> None:
-        """Of a single row, nothing is to be known before its fence."""
+        """Nothing to do for a single row: its fence comes at the end."""
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -129,7 +129,7 @@ class Settling(Generic[Async, Sync]):
         return session
 
     def _prepare_sync(self, transaction: SyncTransaction, session: Sync) -> None:
-        """Of a single row, nothing is to be known before its fence."""
+        """Nothing to do for a single row: its fence comes at the end."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -174,7 +174,8 @@ class Settling(Generic[Async, Sync]):
             lease.leave_block(settled=settled)
 
     def _decide(self, transaction: AsyncTransaction | SyncTransaction) -> list[Verdict]:
-        """The block came to its end: from here on, it decides about the row, unless a verdict was given before."""
+        """Return the verdicts of a block that came to its end. From here on the block decides about its rows, unless
+        verdicts were given before."""
         if self._rolled_back or transaction.ended:
             raise TransactionMisused(
                 "the transaction was ended inside settling(), by commit() or rollback() of its connection or by a "
@@ -189,7 +190,7 @@ class Settling(Generic[Async, Sync]):
         return verdicts
 
     def on_commit(self) -> None:
-        """SQLAlchemy is about to commit."""
+        """Settle before SQLAlchemy commits."""
         if self._verdicts is None:
             raise TransactionMisused(
                 "commit() on the connection of a settling() block: the block commits by itself when it ends, together "
@@ -211,13 +212,13 @@ class Settling(Generic[Async, Sync]):
 
 
 class BatchSettling(Settling[AsyncBatchTransaction, BatchTransaction]):
-    """The same for many rows at once. See `Batch.settling`.
+    """The block of `Batch.settling`.
 
     Its rows are locked first, so that the block can be told which of them it may write for.
     """
 
     def _enter(self) -> None:
-        """Rows that are known to be gone have no part in it."""
+        """Begin the block with the rows that are not known to be lost."""
         everything, self._leases = self._leases, []
         self._gone: list[Lease[Any]] = []
         for lease in everything:
@@ -253,7 +254,7 @@ class BatchSettling(Settling[AsyncBatchTransaction, BatchTransaction]):
 
 
 def lost(leases: Sequence[Lease[Any]]) -> LeaseLost:
-    """What is raised if these leases are gone."""
+    """Mark these leases as lost, and return the error to raise."""
     for lease in leases:
         lease.lost = True
     if len(leases) == 1:

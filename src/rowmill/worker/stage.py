@@ -1,4 +1,4 @@
-"""One stage at work: it claims, holds what is claimed, and feeds its slots."""
+"""Runs one stage of a queue: claims rows, keeps them until slots take them, and runs them in its slots."""
 
 import asyncio
 import logging
@@ -92,25 +92,26 @@ class StageWorker:
         """When the last of the suspects that we gave back can be claimed again, on the loop's clock."""
 
     def wake(self) -> None:
-        """There may be rows: claim now."""
+        """Claim now: there may be rows."""
         self._woken_at = asyncio.get_running_loop().time()
         self._woken.set()
 
     def owe(self, at: float) -> None:
-        """A row that we gave back can be claimed again at this time: until then, the queue is not empty."""
+        """Note that a row we gave back can be claimed again at this time. Until then, the queue does not count as
+        empty."""
         self._owes_until = max(self._owes_until, at)
 
     def look_again(self, since: float) -> None:
-        """Somebody waits to hear that nothing is left: no reason to sleep before the claim that finds nothing."""
+        """Wake the claimer if it has not found the queue empty since this time: somebody waits for that."""
         if not self.busy and not self.empty(since) and asyncio.get_running_loop().time() > self._owes_until:
             self._woken.set()
 
     def empty(self, since: float) -> bool:
-        """A claim after this time found nothing, and nothing that we know of has come after it."""
+        """Return whether a claim after this time found nothing, and no row is known to have come since."""
         return self._empty_at > max(since, self._woken_at, self._owes_until)
 
     def on_interrupt(self, end: Callable[[], None]) -> None:
-        """Have this called when a handler raises KeyboardInterrupt."""
+        """Call this when a handler raises KeyboardInterrupt."""
         self._row_runner.on_interrupt = end
 
     @property
@@ -119,12 +120,12 @@ class StageWorker:
 
     @property
     def alone(self) -> "asyncio.Task[None] | None":
-        """The suspect that runs alone, if there is one."""
+        """The task of the suspect that runs alone, if there is one."""
         return self._suspects.alone
 
     @property
     def ran_at(self) -> float:
-        """When a handler last came to its end, on the loop's clock."""
+        """When a handler last ended, on the loop's clock."""
         return self._row_runner.ran_at
 
     @property
@@ -215,7 +216,7 @@ class StageWorker:
                 pause = min(pause * 1.5, self._settings.poll_max)
 
     async def _room(self, turn: ClaimTurn, wanted: int) -> ByteLimit | None:
-        """Wait until the byte budget has room for a claim of ours. None: there is no claim to be made now."""
+        """Wait until the byte budget has room for a claim. Return None if we are to make no claim now."""
         while not (self.stopping or self._in_flight.closed or self.paused()):
             if (found := turn.room(self._weight, wanted)) is not None:
                 return found
@@ -226,14 +227,14 @@ class StageWorker:
         return None
 
     def _within(self, within: ByteLimit, wanted: int) -> int:
-        """Return how many of the wanted rows will fit, to judge by those before."""
+        """Return how many of the wanted rows will fit, judging by the rows before."""
         fit = max(int(within.most / self._weight.bytes), 1) if self._weight.bytes else wanted
         if fit < wanted:
             self._limited()
         return min(wanted, fit)
 
     def _limited(self) -> None:
-        """Count and say that the byte budget keeps us from claiming more."""
+        """Count and report that the byte budget keeps us from claiming more."""
         self._report.byte_limited += 1
         now = asyncio.get_running_loop().time()
         if now - self._limited_at >= SAY_LIMITED:
@@ -242,7 +243,7 @@ class StageWorker:
             self._events.memory_limited(self.queue.name, self.step.name, budget.held, budget.most, self._weight.bytes)
 
     async def _idle(self, pause: float) -> None:
-        """Sleep until rows may have come, or a slot here made some."""
+        """Sleep until rows may have come, from other processes or from this one."""
         if self.stopping or self._woken.is_set():
             return
         woken = asyncio.ensure_future(self._woken.wait())
@@ -289,7 +290,7 @@ class StageWorker:
             self._fed.set()
 
     def _return_stale(self, now: float) -> None:
-        """Rows that lie here while long handlers hold every slot, and none moves, go back for others to take."""
+        """Give waiting rows back to others while long handlers hold every slot."""
         full = self._running >= self.handler.concurrency
         if self._in_store and full and now - self._since > STALE:
             self._prefetch.ran(STALE * self._prefetch.width)
@@ -337,7 +338,7 @@ class StageWorker:
                 await asyncio.sleep(0)
 
     def cut(self, lease: Lease[Any]) -> None:
-        """The lease is gone: stop its handler, whose result nobody will take."""
+        """Stop the handler of a lease that is gone: its result could not be written."""
         if not self._row_runner.cut(lease):
             for rows in self._stores:
                 if lease in rows:
@@ -346,7 +347,7 @@ class StageWorker:
                     return
 
     def stop(self) -> None:
-        """Claim no more; what has not begun goes back."""
+        """Claim no more, and give back rows that have not begun."""
         self._row_runner.stopping = True
         self._return_waiting()
         self._woken.set()
@@ -356,10 +357,10 @@ class StageWorker:
             self._admission.moved.set()
 
     async def close(self, seconds: float) -> None:
-        """After the grace period: rows whose handlers can't be stopped go back; late results will be refused."""
+        """After the grace period, give back rows whose handlers can't be stopped; their late results are refused."""
         await self._row_runner.close(seconds)
 
     @property
     def left_behind(self) -> int:
-        """Handlers that still run, in threads or in spite of a cancellation."""
+        """The number of handlers that still run, in threads or in spite of a cancellation."""
         return self._row_runner.left_behind

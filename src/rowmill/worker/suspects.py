@@ -1,4 +1,4 @@
-"""Rows on their last attempt whose worker died at the one before: each is run alone, and noted as on trial."""
+"""Runs suspects: rows on their last attempt whose worker died at the attempt before. Each runs alone in the process."""
 
 import asyncio
 import random
@@ -43,7 +43,7 @@ class Suspects:
         self._wary_until = 0.0
 
     def wary(self, now: float) -> bool:
-        """Was there a suspect just now?"""
+        """Return whether there was a suspect a moment ago."""
         return now < self._wary_until
 
     @property
@@ -51,9 +51,9 @@ class Suspects:
         return self.alone is not None and not self.alone.done()
 
     async def set_apart(self, leases: list[Lease[Any]]) -> list[Lease[Any]]:
-        """A row whose last attempt ended with the death of its worker may have killed it. Its last chance it
-        gets alone, so that it can't take others with it. One at a time: those that were claimed with it wait for it
-        here, if it is quick, or come back a little later."""
+        """Take the suspects out of claimed rows, and run them alone; return the other rows. A suspect may have killed
+        its worker, and must not take other rows with it. Suspects run one at a time: the others wait for their turn
+        here, or come back a little later."""
         last = [lease for lease in leases if lease.last_attempt and lease.retry.attempts > 1]
         if not last:
             return leases
@@ -78,7 +78,8 @@ class Suspects:
             self._row_runner.give_back(lease, 0.0 if self._row_runner.stopping else random.random() * SPREAD)
 
     async def _try_each(self, suspects: list[Lease[Any]]) -> None:
-        """Those that wait here are not on trial: if the one that is kills the process, they are acquitted."""
+        """Run suspects one after another. Those that wait are not on trial: if the one that runs kills the process,
+        they are not to blame."""
         task, now, waiting = asyncio.current_task(), asyncio.get_running_loop().time, deque(suspects)
         assert task is not None
         try:
@@ -100,8 +101,8 @@ class Suspects:
         await self._in_flight.settled(lease)
 
     async def _on_trial(self, lease: Lease[Any]) -> bool:
-        """Note that it begins: only a row that had begun, alone, is to blame for the death of its worker. One that
-        can't be noted must not begin: it would be acquitted, and kill workers for ever."""
+        """Note on the row that it begins: only a row that had begun, alone, is to blame for the death of its worker. A
+        row that can't be noted must not begin: it would never be blamed, and could kill workers for ever."""
         try:
             sql = self._store.sql(self._queue)
             noted = await self._store.run(partial(rescue.on_trial, sql=sql, lease=lease))

@@ -1,4 +1,4 @@
-"""A worker process: stations for its stages, one settler, one renewer, and services beside them."""
+"""A worker: one StageWorker per stage, one settler, one renewer, and services beside them."""
 
 import asyncio
 import random
@@ -34,13 +34,13 @@ FLUSH_SECONDS = 10.0
 
 
 class Service(Protocol):
-    """Something that runs beside the stations until it is cancelled."""
+    """Something that runs beside the stages until it is cancelled."""
 
     async def run(self) -> None: ...
 
 
 class Worker:
-    """Runs the handlers of these queues until told to stop, or until nothing is ready."""
+    """Runs the handlers of these queues until it is stopped, or until nothing is ready."""
 
     def __init__(
         self,
@@ -87,19 +87,19 @@ class Worker:
 
     @property
     def bytes_in_hand(self) -> int:
-        """Bytes of the rows that are claimed and not settled."""
+        """The bytes of the rows that are claimed and not settled."""
         return self._in_flight.budget.held
 
     def settle_lags(self) -> dict[str, SettleLag]:
-        """What is finished and could not be written for a while, by queue."""
+        """Return, by queue, what is finished and could not be written for a while."""
         return self._settler.lags()
 
     def holding(self) -> set[int]:
-        """The tokens under which rows are in hand."""
+        """Return the tokens of the rows in flight."""
         return {lease.token for lease in self._in_flight.leases}
 
     def waker(self, queue: str) -> Callable[[], None]:
-        """What tells the stations of a queue that there may be rows."""
+        """Return a function that makes the stages of a queue claim now."""
         ours = [station for station in self.stations if station.queue.name == queue]
 
         def wake() -> None:
@@ -110,28 +110,28 @@ class Worker:
 
     @property
     def paused(self) -> list[tuple[str, str]]:
-        """(queue, stage) of those that are claimed from no more for now."""
+        """The (queue, stage) pairs that are paused."""
         return [(station.queue.name, station.step.name) for station in self.stations if station.paused()]
 
     @property
     def left_behind(self) -> int:
-        """Handlers that did not end when the worker did: threads, and tasks that catch their cancellation."""
+        """The number of handlers that did not end with the worker: threads, and tasks that catch their cancellation."""
         return sum(station.left_behind for station in self.stations)
 
     def stop(self) -> None:
-        """Claim no more, let running handlers finish within the grace period, release the rest. Twice is fine."""
+        """Claim no more, let running handlers finish within the grace period, and release the rest. Idempotent."""
         self._stop.set()
 
     def _interrupt(self) -> None:
-        """A handler raised KeyboardInterrupt: stop as if told to, at once, and pass it on at the end. Raised in a slot,
-        it would break out of the loop, with every row still in hand."""
+        """Stop because a handler raised KeyboardInterrupt, and raise it again at the end. Raised in a slot, it would
+        break out of the event loop with every row still in flight."""
         self._interrupted = True
         self.stop()
         for station in self.stations:
             station.stop()
 
     async def run(self) -> Report:
-        """Work until stopped. Raises KeyboardInterrupt at the end if a handler did."""
+        """Work until stopped. Raises KeyboardInterrupt at the end if a handler raised it."""
         return await self._run(self._stop.wait)
 
     async def drain(self) -> Report:
@@ -176,7 +176,7 @@ class Worker:
             self._events.tell_repeated()
 
     async def _watch(self, ending: "asyncio.Future[Any]", tasks: list["asyncio.Task[None]"]) -> None:
-        """Wait for the end. A task of ours that ends before is a bug: say so at once instead of idling for days."""
+        """Wait for the end. A task of ours that ends before is a bug: raise at once instead of idling for days."""
         done, _ = await asyncio.wait({ending, *tasks}, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
@@ -184,7 +184,7 @@ class Worker:
             raise RuntimeError(f"{', '.join(task.get_name() for task in tasks if task.done())} ended by itself")
 
     async def _leave(self, tasks: list["asyncio.Task[None]"], grace: float) -> None:
-        """Stop: running handlers may finish within the grace period, the rest is released, all is written."""
+        """Stop: let handlers finish within the grace period, release the rest, and write everything."""
         for station in self.stations:
             station.stop()
         tasks = [*tasks, *(station.alone for station in self.stations if station.alone is not None)]
@@ -201,8 +201,8 @@ class Worker:
             self._events.unwritten(len(self._in_flight))
 
     async def _drained(self) -> None:
-        """Every station found nothing, after the last change that may have made rows ready; and nothing again, where
-        no short cut was taken."""
+        """Wait until every stage found nothing, after the last event that may have made rows ready; then once more,
+        with claims that start from the head of the index."""
         loop, looked = asyncio.get_running_loop(), -1.0
         while True:
             ran_at = max((station.ran_at for station in self.stations), default=0.0)
@@ -222,7 +222,7 @@ class Worker:
             await asyncio.sleep(0.002)
 
     def _settled(self, verdict: Verdict) -> None:
-        """A row may be ready for a station here, now or later: wake it then."""
+        """Wake the stage that can claim the row of this verdict, now or when its wait is over."""
         lease = verdict.lease
         ours = [station for station in self.stations if station.queue is lease.queue]
         if lease.queue.per is not None:
