@@ -1,1 +1,1 @@
-"""Databases. A store claims, settles, renews and rescues rows; the SQL of the hot path is here."""
+"""The databases. A store claims, settles, renews and rescues rows. The SQL of the hot path is here."""

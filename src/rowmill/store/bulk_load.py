@@ -1,4 +1,4 @@
-"""Rows on their way in, in bulk: as records that a driver takes, made column by column."""
+"""Turns rows into records for a bulk load (COPY, executemany), column by column."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,7 +17,8 @@ Run = tuple[list["Column[Any]"], Iterable[tuple[Any, ...]]]
 
 
 class BulkLoader:
-    """Turns rows of one queue into records. `now` is for rows that have to say from when they are available."""
+    """Turns rows of one queue into records. `now` is the value of `available_at` for tables that have no default for
+    it."""
 
     def __init__(self, sql: QueueSql, now: Any = None) -> None:
         self._sql = sql
@@ -25,8 +26,8 @@ class BulkLoader:
         self._shapes: dict[tuple[str, ...], RecordShape] = {}
 
     def runs(self, rows: Iterable[Mapping[str, Any]]) -> list[Run]:
-        """Runs of rows that name the same columns, in the order they came. A column that a row leaves out is left to
-        the table's default: it must not become NULL because another row fills it."""
+        """Group consecutive rows that name the same columns, in the order they came. A column that a row does not name
+        is left to the table's default: it must not become NULL because another row names it."""
         return [self._shape(names).run(list(part)) for names, part in groupby(rows, key=tuple)]
 
     def _shape(self, names: tuple[str, ...]) -> "RecordShape":
@@ -36,7 +37,7 @@ class BulkLoader:
 
 
 class RecordShape:
-    """What rows that name these columns become."""
+    """Makes records of rows that name the same columns."""
 
     def __init__(self, sql: QueueSql, names: Sequence[str], now: Any) -> None:
         self._given = {column_of(sql.queue, name): (name, _taken(sql, name)) for name in names}
@@ -63,33 +64,33 @@ def column_of(queue: QueueSpec[Any], name: str) -> "Column[Any]":
 
 
 def must_be_timed(queue: QueueSpec[Any]) -> bool:
-    """Has a row no time at which it is available unless we say one?"""
+    """Return whether `available_at` has no default, so that an INSERT has to give it."""
     column = queue.columns["available_at"]
     return not column.nullable and column.default is None and column.server_default is None
 
 
 def must_be_counted(queue: QueueSpec[Any]) -> bool:
-    """Has a row no number of attempts unless we say one?"""
+    """Return whether `attempts` has no default, so that an INSERT has to give it."""
     column = queue.columns["attempts"]
     return not column.nullable and column.default is None and column.server_default is None
 
 
 def ready_value(queue: QueueSpec[Any]) -> Any:
-    """The first stage's word for ready, as a value of the state column."""
+    """Return the first stage's ready word as a value of the state column."""
     return as_value(queue.steps[0].ready[0], queue.columns["state"].type)
 
 
 def utc(value: Any) -> Any:
-    """A time in UTC, which is what the queue's times on SQLite have to be: it keeps the digits of a time and drops its
-    zone."""
+    """Return a time in UTC. SQLite stores the digits of a time and drops its zone, so the queue's times have to be in
+    UTC."""
     return value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo is not None else value
 
 
 def _left_out(
     queue: QueueSpec[Any], given: Iterable["Column[Any]"], now: Any
 ) -> "tuple[dict[Column[Any], Any], dict[Column[Any], Callable[[Any], Any]]]":
-    """What columns that a row leaves out hold, where that is not left to the table: the queue's own, and those for
-    which SQLAlchemy has a default in Python, fixed or made by a function."""
+    """Return the values of columns that a row does not name and that the table does not fill: the queue's own, and
+    those with a Python default, as fixed values and as functions."""
     fixed: dict[Column[Any], Any] = {}
     made: dict[Column[Any], Callable[[Any], Any]] = {}
     for column in queue.table.columns:
@@ -110,7 +111,7 @@ def _left_out(
 
 
 def _taken(sql: QueueSql, name: str) -> Callable[[Any], Any] | None:
-    """What makes of a row's value what the driver takes."""
+    """Return the function that converts a row's value to what the driver takes."""
     column = column_of(sql.queue, name)
     bind = sql.binder(column)
     if sql.dialect.name == "sqlite" and column in sql.queue.columns.values():

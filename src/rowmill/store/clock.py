@@ -1,4 +1,4 @@
-"""The database's clock, for Rowmill's own tables, and times as they are read."""
+"""The database's clock for Rowmill's own tables, and how times are read."""
 
 import re
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ FAR = re.compile(r"\s*(?P<sign>[+-]?)(infinity|(?P<year>\d{4,})-)", re.IGNORECAS
 
 
 def moment(dialect: str, seconds: float = 0.0) -> "sa.ColumnElement[Any]":
-    """The database's time, `seconds` from now."""
+    """Return an SQL expression for the database's time, `seconds` from now."""
     shift = float(seconds)
     if dialect == "postgresql":
         return sa.literal_column(f"(statement_timestamp() + {shift!r} * interval '1 second')")
@@ -29,8 +29,9 @@ def database_now(connection: Connection) -> datetime:
 
 
 def as_moment(value: Any, epoch: str = "s") -> datetime | None:
-    """A time as a column gives it, with or without a zone, as text or as an epoch number, in UTC. Users write into
-    these columns: what is beyond the calendar is its end, and what is no time at all is None."""
+    """Return a time in UTC, whether a column holds it with or without a zone, as text or as an epoch number. Users
+    write into these columns: a time beyond Python's calendar becomes its end, and something that is no time becomes
+    None."""
     if value is None:
         return None
     try:
@@ -58,8 +59,8 @@ def _end_of_calendar(value: Any) -> datetime | None:
 
 
 def as_stored(column: "sa.Column[Any]", dialect: str) -> "sa.ColumnElement[Any]":
-    """A column of times, to be read by `as_moment`. SQLite keeps whatever text was written; read as a time by
-    SQLAlchemy, one that is none would fail the whole answer."""
+    """Return a column of times as it is stored, to be read by `as_moment`. A SQLite column may hold any text; read as a
+    time by SQLAlchemy, a wrong one would fail the whole query."""
     kind: Any = column.type
     while isinstance(kind, sa.types.TypeDecorator):
         kind = kind.impl_instance

@@ -1,4 +1,4 @@
-"""One URL for PostgreSQL, as hosting services hand it out, and what each driver understands of it."""
+"""Translates one PostgreSQL URL, as hosting services hand it out, for asyncpg, SQLAlchemy and psycopg."""
 
 from typing import Any
 
@@ -17,13 +17,13 @@ CACHES = ("statement_cache_size", "prepared_statement_cache_size")
 
 
 def shown(url: URL) -> str:
-    """The URL for a message: without its passwords, which may stand among its parameters too."""
+    """Return the URL for a message, without passwords, which may stand among its parameters too."""
     secrets = [name for name in url.query if "password" in name]
     return url.difference_update_query(secrets).render_as_string(hide_password=True)
 
 
 def for_asyncpg(url: URL) -> dict[str, Any]:
-    """Arguments of `asyncpg.connect`, which reads sslmode, certificates and settings of the server out of the URL."""
+    """Return the arguments of `asyncpg.connect`. It reads sslmode, certificates and server settings from the URL."""
     plain = _with_sslmode(url).set(drivername="postgresql").difference_update_query((*LIBPQ_ALONE, *CACHES))
     size = url.query.get("statement_cache_size")
     given = {} if size is None else {"statement_cache_size": int(str(size))}
@@ -31,18 +31,18 @@ def for_asyncpg(url: URL) -> dict[str, Any]:
 
 
 def for_engine(url: URL) -> dict[str, Any]:
-    """`connect_args` of an engine on asyncpg."""
+    """Return the `connect_args` of an engine on asyncpg."""
     size = url.query.get("prepared_statement_cache_size")
     given = {} if size is None else {"prepared_statement_cache_size": int(str(size))}
     return for_asyncpg(url) | given
 
 
 def for_psycopg(url: URL) -> URL:
-    """The URL for a sync engine."""
+    """Return the URL for a sync engine on psycopg."""
     return _with_sslmode(url).set(drivername="postgresql+psycopg").difference_update_query(CACHES)
 
 
 def _with_sslmode(url: URL) -> URL:
-    """asyncpg's own name for it, as URLs of SQLAlchemy have it, is understood too."""
+    """Return the URL with `sslmode`, also where it says `ssl`, as URLs of SQLAlchemy for asyncpg do."""
     mode = url.query.get("ssl")
     return url if mode is None else url.difference_update_query(["ssl"]).update_query_dict({"sslmode": str(mode)})

@@ -1,4 +1,4 @@
-"""To enqueue is to INSERT. These are conveniences for it."""
+"""Helpers for producers. To enqueue is to INSERT; any INSERT will do."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -17,7 +17,7 @@ from rowmill.store.queue_sql import QueueSql
 def insert(
     sql: QueueSql, rows: Mapping[str, Any] | Sequence[Mapping[str, Any]], unique: Iterable[str] | None
 ) -> "sa.Insert":
-    """An INSERT of rows in the first stage's ready state, unless they say otherwise."""
+    """Return an INSERT of rows, in the first stage's ready state unless they name another."""
     given = [rows] if isinstance(rows, Mapping) else list(rows)
     alike = of_one_shape(sql.queue, [complete(sql, row) for row in given])
     statement = insert_of(sql.dialect.name)(sql.queue.table).values(alike)
@@ -28,14 +28,14 @@ def insert(
 
 
 def complete(sql: QueueSql, row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row by column keys, ready to be worked on, with what the table has no default for."""
+    """Return a row by column keys, in a ready state, with values for columns that have no default."""
     now: Any = sa.literal_column(sql.now("available_at")) if must_be_timed(sql.queue) else None
     return in_utc(sql, with_state(sql.queue, row, now))
 
 
 def condition_of(sql: QueueSql, columns: Sequence["sa.Column[Any]"]) -> Any:
-    """The condition of the partial unique index over these columns, such as one open row per name: without it the
-    database would not know the index again."""
+    """Return the condition of the partial unique index over these columns. ON CONFLICT has to repeat it, or the
+    database does not recognise the index."""
     for index in sql.queue.table.indexes:
         if index.unique and set(index.columns) == set(columns):
             return index.dialect_options[sql.dialect.name]["where"]
@@ -43,8 +43,9 @@ def condition_of(sql: QueueSql, columns: Sequence["sa.Column[Any]"]) -> Any:
 
 
 def of_one_shape(queue: QueueSpec[Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows that name the same columns. SQLAlchemy takes those of the first row and drops what others have besides.
-    A column that a row leaves out is NULL, unless the table has a default for it, which one INSERT can't mix."""
+    """Return rows that all name the same columns: SQLAlchemy would take those of the first row and drop the others. A
+    column that a row leaves out becomes NULL. If the table has a default for it, raise: one INSERT can't mix the
+    two."""
     wanted = dict.fromkeys(name for row in rows for name in row)
     for row in rows:
         for name in wanted.keys() - row.keys():
@@ -59,7 +60,7 @@ def of_one_shape(queue: QueueSpec[Any], rows: list[dict[str, Any]]) -> list[dict
 
 
 def with_state(queue: QueueSpec[Any], row: Mapping[str, Any], now: Any = None) -> dict[str, Any]:
-    """The row by column names, ready if it does not say otherwise; available `now` if that has to be said."""
+    """Return a row by column names, with the ready word if it names no state, and `now` as `available_at` if given."""
     named = {}
     for name, value in row.items():
         named[column_of(queue, name).key] = value
@@ -72,7 +73,7 @@ def with_state(queue: QueueSpec[Any], row: Mapping[str, Any], now: Any = None) -
 
 
 def in_utc(sql: QueueSql, row: dict[str, Any]) -> dict[str, Any]:
-    """The row with the queue's times as SQLite has to have them."""
+    """Return a row with the queue's times in UTC, as SQLite needs them."""
     if sql.dialect.name == "sqlite":
         for column in sql.queue.columns.values():
             if column.key in row:
@@ -81,7 +82,7 @@ def in_utc(sql: QueueSql, row: dict[str, Any]) -> dict[str, Any]:
 
 
 async def load(store: Store, queue: QueueSpec[Any], rows: Iterable[Mapping[str, Any]], batch: int) -> int:
-    """Insert many rows in batches that commit by themselves."""
+    """Insert many rows in batches that commit by themselves; return how many."""
     sql, source, total = store.sql(queue), iter(rows), 0
     now = await store.run(partial(now_of, sql), write=False) if must_be_timed(queue) else None
     loading = BulkLoader(sql, now)
@@ -92,6 +93,6 @@ async def load(store: Store, queue: QueueSpec[Any], rows: Iterable[Mapping[str, 
 
 
 def now_of(sql: QueueSql, connection: sa.Connection) -> Any:
-    """The database's time, as a value for `available_at`."""
+    """Return the database's time as a value of `available_at`."""
     column = sql.queue.columns["available_at"]
     return connection.scalar(sa.select(sa.type_coerce(sa.literal_column(sql.now("available_at")), column.type)))

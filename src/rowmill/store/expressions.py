@@ -1,4 +1,4 @@
-"""A queue's keys, states and moves as SQLAlchemy expressions, for the statements that are not hot."""
+"""A queue's keys, states and moves as SQLAlchemy expressions, for statements outside the hot path."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def as_text(statement: str) -> TextClause:
-    """A finished statement: its colons are its own, not parameters; SQLAlchemy sees to a driver's percent signs."""
+    """Return a finished statement as a TextClause, with its colons escaped: they are no parameters."""
     return sa.text(statement.replace(":", r"\:"))
 
 
@@ -34,12 +34,12 @@ PIECES = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w$])\$(\d+)|\?(\d+)|
 
 
 def placeholders(statement: str) -> list[str]:
-    """What the places of a statement are called, without their sign, as often as they stand in it."""
+    """Return the names of the placeholders in a statement, without their sign, as often as they occur."""
     return [name for found in PIECES.finditer(statement) for name in found.groups() if name is not None]
 
 
 def renamed(statement: str, name: Callable[[str], str]) -> str:
-    """The statement with other placeholders, outside its strings and names."""
+    """Return the statement with other placeholders. Strings and quoted names stay as they are."""
 
     def piece(found: "re.Match[str]") -> str:
         return next((name(given) for given in found.groups() if given is not None), found[0])
@@ -61,12 +61,13 @@ def insert_of(dialect: str) -> "Callable[[Table], postgresql.Insert | sqlite.Ins
 
 
 def raw_key(sql: QueueSql) -> list["sa.ColumnElement[Any]"]:
-    """The columns of the key, as the driver gives them: see `RowLoader.raw_key`."""
+    """Return the key columns without type conversion, as the driver gives them. See `RowLoader.raw_key`."""
     return [sa.literal_column(f"{sql.table}.{name}") for name in sql.keys]
 
 
 def raw_key_in(sql: QueueSql, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnElement[bool]":
-    """Rows with these keys. The values go without a type, so that the server gives them that of their column."""
+    """Return the condition for rows with these raw keys. The values are sent without a type, so that the server gives
+    them that of their column."""
     columns = raw_key(sql)
     if len(columns) == 1:
         # As one parameter that is spread when it is sent: the statement is made once, not anew for each batch.
@@ -79,8 +80,8 @@ def raw_key_in(sql: QueueSql, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnElem
 
 
 def keys_in(sql: QueueSql, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnElement[bool]":
-    """Rows with these keys. A parameter that SQLAlchemy names itself would be named after its column, and not every
-    name of a column can be one."""
+    """Return the condition for rows with these keys. The literals get no names of their own: SQLAlchemy would name them
+    after their columns, and not every column name can be a parameter."""
     columns = sql.queue.key
     values = [[sa.literal(part, column.type) for part, column in zip(key, columns, strict=True)] for key in keys]
     if len(columns) == 1:
@@ -89,12 +90,12 @@ def keys_in(sql: QueueSql, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnElement
 
 
 def in_words(sql: QueueSql, words: Sequence[Word]) -> "sa.ColumnElement[bool]":
-    """`state IN (…)` with literal words, so that partial indexes serve it."""
+    """Return `state IN (…)` with literal words, so that partial indexes serve it."""
     return sa.literal_column(sql.is_in(words, f"{sql.table}."))
 
 
 def assigned(sql: QueueSql, move: Move, step: Step, error: str = "") -> dict[Any, Any]:
-    """What a move writes, for `update().values(…)`."""
+    """Return what a move writes, for `update().values(…)`."""
     text = sql.text(error)
     by_name = {sql.name(column): column for column in sql.queue.table.columns}
     pairs = sql.assignments(move, step, error=text, code=text)

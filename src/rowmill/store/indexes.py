@@ -40,7 +40,7 @@ class QueueIndex:
         )
 
     def attach(self, sql: QueueSql) -> None:
-        """Make it part of the user's Table, for `metadata.create_all` and Alembic's autogenerate."""
+        """Add the index to the user's Table, for `metadata.create_all` and Alembic's autogenerate."""
         table = sql.queue.table
         name = unquoted(self.name)
         where = sa.text(self.where.replace(":", r"\:"))
@@ -51,13 +51,13 @@ class QueueIndex:
 
 
 def unquoted(name: str) -> str:
-    """A name as the catalogue has it."""
+    """Return a name without quotes, as the catalogue has it."""
     return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
 def queue_indexes(sql: QueueSql) -> list[QueueIndex]:
-    """Every index that a queue needs: one per stage for claims, one for rescues, one for order per key,
-    one for each final state whose rows go after a time."""
+    """Return every index that a queue needs: one per stage for claims, one for rescue, one for order per key, and one
+    for each final state that has a retention."""
     queue = sql.queue
     priority = sql.priority
     first: tuple[str, ...] = ()
@@ -86,18 +86,18 @@ def queue_indexes(sql: QueueSql) -> list[QueueIndex]:
 
 
 def ready_index(sql: QueueSql, step: Step) -> QueueIndex:
-    """The index that serves the claims of a stage: they come first, in the order of the stages."""
+    """Return the index that serves the claims of a stage."""
     return queue_indexes(sql)[sql.queue.steps.index(step)]
 
 
 def prune_index(sql: QueueSql) -> QueueIndex:
-    """Optional: for tables whose finished rows are pruned by age."""
+    """Return an optional index, for tables whose finished rows are pruned by age."""
     where = sql.is_in(sql.queue.vocabulary.all_of(FINAL))
     return QueueIndex(index_name(sql, "finished"), (sql.role("finished_at"),), where, "prune")
 
 
 def index_name(sql: QueueSql, purpose: str) -> str:
-    """A name within PostgreSQL's 63 bytes; long ones end in a hash, so that two never meet."""
+    """Return a name within PostgreSQL's 63 bytes. A long one ends in a hash, so that two never collide."""
     name = f"{PREFIX}{sql.queue.table.name}_{purpose}"
     if len(name.encode()) > NAME_LENGTH:
         start = name.encode()[:40].decode(errors="ignore")
@@ -106,12 +106,12 @@ def index_name(sql: QueueSql, purpose: str) -> str:
 
 
 def wake_trigger(sql: QueueSql) -> list[str]:
-    """Statements that make every INSERT wake a sleeping worker. PostgreSQL only."""
+    """Return the statements that make every INSERT wake a sleeping worker. PostgreSQL only."""
     return schema.wake_trigger(sql.queue.table, sql.table)
 
 
 def has_wake_trigger(connection: sa.Connection, sql: QueueSql) -> bool:
-    """Is the trigger there, switched on, and calling sleepers by the number under which they listen?"""
+    """Return whether the trigger exists, is enabled, and notifies under the number on which workers listen."""
     number = schema.wake_number(sql.queue.table)
     found: Any = connection.scalar(
         sa.text(
@@ -138,14 +138,14 @@ class IndexState(StrEnum):
 
 
 def index_states(connection: Connection, sql: QueueSql, wanted: Sequence[QueueIndex]) -> dict[str, IndexState]:
-    """The state of each wanted index, by its name as it is quoted in SQL."""
+    """Return the state of each wanted index, by its name as quoted in SQL."""
     if connection.dialect.name == "postgresql":
         return _on_postgres(connection, sql, wanted)
     return _on_sqlite(connection, sql, wanted)
 
 
 def bare_name(index: QueueIndex) -> str:
-    """The name as the catalogue has it."""
+    """Return the index's name as the catalogue has it."""
     return unquoted(index.name)
 
 
@@ -166,7 +166,8 @@ def _on_sqlite(connection: Connection, sql: QueueSql, wanted: Sequence[QueueInde
 
 
 def is_as_wanted(made: str, index: QueueIndex) -> bool:
-    """Is an index of SQLite's what the queue needs? It keeps the statement as it was written, without IF NOT EXISTS."""
+    """Return whether an index of SQLite is what the queue needs. SQLite keeps the CREATE statement as it was written,
+    without IF NOT EXISTS."""
     wanted = f"({', '.join(index.expressions)}) WHERE {index.where}"
     return " ".join(made.split()).endswith(" ".join(wanted.split()))
 
@@ -210,8 +211,9 @@ def _definition(row: Any) -> tuple[Any, ...]:
 def _as_postgres_writes_them(
     connection: Connection, sql: QueueSql, wanted: Sequence[QueueIndex]
 ) -> dict[str, tuple[Any, ...]] | None:
-    """How the catalogue would spell these indexes: asked on an empty copy of the table, which is rolled back. Without
-    those whose columns the table lacks. None where we may not make a copy (a standby, a role without TEMP)."""
+    """Return how PostgreSQL's catalogue would spell these indexes, from an empty temporary copy of the table that is
+    rolled back. Indexes whose columns the table lacks are left out. None where a copy can't be made (a standby, a role
+    without TEMP)."""
     try:
         with connection.begin_nested() as probe:
             expressions.run(connection, f"CREATE TEMPORARY TABLE rowmill_probe (LIKE {sql.table})")

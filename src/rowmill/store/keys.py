@@ -1,4 +1,4 @@
-"""Keys as people type them, and as the history has them."""
+"""Keys as people type them, and as the history stores them."""
 
 import json
 from datetime import date, datetime
@@ -21,7 +21,7 @@ LARGEST = 1 << 63
 
 
 def parse_key(queue: QueueSpec[Any], text: str) -> Key:
-    """The key that somebody typed: parts joined by |, or as a JSON list where a part itself holds one."""
+    """Return the key that somebody typed: parts joined by |, or a JSON list if a part contains one."""
     if len(queue.key) == 1:
         parts = [text]
     elif text.startswith("["):
@@ -66,12 +66,12 @@ def _wrong(queue: QueueSpec[Any], text: str) -> BadRequest:
 
 
 def scalar(key: Key) -> Any:
-    """A key as the rest of the engine has it: bare when it has one part."""
+    """Return a key as the engine passes it around: the bare value if it has one part."""
     return key[0] if len(key) == 1 else key
 
 
 def key_text_sql(sql: QueueSql) -> "sa.ColumnElement[str]":
-    """The key of a row as `Queue.key_text` writes it, for a look into the history."""
+    """Return an SQL expression for a row's key as `Queue.key_text` writes it, to look it up in the history."""
     parts = [_text_sql(sql, column) for column in sql.queue.key]
     text = parts[0]
     for part in parts[1:]:

@@ -1,4 +1,4 @@
-"""The store for a database URL, and what is said when it can't be used."""
+"""Opens the store for a database URL, and explains URLs that can't be used."""
 
 import os
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ EXAMPLES = "Write sqlite:///file.db or postgresql://user@host/name"
 
 
 def url_from_environment() -> str | None:
-    """The URL that the environment names; None where it names none. A variable that is set and empty is a mistake: the
-    rows would be looked for in another database."""
+    """Return the URL in the environment; None if it has none. Raise for a variable that is set and empty: the rows
+    would be looked for in another database."""
     for name in VARIABLES:
         if found := os.environ.get(name, "").strip():
             return found
@@ -28,7 +28,7 @@ def url_from_environment() -> str | None:
 
 
 def parse_url(text: str) -> URL:
-    """A database URL as people write it, driver or not."""
+    """Return a database URL as people write it, with or without a driver."""
     if not text.strip():
         raise DatabaseUnreachable(f"the database URL is empty. {EXAMPLES}")
     try:
@@ -58,8 +58,8 @@ def in_memory(url: URL) -> bool:
 
 
 def open_store(url: URL, connections: int = CONNECTIONS, pooled: URL | None = None) -> Store:
-    """The store for a URL, not yet connected; with so many connections for the transactions of handlers, through a
-    pooler if there is one. Only the store that is needed is imported: a worker that starts waits for it."""
+    """Return the store for a URL, not yet connected. `connections` are for the transactions of handlers, which go
+    through the pooler if there is one. Only the module of this store is imported, which makes a worker start faster."""
     if pooled is not None and {url.get_backend_name(), pooled.get_backend_name()} != {"postgresql"}:
         raise DatabaseUnreachable("pooled_url is for PostgreSQL: it leads to the same database as url, by a pooler")
     if url.get_backend_name() == "sqlite":
@@ -75,7 +75,8 @@ def open_store(url: URL, connections: int = CONNECTIONS, pooled: URL | None = No
 
 @contextmanager
 def reachable(url: URL) -> Iterator[None]:
-    """Outside a worker nobody waits for the database: that it can't be used is an error with a reason."""
+    """Turn the errors of an unreachable database into DatabaseUnreachable with a reason, for code outside of a worker,
+    which does not wait for the database."""
     try:
         yield
     except Disconnected as error:

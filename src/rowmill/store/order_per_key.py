@@ -1,4 +1,4 @@
-"""Statements about order that both databases share: the priorities there are, and rows free in their key's order.
+"""SQL about order that both databases share: the priorities that exist, and free rows in queues with order per key.
 
 The head of a key is the row that has to end before any other of the key begins: the one that runs, if one does, or else
 the first unfinished one. The in-order index has it first.
@@ -18,7 +18,7 @@ from rowmill.store.queue_sql import QueueSql
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a search for free rows begins."""
+    """Where a search for free rows starts."""
 
     at_once: str = ""
     """A further condition, with its AND, for rows that are available at once."""
@@ -39,7 +39,7 @@ and so many for each row that is wanted."""
 
 # served by: the ready index, one descent per priority
 def priorities(sql: QueueSql, step: Step) -> str:
-    """The priorities that claimable rows have, first to last."""
+    """Select the priorities of claimable rows, first to last."""
     level, ready = sql.priority, sql.is_in(step.claimable)
     direction = sql.priority_direction
     beyond = ">" if sql.queue.lower_first else "<"
@@ -57,7 +57,7 @@ def priorities(sql: QueueSql, step: Step) -> str:
 
 # served by: the ready index for the candidates, the in-order index for the head of each one's key
 def oldest_free(sql: QueueSql, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
-    """Keys of rows, oldest first, that are the head of their key, or have none.
+    """Select the keys of free rows, oldest first: heads of their key, and rows without a key.
 
     Of the candidates of one key, only the first can be free: only it is held against the head. Each look at a head
     walks over what its key has left behind in the index while an old transaction is open.
@@ -83,7 +83,8 @@ def oldest_free(sql: QueueSql, step: Step, limit: str, start: Start = AT_THE_BEG
 
 
 def ready(sql: QueueSql, step: Step, wanted: str, portion: str, start: Start) -> list[str]:
-    """A portion of the ready rows, oldest first: of those that are available at once, of those whose time has come."""
+    """Return queries for a portion of the ready rows, oldest first: one for rows available at once, one for rows whose
+    time has come."""
     mine = sql.may_claim()
     return [
         f"SELECT {wanted} FROM {sql.table} WHERE {sql.is_in(step.claimable)}{sql.part}{mine} AND {available} "
@@ -98,8 +99,8 @@ def _depth(limit: str) -> str:
 
 # served by: the in-order index, two descents per key
 def free_heads(sql: QueueSql, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
-    """Keys of rows that are the head of their key: for when the oldest rows are all held back. Not if there are no
-    others than those that `oldest_free` has looked at."""
+    """Select the rows that are the head of their key, for when the oldest rows are all held back. Selects nothing if
+    `oldest_free` has looked at every ready row."""
     per = _per(sql)
     holding = sql.is_in(sql.holding)
     begin = f"{per} > {start.behind}" if start.behind else f"{per} IS NOT NULL"
@@ -118,21 +119,21 @@ def free_heads(sql: QueueSql, step: Step, limit: str, start: Start = AT_THE_BEGI
 
 
 def _more(sql: QueueSql, step: Step, limit: str, start: Start) -> str:
-    """Are there more ready rows than `oldest_free` looks at?"""
+    """Return the condition that there are more ready rows than `oldest_free` looks at."""
     further = ready(sql, step, "1", f"LIMIT 1 OFFSET {_depth(limit)}", start)
     return f"({' OR '.join(f'EXISTS ({row})' for row in further)})"
 
 
 def _is_free(sql: QueueSql) -> str:
-    """Is rowmill_candidate the head of its key, or has it none?"""
+    """Return the condition that rowmill_candidate is the head of its key, or has no key."""
     per, this = _per(sql), ", ".join(f"rowmill_candidate.{key}" for key in sql.keys)
     head = _head(sql, f"rowmill_candidate.{per}", ", ".join(sql.keys))
     return f"rowmill_candidate.{per} IS NULL OR ({this}) = {head}"
 
 
 def can_be_claimed(sql: QueueSql, step: Step) -> str:
-    """Would a claim take rowmill_candidate, a row that is looked up by its key? In a form from which a planner proves
-    nothing: it might walk a whole partial index instead of the key's."""
+    """Return the condition that a claim would take rowmill_candidate, a row looked up by its primary key. Its form
+    proves nothing to the planner, which might otherwise walk a whole partial index instead of the primary key's."""
     state = sql.is_in(step.claimable, "rowmill_candidate.")
     available = f"rowmill_candidate.{sql.available_at} IS NULL OR rowmill_candidate.{sql.due}"
     claimable = f"coalesce({state} AND ({available}){sql.may_claim('rowmill_candidate.')}, false)"
@@ -140,8 +141,8 @@ def can_be_claimed(sql: QueueSql, step: Step) -> str:
 
 
 def _head(sql: QueueSql, of: str, wanted: str) -> str:
-    """A sub-query for the head of a key that has one. `>=`, not `=`: with equality the order is that
-    of the rest alone, which other indexes have too, and the planner may walk one of those from end to end."""
+    """Return a sub-query for the head of a key. It compares by `>=`, not `=`: with equality, the remaining order is one
+    that other indexes have too, and the planner may walk one of those from end to end."""
     per = _per(sql)
     return (
         f"(SELECT {wanted} FROM {sql.table} WHERE {sql.is_in(sql.holding)} AND {per} >= {of} "
@@ -150,13 +151,13 @@ def _head(sql: QueueSql, of: str, wanted: str) -> str:
 
 
 def _heads_first(sql: QueueSql) -> str:
-    """The order of the in-order index."""
+    """Return the ORDER BY of the in-order index."""
     return ", ".join([_per(sql), sql.running_first, *sql.per_sequence])
 
 
 # served by: the in-order index, one descent per key
 def run_together(sql: QueueSql, given: str) -> str:
-    """The places of those of the given keys, `g_per` at `g_place`, of which two rows or more run."""
+    """Select the places of the given keys (`g_per` at `g_place`) of which two or more rows run."""
     per, running = _per(sql), sql.is_in(sql.queue.vocabulary.of(StateKind.RUNNING))
     first = (
         f"SELECT {per} AS g_key, {running} AS g_runs FROM {sql.table} WHERE {sql.is_in(sql.holding)} "
@@ -170,8 +171,8 @@ def run_together(sql: QueueSql, given: str) -> str:
 
 # served by: the in-order index
 def without_key(sql: QueueSql, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
-    """Keys of rows that belong to nobody, and wait for nobody: for when the oldest rows are all held back. Not if there
-    are no others than those that `oldest_free` has looked at."""
+    """Select ready rows without a key, which wait for nobody, for when the oldest rows are all held back. Selects
+    nothing if `oldest_free` has looked at every ready row."""
     per, claimable = _per(sql), sql.is_in(step.claimable) + sql.part + sql.may_claim()
     return (
         f"SELECT {', '.join(sql.keys)} FROM {sql.table} WHERE {sql.is_in(sql.holding)} "
@@ -182,7 +183,7 @@ def without_key(sql: QueueSql, step: Step, limit: str, start: Start = AT_THE_BEG
 
 
 def finders(sql: QueueSql) -> list[Finder]:
-    """Ways to find free rows, to be gone through until there are enough."""
+    """Return the queries that find free rows, in the order in which to try them."""
     per = sql.queue.per
     return [oldest_free, free_heads, *([without_key] if per is not None and per.nullable else [])]
 
@@ -205,7 +206,8 @@ SHARE = 0.05
 
 @dataclass(slots=True)
 class Ask:
-    """Claim up to `most` rows out of those that `find` finds, and put them here."""
+    """One query of a search. The caller claims up to `most` of the rows that `find` selects, and puts them into
+    `found`."""
 
     find: Finder
     most: int
@@ -221,7 +223,7 @@ class Ask:
 
 
 class Search:
-    """What the last searches for rows of one stage came to.
+    """Decides which queries a claim makes in a queue with order per key, by what the last claims of the stage found.
 
     A worker asks for as many rows as it could run, but no more are free than there are keys, less those that are busy:
     with few keys, most of the old rows that are looked at would be looked at in vain. So a claim asks for twice what
@@ -232,7 +234,7 @@ class Search:
     """
 
     def __init__(self, last: Callable[[Sequence[Any]], Any], clock: Callable[[], float] = monotonic) -> None:
-        """`last` tells the last key, in the order of the walk, among rows that were claimed."""
+        """`last` returns the last key, in the order of the walk, among claimed rows."""
         self._last, self._clock = last, clock
         self._behind: tuple[Any, ...] = ()
         self._portion = LEAST
@@ -240,9 +242,9 @@ class Search:
         self._walk_after = float("-inf")
 
     def asks(self, finders: Sequence[Finder], limit: int) -> Iterator[Ask]:
-        """The first way to find rows is quick. The others ask every key for its head, or walk over all rows without a
-        key, which many of them make slow: they are not gone every time, unless nothing was found yet. What is free must
-        be found."""
+        """Yield the queries of one claim. The first finder is fast. The others look at the head of every key, or at all
+        rows without a key, which may be slow: they are used every time only while nothing was found yet, so that no
+        free row is missed."""
         quick, heads, *others = finders
         self._ended = False
         taken = yield from self._until_short(quick, limit)
@@ -263,7 +265,8 @@ class Search:
         return self._ended
 
     def _around(self, find: Finder, limit: int) -> Generator[Ask, None, int]:
-        """From where the last walk ended to the last key, then from the first one on. Answers how many were found."""
+        """Yield queries from where the last walk ended to the last key, then from the first key on. Return how many
+        rows were found."""
         taken = 0
         while taken < limit:
             ask = yield from self._ask(find, limit - taken, self._behind)
@@ -277,7 +280,7 @@ class Search:
         return taken
 
     def _until_short(self, find: Finder, limit: int) -> Generator[Ask, None, int]:
-        """Answers how many were found."""
+        """Yield queries until one finds fewer rows than it asked for. Return how many rows were found."""
         taken = 0
         while taken < limit:
             ask = yield from self._ask(find, limit - taken)

@@ -1,4 +1,4 @@
-"""What the worker asks of a database. One conformance suite holds both stores to it."""
+"""What a worker asks of a database. One conformance suite runs against both stores."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -37,15 +37,15 @@ Heard = Callable[[str, str, str, str], None]
 
 
 class Disconnected(RowmillError):
-    """The connection broke under a statement. Whether it was carried out is not known."""
+    """The connection broke during a statement. Whether it was carried out is not known."""
 
 
 class LockTimeout(Disconnected):
-    """Somebody else has a row, or the table, locked. Nothing was written; the connection is fine."""
+    """Somebody else has locked a row or the table. Nothing was written; the connection is fine."""
 
 
 class StatementTimeout(Disconnected):
-    """The statement took too long and was cancelled. The database is there: a smaller statement may do."""
+    """The statement took too long and was cancelled. The database is reachable: a smaller statement may succeed."""
 
     def __init__(self, reason: str, *, unanswered: bool = False) -> None:
         super().__init__(reason)
@@ -77,7 +77,7 @@ class Settled:
     """They can't be written now, though nothing is wrong with them: try again."""
 
     def add(self, batch: "SettleBatch", places: Collection[int]) -> None:
-        """A batch was carried out, and wrote the verdicts in these places, which are counted from 1."""
+        """Add the result of a batch that was carried out, and wrote the verdicts in these places, counted from 1."""
         self.kept += len(places)
         if len(places) < len(batch.verdicts):
             kept = set(places)
@@ -96,7 +96,7 @@ class Renewed:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """What a worker learns with its sign of life."""
+    """What a worker learns from its heartbeat."""
 
     paused: set[tuple[str, str]]
     """(queue, stage) of what is paused; the stage is empty for all of them."""
@@ -120,57 +120,59 @@ class Store(Protocol):
 
     @property
     def limiter(self) -> Limiter:
-        """Where limits are asked for room."""
+        """Where permits of limits are taken and given back."""
 
     pooled: URL | None
     """Where transactions of handlers go instead, through a pooler, if they do."""
 
     @property
     def handlers_engine(self) -> AsyncEngine:
-        """For the transactions of async handlers."""
+        """The engine for the transactions of async handlers."""
 
     @property
     def sync_engine(self) -> Engine:
-        """For what is asked without a loop."""
+        """The engine for code without an event loop."""
 
     async def open(self) -> None:
-        """Connect. Raises DatabaseUnreachable with what to look at."""
+        """Connect. Raises DatabaseUnreachable, which says what to check."""
 
     async def check_session(self) -> None:
-        """Raise DatabaseUnreachable if a pooler keeps us from having sessions of our own."""
+        """Raise DatabaseUnreachable if a pooler between us and the database drops the settings of our session."""
 
     async def close(self) -> None:
-        """Let go of every connection. Twice is fine."""
+        """Close every connection. Idempotent."""
 
     async def claim(
         self, queue: QueueSpec[Any], step: Step, limit: int, within: ByteLimit | None = None
     ) -> list[Lease[Any]]:
-        """Take up to `limit` rows, in the queue's order, under a lease of their own; and no more than are `within` a
-        number of bytes, as far as these can be told before the rows are read. Rows whose attempts are used up are
-        buried instead; it goes on until it has taken a row, or finds none that is ready."""
+        """Claim up to `limit` rows, in the queue's order, each with a lease; and no more than fit `within` a number of
+        bytes, as far as the sizes are known before the rows are read. Rows whose attempts are used up are buried
+        instead. Claims until it has a row, or finds none that is ready."""
 
     async def value(self, lease: Lease[Any], column: "Column[Any]") -> Any:
         """Read a column of a row, as the driver gives it; GONE if the lease no longer holds."""
 
     def look_from_the_start(self, queue: QueueSpec[Any]) -> None:
-        """The next claims of this queue pass over nothing, whatever that costs."""
+        """Make the next claims of this queue start from the head of the index, whatever that costs."""
 
     def forget(self, queue: QueueSpec[Any]) -> None:
-        """Drop what is remembered of this queue's rows: the next claim looks at everything, refused rows too."""
+        """Drop what is remembered of this queue's rows: the next claim starts from the head of the index, and tries
+        refused rows too."""
 
     async def settle(self, verdicts: Sequence[Verdict], *, skip_locked: bool = False) -> Settled:
-        """Write outcomes, each only where its lease still holds. Survives a lost connection: it is carried out once.
+        """Write verdicts, each only where its lease still holds. Retries on a lost connection; each batch is carried
+        out once.
 
         Never waits long for a lock: what somebody else has locked comes back as delayed. With `skip_locked` it does not
         wait at all, which costs a little more where nothing is locked.
         """
 
     async def renew(self, leases: Sequence[Lease[Any]]) -> Renewed:
-        """Push the end of these leases on, around rows that somebody else has locked. Raises StatementTimeout if these
-        are too many for one statement."""
+        """Extend leases, passing over rows that somebody else has locked. Raises StatementTimeout if they are too many
+        for one statement."""
 
     async def crashed(self, queue: QueueSpec[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
-        """The keys among these whose earlier attempt in this stage ended with the death of its worker."""
+        """Return the keys among these whose earlier attempt in this stage ended with the death of its worker."""
 
     async def load(self, queue: QueueSpec[Any], runs: Sequence[Run]) -> None:
         """Insert records as fast as this database can, in one transaction."""
@@ -178,22 +180,22 @@ class Store(Protocol):
     async def heartbeat(
         self, worker: int, office: str, seconds: float, settle_lag: str | None = None
     ) -> Heartbeat | None:
-        """Record a sign of life and what could not be written (see `model.settle_lag`), and take or keep the office of
-        the leader for so many seconds, if it is free or ours. One statement where the database can do that, which
-        never waits for a lock. None: nobody knows this worker."""
+        """Record a heartbeat and what could not be written (see `model.settle_lag`), and take or keep the leadership of
+        this name for `seconds`, if it is free or ours. PostgreSQL does it in one statement, which never waits for a
+        lock. Return None if the database does not know this worker."""
 
     async def wait(self, queues: Sequence[QueueSpec[Any]], seconds: float, who: object = None) -> None:
-        """Sleep until there may be new rows, `seconds` at the most. `who` tells sleepers apart: each is called."""
+        """Sleep until there may be new rows, `seconds` at the most. `who` tells the sleepers of a process apart."""
 
     async def busy(self, queues: Sequence[QueueSpec[Any]]) -> None:
-        """These queues keep us busy: nobody needs to wake us for them."""
+        """Tell producers that workers on these queues need no wake-up: we are busy with them."""
 
     async def notify_workers(self, queues: Sequence[QueueSpec[Any]]) -> None:
-        """Tell sleeping workers that these queues have rows."""
+        """Wake workers that sleep on these queues."""
 
     async def run(self, work: Callable[[Connection], T], *, write: bool = True, whole: bool = True) -> T:
-        """Run a function on a connection in a transaction of its own. If it need not be `whole`, each statement is
-        committed as it ends, where the database can do that: a process that is frozen in between holds no lock."""
+        """Run a function on a connection, in a transaction of its own. With `whole=False`, each statement commits as it
+        ends where the database can do that, so that a process that is frozen in between holds no lock."""
 
     async def begin(self) -> "AsyncTransaction":
         """Begin a transaction of an async handler."""
@@ -202,7 +204,7 @@ class Store(Protocol):
         """Begin a transaction of a sync handler, in its thread."""
 
     def translate(self, schema: str | None) -> None:
-        """A table of this schema is used: where there are no schemas, it goes by its bare name."""
+        """Note that a table of this schema is used. SQLite has no schemas, and uses bare names."""
 
     def sql(self, queue: QueueSpec[Any]) -> QueueSql:
-        """The queue in this database's words."""
+        """Return the queue's names, words and times as SQL of this database."""

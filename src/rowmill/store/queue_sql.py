@@ -29,7 +29,7 @@ FIXED = (sa.Integer, sa.Numeric, sa.Float, sa.Boolean, sa.DateTime, sa.Date, sa.
 
 
 class QueueSql(ABC):
-    """Base of both dialects."""
+    """The SQL of one queue. Each dialect has a subclass."""
 
     def __init__(self, queue: QueueSpec[Any], dialect: Dialect) -> None:
         self.queue = queue
@@ -49,31 +49,31 @@ class QueueSql(ABC):
 
     @abstractmethod
     def parameter(self, place: int) -> str:
-        """The place of a parameter in a statement, from 1."""
+        """Return the placeholder at this place, counted from 1."""
 
     @abstractmethod
     def moment(self, column: "Column[Any]", wait: str | None = None) -> str:
-        """The database's time now, or `wait` seconds from now, in the type of this column."""
+        """Return an expression for the database's time, or `wait` seconds from it, in the type of this column."""
 
     @abstractmethod
     def shifted(self, column: "Column[Any]", seconds: float) -> str:
-        """The time in this column, moved by a number of seconds."""
+        """Return an expression for the time in this column, moved by a number of seconds."""
 
     @abstractmethod
     def bytes_of(self, column: "Column[Any]", alias: str = "") -> str:
-        """The bytes of a column's value, as far as they can be told without reading it."""
+        """Return an expression for the bytes of a column's value, as far as they are known without reading it."""
 
     def name(self, column: "Column[Any]") -> str:
         return self.preparer.format_column(column)
 
     def claimed(self, alias: str = "") -> str:
-        """The columns that come with a claim."""
+        """Return the columns that a claim reads, for RETURNING."""
         return ", ".join(f"{alias}{self.name(column)}" for column in self.queue.claimed)
 
     @cached_property
     def long(self) -> list["Column[Any]"]:
-        """The columns that come with a claim and whose values may be long. Not those of the queue itself: the state is
-        a word, and a claim clears the error."""
+        """The columns that a claim reads and whose values may be long. The queue's own columns are not: the state is a
+        word, and a claim clears the error."""
         own = {*self.queue.columns.values(), *self.queue.key}
         return [
             column
@@ -82,7 +82,7 @@ class QueueSql(ABC):
         ]
 
     def weight(self, alias: str = "") -> str:
-        """The bytes of a row that a claim would bring."""
+        """Return an expression for the bytes of a row that a claim would read."""
         return " + ".join([str(ROW), *(self.bytes_of(column, alias) for column in self.long)])
 
     def quote(self, name: str) -> str:
@@ -98,7 +98,7 @@ class QueueSql(ABC):
         return self.moment(self.queue.columns[role], wait)
 
     def word(self, word: Word) -> str:
-        """A state word as a literal."""
+        """Return a state word as a literal."""
         return literal_word(self.queue.columns["state"], word, self.dialect)
 
     def literal(self, kind: "sa.types.TypeEngine[Any]", value: Any) -> str:
@@ -111,12 +111,12 @@ class QueueSql(ABC):
         return ", ".join(self.word(word) for word in words)
 
     def is_in(self, words: Iterable[Word], alias: str = "") -> str:
-        """`state IN (…)`, spelled as in the index, so that the planner knows it again."""
+        """Return `state IN (…)`, spelled as in the index, so that the planner recognises it."""
         return f"{alias}{self.state} IN ({self.words(words)})"
 
     @property
     def part(self) -> str:
-        """What follows the state's condition where this queue has only some of the table's rows."""
+        """The condition, with its AND, of a queue that has only some of the table's rows."""
         only = self.queue.only
         if only is None:
             return ""
@@ -124,12 +124,11 @@ class QueueSql(ABC):
 
     @cached_property
     def condition(self) -> str:
-        """Which rows this application may claim, as text; empty: all of them."""
+        """The condition of `where=`, as text; empty if the queue claims all rows."""
         return "" if self.queue.where is None else condition_text(self.queue.where, self.dialect)
 
     def may_claim(self, alias: str = "") -> str:
-        """What follows the state's condition where this queue claims only some of the table's rows. `alias` ends with
-        a dot."""
+        """Return the condition of `where=`, with its AND. `alias` ends with a dot."""
         if self.queue.where is None:
             return ""
         if not alias:
@@ -139,7 +138,7 @@ class QueueSql(ABC):
 
     @property
     def priority(self) -> str | None:
-        """The priority as an expression; a missing one counts as 0."""
+        """The priority as an expression. NULL counts as 0."""
         column = self.queue.priority
         if column is None:
             return None
@@ -151,19 +150,19 @@ class QueueSql(ABC):
 
     @property
     def sequence(self) -> list[str]:
-        """Columns that order rows of one priority, after `available_at`; the key makes it total."""
+        """The columns that order rows of one priority, after `available_at`. The key makes the order total."""
         own = [self.name(column) for column in self.queue.order_by]
         return own + [key for key in self.keys if key not in own]
 
     @property
     def order(self) -> str:
-        """ORDER BY of the claim, which is the order of the ready index."""
+        """The ORDER BY of a claim, which is the order of the ready index."""
         first = [f"{self.priority} {self.priority_direction}"] if self.priority else []
         return ", ".join([*first, self.available_at + self.nulls_first, *self.sequence])
 
     @property
     def nulls_first(self) -> str:
-        """What makes rows that are available at once (NULL) sort first; where that isn't the rule anyway."""
+        """The words that sort NULL first, where that is not the default: such rows are available at once."""
         return ""
 
     @property
@@ -171,8 +170,8 @@ class QueueSql(ABC):
         return f"{self.available_at} <= {self.now('available_at')}"
 
     def stretch(self, step: Step, stretch: Stretch, level: int) -> tuple[list[str], list[str]]:
-        """The conditions of one stretch of the ready index, and the columns that order it.
-        `level` is the place of the parameter with its priority, where there are any."""
+        """Return the conditions of one stretch of the ready index, and the columns that order it. `level` is the place
+        of the parameter with its priority, if the queue has priorities."""
         conditions = [self.is_in(step.claimable) + self.part + self.may_claim()]
         if self.priority is not None and stretch is not Stretch.WHOLE:
             conditions.append(f"{self.priority} = {self.parameter(level)}")
@@ -186,7 +185,7 @@ class QueueSql(ABC):
         return conditions, self.position(stretch)
 
     def position(self, stretch: Stretch) -> list[str]:
-        """The columns that order the rows of one stretch of the ready index."""
+        """Return the columns that order the rows of one stretch of the ready index."""
         match stretch:
             case Stretch.AT_ONCE:
                 return self.sequence
@@ -196,25 +195,25 @@ class QueueSql(ABC):
                 return []
 
     def but_for(self, left_out: int, first: int, alias: str = "") -> list[str]:
-        """Conditions that leave out so many keys, whose parts are parameters from the place `first` on."""
+        """Return conditions that leave out so many keys, whose parts are parameters from the place `first` on."""
         places = iter(range(first, first + left_out * len(self.keys)))
         same = [[f"{alias}{key} = {self.parameter(next(places))}" for key in self.keys] for _ in range(left_out)]
         return [f"NOT ({' AND '.join(parts)})" for parts in same]
 
     @property
     def per_sequence(self) -> list[str]:
-        """Columns that order rows of one key, where the queue asks for it."""
+        """The columns that order rows of one key, in a queue with order per key."""
         own = [self.name(column) for column in self.queue.per_by]
         return own + [key for key in self.keys if key not in own]
 
     @property
     def running_first(self) -> str:
-        """Puts the rows of a key that run before those that wait, whatever the order of the key says."""
+        """An ORDER BY term that puts running rows of a key before waiting ones, whatever the order of the key says."""
         return f"({self.is_in(self.queue.vocabulary.of(lifecycle.StateKind.RUNNING))}) DESC"
 
     @property
     def holding(self) -> tuple[Word, ...]:
-        """States in which an earlier row holds back the later ones of its key."""
+        """The states in which an earlier row holds back the later ones of its key."""
         kinds = set(lifecycle.UNFINISHED)
         if self.queue.dead_blocks:
             kinds.add(lifecycle.StateKind.DEAD)
@@ -222,8 +221,8 @@ class QueueSql(ABC):
 
     @cached_property
     def writes_a_key(self) -> bool:
-        """Has a unique key of the table a column that the engine writes? Then its updates lock rows more strongly: they
-        wait for transactions that merely refer to a row, and whoever picks rows has to pass over those."""
+        """Whether the engine writes a column of a unique key. Its updates then take a stronger lock: they wait for
+        transactions that only refer to a row, so statements that pick rows have to skip those."""
         keys = [key for key in self.queue.table.constraints if isinstance(key, sa.UniqueConstraint)]
         unique = {column for key in keys for column in key.columns} | set(self.queue.key)
         unique |= {column for index in self.queue.table.indexes if index.unique for column in index.columns}
@@ -239,7 +238,7 @@ class QueueSql(ABC):
         code: str = "NULL",
         token: str = "NULL",
     ) -> list[tuple[str, str]]:
-        """What a move writes: (column, expression), from the lifecycle's data."""
+        """Return what a move writes, as (column, expression) pairs made from the lifecycle's data."""
         queue = self.queue
         pairs = [(self.state, self.word(queue.target(move, step)))]
         match queue.counted(move):
@@ -274,10 +273,11 @@ class QueueSql(ABC):
         return pairs
 
     def claim_assignments(self, step: Step, *, wait: str, token: str) -> list[tuple[str, str]]:
-        """What a claim writes: it takes the row; one whose attempts are used up, it buries.
+        """Return what a claim writes: it takes a row, or buries one whose attempts are used up.
 
         The column itself stands at the end of each CASE for its type: words and parameters have none of their own,
-        and a column of an enum type takes no text."""
+        and a column of an enum type takes no text.
+        """
         taken = dict(self.assignments(lifecycle.CLAIM, step, wait=wait, token=token))
         if self.queue.unlimited(step):
             return list(taken.items())
@@ -292,22 +292,22 @@ class QueueSql(ABC):
         return pairs
 
     def used_up(self, step: Step) -> str:
-        """Has the row had all of its attempts at this stage?"""
+        """Return the condition that a row has had all of its attempts at this stage."""
         return f"coalesce({self.attempts}, 0) >= {self.limit(step)}"
 
     def limit(self, step: Step) -> str:
-        """How many attempts a row may have at this stage: a number, or an expression where rows have limits of their
-        own. `Retry.with_limit` says the same in Python."""
+        """Return the number of attempts that a row may have at this stage: a number, or an expression where rows have
+        limits of their own. The SQL counterpart of `Retry.with_limit`."""
         most = min(step.retry.attempts, LARGEST_INTEGER)
         own = self.queue.columns.get("max_attempts")
         return str(most) if own is None else self.own_limit(self.name(own), most)
 
     @abstractmethod
     def own_limit(self, own: str, most: int) -> str:
-        """The limit in the column `own`, 1 at least; `most` for a row without one."""
+        """Return the limit in the column `own`, at least 1; `most` for a row without one."""
 
     def used_up_message(self, step: Step, code: str = "") -> str:
-        """The error of a row that is claimed with no attempts left, as an SQL expression."""
+        """Return an expression for the error of a row that is claimed with no attempts left."""
         before, after = USED_UP
         if "max_attempts" not in self.queue.columns:
             return self.text(f"{code}{before}{self.limit(step)}{after}")
@@ -320,25 +320,27 @@ class QueueSql(ABC):
         return pairs
 
     def cut(self, role: str, text: str) -> str:
-        """Text cut to what the column takes: a failure must not fail to be written."""
+        """Return text cut to the length of the column: a failure must not fail to be written."""
         length = getattr(bare(self.queue.columns[role], self.dialect), "length", None)
         return text if length is None or text == "NULL" else f"substr({text}, 1, {length})"
 
     @abstractmethod
     def attempts_plus(self, n: int) -> str:
-        """The count of attempts changed by n, never below zero; a NULL counts as 0."""
+        """Return the number of attempts changed by n, never below zero. NULL counts as 0."""
 
     def binder(self, column: "Column[Any]") -> Callable[[Any], Any] | None:
-        """Turns a Python value into what the driver takes for this column."""
+        """Return the function that converts a Python value to what the driver takes for this column; None if none is
+        needed."""
         return column.type.dialect_impl(self.dialect).bind_processor(self.dialect)
 
     def reader(self, column: "Column[Any]") -> Callable[[Any], Any] | None:
-        """Turns what the driver gives for this column into the Python value."""
+        """Return the function that converts what the driver gives for this column to a Python value; None if none is
+        needed."""
         return column.type.dialect_impl(self.dialect).result_processor(self.dialect, None)
 
 
 def literal_word(state: "Column[Any]", word: Word, dialect: Dialect) -> str:
-    """A word of a state column, as it stands in statements."""
+    """Return a state word as a literal for statements."""
     return literal(state.type, as_value(word, state.type), dialect)
 
 
@@ -350,7 +352,7 @@ def literal(kind: "sa.types.TypeEngine[Any]", value: Any, dialect: Dialect) -> s
 
 
 def condition_text(condition: "sa.ColumnElement[bool]", dialect: Dialect, *, tables: bool = False) -> str:
-    """A condition as text, its values as literals; its columns with the names of their tables, or without."""
+    """Return a condition as text, with values as literals; its columns with their table's name if `tables`."""
     options = {"literal_binds": True, "include_table": tables}
     return str(condition.compile(dialect=dialect, compile_kwargs=options))
 
@@ -360,7 +362,7 @@ def set_clause(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def bare(column: "Column[Any]", dialect: Dialect) -> "sa.types.TypeEngine[Any]":
-    """The type that a column has in this database: its variant, without what a TypeDecorator puts around it."""
+    """Return the type that a column has in this database: its variant, without TypeDecorators."""
     kind = column.type.dialect_impl(dialect)
     while isinstance(kind, sa.types.TypeDecorator):
         kind = kind.type_engine(dialect).dialect_impl(dialect)

@@ -1,4 +1,4 @@
-"""Rows that the table does not let be claimed: claims step over them, so that they keep no other.
+"""Rows that the table does not let be claimed. Claims step over them, so that they hold up no other row.
 
 A CHECK that was added NOT VALID, a trigger that raises, a key gone bad: one such row fails the whole claim, and it
 stands at the head. So the claim that fails is made in halves, down to the row that is to blame. That one is left out of
@@ -54,11 +54,11 @@ class RefusedRows:
 
     @property
     def parts(self) -> list[Any]:
-        """Of all keys, one after the other, as the statements of a claim take them."""
+        """The parts of all keys, one after another, as the parameters of a claim."""
         return [part for key, _ in self._rows for part in key]
 
     def due(self, now: float) -> bool:
-        """Is one of them to be tried again?"""
+        """Return whether one of them is to be tried again."""
         return any(now >= at for _, at in self._rows)
 
     def hurry(self) -> None:
@@ -70,12 +70,12 @@ class RefusedRows:
         return bool(self._news)
 
     def news(self) -> list[tuple[Key, str]]:
-        """The rows that were refused for the first time since this was asked, each with the reason."""
+        """Return the rows that were refused for the first time since the last call, each with the reason."""
         news, self._news = self._news, []
         return news
 
     async def try_again(self, limit: int, take: TakeRows, now: float) -> list[Any]:
-        """Claim those that are due and whose cause is mended."""
+        """Claim the rows that are due again and are no longer refused."""
         records: list[Any] = []
         for key in [key for key, at in self._rows if now >= at]:
             if len(records) >= limit:
@@ -89,7 +89,7 @@ class RefusedRows:
         return records
 
     async def step_over(self, limit: int, pick: Pick, take: TakeRows, now: float, records: list[Any]) -> None:
-        """Claim up to `limit` rows into `records`, without those that are refused; as far as these are not too many."""
+        """Claim up to `limit` rows into `records`, passing over refused ones, until these become too many."""
         while len(records) < limit and not self.full():
             before = len(records) + len(self)
             halving = Halving(await pick(limit - len(records)))
@@ -107,7 +107,7 @@ class RefusedRows:
 
 
 async def tell(store: Store, queue: QueueSpec[Any], step: Step, refused: RefusedRows) -> None:
-    """Whoever listens, and the history, for `why` and `doctor`."""
+    """Report newly refused rows to the listener, and note them in the history for `why` and `doctor`."""
     key_of = RowLoader(store.sql(queue)).key_of
     news = [(queue.key_text(key_of(key)), reason) for key, reason in refused.news()]
     for key, reason in news:
@@ -117,5 +117,6 @@ async def tell(store: Store, queue: QueueSpec[Any], step: Step, refused: Refused
 
 
 def is_of_a_row(sqlstate: str | None) -> bool:
-    """Is an error of PostgreSQL's about a row, as opposed to the server, the connection, or all rows alike?"""
+    """Return whether an error of PostgreSQL is about one row, and not about the server, the connection or all rows
+    alike."""
     return not str(sqlstate or "XX").startswith(PASSING + OF_THE_TABLE)

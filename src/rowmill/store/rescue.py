@@ -1,4 +1,4 @@
-"""Rows of dead workers: given back, buried when no attempts are left, or acquitted when others may be to blame.
+"""Rescues rows of dead workers: gives them back, or buries them when no attempts are left.
 
 Every function takes a connection in a transaction.
 """
@@ -52,9 +52,9 @@ def rescue(
     ready: Ready | None = None,
     acquit: bool = False,
 ) -> Rescued:
-    """Give back rows of one stage whose lease has expired, or bury them when no attempts are left; only those that
-    expired in the last `back` seconds, if given; not those under the tokens of `sparing`: who asks knows that their
-    handlers live. `ready` picks those of the expired rows that may be swept now; all, if it is not given.
+    """Rescue rows of one stage whose lease has expired: give them back, or bury them when no attempts are left. With
+    `back`, only those that expired in the last so many seconds; never those with a token in `sparing`, whose handlers
+    are known to live. `ready` picks the rows that may be rescued now; all if it is not given.
 
     With `acquit`, a row on its last attempt is buried only if it was `on_trial`, alone in its worker. Any other may
     just have been near when its worker died: it gets its attempt back, and is tried alone the next time.
@@ -83,7 +83,7 @@ def rescue(
 def expired_rows(
     sql: QueueSql, step: Step, most: int, *, back: float | None = None, sparing: Collection[int] = ()
 ) -> "sa.Select[Any]":
-    """Find rows of one stage whose lease has expired, and lock them. See `rescue`."""
+    """Select rows of one stage whose lease has expired, and lock them. See `rescue`."""
     until, held = sql.queue.columns["leased_until"], sql.queue.columns["lease"]
     attempts = sa.func.coalesce(sql.queue.columns["attempts"], 0)
     found = sa.select(*raw_key(sql), held.label("held"), attempts.label("made"))
@@ -102,7 +102,7 @@ def _set_lock_timeout(connection: Connection) -> None:
 
 
 def running_here(sql: QueueSql, step: Step) -> "sa.ColumnElement[bool]":
-    """Running rows of this queue: those that others know more of are theirs to judge."""
+    """Return the condition for running rows of this queue's part of the table."""
     return sa.literal_column(sql.is_in(step.running) + sql.part)
 
 
@@ -122,7 +122,8 @@ def _give_missing_leases(connection: Connection, sql: QueueSql, step: Step, most
 
 
 def _give_leases(connection: Connection, sql: QueueSql, step: Step, keys: Sequence[Any]) -> bool:
-    """False if the table refuses to let one of these rows have a lease: nothing is changed then."""
+    """Give rows that run without a lease one. Return False, with nothing changed, if the table refuses that for one of
+    them."""
     until = sql.queue.columns["leased_until"]
     try:
         with connection.begin_nested():
@@ -151,8 +152,8 @@ def _give_back(connection: Connection, sql: QueueSql, step: Step, rows: Sequence
 
 
 def _one_by_one(connection: Connection, sql: QueueSql, step: Step, rows: Sequence[Any], acquit: bool) -> Rescued:
-    """The table refuses to have a row back, as a unique key over open rows may: that one is buried, and does not
-    keep the others. One that can't even be buried stays as it is."""
+    """Rescue rows one by one, because the table refuses one of them, as a unique key over open rows may. That one is
+    buried and holds up no other. One that can't even be buried stays as it is."""
     returned = buried = refused = 0
     deaths: list[DeadRow] = []
     for row in rows:
@@ -185,7 +186,7 @@ def _rescue_as(
     rows: Sequence[Any],
     guard: "sa.ColumnElement[bool]",
 ) -> list[Any]:
-    """Those of the rows that were changed."""
+    """Make one move for these rows; return those that were changed."""
     width = len(sql.queue.key)
     about = {tuple(row[:width]): row for row in rows}
     changed = connection.execute(rescued_rows(sql, step, move, list(about), guard)).all()
@@ -198,7 +199,7 @@ def _rescue_as(
 def rescued_rows(
     sql: QueueSql, step: Step, move: Move, keys: list[Any], guard: "sa.ColumnElement[bool]"
 ) -> "sa.UpdateBase":
-    """Give rows back, or bury them, only where their lease has expired still."""
+    """Return the UPDATE that gives rows back, or buries them, where their lease is still expired."""
     queue = sql.queue
     until = queue.columns["leased_until"]
     return (
@@ -211,7 +212,7 @@ def rescued_rows(
 
 
 def guard_of(sql: QueueSql, step: Step, move: Move) -> "sa.ColumnElement[bool]":
-    """Rows whose attempts are used up are buried, the others given back."""
+    """Return the condition of a move: rows whose attempts are used up are buried, the others given back."""
     used_up = sql.used_up(step)
     return sa.literal_column(used_up if move is BURY else f"NOT ({used_up})", sa.Boolean)
 
@@ -260,7 +261,7 @@ def _record_crashes(connection: Connection, sql: QueueSql, step: Step, move: Mov
 
 # served by: the primary key
 def on_trial(connection: Connection, sql: QueueSql, lease: Lease[Any]) -> bool:
-    """Note on a running row that it begins its last attempt, alone: False if its lease is gone. The note is the
+    """Note on a running row that it begins its last attempt, alone. Return False if its lease is gone. The note is the
     error of the crash that made it a suspect, which its claim has cleared."""
     queue = sql.queue
     noted = connection.execute(
@@ -272,7 +273,7 @@ def on_trial(connection: Connection, sql: QueueSql, lease: Lease[Any]) -> bool:
 
 
 def is_refusal(error: DBAPIError) -> bool:
-    """Does the database not take what is written, as opposed to being busy, away or in trouble?"""
+    """Return whether the database refuses what is written, and is not just busy, away or in trouble."""
     state = getattr(error.orig, "sqlstate", None)
     if state is not None:
         return not str(state).startswith(PASSING)

@@ -1,4 +1,4 @@
-"""How many bytes claimed rows take up, so that a process claims no more than it has room for.
+"""Measures the bytes of claimed rows, so that a process claims no more than it has room for.
 
 A row weighs what its values of variable length take up, and a fixed amount for the rest. The columns of the queue
 itself do not count: the state is a word, and a claim clears the error.
@@ -17,7 +17,7 @@ from rowmill.store.queue_sql import ROW, QueueSql, bare
 
 @dataclass(slots=True)
 class ByteLimit:
-    """How many bytes the rows of one claim may weigh together, and whether they came to that."""
+    """How many bytes the rows of one claim may have together, and whether that limit was reached."""
 
     most: int
     or_one: bool = True
@@ -31,7 +31,7 @@ class ByteLimit:
     be."""
 
     def count(self, weight: float | None) -> None:
-        """A statement of the claim took rows of so many bytes; None: nobody knows."""
+        """Add the bytes of the rows that a statement of the claim took; None if they are not known."""
         self.counted = None if weight is None or self.counted is None else self.counted + weight
 
     @property
@@ -40,7 +40,7 @@ class ByteLimit:
 
     @property
     def takes_one(self) -> bool:
-        """Does the next statement take one row, whatever it weighs?"""
+        """Whether the next statement takes one row, however large."""
         return self.or_one and not self.taken
 
 
@@ -49,7 +49,7 @@ LIGHT = 8192
 
 
 class RowSizer:
-    """Weighs records of one queue, in the order of the columns that come with a claim."""
+    """Measures records of one queue, in the order of the columns that a claim reads."""
 
     def __init__(self, sql: QueueSql) -> None:
         places = {column: place for place, column in enumerate(sql.queue.claimed)}
@@ -59,8 +59,8 @@ class RowSizer:
         ]
 
     def weights(self, records: Sequence[Any], within: ByteLimit | None = None) -> list[int]:
-        """Return the bytes of each record. Column by column, without a line of Python per row: it has to be cheap for
-        rows that weigh nothing. If all of them are known to be light, it is the mean."""
+        """Return the bytes of each record. Works column by column, without Python code per row, to be cheap for small
+        rows. If all are known to be small, returns their mean."""
         if records and within is not None and within.counted is not None:
             return [int(within.counted / len(records))] * len(records)
         weights = [ROW] * len(records)
@@ -69,10 +69,10 @@ class RowSizer:
         return weights
 
     def total(self, records: Sequence[Any]) -> int:
-        """Return the bytes of all of them."""
+        """Return the bytes of all records."""
         return sum(self.weights(records))
 
 
 def list_bytes(value: Any) -> int:
-    """Return the bytes of a list and of its parts, but not of theirs."""
+    """Return the bytes of a list and its items, but not of what these contain."""
     return getsizeof(value) + (sum(map(getsizeof, value)) if isinstance(value, list) else 0)

@@ -1,4 +1,4 @@
-"""From what a driver returns to what a handler sees as `lease.row`."""
+"""Makes rows for handlers (`lease.row`) out of what a driver returns."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -21,8 +21,8 @@ from rowmill.store.queue_sql import QueueSql
 
 
 async def fetch(store: Store, lease: Lease[Any], name: str) -> tuple[Any, int]:
-    """Return the value of a column, and the bytes that it brought. It is read by the row's key, only while the lease
-    holds, unless the row has it already."""
+    """Return the value of a column, and the bytes that it added. It is read by the row's key while the lease holds,
+    unless the row has it already."""
     queue = lease.queue
     column = queue.names.get(name)
     if column is None:
@@ -73,7 +73,7 @@ class Record:
         raise AttributeError("a claimed row is read only: return the new values from the handler")
 
     def as_dict(self) -> dict[str, Any]:
-        """The columns that the row has, by name; without those that were left out of the claim."""
+        """Return the columns by name, without those that were left out of the claim."""
         return dict(self._values)
 
     def __repr__(self) -> str:
@@ -81,8 +81,8 @@ class Record:
 
 
 class NotLoaded:
-    """Stands for a column that was left out of the claim, on an instance of an ORM class: raises when it is read. Once
-    the instance is in a session, the column is loaded as any deferred one."""
+    """Stands for a column that was left out of the claim, on an instance of an ORM class. Reading it raises, until the
+    instance is in a session, which then loads it like any deferred column."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -96,12 +96,12 @@ class NotLoaded:
 
 
 def forget(state: "InstanceState[Any]", name: str) -> None:
-    """Take `NotLoaded` from an attribute."""
+    """Remove `NotLoaded` from an attribute."""
     state.callables = {other: call for other, call in state.callables.items() if other != name}
 
 
 class UnreadableText(bytes):
-    """What stands in a column of text and is none."""
+    """The bytes of a text column that are not valid UTF-8."""
 
 
 def read_text(raw: bytes) -> str | UnreadableText:
@@ -116,7 +116,7 @@ Attributes = list[tuple[int, str, Callable[[Any], Any] | None]]
 
 
 class RowLoader:
-    """Builds rows of one queue from records in the order of the columns that come with a claim."""
+    """Builds rows of one queue from records, in the order of the columns that a claim reads."""
 
     def __init__(self, sql: QueueSql) -> None:
         self._sql = sql
@@ -144,7 +144,7 @@ class RowLoader:
         return self.key_of([record[place] for place, _ in self.key_places])
 
     def per(self, record: Sequence[Any]) -> Any:
-        """What a queue that keeps order per key goes by, in the value that the driver gave."""
+        """Return the value of the order-per-key column, as the driver gave it."""
         return None if self._per_place is None else record[self._per_place]
 
     def retry(self, step: Step, record: Sequence[Any]) -> Retry:
@@ -153,21 +153,21 @@ class RowLoader:
         return step.retry.with_limit(own if isinstance(own, int) else None)
 
     def with_own_limits(self, leases: list[Lease[Any]]) -> list[Lease[Any]]:
-        """Give each claimed row its own limit of attempts, in a queue whose rows have one."""
+        """Set each claimed row's own limit of attempts, in a queue whose rows have one."""
         if self._limit_place is not None:
             for lease in leases:
                 lease.retry = self.retry(lease.step, lease.record)
         return leases
 
     def key_of(self, raw: Sequence[Any]) -> Any:
-        """The key out of its raw parts."""
+        """Return the key, converted from its raw parts."""
         readers = (reader for _, reader in self.key_places)
         parts = [part if reader is None else _read(reader, part) for part, reader in zip(raw, readers, strict=True)]
         return parts[0] if len(parts) == 1 else tuple(parts)
 
     def raw_key(self, record: Sequence[Any]) -> tuple[Any, ...]:
-        """The parts of the key as the driver gave them. These name the row: what was read from them and is
-        written again may be spelled differently, as a time without fractions is on SQLite."""
+        """Return the parts of the key as the driver gave them. Statements use these to name the row: a converted value
+        may be spelled differently when it is written again, as a time without fractions on SQLite."""
         return tuple(record[place] for place, _ in self.key_places)
 
     def __call__(self, record: Sequence[Any]) -> Any:
@@ -194,7 +194,7 @@ class RowLoader:
 
     @cached_property
     def _left_out(self) -> frozenset[str]:
-        """What the columns that are left out of the claim are called on a row of a table."""
+        """The names, on a Record, of the columns that were left out of the claim."""
         return frozenset(column.key for column in self.queue.left_out)
 
     def _leave_out(self, instance: Any, mapper: "Mapper[Any]") -> None:
@@ -205,7 +205,7 @@ class RowLoader:
         state.callables = {name: NotLoaded(name) for name in names}
 
     def value(self, column: "Column[Any]", raw: Any) -> Any:
-        """Read one value as the driver gave it."""
+        """Convert one value that the driver gave."""
         reader = self._sql.reader(column)
         try:
             if isinstance(raw, UnreadableText):
@@ -235,7 +235,8 @@ class RowLoader:
             set_committed_value(row, name, value)
 
     def _attributes_of(self, mapper: "Mapper[Any] | None") -> Attributes:
-        """A class may leave out columns of its table: those of its sister classes, for one."""
+        """Return the attributes of a mapped class with their places. A class may lack columns of its table, such as
+        those of a sister class."""
         places = enumerate(zip(self.columns, self.readers, strict=True))
         if mapper is None:
             return [(place, column.key, reader) for place, (column, reader) in places]
@@ -247,7 +248,7 @@ class RowLoader:
         ]
 
     def _mapper_of(self, record: Sequence[Any]) -> "Mapper[Any] | None":
-        """The class of a row, which its discriminator names where a table holds several."""
+        """Return the mapped class of a row, by its discriminator if a table holds several classes."""
         mapper = self.mapper
         if mapper is None or mapper.polymorphic_on is None:
             return mapper
@@ -260,7 +261,7 @@ class RowLoader:
         return found
 
     def _unreadable(self, record: Sequence[Any], error: Exception) -> PermanentError:
-        """Names the column, never what is in it."""
+        """Return the error for a record that can't be read. It names the column, never the value."""
         for column, reader, value in zip(self.columns, self.readers, record, strict=False):
             failed = object()
             if isinstance(value, UnreadableText) or (reader is not None and _read(reader, value, failed) is failed):
@@ -275,7 +276,7 @@ def _unreadable(column: "Column[Any]", error: Exception) -> PermanentError:
 
 
 def _read(reader: Callable[[Any], Any], value: Any, *instead: Any) -> Any:
-    """The value as it reads, or itself (or what is given instead) if it can't be read."""
+    """Return the converted value; if it can't be converted, the value itself or what is given instead."""
     try:
         return reader(value)
     except Exception:

@@ -1,4 +1,4 @@
-"""Verdicts of one shape, written by one statement."""
+"""Groups verdicts of one shape, which one statement can write."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ class SettleBatch:
         return sum([verdict.ran for verdict in self.verdicts])
 
     def part(self, number: int, verdicts: list[Verdict]) -> "SettleBatch":
-        """One of the same shape, with these verdicts."""
+        """Return a batch of the same shape with these verdicts."""
         return SettleBatch(number, self.queue, self.step, self.move, self.columns, verdicts)
 
 
 def settle_batches(verdicts: Sequence[Verdict], number: Callable[[], int]) -> list[SettleBatch]:
-    """Verdicts grouped by shape."""
+    """Group verdicts by shape. `number` gives each batch its number."""
     groups: dict[tuple[Any, ...], list[Verdict]] = {}
     last: Any = (None, None, None)
     group: list[Verdict] = []

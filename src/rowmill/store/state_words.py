@@ -1,4 +1,4 @@
-"""The words of a table as it stores them, and as people type them."""
+"""State words as a table stores them, and as people type them."""
 
 from difflib import get_close_matches
 from typing import Any
@@ -18,7 +18,8 @@ OTHER = "other"
 
 
 class StateWords:
-    """Every word of a queue. A state is read raw, since a column's type may refuse a word that it does not know."""
+    """Every state word of a queue. States are read raw, since a column's type may refuse a word that it does not
+    know."""
 
     def __init__(self, sql: QueueSql) -> None:
         self.sql = sql
@@ -31,19 +32,19 @@ class StateWords:
 
     @property
     def raw_state(self) -> "sa.ColumnElement[Any]":
-        """The state column, as the driver gives it."""
+        """The state column without type conversion."""
         return sa.type_coerce(self.sql.queue.columns["state"], sa.String())
 
     def plain(self, raw: Any) -> Any:
-        """A raw state as its word is spelled: PostgreSQL fills a CHAR up with blanks."""
+        """Return a raw state without the blanks with which PostgreSQL fills up a CHAR."""
         return raw.rstrip(" ") if self._padded and isinstance(raw, str) else raw
 
     def word(self, raw: Any) -> Word | None:
-        """The word for a raw state; None for a stranger."""
+        """Return the word for a raw state; None for an unknown one."""
         return self._by_raw.get(self.plain(raw))
 
     def text(self, word: Word) -> str:
-        """A word as people see it in the table."""
+        """Return a word as people see it in the table."""
         return str(self.raw(word))
 
     def kind(self, raw: Any) -> StateKind | None:
@@ -51,7 +52,7 @@ class StateWords:
         return None if word is None else self.vocabulary.kind(word)
 
     def meaning(self, raw: Any) -> str:
-        """What a raw state means, for people: a kind, `other` or `unknown`."""
+        """Return what a raw state means: a kind of state, `other` or `unknown`."""
         kind = self.kind(raw)
         return str(kind) if kind is not None else OTHER if self.plain(raw) in self._others else UNKNOWN
 
@@ -63,7 +64,8 @@ class StateWords:
 
     # served by: as the words ask for; strangers by no index
     def condition(self, text: str) -> "sa.ColumnElement[bool]":
-        """Rows in the state that somebody typed: a word of the table, else a kind, `other` or `unknown`."""
+        """Return the condition for rows in the state that somebody typed: a word of the table, a kind, `other` or
+        `unknown`."""
         every = (*self.words, *self.vocabulary.others)
         exact = [word for word in every if text in (self.text(word), getattr(word, "name", None))]
         if exact:
@@ -86,7 +88,8 @@ class StateWords:
         )
 
     def waiting(self) -> "sa.ColumnElement[bool]":
-        """Rows that wait for their next try: in a word of their own or, where there is none, ready and not yet due."""
+        """Return the condition for rows that wait for their next try: in a word of their own or, without one, ready and
+        not yet due."""
         parts = []
         later = self.sql.queue.columns["available_at"] > sa.literal_column(self.sql.now("available_at"))
         for step in self.vocabulary.steps:

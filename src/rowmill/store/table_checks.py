@@ -1,4 +1,4 @@
-"""Is a table in the database as it is declared? Asked before a worker starts: a migration may have been forgotten."""
+"""Checks before a worker starts that a table in the database is as declared: a migration may have been forgotten."""
 
 import shlex
 from collections.abc import Container, Iterator, Sequence
@@ -22,7 +22,7 @@ from rowmill.store.queue_sql import QueueSql, bare
 
 @dataclass(frozen=True, slots=True)
 class ColumnProblem:
-    """Why rows could not be claimed or settled, or not be kept apart."""
+    """Why rows could not be claimed, settled or kept apart."""
 
     code: str
     """As `rowmill doctor` has it."""
@@ -31,7 +31,7 @@ class ColumnProblem:
 
 
 def column_problems(sql: QueueSql, role: str, found: "TypeEngine[Any]", *, nullable: bool) -> Iterator[ColumnProblem]:
-    """What is wrong with the column of a role, whose type and nullability the database tells."""
+    """Return what is wrong with the column of a role, given its type and nullability in the database."""
     declared = sql.queue.columns[role]
     name = f"column {declared.name} ({role})"
     postgres = sql.dialect.name == "postgresql"
@@ -100,7 +100,7 @@ class KeyProblem:
 
 @dataclass(frozen=True, slots=True)
 class Unique:
-    """A unique index, or a primary key that needs none."""
+    """A unique index, or a primary key."""
 
     name: str
     columns: tuple[str, ...]
@@ -111,7 +111,7 @@ class Unique:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """What a table is in the database, and what is unique in it."""
+    """What kind of relation a table is, and what is unique in it."""
 
     is_table: bool
     partitioned: bool
@@ -119,7 +119,7 @@ class Relation:
 
 
 def key_problem(connection: Connection, sql: QueueSql) -> KeyProblem | None:
-    """None if no two rows can have the same key, or if there is no such table at all."""
+    """Return why two rows may have the same key; None if they can't, or if there is no such table."""
     found = (
         _unique_on_postgres(connection, sql) if connection.dialect.name == "postgresql" else _on_sqlite(connection, sql)
     )
@@ -226,8 +226,8 @@ def _unique_on_sqlite(connection: Connection, name: str, declared: dict[str, str
 
 
 def check_table(connection: Connection, sql: QueueSql) -> None:
-    """Refuse a table that is not there, lacks columns, or can't keep the promises of a queue: rows that no claim would
-    find, a key that is not unique, a lease that does not fit. Names every problem."""
+    """Raise TableMismatch for a table that is missing, lacks columns, or can't keep the promises of a queue: rows that
+    no claim would find, a key that is not unique, a lease that does not fit. Names every problem."""
     queue, table = sql.queue, sql.queue.table
     try:
         columns = sa.inspect(connection).get_columns(table.name, schema_of(connection, table))
@@ -258,7 +258,7 @@ def check_table(connection: Connection, sql: QueueSql) -> None:
 
 
 def missing_columns(connection: Connection, sql: QueueSql) -> list[str]:
-    """Name the declared columns that the table in the database lacks, each with what adds it."""
+    """Return the declared columns that the table lacks, each with the statement that adds it."""
     table = sql.queue.table
     columns = sa.inspect(connection).get_columns(table.name, schema_of(connection, table))
     return lacking(sql, {column["name"] for column in columns})
@@ -285,7 +285,7 @@ def _may_be_null(column: ReflectedColumn | None) -> bool:
 
 
 def claim_refused(sql: QueueSql, step: Step, reason: str) -> DeclarationError:
-    """The table does not let a row be claimed. Nobody can work on it until that is put right."""
+    """Return the error for a table that does not let a row be claimed. Nobody can work on it until that is fixed."""
     queue = sql.queue
     return DeclarationError(
         queue.name,
@@ -297,7 +297,8 @@ def claim_refused(sql: QueueSql, step: Step, reason: str) -> DeclarationError:
 
 
 def lease_changed(sql: QueueSql) -> DeclarationError:
-    """A claimed row came back with another lease than was written: nothing would keep two workers apart."""
+    """Return the error for a claimed row that came back with another lease than was written: two workers could hold
+    it."""
     queue = sql.queue
     return DeclarationError(
         queue.name,
@@ -314,12 +315,13 @@ def has_table(connection: Connection, table: Table) -> bool:
 
 
 def make_schema(connection: Connection, table: Table) -> None:
-    """Asked first: IF NOT EXISTS wants the right to make one, even where it is there."""
+    """Create the table's schema if it is missing. Checks first: CREATE … IF NOT EXISTS needs the right to create one
+    even where it exists."""
     name = schema_of(connection, table)
     if name is not None and not sa.inspect(connection).has_schema(name):
         connection.execute(sa.schema.CreateSchema(name, if_not_exists=True))
 
 
 def schema_of(connection: Connection, table: Table) -> str | None:
-    """A file of SQLite has no schemas."""
+    """Return the schema of a table; None on SQLite, which has none."""
     return table.schema if connection.dialect.name == "postgresql" else None

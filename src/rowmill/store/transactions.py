@@ -1,4 +1,4 @@
-"""Transactions of handlers, as `settling()` uses them: begun, used by the handler, then fenced and committed."""
+"""The transactions of `settling()` blocks: begun, used by the handler, then fenced and committed."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -22,7 +22,7 @@ LockWithin = Callable[[Connection, Sequence[Lease[Any]]], list[Lease[Any]]]
 
 
 def guard(target: Engine | Connection) -> None:
-    """Have blocks called before SQLAlchemy ends their transactions."""
+    """Call the block before SQLAlchemy commits or rolls back its transaction."""
 
     @event.listens_for(target, "commit")
     def on_commit(connection: Connection) -> None:
@@ -40,7 +40,8 @@ def guard(target: Engine | Connection) -> None:
 
 
 def set_block(connection: Connection, block: Any) -> None:
-    """Have this block called; None: it is over. A connection that broke or was closed has forgotten it."""
+    """Set the block that is called before a commit or rollback; None when it is over. A broken or closed connection has
+    forgotten it already."""
     if not connection.invalidated and not connection.closed:
         connection.info[BLOCK] = block
 
@@ -50,27 +51,27 @@ class AsyncTransaction(Protocol):
 
     @property
     def connection(self) -> AsyncConnection:
-        """What SQLAlchemy runs statements on."""
+        """The connection on which SQLAlchemy runs statements."""
 
     @property
     def execution(self) -> Execution | None:
-        """What executes statements past SQLAlchemy. See `AsyncBlockSession`."""
+        """The function that executes statements directly on the driver. See `AsyncBlockSession`."""
 
     def attach(self, block: Any) -> None:
-        """The block to be called before SQLAlchemy ends its transaction; None: it is over."""
+        """Set the block that is called before SQLAlchemy ends its transaction; None when it is over."""
 
     @property
     def ended(self) -> bool:
-        """Did the handler end it by its connection, or try to?"""
+        """Whether the handler ended the transaction through its connection, or tried to."""
 
     async def lock(self, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
-        """Lock the rows of these leases; returns the leases that are gone."""
+        """Lock the rows of these leases; return the leases that are gone."""
 
     async def finish(self, verdicts: Sequence[Verdict], check: Check) -> None:
         """Settle, check, commit."""
 
     def on_commit(self, verdicts: Sequence[Verdict], check: Check) -> None:
-        """SQLAlchemy is about to commit: settle and check first. Runs in a greenlet."""
+        """Settle and check before SQLAlchemy commits. Runs in a greenlet."""
 
     async def close(self) -> None:
         """Roll back what was not committed, and give the connection back."""
@@ -94,7 +95,7 @@ class SyncTransaction(Protocol):
 
 
 class SyncSqlTransaction:
-    """A transaction that SQLAlchemy begins and ends, in a sync handler. Its engine is guarded."""
+    """A transaction of a sync handler that SQLAlchemy begins and ends. Its engine is guarded."""
 
     ended = False
 
@@ -106,7 +107,7 @@ class SyncSqlTransaction:
         return self._lock(self.connection, leases)
 
     def finish(self, verdicts: Sequence[Verdict], check: Check) -> None:
-        """Commit; SQLAlchemy calls `on_commit` before it does."""
+        """Commit. SQLAlchemy calls `on_commit` before it does."""
         if not self.connection.in_transaction():  # there would be nothing to commit, and the row would not be settled
             self.connection.begin()
         self.connection.commit()
@@ -123,13 +124,14 @@ class SyncSqlTransaction:
 
 
 def undo(connection: Connection) -> None:
-    """Roll back. SQLAlchemy takes a transaction whose commit it was kept from for ended, and would leave it open."""
+    """Roll back on the driver. SQLAlchemy takes a transaction whose commit failed for ended, and would leave it
+    open."""
     if not connection.invalidated:
         connection.connection.rollback()
 
 
 class AsyncSqlTransaction:
-    """The same for an async handler, open while it is its turn to write."""
+    """A transaction of an async handler that SQLAlchemy begins and ends, while it is our turn to write."""
 
     ended = False
     execution = None

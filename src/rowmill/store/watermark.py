@@ -1,4 +1,4 @@
-"""Where the last claim left off, so that the next does not walk over the dead index entries behind it.
+"""Where the last claim stopped in the index, so that the next one skips the dead index entries before it.
 
 A claim leaves dead entries at the head of the ready index; while some old transaction is open, nothing can
 remove them, and a scan from the start walks over all of them. So a claim starts behind the last row that
@@ -31,7 +31,7 @@ MAX_LEVELS = 8
 
 
 class Stretch(StrEnum):
-    """A part of the ready index that one scan walks."""
+    """A part of the ready index that one scan reads."""
 
     AT_ONCE = "at once"
     """Rows of one priority without an `available_at`."""
@@ -61,7 +61,7 @@ class WatermarkLane:
 
 
 class Watermark:
-    """The lanes of one stage of one queue, as this worker knows them."""
+    """The positions of the last claim of one stage, by lane, as this worker knows them."""
 
     def __init__(self, *, by_level: bool) -> None:
         self.by_level = by_level
@@ -76,19 +76,20 @@ class Watermark:
         return not self.lanes or now - self.since > self._lifetime
 
     def looked(self, now: float, seconds: float, rows: int = 0) -> None:
-        """A look from the start began now, took so long, and found so many rows."""
+        """Learn from a claim that started at the head of the index at `now`, took `seconds` and found `rows`."""
         self.since = now
         self._lifetime = min(max(LIFETIME, seconds / SHARE), LONGEST)
         if rows < FEW:
             self._costs.append(seconds)
 
     def may_look_back(self, now: float) -> bool:
-        """A claim came back short: may it look from the start at once?"""
+        """Return whether a claim that came back short may start from the head of the index at once."""
         cost = min(self._costs)  # dead entries are in the way of every look, other delays are not
         return cost < CHEAP or now - self.since > cost / SHORT_SHARE
 
     def start(self, levels: Sequence[Any], now: float) -> None:
-        """Begin from the start. `levels` are the priorities there are, first to last; [None] without any."""
+        """Start from the head of the index. `levels` are the existing priorities, first to last; [None] without
+        priorities."""
         self.drop()
         self.since = now
         if len(levels) > MAX_LEVELS:
@@ -97,20 +98,20 @@ class Watermark:
             self.lanes = [WatermarkLane(level, stretch) for level in levels for stretch in STRETCHES]
 
     def drop(self) -> None:
-        """The next claim begins from the start."""
+        """Make the next claim start from the head of the index."""
         self._before |= {(lane.level, lane.stretch): lane.position for lane in self.lanes if lane.position is not None}
         self.lanes = []
 
     def go_on(self) -> None:
-        """A look from the start found all there was: what lay behind the last positions is dead, and later claims need
-        not walk over it again."""
+        """Restore the last positions after a claim from the head found all ready rows: what lies before them is dead,
+        and later claims need not read it again."""
         for lane in self.lanes:
             if lane.position is None:
                 lane.position = self._before.get((lane.level, lane.stretch))
 
     @property
     def resumes(self) -> bool:
-        """Does the next claim pass over a part of the index?"""
+        """Whether the next claim skips a part of the index."""
         return any(lane.position is not None for lane in self.lanes)
 
     @property
@@ -127,12 +128,12 @@ class Watermark:
         return found
 
     def wants_oldest(self, now: float) -> bool:
-        """Is it time to see where the oldest ready row stands? For queues that keep order per key, whose claims take
-        rows from between others: nothing lies before the oldest but dead entries."""
+        """Return whether to look for the oldest ready row again. In queues with order per key, claims take rows from
+        between others, so only what lies before the oldest ready row is dead."""
         return now - self._oldest_at >= OLDEST_EVERY
 
     def begins(self, places: Iterable[tuple[int, tuple[Any, ...]]], now: float) -> None:
-        """Where the oldest ready rows of lanes stand, by the place of the lane."""
+        """Set the positions of the oldest ready rows, by the place of the lane."""
         self._oldest_at = now
         for place, position in places:
             if self.lanes and None not in position:
@@ -140,8 +141,8 @@ class Watermark:
         self.go_on()
 
     def passed(self, rows: Sequence[T], position: Callable[[T], Position]) -> None:
-        """These rows were claimed, lane by lane: the last of each is its lane's new mark. Marks that were dropped while
-        the claim was under way, as a rescue does, stay so: the next claim looks at everything."""
+        """Move each lane's position to its last claimed row. Positions that were dropped while the claim was under way,
+        as a rescue does, stay dropped: the next claim starts from the head."""
         if not self.lanes:
             return
         places = {(lane.level, lane.stretch): place for place, lane in enumerate(self.lanes)}
