@@ -1,1 +1,1 @@
-"""What limits keep in the database, and the statements that grant and take back, each under one row's lock."""
+"""The tables of limits, and the statements that grant permits and take them back, each under the lock of one row."""

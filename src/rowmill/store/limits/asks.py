@@ -1,4 +1,4 @@
-"""What a limit asks of the database, and what it is answered. Times are seconds since 1970, by the database's clock."""
+"""What limits ask of the database, and its answers. Times are seconds since 1970, by the database's clock."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ Change = Literal["opened", "closed", "parked", "off"]
 
 @dataclass(frozen=True, slots=True)
 class PermitRules:
-    """A limit, as the database checks it. A 0 says that there is no such rule."""
+    """The rules of a limit, as the database checks them. 0 means that there is no such rule."""
 
     name: str
     calls: int = 0
@@ -35,13 +35,13 @@ class PermitRules:
 
     @property
     def ticketed(self) -> bool:
-        """Does a call hold something until it ends?"""
+        """Whether a call holds a ticket (a slot, or a part of a budget) until it ends."""
         return bool(self.slots or self.budget)
 
 
 @dataclass(slots=True)
 class TakePermits:
-    """Room for some calls. Where they hold something, each has a number for its ticket and what it may cost."""
+    """A request for permits for some calls. Where calls hold tickets, each has a ticket number and its largest cost."""
 
     rules: PermitRules
     key: str
@@ -61,8 +61,8 @@ class TakePermits:
 
 @dataclass(slots=True)
 class PermitsTaken:
-    """The first `granted` calls may be made, the next `kept` may ask again in `soon` seconds, and the rest are in line:
-    the first of them at `line`, each one `step` later than the one before."""
+    """The answer: the first `granted` calls may be made, the next `kept` may ask again in `soon` seconds, and the rest
+    queue up, the first of them at `line`, each one `step` later than the one before."""
 
     granted: int
     kept: int
@@ -83,13 +83,13 @@ class PermitsTaken:
     """None of the spans holds the database's time: ask again, with those around `now`."""
 
     def wait(self, place: int) -> float:
-        """Seconds until the turn of one of those in line, counted from 0."""
+        """Return the seconds until the turn of a queued call, counted from 0."""
         return max(self.line + self.step * place - self.now, 0.0)
 
 
 @dataclass(slots=True)
 class FinishCalls:
-    """Calls that have ended, all in the same way."""
+    """Calls that have ended, all with the same outcome."""
 
     rules: PermitRules
     key: str
@@ -110,22 +110,22 @@ class FinishCalls:
 
 
 class Limiter(Protocol):
-    """A database as limits see it."""
+    """The port through which limits use a database."""
 
     async def take(self, asks: Sequence[TakePermits]) -> list[PermitsTaken]:
-        """Grant what there is room for, of one limit and each key at most once. In one transaction, under the locks of
-        the limit's rows for these keys."""
+        """Grant as many permits as there is room for, of one limit and of each key at most once, in one transaction
+        under the locks of the limit's rows for these keys."""
 
     async def finish(self, ask: FinishCalls) -> Change | None:
-        """Give back what ended calls held, and note how the provider is; answers what changed. Twice is fine."""
+        """Give back what ended calls held, and note how the provider is. Return what changed. Idempotent."""
 
     async def renew(self, tickets: Sequence[int], seconds: float) -> set[int]:
-        """Push the ends of tickets on; answers those that are still good."""
+        """Extend tickets; return those that are still valid."""
 
 
 @dataclass(slots=True)
 class LimitView:
-    """How a limit stands, for one key."""
+    """The state of a limit, for one key."""
 
     name: str
     key: str
@@ -148,7 +148,7 @@ class LimitView:
 
 @dataclass(frozen=True, slots=True)
 class LimitSummary:
-    """A limit over all of its keys: how many there are, and how many of them are in trouble."""
+    """The state of a limit over all of its keys: how many there are, and how many of them are in trouble."""
 
     limit: str
     keys: int = 0

@@ -18,7 +18,7 @@ from rowmill.store.own.schema import own_tables
 
 # served by: the primary key
 def declare(connection: Connection, declared: Mapping[str, LimitDeclaration]) -> dict[str, list[LimitDeclaration]]:
-    """Say how a living process declares these limits; returns all declarations of each that count now."""
+    """Record how this process declares these limits. Return the declarations of all living processes, by limit."""
     dialect = connection.dialect.name
     table = own_tables(dialect).limit_declaration
     # In one order: two processes that say the same of several limits must not wait for each other.
@@ -32,7 +32,7 @@ def declare(connection: Connection, declared: Mapping[str, LimitDeclaration]) ->
 
 # served by: the primary key; all of it is small
 def living(connection: Connection, names: Sequence[str] | None = None) -> dict[str, list[LimitDeclaration]]:
-    """The declarations of living processes, by limit; of these limits, or of all."""
+    """Return the declarations of living processes by limit, of these limits or of all."""
     dialect = connection.dialect.name
     row = own_tables(dialect).limit_declaration.c
     wanted = sa.select(row.name, row.declared).where(row.seen > seconds(dialect, -ALIVE_SECONDS))
@@ -47,6 +47,6 @@ def living(connection: Connection, names: Sequence[str] | None = None) -> dict[s
 
 
 def holding(connection: Connection, name: str) -> LimitDeclaration | None:
-    """What holds for a limit now; None: no living process has asked for room in it."""
+    """Return the declaration that is in force for a limit; None if no living process has declared it."""
     found = living(connection, [name]).get(name)
     return strictest(found) if found else None

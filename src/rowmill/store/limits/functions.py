@@ -1,4 +1,4 @@
-"""The functions on PostgreSQL that grant room and take it back.
+"""The PostgreSQL functions that grant permits and take them back.
 
 They are functions so that what was granted so far is read after the lock is had, in one round trip, and so that no lock
 ever waits for a client. `rowmill.store.limits.sqlite` does the same on SQLite; one suite of tests holds both to it.

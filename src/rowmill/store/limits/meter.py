@@ -1,4 +1,4 @@
-"""Calls counted in buckets: pure, as SQLite needs it. `limit_counts` is the same on PostgreSQL."""
+"""Counts calls in time buckets, in Python for SQLite. On PostgreSQL, the function `limit_counts` does the same."""
 
 import math
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Meter:
-    """Counts of buckets, the newest first, which is number `head`."""
+    """The counts of buckets, newest first. The newest has the number `head`."""
 
     width: float
     head: int
     counts: list[int]
 
     def turned(self, now: float, reach: float, width: float) -> "Meter":
-        """As it stands now, in buckets of this width."""
+        """Return the counts as of now, in buckets of this width."""
         meter = self if self.width in (0.0, width) else self._of_width(width)
         newest, kept = math.floor(now / width), math.ceil(reach / width) + 2
         if meter.width == 0.0 or newest - meter.head >= kept:
@@ -26,7 +26,8 @@ class Meter:
         return Meter(width, newest, ([0] * ahead + meter.counts)[:kept])
 
     def _of_width(self, width: float) -> "Meter":
-        """Another period than before. A count goes to the last bucket that ends with its own, or holds it."""
+        """Return the counts in buckets of another width. Each count goes to the last bucket that ends with its own, or
+        contains it."""
         head = moved(self.head, self.width, width)
         counts = [0] * (head - moved(self.head - len(self.counts) + 1, self.width, width) + 1)
         for place, count in enumerate(self.counts):
@@ -34,11 +35,11 @@ class Meter:
         return Meter(width, head, counts)
 
     def counted(self, now: float, reach: float) -> list[int]:
-        """The counts of the buckets of which some part is within reach."""
+        """Return the counts of the buckets that are at least partly within reach."""
         return self.counts[: max(self.head - math.floor((now - reach) / self.width) + 1, 0)]
 
     def frees_at(self, now: float, reach: float) -> float:
-        """When the oldest calls are out of reach."""
+        """Return when the oldest calls are out of reach."""
         places = [place for place, count in enumerate(self.counted(now, reach)) if count]
         return (self.head - max(places, default=0) + 1) * self.width + reach
 
@@ -49,7 +50,7 @@ class Meter:
 
 
 def moved(bucket: int, old: float, new: float) -> int:
-    """The number of a bucket among those of another width; widths are powers of two."""
+    """Return the number of a bucket among buckets of another width. Widths are powers of two."""
     if new >= old:
         return math.floor(bucket / (new / old))
     ratio = round(old / new)

@@ -1,4 +1,4 @@
-"""Grants on PostgreSQL: one call of a function each, on a connection of their own."""
+"""Grants permits on PostgreSQL: one function call each, on a connection of its own."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -26,7 +26,7 @@ RENEW = f"UPDATE rowmill.ticket SET until = {NOW} + $2::float8 WHERE id = ANY ($
 
 
 class PostgresLimiter:
-    """Grants over one line."""
+    """Grants permits over one connection."""
 
     def __init__(self, line: DedicatedConnection) -> None:
         self._line = line

@@ -1,4 +1,4 @@
-"""The same rules as `functions`, on SQLite: one transaction under the lock of the file."""
+"""Grants permits on SQLite, by the rules of `functions`: one transaction under the lock of the file."""
 
 import asyncio
 import json
@@ -80,7 +80,7 @@ NOW = "SELECT (julianday('now') - 2440587.5) * 86400.0"
 
 
 class SqliteLimiter:
-    """Grants by the store's writer."""
+    """Grants permits through the store's writer."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -90,7 +90,7 @@ class SqliteLimiter:
         return await self._writer.write(lambda connection: [take(connection, ask) for ask in asks])
 
     async def finish(self, ask: FinishCalls) -> Change | None:
-        """Those that end at the same time, of whatever limits and keys, are told in one transaction."""
+        """End calls. Those that end at the same time, of whatever limits and keys, share one transaction."""
         told: asyncio.Future[Change | None] = asyncio.get_running_loop().create_future()
         self._ends.append((ask, told))
         if len(self._ends) == 1:
@@ -215,7 +215,7 @@ def next_look(now: float) -> float:
 
 
 def line_up(row: LimitRow, found: PermitsTaken, ask: TakePermits, since: float, refused: int) -> None:
-    """Those who wait: a virtual time that each of them moves on, so that they come back one by one."""
+    """Queue up the calls that got no permit: each moves a virtual time on, so that they come back one by one."""
     found.soon = max(since - found.now, 0.0)
     if found.soon <= ask.horizon:
         found.kept = min(refused, ask.hold)
@@ -232,7 +232,7 @@ def line_up(row: LimitRow, found: PermitsTaken, ask: TakePermits, since: float, 
 
 
 def expire(connection: sqlite3.Connection, ask: TakePermits, now: float) -> None:
-    """What crashed processes held comes back, or is spent."""
+    """Return what crashed processes held, or count it as spent."""
     given = (ask.rules.name, ask.key, now)
     connection.execute("DELETE FROM rowmill_ticket WHERE name = ? AND key = ? AND done = 1 AND until <= ?", given)
     gone = connection.execute(
@@ -265,8 +265,8 @@ def free_slots(connection: sqlite3.Connection, ask: TakePermits) -> list[int]:
 
 
 def affordable(connection: sqlite3.Connection, ask: TakePermits, span: str) -> tuple[int, RefusalReason]:
-    """How many of the calls the budget has room for, in their order, and what keeps it from the next: calls under way
-    may cost less than is reserved for them."""
+    """Return how many of the calls the budget has room for, in their order, and what keeps the next one out: a call
+    under way may cost less than is reserved for it."""
     given = (ask.rules.name, ask.key, span)
     [(used,)] = connection.execute(
         "SELECT coalesce(sum(used), 0) FROM rowmill_spending WHERE name = ? AND key = ? AND span = ?", given
@@ -301,7 +301,7 @@ def finish(connection: sqlite3.Connection, ask: FinishCalls) -> Change | None:
 
 
 def end_ticket(connection: sqlite3.Connection, ask: FinishCalls, place: int, number: int, now: float) -> None:
-    """A ticket that is gone ran out: what it had reserved is back, or spent."""
+    """End the ticket of a call. A missing ticket has expired: what it had reserved is back already, or spent."""
     found = connection.execute("SELECT done FROM rowmill_ticket WHERE id = ?", (number,)).fetchone()
     if found is not None and found[0]:
         return
@@ -315,7 +315,7 @@ def end_ticket(connection: sqlite3.Connection, ask: FinishCalls, place: int, num
 
 
 def judge_provider(row: LimitRow, ask: FinishCalls, now: float) -> Change | None:
-    """Note how the provider is; answers what changed."""
+    """Note how the provider is; return what changed."""
     change: Change | None = None
     breaker = ask.rules.breaker
     if ask.outcome in ("ok", "limited", "refused"):

@@ -1,4 +1,4 @@
-"""What limits leave behind goes when nothing depends on it any more, a batch at a time.
+"""Deletes what limits leave behind once nothing depends on it, a batch at a time.
 
 Whoever asks for room in a key tidies up after it. This is for keys that nobody asks for again. Every function takes a
 connection in a transaction.
@@ -23,21 +23,21 @@ SPANS = {"hour": 2 * 3600.0, "day": 2 * 86400.0}
 
 
 def sweep(connection: Connection, most: int) -> int:
-    """Forget what is over; returns how many entries went. What was switched off stays off."""
+    """Delete a batch of what is over; return how many entries. A limit that was switched off stays off."""
     gone = _ended(connection, most) + _crashed(connection, most)
     return gone + _spent(connection, most) + _idle(connection, most) + _declared(connection, most)
 
 
 # served by: nothing. Only tickets of the last minutes are there, but for those of keys that are not asked for again
 def _ended(connection: Connection, most: int) -> int:
-    """Tickets of calls that have ended, once nobody tells of their end a second time."""
+    """Delete tickets of calls that ended so long ago that nobody reports their end a second time."""
     ticket = own_tables(connection.dialect.name).limits.ticket
     old = sa.and_(_done(connection), ticket.c.until <= seconds(connection.dialect.name))
     return _delete(connection, ticket, old, most)
 
 
 def _crashed(connection: Connection, most: int) -> int:
-    """Tickets that ran out. What they had reserved comes back, or is spent, as their limit is declared.
+    """Delete expired tickets. What they had reserved comes back or is spent, as their limit declares.
 
     Under the locks of the limits' rows: who grants room reads what is spent before what is reserved.
     """
@@ -74,7 +74,7 @@ def _crashed(connection: Connection, most: int) -> int:
 
 
 def _spent_by_crash(connection: Connection) -> set[str]:
-    """Limits of which some process declared that what a crash had reserved is spent."""
+    """Return the limits whose declaration counts as spent what a crashed process had reserved."""
     row = own_tables(connection.dialect.name).limit_declaration.c
     rows = connection.execute(sa.select(row.name, row.declared))
     declared = ((name, LimitDeclaration.from_json(text)) for name, text in rows)
@@ -83,7 +83,7 @@ def _spent_by_crash(connection: Connection) -> set[str]:
 
 # served by: nothing: one row per key and span of the last days
 def _spent(connection: Connection, most: int) -> int:
-    """What was spent in hours and days that are over, and in months and runs of long ago."""
+    """Delete what was spent in hours and days that are over, and in months and runs of long ago."""
     dialect = connection.dialect.name
     spending = own_tables(dialect).limits.spending
     old = sa.or_(
@@ -98,8 +98,8 @@ def _spent(connection: Connection, most: int) -> int:
 
 # served by: nothing: one row per key that was used lately
 def _idle(connection: Connection, most: int) -> int:
-    """Keys that nobody uses, of which there is nothing to remember: no call that a window reaches back to, no budget,
-    no line, nothing about the provider."""
+    """Delete unused keys of which nothing has to be remembered: no call within a window, no budget, nobody queued,
+    nothing about the provider."""
     dialect = connection.dialect.name
     own = own_tables(dialect).limits
     row, now = own.limiter.c, seconds(dialect)
@@ -116,13 +116,13 @@ def _idle(connection: Connection, most: int) -> int:
 
 # served by: nothing: a few rows
 def _declared(connection: Connection, most: int) -> int:
-    """Declarations of processes that are long gone. They say what becomes of tickets that ran out."""
+    """Delete declarations of processes that are long gone. Until then, they say what becomes of expired tickets."""
     declared = own_tables(connection.dialect.name).limit_declaration
     return _delete(connection, declared, declared.c.seen < seconds(connection.dialect.name, -KNOWN_SECONDS), most)
 
 
 def _done(connection: Connection) -> "sa.ColumnElement[bool]":
-    """Spelled as in the indexes."""
+    """Return the condition for ended tickets, spelled as in the index."""
     return sa.literal_column("done" if connection.dialect.name == "postgresql" else "done = 1", sa.Boolean)
 
 

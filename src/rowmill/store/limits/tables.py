@@ -10,8 +10,8 @@ from rowmill.store.limits.functions import FUNCTIONS
 
 
 class LimitTables(NamedTuple):
-    """One row per limit and key, under whose lock all is decided; a ticket per call that holds a slot or a part of a
-    budget; what was spent, per span."""
+    """The tables of limits: a row per limit and key, whose lock guards every decision; a ticket per call that holds a
+    slot or a part of a budget; and what was spent, per period."""
 
     limiter: Table
     ticket: Table
@@ -82,7 +82,8 @@ def limit_tables(metadata: MetaData, prefix: str) -> LimitTables:
 
 
 def declaration_table(metadata: MetaData, prefix: str) -> Table:
-    """One row per limit and way in which processes declare it; `seen` is when the last of them said so."""
+    """Return the table of declarations: a row per limit and way to declare it, with the time when a process last said
+    so."""
     return Table(
         prefix + "limit_declaration",
         metadata,
@@ -93,7 +94,7 @@ def declaration_table(metadata: MetaData, prefix: str) -> Table:
 
 
 def make(connection: Connection, tables: LimitTables) -> None:
-    """The step of the migration that brings limits."""
+    """Create the tables of limits. A step of the migrations."""
     tables.limiter.metadata.create_all(connection, tables=tables)
     if connection.dialect.name == "postgresql":
         for function in FUNCTIONS:

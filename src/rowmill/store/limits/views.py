@@ -1,4 +1,4 @@
-"""How limits stand, and an operator's hand on them. Every function takes a connection in a transaction."""
+"""The state of limits, and what operators change about them. Every function takes a connection in a transaction."""
 
 import json
 from collections.abc import Collection
@@ -21,7 +21,7 @@ EVERY = ""
 
 
 def seconds(dialect: str, shift: float = 0.0) -> "sa.ColumnElement[Any]":
-    """The database's time, in seconds since 1970."""
+    """Return the database's time, in seconds since 1970."""
     if dialect == "postgresql":
         return sa.literal_column(f"(extract(epoch FROM clock_timestamp())::float8 + {float(shift)!r})")
     return sa.literal_column(f"((julianday('now') - 2440587.5) * 86400.0 + {float(shift)!r})")
@@ -29,7 +29,7 @@ def seconds(dialect: str, shift: float = 0.0) -> "sa.ColumnElement[Any]":
 
 # served by: the primary keys, and the indexes on the tickets of a limit and key
 def view(connection: Connection, name: str, key: str) -> LimitView:
-    """One key of a limit, whether or not anybody has used it."""
+    """Return the state of one key of a limit, whether or not it was ever used."""
     row = own_tables(connection.dialect.name).limits.limiter.c
     views = {one.key: one for one in _views(connection, sa.and_(row.name == name, row.key.in_([key, EVERY])), None)}
     found = views.get(key) or LimitView(name, key, _now(connection))
@@ -41,14 +41,15 @@ def view(connection: Connection, name: str, key: str) -> LimitView:
 
 
 def views(connection: Connection, key: str | None = None, most: int | None = None) -> list[LimitView]:
-    """Every limit, by key: those in trouble first, then those used last. Keys may be many: at most so many."""
+    """Return the state of every limit by key: those in trouble first, then the most recently used. At most `most`,
+    since there may be many keys."""
     row = own_tables(connection.dialect.name).limits.limiter.c
     return _views(connection, sa.true() if key is None else row.key == key, most)
 
 
 # served by: nothing: every key is looked at
 def summaries(connection: Connection) -> list[LimitSummary]:
-    """Each limit over all of its keys."""
+    """Return the state of each limit over all of its keys."""
     row, now = own_tables(connection.dialect.name).limits.limiter.c, seconds(connection.dialect.name)
 
     def many(condition: "sa.ColumnElement[bool]") -> "sa.ColumnElement[int]":
@@ -63,7 +64,7 @@ def summaries(connection: Connection) -> list[LimitSummary]:
 
 # served by: the primary key
 def spent(connection: Connection, name: str, budget: Budget, run: str) -> int:
-    """Keys of a limit whose budget has not enough left for one call that costs 1."""
+    """Return how many keys of a limit have too little budget left for a call that costs 1."""
     spending, span = own_tables(connection.dialect.name).limits.spending.c, budget.span(_now(connection), run)
     used_up = spending.used > exact(budget.limit) - MICRO
     counted = sa.select(sa.func.count()).where(spending.name == name, spending.span == span.name, used_up)
@@ -105,7 +106,7 @@ def _views(connection: Connection, chosen: "sa.ColumnElement[bool]", most: int |
 
 
 def _of(connection: Connection, wanted: "sa.Select[Any]", columns: Any, found: Collection[tuple[str, str]]) -> Any:
-    """Rows of these limits and keys, some of them at a time."""
+    """Yield the rows of these limits and keys, some at a time."""
     pairs = list(found)
     for start in range(0, len(pairs), AT_ONCE):
         some = sa.tuple_(columns.name, columns.key).in_(pairs[start : start + AT_ONCE])
@@ -127,7 +128,8 @@ def switch_off(connection: Connection, name: str, key: str) -> None:
 
 
 def switch_on(connection: Connection, name: str, key: str) -> int:
-    """Neither off nor parked, and the breaker closed; answers for how many keys that is new."""
+    """Switch a limit on: neither off nor parked, and the breaker closed. Return for how many keys that changed
+    something."""
     limiter = own_tables(connection.dialect.name).limits.limiter
     row = limiter.c
     was = sa.or_(row.off, row.parked_until > seconds(connection.dialect.name), row.pause > 0)

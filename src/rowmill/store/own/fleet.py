@@ -1,4 +1,4 @@
-"""Workers among each other: they sign up, give signs of life, lead, and agree on words.
+"""The fleet: workers register, send heartbeats, elect a leader, and agree on state words.
 
 Every function takes a connection in a transaction.
 """
@@ -25,7 +25,7 @@ ALIVE_SECONDS = 30.0
 
 
 def register(connection: Connection, queues: Sequence[QueueSpec[Any]]) -> int:
-    """Sign up: answers the number of this worker, which no other ever had."""
+    """Register a worker; return its number, which no other ever had."""
     own = own_tables(connection.dialect.name)
     now = moment(connection.dialect.name)
     number: int = connection.execute(
@@ -43,7 +43,7 @@ def register(connection: Connection, queues: Sequence[QueueSpec[Any]]) -> int:
 
 
 def join(connection: Connection, queues: Sequence[QueueSql]) -> int:
-    """Sign up, and agree with the others on words."""
+    """Register a worker, and check that its state words agree with those of the others."""
     number = register(connection, [one.queue for one in queues])
     for one in queues:
         agree_on_words(connection, one, number)
@@ -51,9 +51,9 @@ def join(connection: Connection, queues: Sequence[QueueSql]) -> int:
 
 
 def sign_of_life(connection: Connection, worker: int, settle_lag: str | None = None) -> set[tuple[str, str]] | None:
-    """Say that we live, and what we could not write; answers what is paused, as (queue, stage), the stage empty for all
-    of them. None: nobody knows us, since the database itself was set back: by a standby that took over and was behind,
-    or from a backup."""
+    """Record a heartbeat, with what could not be written. Return what is paused as (queue, stage), with an empty stage
+    for the whole queue. Return None if the database does not know this worker: it was set back, by a failover to a
+    standby that was behind, or from a backup."""
     own = own_tables(connection.dialect.name)
     now = moment(connection.dialect.name)
     sign = sa.update(own.worker).where(own.worker.c.id == worker).values(seen_at=now, settle_lag=settle_lag)
@@ -65,7 +65,7 @@ def sign_of_life(connection: Connection, worker: int, settle_lag: str | None = N
 
 # served by: the primary key
 def living(connection: Connection, workers: Collection[int], *, within: float | None) -> set[int]:
-    """Those of the workers that have not signed off, and were seen `within` so many seconds, if given."""
+    """Return which of these workers have not signed off and, if given, were seen `within` so many seconds."""
     if not workers:
         return set()
     table = own_tables(connection.dialect.name).worker
@@ -78,7 +78,7 @@ def living(connection: Connection, workers: Collection[int], *, within: float | 
 def heartbeat(
     connection: Connection, worker: int, office: str, seconds: float, settle_lag: str | None
 ) -> Heartbeat | None:
-    """A sign of life, and the attempt to lead. None: nobody knows this worker."""
+    """Record a heartbeat, and try to lead. Return None if the database does not know this worker."""
     paused = sign_of_life(connection, worker, settle_lag)
     return None if paused is None else Heartbeat(paused, lead(connection, worker, seconds, office))
 
@@ -94,8 +94,8 @@ def sign_off(connection: Connection, worker: int) -> None:
 
 
 def lead(connection: Connection, worker: int, seconds: float, name: str = "upkeep") -> bool:
-    """Try to be the one that does the upkeep, or stay it. Decided by one row and the database's clock; each statement
-    may stand by itself."""
+    """Try to become or stay the leader. One row and the database's clock decide; each statement may commit by
+    itself."""
     own = own_tables(connection.dialect.name)
     dialect = connection.dialect.name
     taken = connection.execute(
@@ -113,8 +113,8 @@ def lead(connection: Connection, worker: int, seconds: float, name: str = "upkee
 
 
 def agree_on_words(connection: Connection, sql: QueueSql, worker: int) -> None:
-    """Refuse to start beside a living worker that has other words for the same table: each would take the
-    other's states for strangers."""
+    """Refuse to start beside a living worker that declares other state words for the same table: each would not know
+    the other's states."""
     own, queue = own_tables(connection.dialect.name), sql.queue
     ours = json.dumps(_words_of(sql), sort_keys=True)
     name = full_name(queue.table, connection.dialect.name)
@@ -139,7 +139,7 @@ def agree_on_words(connection: Connection, sql: QueueSql, worker: int) -> None:
 
 
 def _words_of(sql: QueueSql) -> dict[str, list[str]]:
-    """Every meaning with its words, as they stand in the table."""
+    """Return every meaning with its words, as they are stored in the table."""
     found: dict[str, list[str]] = {}
     for word, meaning in sql.queue.vocabulary.meanings():
         found.setdefault(meaning, []).append(sql.word(word).strip("'"))
@@ -154,7 +154,7 @@ WHOLE = ""
 
 
 def pause(connection: Connection, queue: QueueSpec[Any], stage: str | None = None) -> bool:
-    """Claim no more rows of a queue, or of one of its stages; answers whether that is new. Running rows finish."""
+    """Stop claims of a queue, or of one of its stages. Running rows finish. Return whether it was not paused before."""
     own = own_tables(connection.dialect.name).pause
     new = sa.insert(own).values(queue=queue.name, stage=stage or WHOLE, since=moment(connection.dialect.name))
     try:
@@ -166,7 +166,7 @@ def pause(connection: Connection, queue: QueueSpec[Any], stage: str | None = Non
 
 
 def resume(connection: Connection, queue: QueueSpec[Any], stage: str | None = None) -> int:
-    """Go on: with one stage, or with the queue and all of its stages; answers how many pauses ended."""
+    """Resume one stage, or a queue and all of its stages. Return how many pauses ended."""
     own = own_tables(connection.dialect.name).pause
     ended = sa.delete(own).where(own.c.queue == queue.name)
     if stage is not None:
@@ -176,7 +176,7 @@ def resume(connection: Connection, queue: QueueSpec[Any], stage: str | None = No
 
 
 def paused(connection: Connection, queue: QueueSpec[Any]) -> dict[str, Any]:
-    """What is paused of a queue, and since when; the stage is empty where it is the whole queue."""
+    """Return what is paused of a queue, and since when. The stage is empty for the whole queue."""
     own = own_tables(connection.dialect.name).pause
     rows = connection.execute(sa.select(own.c.stage, own.c.since).where(own.c.queue == queue.name))
     return {row.stage: row.since for row in rows}

@@ -1,4 +1,4 @@
-"""What the engine keeps of rows beside them: who failed, and where."""
+"""The history that the engine keeps beside the rows: failed attempts, and rows that could not be claimed."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ CLAIM_REFUSED = "claim_refused"
 
 
 def crashed_keys(connection: Connection, queue: QueueSpec[Any], leases: Sequence[Lease[Any]]) -> set[Any]:
-    """The keys among these whose last failed attempt at their stage was the death of its worker."""
+    """Return the keys among these whose last failed attempt at their stage was the death of its worker."""
     by_text = {queue.key_text(lease.key): lease for lease in leases}
     attempt = own_tables(connection.dialect.name).attempt
     rows = connection.execute(
@@ -32,7 +32,7 @@ def crashed_keys(connection: Connection, queue: QueueSpec[Any], leases: Sequence
 
 # served by: the history's index on (queue, key, id)
 def last_failed_stages(connection: Connection, queue: QueueSpec[Any], keys: Sequence[str]) -> dict[str, str]:
-    """The stage of the last failed attempt, by the text of the key."""
+    """Return the stage of the last failed attempt, by the text of the key."""
     attempt = own_tables(connection.dialect.name).attempt
     rows = connection.execute(
         sa.select(attempt.c.key, attempt.c.stage)
@@ -44,7 +44,7 @@ def last_failed_stages(connection: Connection, queue: QueueSpec[Any], keys: Sequ
 
 # served by: the history's index on (queue, key, id)
 def refused_keys(connection: Connection, queue: QueueSpec[Any], keys: Sequence[str]) -> list[str]:
-    """Those whose last note is that the table did not let them be claimed."""
+    """Return the keys whose last entry is that the table did not let them be claimed."""
     attempt = own_tables(connection.dialect.name).attempt
     rows = connection.execute(
         sa.select(attempt.c.key, attempt.c.code)
@@ -58,7 +58,7 @@ def refused_keys(connection: Connection, queue: QueueSpec[Any], keys: Sequence[s
 def note_refused(
     connection: Connection, queue: QueueSpec[Any], step: Step, worker: int, refused: Sequence[tuple[str, str]]
 ) -> None:
-    """Keep that the table did not let these rows be claimed: by the text of the key, each with the reason."""
+    """Record that the table did not let these rows be claimed: by the text of the key, each with the reason."""
     own, about = own_tables(connection.dialect.name), {"queue": queue.name, "stage": step.name, "worker": worker}
     connection.execute(
         sa.insert(own.attempt).values(ended_at=moment(connection.dialect.name)),

@@ -1,4 +1,4 @@
-"""A database is made ready: Rowmill's own tables, and what the declared queues need in theirs."""
+"""Prepares a database: Rowmill's own tables, and the indexes and triggers of the declared queues."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ UNFINISHED = (IndexState.MISSING, IndexState.INVALID, IndexState.BUILDING)
 
 
 async def migrate(store: Store, queues: Sequence[QueueSql], *, tables: bool) -> list[int]:
-    """Bring Rowmill's own tables to this version, and the queues' indexes and triggers into place; answers the steps
-    taken. With `tables`, create the queues' own tables that are missing too.
+    """Bring Rowmill's own tables to this version, and create the queues' indexes and triggers. With `tables`, create
+    missing tables of queues too. Return the steps taken.
 
     All in one transaction, but for indexes on PostgreSQL's tables that have rows: those are made without holding up
     who writes to them, which can't be done in a transaction.
@@ -41,7 +41,8 @@ async def migrate(store: Store, queues: Sequence[QueueSql], *, tables: bool) -> 
 def _in_transaction(
     connection: Connection, queues: Sequence[QueueSql], tables: bool
 ) -> tuple[list[int], list[QueueSql]]:
-    """The steps taken, and the queues whose indexes are left to be made."""
+    """Migrate what fits into one transaction. Return the steps taken, and the queues whose indexes are still to be
+    made."""
     steps, later = schema.migrate(connection), []
     for sql in queues:
         table = sql.queue.table
@@ -63,16 +64,16 @@ def _in_transaction(
 
 
 def _unfinished(connection: Connection, sql: QueueSql) -> list[tuple[QueueIndex, IndexState]]:
-    """Indexes that are missing, that somebody is making, or that a failed attempt left behind. One for other words or
-    columns stays: to make it anew is for `adopt`."""
+    """Return the indexes that are missing, that somebody is making, or that a failed attempt left invalid. An index for
+    other words or columns stays: `adopt` replaces it."""
     wanted = indexes.queue_indexes(sql)
     states = index_states(connection, sql, wanted)
     return [(index, states[index.name]) for index in wanted if states[index.name] in UNFINISHED]
 
 
 def _is_written_to(connection: Connection, sql: QueueSql) -> bool:
-    """Has the table rows, so that others may want to write while an index is made? One in partitions can't have it
-    made beside them."""
+    """Return whether the table has rows, so that others may want to write while an index is made. A partitioned table
+    can't have an index made concurrently."""
     if connection.dialect.name != "postgresql":
         return False
     kind = sa.text("SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass(:name)")
@@ -82,7 +83,8 @@ def _is_written_to(connection: Connection, sql: QueueSql) -> bool:
 
 
 async def _beside_writers(store: Store, connection: AsyncConnection, queues: Sequence[QueueSql]) -> None:
-    """One who migrates at a time: what the other makes would look like what a failed attempt left."""
+    """Create indexes concurrently, one process at a time: an index that another makes just now looks like one that a
+    failed attempt left."""
     lock = "({}, {})".format(*LOCK)
     while not await connection.scalar(sa.text(f"SELECT pg_try_advisory_lock{lock}")):
         await asyncio.sleep(LOCK_SECONDS)

@@ -1,4 +1,4 @@
-"""What a role of PostgreSQL's has to be allowed, and nothing else. Printed as grants; checked when a worker starts.
+"""The privileges that each kind of PostgreSQL role needs. Printed as grants; checked when a worker starts.
 
 A file of SQLite has no roles: whoever may write to it may do everything.
 """
@@ -34,7 +34,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Privilege:
-    """One verb on one thing; on some of its columns, where they are named."""
+    """One privilege on one object; on some of its columns, if they are named."""
 
     verb: str
     kind: str
@@ -93,7 +93,7 @@ SEQUENCES = ("attempt_id_seq", "worker_id_seq")
 
 
 def of_worker(queues: Iterable[QueueSql], *, limited: bool = False) -> Iterator[Privilege]:
-    """What a worker needs, beside the columns in which its handlers put their results."""
+    """Yield what a worker needs, other than the columns into which its handlers write results."""
     yield Privilege("USAGE", "schema", "", SCHEMA)
     for name, verbs in OWN.items():
         yield from (Privilege(verb, "table", name, SCHEMA, columns) for verb, columns in verbs.items())
@@ -106,7 +106,7 @@ def of_worker(queues: Iterable[QueueSql], *, limited: bool = False) -> Iterator[
 
 
 def of_policies(sql: QueueSql) -> Iterator[Privilege]:
-    """What a worker needs for ticks, which it makes itself, and where old rows are deleted."""
+    """Yield what a worker needs for ticks, which it makes itself, and to delete old rows."""
     if sql.queue.name == QUEUE:
         for name, verbs in TIMED.items():
             yield from (Privilege(verb, "table", name, SCHEMA, columns) for verb, columns in verbs.items())
@@ -116,14 +116,14 @@ def of_policies(sql: QueueSql) -> Iterator[Privilege]:
 
 
 def of_limits() -> Iterator[Privilege]:
-    """What a worker needs to keep to limits, and an operator to switch them off and on."""
+    """Yield what a worker needs to use limits, and an operator to switch them off and on."""
     for name, verbs in LIMITED.items():
         yield from (Privilege(verb, "table", name, SCHEMA, columns) for verb, columns in verbs.items())
     yield from (Privilege("EXECUTE", "function", name, SCHEMA) for name in FUNCTION_NAMES)
 
 
 def of_operator() -> Iterator[Privilege]:
-    """What an operator needs beside that. To prune is to delete, and is left to whoever owns the table."""
+    """Yield what an operator needs besides. Pruning is not included: to delete rows is left to the table's owner."""
     yield from (Privilege(verb, "table", "pause", SCHEMA) for verb in ("INSERT", "DELETE"))
     yield Privilege("UPDATE", "table", "schedule", SCHEMA, ("paused_since",))
     yield Privilege("INSERT", "table", "tick", SCHEMA)
@@ -138,9 +138,8 @@ def of_queue(table: Table, columns: tuple[str, ...]) -> Iterator[Privilege]:
 
 
 def of_producer(connection: Connection, queue: QueueSpec[Any]) -> Iterator[Privilege]:
-    """What a role needs that inserts rows: the trigger that wakes workers asks for nothing. An ORM reads back the key,
-    and the queue's columns that the database fills in. Numbers come from a sequence, unless they are the table's own
-    identity."""
+    """Yield what a role that inserts rows needs. The trigger that wakes workers needs nothing. An ORM reads back the
+    key and the queue's columns that the database fills. A serial key needs its sequence; an identity does not."""
     table = queue.table
     filled = (one for one in queue.columns.values() if one.server_default is not None and one.default is None)
     schema = schema_of(connection, table)
@@ -153,23 +152,25 @@ def of_producer(connection: Connection, queue: QueueSpec[Any]) -> Iterator[Privi
 
 
 def written(sql: QueueSql) -> tuple[str, ...]:
-    """The columns that the engine itself writes."""
+    """Return the columns that the engine itself writes."""
     return tuple(column.name for role, column in sql.queue.columns.items() if role not in READ_ONLY)
 
 
 def writable(sql: QueueSql) -> tuple[str, ...]:
-    """The columns in which a handler may put results: all that are neither the engine's nor the database's own."""
+    """Return the columns into which a handler may write results: all but the engine's and those that the database
+    computes."""
     computed = {column.name for column in sql.queue.table.columns if column.computed is not None}
     return tuple(name for name in dict.fromkeys(sql.queue.writable.values()) if name not in computed)
 
 
 def schema_of(connection: Connection, table: Table) -> str:
-    """Where a table is that is declared without a schema; `public` if it is nowhere yet."""
+    """Return the schema of a table that is declared without one; `public` if it does not exist yet."""
     return table.schema or found_in(connection, table) or "public"
 
 
 def found_in(connection: Connection, table: Table) -> str | None:
-    """The schema in which a table is found without one. One in a schema that the role may not use is not found."""
+    """Return the schema in which a table is found by its bare name. A schema that the role may not use is not
+    searched."""
     found: str | None = connection.scalar(sa.text(FOUND), {"table": table.name})
     return found
 
@@ -205,7 +206,7 @@ ORDER BY w.place
 
 
 def lacking(connection: Connection, rights: Iterable[Privilege]) -> list[Privilege]:
-    """Those of these rights that the connection's role does not have, with just the columns in question."""
+    """Return the privileges that the connection's role lacks, with only the columns in question."""
     asked = [(right, column) for right in rights for column in right.columns or ("",)]
     given = {
         "kinds": ["column" if column else right.kind for right, column in asked],
@@ -227,7 +228,7 @@ def lacking(connection: Connection, rights: Iterable[Privilege]) -> list[Privile
 def check(
     connection: Connection, queues: Sequence[QueueSql], results: tuple[str, ...] = (), *, limited: bool = False
 ) -> None:
-    """Refuse to work as a role that may not do it: rows would be taken and could not be settled."""
+    """Raise MissingRights if the role may not do a worker's work: it would claim rows that it can't settle."""
     if connection.dialect.name != "postgresql":
         return
     wanted = [*of_worker(queues, limited=limited)]
@@ -246,7 +247,7 @@ def check(
 
 
 def grants(rights: Iterable[Privilege], role: str, preparer: IdentifierPreparer) -> list[str]:
-    """GRANT statements, one for each thing."""
+    """Return GRANT statements, one for each object."""
     things: dict[tuple[str, str | None, str], list[Privilege]] = {}
     for right in rights:
         same = things.setdefault((right.kind, right.schema, right.name), [])

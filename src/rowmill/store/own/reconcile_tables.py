@@ -1,4 +1,4 @@
-"""The tables of reconciliations: one row per run, and one per finding for as long as it is open, and after."""
+"""The tables of reconciliations: one row per run, and one per finding."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ MakeTable = Callable[..., Table]
 
 
 def reconciliation_table(table: MakeTable, prefix: str, serial: Any, moment: Any) -> Table:
-    """Runs. The one that has not ended is the lease as well: there is one at most of each name."""
+    """Return the table of runs. A run that has not ended holds the lease: there is at most one of each name."""
     open_ = sa.text("ended_at IS NULL")
     return table(
         "reconciliation",
@@ -36,7 +36,8 @@ def reconciliation_table(table: MakeTable, prefix: str, serial: Any, moment: Any
 
 
 def finding_table(table: MakeTable, prefix: str, serial: Any, moment: Any) -> Table:
-    """Findings. While one is open there is no second of its kind and key, and so no second correction."""
+    """Return the table of findings. While one is open there is no second of its kind and key, and so no second
+    correction."""
     open_ = sa.text("closed_at IS NULL")
     return table(
         "finding",

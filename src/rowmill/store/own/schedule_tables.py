@@ -1,4 +1,4 @@
-"""Rowmill's own tables for schedules: what each is, and its ticks. A tick is a row, and the table of ticks a queue.
+"""The tables of schedules and their ticks. A tick is a row, and the table of ticks is a queue.
 
 The indexes are those that a queue on this table needs, under the names that it gives them: a test holds them together.
 """
@@ -24,7 +24,7 @@ FINISHED = "state IN ('done', 'dead', 'cancelled')"
 
 
 def schedule_table(table: Callable[..., Table]) -> Table:
-    """One row per schedule that some worker declared."""
+    """Return the table with one row per schedule that some worker declared."""
     moment = sa.DateTime(timezone=True)
     return table(
         "schedule",
@@ -43,7 +43,7 @@ def schedule_table(table: Callable[..., Table]) -> Table:
 
 
 def tick_table(table: Callable[..., Table], dialect: str) -> Table:
-    """One row per tick, with the engine's own columns."""
+    """Return the table with one row per tick, with the columns of a queue."""
     moment = sa.DateTime(timezone=True)
     made = table(
         "tick",

@@ -28,7 +28,7 @@ WAKE_LOCK = 0x726F776D
 
 @dataclass(frozen=True, slots=True)
 class OwnTables:
-    """Where the engine keeps what is not on the user's rows."""
+    """The tables in which the engine keeps what is not on the user's rows."""
 
     metadata: MetaData
     meta: Table
@@ -49,7 +49,7 @@ class OwnTables:
 
 
 def worker_columns() -> list["Column[Any]"]:
-    """Of the first version."""
+    """Return the columns of the table of workers in version 1."""
     moment = sa.DateTime(timezone=True)
     serial = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
     return [
@@ -64,7 +64,7 @@ def worker_columns() -> list["Column[Any]"]:
 
 
 def attempt_columns(prefix: str) -> list[sa.schema.SchemaItem]:
-    """Of the first version, with its indexes."""
+    """Return the columns and indexes of the history in version 1."""
     moment = sa.DateTime(timezone=True)
     serial = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
     return [
@@ -84,7 +84,7 @@ def attempt_columns(prefix: str) -> list[sa.schema.SchemaItem]:
 
 
 def receipt_columns() -> list["Column[Any]"]:
-    """Of the first version."""
+    """Return the columns of the receipts in version 1."""
     return [
         Column("worker", sa.BigInteger, primary_key=True, autoincrement=False),
         Column("flush", sa.BigInteger, primary_key=True, autoincrement=False),
@@ -99,7 +99,7 @@ def receipt_columns() -> list["Column[Any]"]:
 
 @cache
 def own_tables(dialect: str) -> OwnTables:
-    """The tables as this dialect names them."""
+    """Return the tables as this dialect names them."""
     metadata = MetaData(schema=SCHEMA if dialect == "postgresql" else None)
     prefix = "" if dialect == "postgresql" else "rowmill_"
     serial = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
@@ -174,12 +174,13 @@ END $$
 
 
 def wake_number(table: Table) -> int:
-    """The number under which sleepers on a table are woken: second half of the lock, payload of the NOTIFY."""
+    """Return the number under which workers wait for rows of a table: the second half of the advisory lock, and the
+    payload of the NOTIFY."""
     return zlib.crc32(full_name(table, "postgresql").encode()) & 0x7FFFFFFF
 
 
 def wake_trigger(table: Table, name: str) -> list[str]:
-    """Statements that make every INSERT wake a sleeping worker. PostgreSQL only."""
+    """Return the statements that make every INSERT wake a sleeping worker. PostgreSQL only."""
     return [
         f"DROP TRIGGER IF EXISTS rowmill_wake ON {name}",
         f"CREATE TRIGGER rowmill_wake AFTER INSERT ON {name} "
@@ -188,7 +189,7 @@ def wake_trigger(table: Table, name: str) -> list[str]:
 
 
 def full_name(table: Table, dialect: str) -> str:
-    """One name for one table, whether or not a declaration writes the usual schema out."""
+    """Return one name for a table, whether or not a declaration writes out the default schema."""
     return table.name if dialect == "sqlite" else f"{table.schema or 'public'}.{table.name}"
 
 
@@ -197,7 +198,7 @@ def same_table(one: Table, other: Table, dialect: str) -> bool:
 
 
 def version_of(connection: Connection) -> int | None:
-    """The version of Rowmill's tables in this database; None where there are none."""
+    """Return the version of Rowmill's tables in this database; None if there are none."""
     own = own_tables(connection.dialect.name)
     if not sa.inspect(connection).has_table(own.meta.name, schema=own.meta.schema):
         return None
@@ -206,7 +207,7 @@ def version_of(connection: Connection) -> int | None:
 
 
 def check_version(connection: Connection) -> None:
-    """Refuse a database that this version of Rowmill can't work on."""
+    """Raise SchemaMismatch for a database that this version of Rowmill can't work on."""
     found = version_of(connection)
     if found == VERSION:
         return
@@ -222,7 +223,7 @@ def check_version(connection: Connection) -> None:
 
 
 def checked(work: Callable[[Connection], T]) -> Callable[[Connection], T]:
-    """The same, on a database of the right version."""
+    """Return the function with a check of the version before it."""
 
     def on(connection: Connection) -> T:
         check_version(connection)
@@ -257,7 +258,7 @@ def _inbox(connection: Connection) -> None:
 
 
 def _kept(connection: Connection) -> None:
-    """Which verdicts of a flush were written, if not all were."""
+    """Add the column for which verdicts of a batch were written, if not all were."""
     receipt = own_tables(connection.dialect.name).receipt
     connection.execute(sa.text(f"ALTER TABLE {receipt.fullname} ADD COLUMN kept text"))
 
@@ -280,13 +281,13 @@ def _limits(connection: Connection) -> None:
 
 
 def _settle_lag(connection: Connection) -> None:
-    """What each worker has finished and could not write yet."""
+    """Add the column for what a worker has finished and could not write yet."""
     worker = own_tables(connection.dialect.name).worker
     connection.execute(sa.text(f"ALTER TABLE {worker.fullname} ADD COLUMN settle_lag text"))
 
 
 def _declarations(connection: Connection) -> None:
-    """How processes declare limits; and the index on ticks that has those first which run."""
+    """Add the table of limit declarations, and rebuild the in-order index of ticks with running ones first."""
     own = own_tables(connection.dialect.name)
     own.limit_declaration.create(connection)
     prefix = f"{SCHEMA}." if connection.dialect.name == "postgresql" else ""
@@ -296,7 +297,7 @@ def _declarations(connection: Connection) -> None:
 
 
 def _tracebacks(connection: Connection) -> None:
-    """Where each failed attempt came from, if a worker keeps that."""
+    """Add the column for the traceback of a failed attempt."""
     attempt = own_tables(connection.dialect.name).attempt
     connection.execute(sa.text(f"ALTER TABLE {attempt.fullname} ADD COLUMN traceback text"))
 
@@ -316,7 +317,7 @@ MIGRATIONS = {
 
 
 def statements(dialect: Dialect, found: int) -> list[str]:
-    """What `migrate` would run on a database whose tables are at version `found`, as text, to be run elsewhere."""
+    """Return the statements that `migrate` would run on tables of version `found`, as text, to be run elsewhere."""
     recorded: list[str] = []
     kind: Any = type(dialect)
     plain = kind(paramstyle="named")  # with others, percent signs are doubled
@@ -333,7 +334,8 @@ def statements(dialect: Dialect, found: int) -> list[str]:
 
 
 def _in_one_order(texts: Sequence[str]) -> list[str]:
-    """SQLAlchemy makes the indexes of a table in any order: they are put into one, so that plans can be compared."""
+    """Sort the CREATE INDEX statements of each table. SQLAlchemy emits them in any order, and plans should compare
+    equal."""
     found: list[str] = []
     for is_index, group in groupby(texts, lambda text: text.startswith(("CREATE INDEX", "CREATE UNIQUE INDEX"))):
         run = list(group)
@@ -342,7 +344,8 @@ def _in_one_order(texts: Sequence[str]) -> list[str]:
 
 
 def migrate(connection: Connection) -> list[int]:
-    """Bring Rowmill's own tables to this version; answers the steps taken. Safe to run twice, and by two at once."""
+    """Bring Rowmill's own tables to this version; return the steps taken. Safe to run twice, and by two processes at
+    once."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({WAKE_LOCK}, 0)"))
     found = version_of(connection) or 0

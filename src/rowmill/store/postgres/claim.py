@@ -1,8 +1,8 @@
-"""Claims on PostgreSQL: which rows are taken, and in what order.
+"""Claims on PostgreSQL: the statements, and what is done with their results.
 
-A claim goes on from where the last one left off; in a queue that keeps order per key, it begins with the oldest row
-that is ready.
-Rows that the table refuses to let go are stepped over.
+A claim goes on from where the last one stopped (its watermark). In a queue with order per key, it starts with the
+oldest row that is ready. Rows that the table refuses to let be claimed are stepped over. The entry point is
+`claim_rows`.
 """
 
 import math
@@ -53,8 +53,8 @@ BURIED_PLACE = -3
 def claim_statement(
     sql: PostgresQueueSql, step: Step, shape: Shape, left_out: int = 0, *, weighed: bool = False
 ) -> str:
-    """Take up to $2 rows. $1 token, $3 seconds of lease; if they are `weighed`, $4 bytes that they may weigh together
-    and $5 whether one is taken whatever it weighs; then the keys that are left out; then per lane its priority and its
+    """Claim up to $2 rows. $1 token, $3 seconds of lease; if `weighed`, $4 bytes that the rows may have together and $5
+    whether one is taken however large; then the keys that are left out; then for each lane its priority and its
     watermark.
 
     The sub-query is an array, which is made once: a joined one may be run again and claim more than its limit.
@@ -64,16 +64,16 @@ def claim_statement(
 
 # served by: as the claim
 def pick_statement(sql: PostgresQueueSql, step: Step, shape: Shape, left_out: int) -> str:
-    """The keys of the rows that the claim would take, with its parameters."""
+    """Select the keys of the rows that the claim would take, with its parameters."""
     return _pick_of(_lanes(sql, step, shape, left_out, ", ".join(sql.keys)))
 
 
 def _lanes(
     sql: PostgresQueueSql, step: Step, shape: Shape, left_out: int, wanted: str, *, weighed: bool = False
 ) -> str:
-    """A lane is one stretch of the index: the rows of one priority that are available at once (NULL) or from a
-    time. Each starts at its watermark, so that it does not walk over the dead entries that earlier claims
-    left behind."""
+    """Return a query for the rows to claim, lane by lane. A lane is a stretch of the index: the rows of one priority
+    that are available at once (NULL) or from a time on. Each starts at its watermark, so that it does not read the dead
+    entries that earlier claims left behind."""
     first = _first(weighed)
     place = first + left_out * len(sql.keys)
     wanted, weight = _with_weight(sql, wanted) if weighed else (wanted, "")
@@ -95,12 +95,12 @@ def _lanes(
 
 
 def _first(weighed: bool) -> int:
-    """The place of the first parameter behind those that every claim has."""
+    """Return the place of the first parameter after those that every claim has."""
     return 6 if weighed else 4
 
 
 def _with_weight(sql: PostgresQueueSql, wanted: str, alias: str = "") -> tuple[str, str]:
-    """What is wanted of each row of a lane together with its weight, and what brings the weight into the lane."""
+    """Return what a lane selects of each row, with its weight, and the expression that computes the weight."""
     return f"{wanted} AS g_key, rowmill_weight AS g_weight", f", {sql.weight(alias)} AS rowmill_weight"
 
 
@@ -109,8 +109,8 @@ def claim_in_order(
     sql: PostgresQueueSql, step: Step, find: Finder, shape: Shape = (), left_out: int = 0, *, behind: bool = False,
     weighed: bool = False,
 ) -> str:  # fmt: skip
-    """Take up to $2 rows out of the free ones of a queue that keeps order per key; parameters as of `claim`, then the
-    key behind which to begin."""
+    """Claim up to $2 free rows of a queue with order per key. Parameters as for `claim_statement`, then the key behind
+    which to start."""
     free = _free(sql, step, find, shape, left_out, picked(sql), behind, weighed=weighed)
     return _claim_of(sql, step, free, weighed=weighed)
 
@@ -119,14 +119,14 @@ def claim_in_order(
 def pick_in_order_statement(
     sql: PostgresQueueSql, step: Step, find: Finder, shape: Shape, left_out: int, *, behind: bool
 ) -> str:
-    """The keys of the rows that the claim would take, with its parameters."""
+    """Select the keys of the rows that the claim would take, with its parameters."""
     return _pick_of(_free(sql, step, find, shape, left_out, ", ".join(sql.keys), behind))
 
 
 # served by: the stage's ready index
 def oldest(sql: PostgresQueueSql, step: Step, shape: Shape) -> str:
-    """Where the oldest ready row of each lane stands: the lane's place, `available_at`, then the other columns of their
-    order. The parameters are the watermarks."""
+    """Select the position of the oldest ready row of each lane: the lane's number, `available_at`, then the other
+    columns of the order. The parameters are the watermarks."""
     wanted = ", ".join([sql.available_at, *sql.sequence])
     firsts = enumerate(ready(sql, step, wanted, "LIMIT 1", _beside(sql, shape, 1, ">=", "")))
     return " UNION ALL ".join(f"SELECT {place}, first.* FROM ({row}) AS first" for place, row in firsts)
@@ -134,16 +134,16 @@ def oldest(sql: PostgresQueueSql, step: Step, shape: Shape) -> str:
 
 # served by: the stage's ready index
 def passed_over(sql: PostgresQueueSql, step: Step, shape: Shape) -> str:
-    """Is a row ready that stands before the watermark of its lane? The parameters are the watermarks. Not with EXISTS,
-    of which the planner drops the order, and with it the index."""
+    """Select whether a row is ready that lies before the watermark of its lane. The parameters are the watermarks.
+    Without EXISTS: inside it the planner drops the ORDER BY, and with it the index."""
     rows = enumerate(ready(sql, step, "1", "LIMIT 1", _beside(sql, shape, 1, "<", " AND false")))
     found = " UNION ALL ".join(f"SELECT 1 FROM ({row}) AS lane_{place}" for place, row in rows)
     return f"SELECT count(*) > 0 FROM ({found}) AS found"
 
 
 def _beside(sql: PostgresQueueSql, shape: Shape, first: int, side: str, unmarked: str) -> Start:
-    """On one side of the watermark of each lane, whose parts are parameters from the place `first` on; and what is
-    asked of lanes without one."""
+    """Return the conditions for rows on one side of each lane's watermark, whose parts are parameters from the place
+    `first` on, and `unmarked` for lanes without one."""
     lanes = {Stretch.AT_ONCE: unmarked, Stretch.TIMED: unmarked}
     for stretch, marked in shape:
         if marked:
@@ -158,8 +158,9 @@ def _free(
     sql: PostgresQueueSql, step: Step, find: Finder, shape: Shape, left_out: int, wanted: str, behind: bool, *,
     weighed: bool = False,
 ) -> str:  # fmt: skip
-    """Free rows, locked. That they can be claimed is asked again of the locked row: it may have failed, and been sent
-    to wait, since it was found. Rows that are left out hold back those behind them: they must be found too."""
+    """Return a query that locks free rows. It checks again on the locked row that it can be claimed: it may have failed
+    and been sent to wait since it was found. Rows that are left out hold back those behind them, so they must be found
+    too."""
     first = _first(weighed)
     place = first + left_out * len(sql.keys)
     wanted, weight = _with_weight(sql, wanted, "held.") if weighed else (wanted, "")
@@ -183,8 +184,8 @@ def _free(
 
 # served by: the primary key
 def claim_these(sql: PostgresQueueSql, step: Step) -> str:
-    """Take those of the given rows that a claim would take. $1 token, $2 how many they are, $3 seconds of lease; then
-    the parts of the key."""
+    """Claim those of the given rows that a claim would take. $1 token, $2 number of keys, $3 seconds of lease; then the
+    parts of the keys."""
     columns = list(enumerate(sql.queue.key))
     these = given(key_fields(sql), first=4)
     same = " AND ".join(
@@ -201,14 +202,14 @@ def claim_these(sql: PostgresQueueSql, step: Step) -> str:
 
 # served by: the in-order index
 def run_together(sql: PostgresQueueSql, per: "Column[Any]") -> str:
-    """The places of those of the keys $1 of which two rows or more run."""
+    """Select the places of the keys $1 of which two or more rows run."""
     arrays = given([("g_raw", sql.type_of(per))], first=1)
     return run_together_of(sql, f"(SELECT g_raw::{sql.key_type(per)} AS g_per, g_place FROM {arrays}) AS keys")
 
 
 # served by: the primary key
 def give_back(sql: PostgresQueueSql, step: Step) -> str:
-    """Release claimed rows, each only where its lease still holds. $1 tokens, then the parts of the key."""
+    """Release claimed rows, each only where its lease still holds. $1 tokens, then the parts of the keys."""
     pairs = sql.assignments(RELEASE, step)
     return (
         f"UPDATE {sql.table} AS t SET {set_clause(pairs)} FROM {given(fenced(sql), first=1)} "
@@ -217,12 +218,12 @@ def give_back(sql: PostgresQueueSql, step: Step) -> str:
 
 
 def _pick_of(picks: str) -> str:
-    """Every parameter of the claim is named, so that both take the same ones."""
+    """Return the query of a pick. It names every parameter of the claim, so that both take the same arguments."""
     return f"SELECT pick.*, $1::bigint, $3::float8 FROM ({picks}) AS pick LIMIT $2"
 
 
 def picked(sql: PostgresQueueSql) -> str:
-    """The key as one value: itself, or a record of its parts."""
+    """Return the key as one value: itself, or a record of its parts."""
     if len(sql.keys) == 1:
         return sql.keys[0]
     return f"ROW({', '.join(f'CAST({key} AS {kind})' for key, kind in key_types(sql))})"
@@ -233,8 +234,8 @@ def key_types(sql: PostgresQueueSql) -> list[tuple[str, str]]:
 
 
 def _claim_of(sql: PostgresQueueSql, step: Step, picks: str, *, weighed: bool = False) -> str:
-    """Take the picked rows. Those whose attempts are used up are buried, with an entry in the history, and answered
-    without a lease."""
+    """Return the UPDATE that claims the picked rows. Rows whose attempts are used up are buried, with an entry in the
+    history, and returned without a lease."""
     pairs = sql.claim_assignments(step, wait="$3::float8", token="$1")
     # Not joined: each row that is updated would carry a copy of the whole array.
     keys = "(SELECT g_keys FROM rowmill_picked)" if weighed else f"ARRAY(SELECT * FROM ({picks}) AS pick LIMIT $2)"
@@ -268,9 +269,9 @@ def _claim_of(sql: PostgresQueueSql, step: Step, picks: str, *, weighed: bool = 
 
 
 def _within_bytes(picks: str) -> str:
-    """The first of the picked rows that weigh no more than $4 bytes together, and the bytes of them all; infinite if
-    one of them is not light, and -1 if some were left. Those are locked until the end of the statement, and stay as
-    they are.
+    """Return a query for the first of the picked rows that fit into $4 bytes together, and their total: infinite if one
+    of them is large, -1 if some did not fit. Those that did not fit are locked until the end of the statement, and
+    otherwise unchanged.
 
     Mostly all of them fit: only where they do not, their weights are summed up one by one.
     """
@@ -290,13 +291,13 @@ def _within_bytes(picks: str) -> str:
 
 
 def key_text(sql: PostgresQueueSql) -> str:
-    """The key of a row of table t as `Queue.key_text` writes it."""
+    """Return an expression for the key of a row of table t, as `Queue.key_text` writes it."""
     return f"concat_ws('|', {', '.join(f't.{key}::text' for key in sql.keys)})"
 
 
 # served by: the partial index on running rows, which is small
 def disclaim_statement(sql: PostgresQueueSql, step: Step) -> str:
-    """Give back what a claim took whose answer was lost. $1 its token."""
+    """Give back the rows of a claim whose answer was lost. $1 its token."""
     pairs = sql.assignments(RELEASE, step)
     own = ", ".join(f"t.{key}" for key in sql.keys)
     same = " AND ".join(f"t.{key} = {one_of(f'found.{key}')}" for key in sql.keys)
@@ -309,7 +310,7 @@ def disclaim_statement(sql: PostgresQueueSql, step: Step) -> str:
 
 
 def held(sql: PostgresQueueSql, step: Step) -> str:
-    """The rows of table t that the claim with token $1 took."""
+    """Return the condition for the rows of table t that the claim with token $1 took."""
     return (
         f"{sql.is_in(step.running, 't.')} AND t.{sql.leased_until} > {sql.now('leased_until')} AND t.{sql.lease} = $1"
     )
@@ -317,7 +318,7 @@ def held(sql: PostgresQueueSql, step: Step) -> str:
 
 # served by: the partial index on running rows, which is small
 def held_row(sql: PostgresQueueSql, step: Step) -> str:
-    """One of the rows that a claim took, $2 from 0, as the claim would have answered it. $1 its token."""
+    """Select one of the rows that a claim took, number $2 from 0, as the claim would have returned it. $1 its token."""
     return (
         f"SELECT {sql.claimed('t.')}, NULL AS {BURIED}, 1 AS g_place, {NOW} AS claimed_at FROM {sql.table} AS t "
         f"WHERE {held(sql, step)} ORDER BY {sql.order} LIMIT 1 OFFSET $2"
@@ -326,7 +327,7 @@ def held_row(sql: PostgresQueueSql, step: Step) -> str:
 
 # served by: the partial index on running rows, which is small
 def condemn(sql: PostgresQueueSql, step: Step) -> str:
-    """Bury the row that `held_row` finds. $1 token, $2 its place, $3 worker, $4 code, $5 message."""
+    """Bury the row that `held_row` selects. $1 token, $2 its number, $3 worker, $4 code, $5 message."""
     keys = ", ".join(sql.keys)
     own = ", ".join(f"t.{key}" for key in sql.keys)
     pairs = sql.assignments(DIE, step, error="$4::text || ': ' || $5::text", code="$4::text")
@@ -358,7 +359,7 @@ async def claim_rows(
     limit: int,
     within: ByteLimit | None = None,
 ) -> list[Any]:
-    """Take up to `limit` rows; where the queue keeps order per key, none while another of its key runs."""
+    """Claim up to `limit` rows; in a queue with order per key, none while another of its key runs."""
     if statements.sql.queue.per is None:
         return await _claim(pool, statements, step, tokens, limit, within)
     records: list[Any] = []
@@ -374,7 +375,7 @@ async def claim_rows(
 async def step_back(
     pool: ConnectionPool, statements: "QueueStatements", step: Step, records: Sequence[Any]
 ) -> list[Any]:
-    """Give back the claimed rows of whose key another one runs as well; answers the rest.
+    """Give back claimed rows of whose key another row runs too; return the others.
 
     A claim does not see rows that another one takes at the same time. If the two could not see the same rows of a key,
     since a row of it was just committed or put back, each takes another one. This is asked after the commit of the
@@ -426,9 +427,9 @@ async def _claim_onward(
     limit: int,
     within: ByteLimit | None,
 ) -> list[Any]:
-    """Continue where the last claim left off. A claim that finds no row looks from the start of the index before it
-    says so, unless that look has become expensive. One that finds some, but fewer than it may take, returns them at
-    once, and leaves the look to the next claim: a handler should not wait for it."""
+    """Claim from the watermark on. If that finds no row, start again from the head of the index, unless that has become
+    expensive. If it finds fewer rows than wanted, return them at once and leave the look from the head to the next
+    claim: handlers should not wait for it."""
     mark = statements.mark(step)
     resumed = mark.resumes
     records = await _claim_lanes(pool, statements, step, tokens, limit, within)
@@ -440,7 +441,7 @@ async def _claim_onward(
 
 
 def _short(records: Sequence[Any], limit: int, within: ByteLimit | None) -> bool:
-    """Did a claim find fewer rows than it might have taken?"""
+    """Return whether a claim found fewer rows than it could have taken."""
     return len(records) < limit and not (within is not None and within.reached)
 
 
@@ -482,7 +483,7 @@ async def _claim_lanes(
 
 
 def _bytes(within: ByteLimit | None) -> tuple[Any, ...]:
-    """The parameters of a claim that is weighed."""
+    """Return the parameters of a weighed claim."""
     return () if within is None else (within.left, within.takes_one)
 
 
@@ -490,8 +491,8 @@ async def _note_left(
     pool: ConnectionPool, statements: "QueueStatements", step: Step, records: Sequence[Any], within: ByteLimit | None,
     statement: Callable[..., str], marks: Sequence[Any],
 ) -> None:  # fmt: skip
-    """Note what the rows of a claim weigh, and whether it left some because of that. One whose first row is missing,
-    as where it took nothing, does not tell: then the statement looks whether there is a row."""
+    """Note the bytes of a claim's rows, and whether it left rows because of them. If the first row is missing, as where
+    nothing was taken, the statement does not say so: then look whether there is a row."""
     if within is None:
         return
     total = next((record["g_total"] for record in records if PLACE(record) == 1), None)
@@ -512,8 +513,8 @@ async def _claim_in_order(
     limit: int,
     within: ByteLimit | None,
 ) -> list[Any]:
-    """The oldest first; where the oldest are all held back by others of their key, every key's head. A claim that finds
-    no row looks whether rows stand before its beginning, as a plain one does."""
+    """Claim the oldest free rows; if the oldest are all held back by others of their key, look at the head of every
+    key. If nothing is found, check for rows before the watermark, as a plain claim does."""
     mark = statements.mark(step)
     await _look_for_oldest(pool, statements, step)
     resumed, shape, marks = mark.resumes, mark.shape, mark.arguments()
@@ -527,8 +528,8 @@ async def _claim_in_order(
 
 
 async def _look_for_oldest(pool: ConnectionPool, statements: "QueueStatements", step: Step) -> None:
-    """So that claims begin there. With priorities, what is oldest says nothing of where the others are; and a row whose
-    place is unknown is neither before nor behind it."""
+    """Move the watermark to the oldest ready row, so that claims start there. Not with priorities, where the oldest row
+    says nothing about the others, and not where a column of the order may be NULL."""
     mark, now = statements.mark(step), time.monotonic()
     placeless = any(column.nullable for column in statements.sql.queue.order_by)
     if mark.by_level or placeless or not mark.wants_oldest(now):
@@ -572,8 +573,8 @@ async def _step_over(
     error: asyncpg.PostgresError, pool: ConnectionPool, statements: "QueueStatements", step: Step, tokens: Tokens,
     limit: int, within: ByteLimit | None, statement: Callable[..., str], marks: Sequence[Any] = (),
 ) -> list[Any]:  # fmt: skip
-    """A claim failed: if for a row that the table refuses, claim without it. The statement finds the rows. They are not
-    weighed, and so a few at a time."""
+    """Claim without the row that made a claim fail, if it failed for a row that the table refuses. `statement` finds
+    the rows. They are not weighed, so only a few are taken at a time."""
     refused, most = statements.refused(step), limit if within is None else min(limit, UNWEIGHED)
     if refused.full() or not is_of_a_row(error.sqlstate):
         raise error
@@ -611,8 +612,8 @@ def _taker(pool: ConnectionPool, statements: "QueueStatements", step: Step, toke
 
 
 async def disclaim(pool: ConnectionPool, sql: PostgresQueueSql, step: Step, token: int) -> bool:
-    """Give back what a claim took whose answer was lost; answers whether there is nothing more to do. If the table
-    refuses to have a row back, it comes back by its lease."""
+    """Give back the rows of a claim whose answer was lost. Return whether nothing more is to be done. If the table
+    refuses to have a row back, its lease will expire."""
     try:
         return bool(await pool.fetch(disclaim_statement(sql, step), token))
     except asyncpg.PostgresError:
@@ -627,8 +628,8 @@ async def read_one_by_one(
     worker: int,
     on_condemned: Condemned,
 ) -> list[Any]:
-    """A row that was claimed holds a value that the driver can't read, and so fails the whole answer: a time
-    beyond Python's last year, say. It is buried; the others are read by themselves."""
+    """Read claimed rows one by one, because the driver can't read one of them (a time beyond Python's last year, say)
+    and the whole answer failed. That row is buried."""
     return [
         record
         for token in tokens

@@ -1,4 +1,4 @@
-"""One connection to PostgreSQL that is made when needed and made again when it broke."""
+"""Connections to PostgreSQL that are made when needed and made again when they break, and what errors mean."""
 
 import asyncio
 import re
@@ -57,7 +57,7 @@ KEY = re.compile(r"Key \((.+?)\)=\(")
 
 
 class DedicatedConnection:
-    """A connection of its own, used by one statement at a time."""
+    """One connection, used by one statement at a time. It connects when needed."""
 
     def __init__(self, purpose: str, arguments: Mapping[str, Any], settings: Mapping[str, str] = SESSION) -> None:
         self.purpose = purpose
@@ -94,7 +94,7 @@ class DedicatedConnection:
             return found
 
     async def copy(self, table: Table, runs: Iterable[tuple[Sequence[str], Iterable[Sequence[Any]]]]) -> None:
-        """COPY records into a table, by runs that fill the same columns, in one transaction."""
+        """COPY records into a table in one transaction, grouped by the columns that they fill."""
         async with self._in_use() as connection, connection.transaction():
             for columns, records in runs:
                 await connection.copy_records_to_table(
@@ -103,7 +103,7 @@ class DedicatedConnection:
 
     @asynccontextmanager
     async def _in_use(self) -> AsyncIterator["asyncpg.Connection[Any]"]:
-        """The connection, for one use at a time, dropped if it breaks meanwhile."""
+        """Yield the connection to one user at a time. Drop it if it breaks."""
         async with self._lock:
             connection = await self.connect()
             try:
@@ -132,7 +132,7 @@ class DedicatedConnection:
                 raise
 
     def drop(self) -> None:
-        """Let go of a connection that broke, without waiting for it."""
+        """Terminate a connection that broke, without waiting for it."""
         connection, self._connection = self._connection, None
         if connection is not None and not connection.is_closed():
             connection.terminate()
@@ -147,8 +147,8 @@ class DedicatedConnection:
 
 
 class ConnectionPool:
-    """Connections for one purpose. One is enough while statements are quick; a caller that finds it taken for longer
-    than PATIENCE gets another, so that no slow statement holds up those behind it."""
+    """Connections for one purpose. One is enough while statements are fast. A caller that waits for longer than
+    PATIENCE gets another, so that a slow statement holds up no other."""
 
     def __init__(self, purpose: str, arguments: Mapping[str, Any], settings: Mapping[str, str] = SESSION) -> None:
         self._make = partial(DedicatedConnection, purpose, arguments, settings)
@@ -160,7 +160,7 @@ class ConnectionPool:
         """When more than one connection was last in use, on the loop's clock."""
 
     def __len__(self) -> int:
-        """Connections that are open or in use."""
+        """Return the number of connections that are open or in use."""
         return len(self._busy) + sum(connection.connected for connection in self._idle)
 
     async def connect(self) -> "asyncpg.Connection[Any]":
@@ -175,12 +175,12 @@ class ConnectionPool:
             await self._give_back(connection)
 
     async def check_session(self) -> None:
-        """Raise DatabaseUnreachable if somebody between us and PostgreSQL drops the settings of our session."""
+        """Raise DatabaseUnreachable if a pooler between us and PostgreSQL drops the settings of our session."""
         if (await self.fetch(LOST_SETTING))[0][0]:
             raise pooler_between("it drops the settings of a worker's session")
 
     async def _take(self) -> DedicatedConnection:
-        """The connection that was used last; if all are taken, the first that is given back, or a new one."""
+        """Return the connection that was used last; if all are in use, the first one given back, or a new one."""
         free = self._idle and not self._waiting
         connection = self._idle.pop() if free else await self._wait() or self._make()
         self._busy.add(connection)
@@ -225,8 +225,8 @@ class ConnectionPool:
 
 
 def is_away(error: Exception) -> bool:
-    """Can the database not be written to just now? Of what happens before there is a connection, SQLAlchemy makes an
-    error like any other: only its cause says what it was."""
+    """Return whether the database can't be written to just now. If connecting failed, SQLAlchemy raises a general
+    error, and only its cause says what it was."""
     if isinstance(error, (*BROKEN, InterfaceError, OperationalError, PoolTimeoutError)):
         return True
     if not isinstance(error, DBAPIError):
@@ -240,12 +240,12 @@ def is_away(error: Exception) -> bool:
 
 
 def is_mixed_up(error: Exception) -> bool:
-    """Does an error of SQLAlchemy's say that another client got the server connection on which we prepared?"""
+    """Return whether another client got the server connection on which we had prepared statements."""
     return isinstance(error, DBAPIError) and isinstance(getattr(error.orig, "__cause__", None), MIXED_UP)
 
 
 def pooler_between(sign: str) -> DatabaseUnreachable:
-    """The error of a worker, or of a command, that does not reach PostgreSQL itself."""
+    """Return the error for a worker or a command that does not reach PostgreSQL itself."""
     return DatabaseUnreachable(
         f"a pooler, such as PgBouncer, stands between us and PostgreSQL, and keeps no session for us ({sign}). Give "
         "Rowmill a URL that leads to PostgreSQL itself, as ROWMILL_DATABASE_URL or --database-url. The transactions of "
@@ -254,14 +254,14 @@ def pooler_between(sign: str) -> DatabaseUnreachable:
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong, in a line, without the statement and its values, which SQLAlchemy's errors carry."""
+    """Return what went wrong in one line, without the statement and its values, which SQLAlchemy's errors contain."""
     lines = str(getattr(error, "orig", None) or error).splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def refused_values(error: BaseException) -> str:
-    """Why the database refused a value: the class of the error, with the constraint and the columns that it names.
-    Never the value itself."""
+    """Return why the database refused a value: the class of the error, with the constraint and columns that it names.
+    Never the value."""
     constraint, column = getattr(error, "constraint_name", None), getattr(error, "column_name", None)
     if not column and getattr(error, "sqlstate", None) in KEYED:
         found = KEY.match(getattr(error, "detail", None) or "")

@@ -1,4 +1,4 @@
-"""SQLAlchemy's engines on PostgreSQL: for the transactions of handlers, and for the statements that are not hot."""
+"""SQLAlchemy engines on PostgreSQL: for the transactions of handlers, and for statements outside the hot path."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -45,7 +45,7 @@ def read_timestamptz(given: tuple[int]) -> datetime:
 
 
 def write_timestamptz(value: datetime) -> tuple[int]:
-    """A time without a zone is in that of this machine, as asyncpg has it."""
+    """Encode a time. One without a zone is in the zone of this machine, as in asyncpg."""
     return write_timestamp(value.astimezone(UTC).replace(tzinfo=None))
 
 
@@ -66,7 +66,7 @@ READERS = {
 
 
 async def read_far_times(connection: Any) -> None:
-    """Teach a connection of asyncpg."""
+    """Make an asyncpg connection read times beyond Python's calendar."""
     for name, (encoder, decoder) in READERS.items():
         await connection.set_type_codec(name, schema="pg_catalog", encoder=encoder, decoder=decoder, format="tuple")
 
@@ -88,7 +88,7 @@ def async_engine(url: URL, settings: Mapping[str, str], /, **pool: int) -> Async
 
 
 def handler_engine(url: URL, *, pooled: bool = False) -> AsyncEngine:
-    """For transactions of async handlers: see `postgres_transactions`, which keeps the connections.
+    """Return the engine for the transactions of async handlers. `HandlerConnections` keeps its connections.
 
     A `pooled` one may go through a pooler in transaction mode. It asks for no settings, and prepares statements under
     names that nobody else has, inside the transaction in which they are used.
@@ -116,7 +116,7 @@ def handler_engine(url: URL, *, pooled: bool = False) -> AsyncEngine:
 
 
 def upkeep_engine(url: URL, settings: Mapping[str, str], /, **pool: int) -> AsyncEngine:
-    """For what looks at rows of users: it reads all of their times."""
+    """Return the engine for statements that read rows of users. It reads any time that they may hold."""
     engine = async_engine(url, settings, **pool)
 
     @sa.event.listens_for(engine.sync_engine, "connect")
@@ -135,7 +135,7 @@ def sync_engine(url: URL, **pool: int) -> Engine:
 
 
 def sync_handler_engine(url: URL, connections: int, *, pooled: bool = False) -> Engine:
-    """For transactions of sync handlers. A `pooled` one prepares nothing."""
+    """Return the engine for the transactions of sync handlers. A `pooled` one prepares no statements."""
     engine = create_engine(
         dsn.for_psycopg(url), hide_parameters=True, isolation_level="AUTOCOMMIT", pool_size=connections, max_overflow=0,
         pool_use_lifo=True, pool_reset_on_return=None,
@@ -159,8 +159,8 @@ def _check_psycopg(connection: Any, _record: Any) -> None:
 
 
 def _check_strings(setting: str | None) -> None:
-    """Words stand in statements as literals. Where this is off, a backslash would end one early, and a session behind a
-    pooler can't switch it on for itself."""
+    """Raise if standard_conforming_strings is off. State words are literals in statements; a backslash would then end
+    one early, and a session behind a pooler can't change the setting."""
     if setting != "on":
         raise DatabaseUnreachable(
             "standard_conforming_strings is off behind the pooler of pooled_url. Switch it on for the role: "
@@ -169,7 +169,7 @@ def _check_strings(setting: str | None) -> None:
 
 
 def keep_alive(connection: Any, _record: Any) -> None:
-    """Give a session of a driver without parameters for the server its settings."""
+    """Set the session settings on a connection whose driver can't send them when it connects."""
     with connection.cursor() as cursor:
         cursor.execute("; ".join(f"SET {name} = '{value}'" for name, value in ALIVE.items()))
     connection.commit()

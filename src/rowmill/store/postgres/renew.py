@@ -1,4 +1,4 @@
-"""Renewals on PostgreSQL: the statement, and what is done with its answer."""
+"""Renewals on PostgreSQL: the statement, and what is done with its result."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # served by: the primary key
 def renew_statement(sql: PostgresQueueSql) -> str:
-    """Push leases on by $1 seconds, each only where it still holds. $2 tokens, then the parts of the key.
+    """Extend leases by $1 seconds, each only where it still holds. $2 tokens, then the parts of the keys.
 
     A row that a transaction of the user's has locked is passed over, and not renewed: to wait for it would let all
     other leases of the process run out. `holds` tells such rows from lost ones.
@@ -35,8 +35,8 @@ def renew_statement(sql: PostgresQueueSql) -> str:
 async def renew_leases(
     pool: ConnectionPool, statements: Callable[[QueueSpec[Any]], "QueueStatements"], leases: Sequence[Lease[Any]]
 ) -> Renewed:
-    """Push the end of these leases on. In the order of the keys, so that two statements that meet the same rows lock
-    them in the same order."""
+    """Extend leases. Rows are locked in the order of their keys, so that two statements that meet the same rows do not
+    deadlock."""
     renewed = Renewed()
     by_lease: dict[tuple[str, float], list[Lease[Any]]] = {}
     for lease in leases:

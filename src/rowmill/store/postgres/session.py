@@ -1,4 +1,4 @@
-"""Settings of our sessions on PostgreSQL."""
+"""Session settings for connections to PostgreSQL."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,8 +42,8 @@ SESSION = {
 
 @contextmanager
 def index_plans(connection: Connection) -> Iterator[None]:
-    """Within the block, statements are planned by their indexes, whatever the statistics say: those of a table that
-    was empty a minute ago lead to a scan of all of it."""
+    """Make the planner use indexes inside the block, whatever the statistics say. After a table was filled, stale
+    statistics lead to a full scan."""
     if connection.dialect.name != "postgresql":
         yield
         return

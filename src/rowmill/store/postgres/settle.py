@@ -1,4 +1,5 @@
-"""Settles on PostgreSQL: the statement, and what is done when rows are locked, values refused or answers lost."""
+"""Settles on PostgreSQL: the statement, and what is done when rows are locked, values are refused or answers are
+lost."""
 
 import asyncio
 import random
@@ -66,9 +67,9 @@ def settle_statement(
     skip_locked: bool = False,
     one: bool = False,
 ) -> str:
-    """Write verdicts of one shape, each only where its lease still holds, with receipt and history. With `skip_locked`,
-    rows that somebody else has locked are passed over; without it, they are waited for. With `one`, it is a single
-    verdict, and what would be arrays are values: the server plans that once, and arrays each time.
+    """Write verdicts of one shape, each only where its lease still holds, with receipt and history. `skip_locked`
+    passes over rows that somebody else has locked instead of waiting for them. `one` is for a single verdict, with
+    values instead of arrays: the server plans that once, and arrays each time.
 
     $1 worker, $2 number of the batch, $3 seconds run, $4 number of verdicts; then one array each: FENCE, DELAY if the
     move waits, FAILURE or NOTE if it sets an error, the parts of the key, the result columns. Returns the places (from
@@ -115,7 +116,7 @@ KEPT = f"SELECT kept FROM {SCHEMA}.receipt WHERE worker = $1 AND flush = $2"
 
 
 class ValuesNotTaken(Exception):
-    """The database does not take these values."""
+    """The database refused values of a batch."""
 
 
 class SettleWriter:
@@ -168,8 +169,8 @@ class SettleWriter:
                 await self._sort_out(batch, rest, settled, skipped=skip_locked)
 
     async def _sort_out(self, batch: SettleBatch, verdicts: list[Verdict], settled: Settled, *, skipped: bool) -> None:
-        """Tell apart why these were not written: by an earlier settle whose answer was lost; because their row is
-        locked, if locked rows were `skipped`; because their lease is gone."""
+        """Find out why verdicts were not written: an earlier settle whose answer was lost has written them; their row
+        is locked, if locked rows were `skipped`; or their lease is gone."""
         statements = self._store.statements(batch.queue)
         leases = [verdict.lease for verdict in verdicts]
         held: set[int] = set()
@@ -186,7 +187,7 @@ class SettleWriter:
                 settled.lost.append(verdict)
 
     async def _written_before(self, verdict: Verdict) -> bool:
-        """Does the receipt of an earlier settle, whose answer was lost, name this verdict?"""
+        """Return whether the receipt of an earlier settle, whose answer was lost, lists this verdict."""
         for worker, number, place in verdict.unanswered:
             for row in await self._ask_surely(KEPT, worker, number):
                 if row[0] is None or str(place) in row[0].split(","):
@@ -194,14 +195,14 @@ class SettleWriter:
         return False
 
     async def _ask_surely(self, statement: str, *arguments: Any) -> list[Any]:
-        """Read, however often the connection breaks."""
+        """Read, retrying on a lost connection."""
         async for _ in self._until_closed():
             with suppress(Disconnected):
                 return await self._pool.fetch(statement, *arguments)
         raise Disconnected("the store is closed")
 
     async def _until_closed(self) -> AsyncIterator[None]:
-        """Tries, with growing pauses between them, until the store is closed."""
+        """Yield once per try, with growing pauses, until the store is closed."""
         pause = 0.05
         yield
         while not self.closing:
@@ -210,8 +211,8 @@ class SettleWriter:
             yield
 
     async def _settle_surely(self, batch: SettleBatch, *, skip_locked: bool) -> list[int]:
-        """Write a batch once, however often the connection breaks. Its receipt tells a settle whose answer was
-        lost from a lost lease: written twice, it violates the key of the receipts, and the first says what it wrote."""
+        """Write a batch once, retrying on a lost connection. Its receipt tells a settle whose answer was lost from a
+        lost lease: written twice, it violates the key of the receipts, and the first receipt says what was written."""
         try:
             statement, arguments = self.settle_statement(batch, skip_locked=skip_locked)
         except Exception as error:  # a type of the user's does not take its value
@@ -247,12 +248,13 @@ class SettleWriter:
                 verdict.unanswered += ((self._store.worker, batch.number, place),)
 
     async def _kept_before(self, batch: SettleBatch, worker: int, number: int) -> list[int]:
-        """The places that a batch wrote whose answer was lost."""
+        """Return the places that a batch wrote whose answer was lost."""
         [kept] = [row[0] for row in await self._pool.fetch(KEPT, worker, number)] or [None]
         return list(range(1, len(batch.verdicts) + 1)) if kept is None else [int(one) for one in kept.split(",") if one]
 
     def settle_statement(self, batch: SettleBatch, *, skip_locked: bool = False) -> tuple[str, list[Any]]:
-        """In the order of the keys, so that two statements that meet the same rows lock them in the same order."""
+        """Return the statement and its arguments. Verdicts are in the order of their keys, so that two statements that
+        meet the same rows do not deadlock."""
         statements, rows = self._store.statements(batch.queue), len(batch.verdicts)
         place, one = statements.place, rows == 1 and not skip_locked
         if rows > 1:
@@ -267,11 +269,13 @@ class SettleWriter:
         ]
 
     def next_own_batch(self) -> int:
-        """For a handler's transaction. Below zero: nobody asks for its receipt later than at its commit."""
+        """Return the number of a batch in a handler's own transaction. It is negative: nobody asks for its receipt
+        after its commit."""
         return -self._next_batch()
 
     def lock_statement(self, leases: Sequence[Lease[Any]]) -> tuple[str, list[Any], list[Lease[Any]]]:
-        """Its arguments, and the leases in the order of the keys, in which their rows are locked."""
+        """Return the statement that locks rows, its arguments, and the leases in the order of their keys, in which rows
+        are locked."""
         statements = self._store.statements(leases[0].queue)
         ordered = sorted(leases, key=lambda lease: statements.place(lease.record))
         return (
@@ -281,13 +285,13 @@ class SettleWriter:
         )
 
     def lock_within(self, raw: "psycopg.Connection[Any]", leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
-        """Lock rows inside a transaction of a sync handler; returns the leases that are gone."""
+        """Lock rows inside the transaction of a sync handler; return the leases that are gone."""
         statement, arguments, ordered = self.lock_statement(leases)
         held = {row[0] for row in raw.execute(for_psycopg(statement), named(arguments))}
         return [lease for place, lease in enumerate(ordered, start=1) if place not in held]
 
     def settle_within(self, raw: "psycopg.Connection[Any]", verdicts: Sequence[Verdict]) -> Settled:
-        """Write verdicts inside a transaction of a sync handler."""
+        """Write verdicts inside the transaction of a sync handler."""
         settled = Settled()
         for batch in settle_batches(verdicts, self.next_own_batch):
             statement, arguments = self.settle_statement(batch)
@@ -300,13 +304,13 @@ class SettleWriter:
         return settled
 
     async def was_written(self, number: int) -> bool:
-        """Was a settle of ours carried out whose answer was lost?"""
+        """Return whether a settle was carried out whose answer was lost."""
         return bool(await self._pool.fetch(KEPT, self._store.worker, number))
 
 
 @lru_cache(maxsize=256)
 def for_psycopg(statement: str) -> str:
-    """A statement with the placeholders of psycopg."""
+    """Return a statement with the placeholders of psycopg."""
     return expressions.renamed(statement.replace("%", "%%"), lambda place: f"%(p{place})s")
 
 

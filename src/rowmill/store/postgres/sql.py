@@ -1,4 +1,4 @@
-"""A queue in PostgreSQL's dialect, and the parts that its statements share."""
+"""The SQL of a queue on PostgreSQL, and the parts that its statements share."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,7 @@ tell the full size without reading them."""
 
 
 class PostgresQueueSql(QueueSql):
-    """A queue in PostgreSQL's words."""
+    """The SQL of one queue on PostgreSQL."""
 
     nulls_first = " NULLS FIRST"
 
@@ -44,8 +44,8 @@ class PostgresQueueSql(QueueSql):
 
     @property
     def lock(self) -> str:
-        """The lock that our UPDATE takes anyway. A stronger one would pass over rows to which an open transaction
-        refers by a foreign key: they could not be claimed, nor their leases renewed."""
+        """The row lock that the UPDATE takes anyway. A stronger one would skip rows to which an open transaction refers
+        by a foreign key: they could not be claimed, nor their leases renewed."""
         return "FOR UPDATE" if self.writes_a_key else "FOR NO KEY UPDATE"
 
     def moment(self, column: "Column[Any]", wait: str | None = None) -> str:
@@ -71,8 +71,8 @@ class PostgresQueueSql(QueueSql):
         return f"greatest(coalesce({own}, {most}), 1)"
 
     def bytes_of(self, column: "Column[Any]", alias: str = "") -> str:
-        """Read from the header of the value, even of one that is stored out of line. The cast costs nothing for text,
-        and serves a column whose type is another than the declared one."""
+        """Return the size of a value, read from its header, even if it is stored out of line. The cast costs nothing
+        for text, and serves a column of another type than declared."""
         value = f"{alias}{self.name(column)}"
         impl = bare(column, self.dialect)
         if is_text(impl) or isinstance(impl, sa.LargeBinary):
@@ -81,28 +81,29 @@ class PostgresQueueSql(QueueSql):
         return f"coalesce(pg_column_size({value}), 0) * {COMPRESSED}"
 
     def weight(self, alias: str = "") -> str:
-        """Add whole numbers, which is cheaper, then make a float of them, whose sum never overflows."""
+        """Return the size of a row: whole numbers are added, which is cheaper, then cast to a float, whose sums never
+        overflow."""
         return f"(0::bigint + {super().weight(alias)})::float8"
 
     def type_of(self, column: "Column[Any]") -> str:
-        """The type in which values of a column travel."""
+        """Return the type in which values of a column are sent."""
         impl = bare(column, self.dialect)
         return str(impl.compile(self.dialect)) if isinstance(impl, TRAVELS_AS_ITSELF) else "text"
 
     def is_number(self, column: "Column[Any]") -> bool:
-        """Does a column hold whole numbers, as the driver gives and takes them?"""
+        """Return whether a column holds whole numbers that the driver sends and returns as they are."""
         return isinstance(bare(column, self.dialect), sa.Integer)
 
     def key_type(self, column: "Column[Any]") -> str:
-        """The type in which a column of the key is compared, so that its index serves."""
+        """Return the type in which a key column is compared, so that its index is used."""
         impl = bare(column, self.dialect)
         if not is_text(impl) or isinstance(impl, CITEXT):
             return str(impl.compile(self.dialect))
         return "bpchar" if isinstance(impl, sa.CHAR) else "text"
 
     def cast(self, column: "Column[Any]", value: str) -> str:
-        """A travelled value in the column's own type. Text is left to the assignment: a cast would cut it to the
-        column's length without a word."""
+        """Return a sent value cast to the column's type. Text is left to the assignment: a cast would silently cut it
+        to the column's length."""
         impl = bare(column, self.dialect)
         if is_text(impl) or isinstance(impl, TRAVELS_AS_ITSELF):
             return value
@@ -120,7 +121,7 @@ class PostgresQueueSql(QueueSql):
 
 
 def is_text(impl: "sa.types.TypeEngine[Any]") -> bool:
-    """Is a column of this type text to the server? An enum without a type of its own is."""
+    """Return whether a column of this type is text to the server. An enum without a native type is."""
     return isinstance(impl, sa.String) and not (isinstance(impl, sa.Enum) and impl.native_enum)
 
 
@@ -131,7 +132,7 @@ FENCE = (("g_lease", NUMBERS),)
 
 
 def free(sql: PostgresQueueSql, fields: list[tuple[str, str]], first: int) -> str:
-    """Those of the rows in `given` whose lease holds and that nobody else has locked; they are locked for us."""
+    """Return a sub-query that locks those of the `given` rows whose lease holds and that nobody else has locked."""
     names = ", ".join([*(name for name, _ in fields), "g_place"])
     return (
         f"(SELECT {names} FROM {given(fields, first)} JOIN {sql.table} AS t "
@@ -141,7 +142,8 @@ def free(sql: PostgresQueueSql, fields: list[tuple[str, str]], first: int) -> st
 
 # served by: the primary key
 def holds(sql: PostgresQueueSql) -> str:
-    """Find the leases that still hold, also of rows that others have locked. $1 tokens, then the parts of the key."""
+    """Select the leases that still hold, also of rows that others have locked. $1 tokens, then the parts of the
+    keys."""
     return (
         f"SELECT g_place FROM {given(fenced(sql), first=1)} JOIN {sql.table} AS t "
         f"ON {same_key(sql)} AND t.{sql.lease} = g_lease"
@@ -150,14 +152,14 @@ def holds(sql: PostgresQueueSql) -> str:
 
 # served by: the primary key
 def lock(sql: PostgresQueueSql) -> str:
-    """Lock rows, each only where its lease still holds: nobody can take them until the transaction ends. $1 tokens,
-    then the parts of the key."""
+    """Lock rows, each only where its lease still holds, until the transaction ends. $1 tokens, then the parts of the
+    keys."""
     return f"{holds(sql)} {sql.lock} OF t"
 
 
 # served by: the primary key
 def value(sql: PostgresQueueSql, column: "Column[Any]") -> str:
-    """Read a column of a row, only where its lease still holds. $1 its token, then the parts of the key, each in an
+    """Read a column of a row, only where its lease still holds. $1 its token, then the parts of its key, each in an
     array."""
     return (
         f"SELECT t.{sql.name(column)} FROM {given(fenced(sql), first=1)} JOIN {sql.table} AS t "
@@ -170,20 +172,20 @@ def fenced(sql: PostgresQueueSql) -> list[tuple[str, str]]:
 
 
 def key_fields(sql: PostgresQueueSql) -> list[tuple[str, str]]:
-    """The parts of keys as arrays, each with the type in which it travels."""
+    """Return the names of the key arrays, each with the type in which it is sent."""
     return [
         (f"g_k{n}", NUMBERS if sql.is_number(column) else sql.type_of(column)) for n, column in enumerate(sql.queue.key)
     ]
 
 
 def given(fields: list[tuple[str, str]], first: int) -> str:
-    """Arrays as a table, with the place of each row in it."""
+    """Return arrays as a table, with the place of each row."""
     arrays = ", ".join(f"${place}::{kind}[]" for place, (_, kind) in enumerate(fields, start=first))
     return f"unnest({arrays}) WITH ORDINALITY AS given({', '.join(name for name, _ in fields)}, g_place)"
 
 
 def given_one(fields: list[tuple[str, str]], first: int) -> str:
-    """The same for a single row, whose values are not in arrays."""
+    """Return a single row as a table, from values instead of arrays."""
     values = ", ".join(
         f"${place}::{kind.removeprefix('text::')}" for place, (_, kind) in enumerate(fields, start=first)
     )
@@ -197,7 +199,7 @@ def same_key(sql: PostgresQueueSql) -> str:
 
 
 def one_of(key: str) -> str:
-    """To join a row to its key so that only a look-up by the key is left to the planner. With a plain `=` it may walk
-    the key's whole index and look for each row among those given: the best plan for an empty table, and one that it
-    keeps when the table is full."""
+    """Return a comparison that leaves the planner only a look-up by the key. With a plain `=` it may walk the key's
+    whole index and search for each row among those given: the best plan for an empty table, which it keeps when the
+    table is full."""
     return f"ANY (ARRAY[{key}])"

@@ -1,4 +1,4 @@
-"""The statements of one queue, each built once, with its watermarks and the rows that claims leave out."""
+"""The statements of one queue, each built once, with its watermarks and refused rows."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ from rowmill.store.watermark import Position, Shape, Watermark
 
 
 class QueueStatements:
-    """Statements, watermarks and converters of one queue."""
+    """The statements, watermarks and value converters of one queue."""
 
     def __init__(self, sql: PostgresQueueSql) -> None:
         self.sql = sql
@@ -65,8 +65,8 @@ class QueueStatements:
 
     @cached_property
     def place(self) -> Callable[[Any], Any]:
-        """Where a record stands among others in every statement that locks several. Parts that Python may not be able
-        to compare, such as addresses of both versions, are ordered as text."""
+        """Return the sort key by which rows are ordered in every statement that locks several. Parts that Python may
+        not be able to compare, such as IPv4 and IPv6 addresses, are ordered as text."""
         if all(self.key_as_itself):
             return itemgetter(*(place for place, _ in self.load.key_places))
         return lambda record: [as_text(part) for part in self.load.raw_key(record)]
@@ -81,8 +81,8 @@ class QueueStatements:
         return self.searches[step.name]
 
     def leases(self, step: Step, records: Sequence[Any], within: ByteLimit | None = None) -> list[Lease[Any]]:
-        """Of what a claim returned: the columns of the claim, the place in it, the time of the claim in one of them
-        (unless a trigger kept just that row from being claimed). A row that a trigger left as it was is nobody's."""
+        """Return the leases of the records that a claim returned. The time of the claim is in one of them. A record
+        without a token was left as it was by a trigger, and is nobody's."""
         now = next((record[-1] for record in records if record[-1] is not None), None) or datetime.now(UTC)
         queue, load, key = self.sql.queue, self.load, self.load.key
         token, attempts = load.lease_place, load.attempts_place
@@ -95,12 +95,12 @@ class QueueStatements:
         return load.with_own_limits(leases)
 
     def holds_our_tokens(self, records: Sequence[Any], tokens: Tokens) -> bool:
-        """Has every row the lease that its claim wrote, or none? A trigger may have written another."""
+        """Return whether every row has the lease that its claim wrote, or none. A trigger may have written another."""
         place = self.load.lease_place
         return {record[place] for record in records} <= {None, *tokens.given}
 
     def buried(self, step: Step, records: Sequence[Any]) -> list[DeadRow]:
-        """Of what a claim returned: the rows that it buried, because their attempts were used up."""
+        """Return the rows that a claim buried, because their attempts were used up."""
         queue, load = self.sql.queue, self.load
         return [
             used_up(
@@ -111,7 +111,7 @@ class QueueStatements:
         ]
 
     def position(self, record: Any) -> Position:
-        """Where a claimed row stood, in the values that the driver gave."""
+        """Return the position of a claimed row in the index, in the driver's values."""
         level = None if self.level_name is None else (record[self.level_name] or 0)
         return level, record[self.available_name], tuple(record[name] for name in self.sequence_names)
 
@@ -119,7 +119,7 @@ class QueueStatements:
         return self.refusals[step.name]
 
     def _once(self, wanted: tuple[Any, ...], make: Callable[[], str]) -> str:
-        """A statement, made when it is wanted for the first time."""
+        """Return a statement, building it at its first use."""
         found = self.texts.get(wanted)
         if found is None:
             found = self.texts[wanted] = make()
@@ -171,7 +171,7 @@ class QueueStatements:
         return self._once(("value", column.name), lambda: statement_sql.value(self.sql, column))
 
     def key_arrays(self, leases: Sequence[Lease[Any]]) -> list[Any]:
-        """The parts of the keys of these rows, each as an array."""
+        """Return the keys of these rows, as one array per key column."""
         return [spell(parts) for spell, parts in self._key_parts([lease.record for lease in leases])]
 
     def _key_parts(self, records: Sequence[Any]) -> "list[tuple[Spell, list[Any]]]":
@@ -185,7 +185,7 @@ class QueueStatements:
         return [spell([key[n] for key in keys]) for n, spell in enumerate(self.key_spellers)]
 
     def settle_arguments(self, batch: SettleBatch, *, one: bool = False) -> list[Any]:
-        """The arrays of `settle_statement`, in its order; of a single verdict, the values."""
+        """Return the arrays for `settle_statement`, in its order; with `one`, single values."""
         arrays = self._settle_arrays(batch)
         if one:
             return [values[0] if spell in (numbers, as_they_are) else spell(values)[0] for spell, values in arrays]

@@ -1,4 +1,4 @@
-"""The PostgreSQL store: claims, settles and renewals over asyncpg, on connections of their own."""
+"""The PostgreSQL store: claims, settles and renewals over asyncpg, each on connections of their own."""
 
 import asyncio
 import time
@@ -116,7 +116,7 @@ class PostgresStore:
         self.on_refused: Heard = lambda *_: None
 
     def _connections(self) -> None:
-        """New ones each time we open: what waits for a loop belongs to that loop for ever."""
+        """Make new connection objects each time we open: their locks and futures belong to one event loop."""
         arguments = dsn.for_asyncpg(self.url)
         self.claims = ConnectionPool("claim", arguments, {**SESSION, "lock_timeout": TABLE_LOCK_TIMEOUT})
         self.settles = ConnectionPool("settle", arguments, {**SESSION, "lock_timeout": SETTLE_LOCK_TIMEOUT})
@@ -136,12 +136,12 @@ class PostgresStore:
 
     @cached_property
     def sync_engine(self) -> Engine:
-        """For what is asked without a loop."""
+        """The engine for code without an event loop."""
         return sync_engine(self.url, **self._pool)
 
     @cached_property
     def sync_handlers(self) -> Engine:
-        """For transactions of sync handlers."""
+        """The engine for the transactions of sync handlers."""
         return sync_handler_engine(self.pooled or self.url, self._most, pooled=self.pooled is not None)
 
     async def open(self) -> None:
@@ -253,9 +253,9 @@ class PostgresStore:
             return await step_back(self.claims, statements, step, records)
 
     async def _give_back_unanswered(self, only: QueueSpec[Any] | None = None) -> None:
-        """A claim whose answer was lost may have taken rows: nobody works on them, so they go back at once. The
-        server may be at it still when we are back: so we look for them more than once. A claim looks `only` for those
-        of its own queue: the table of another may be what does not answer."""
+        """Give back the rows of claims whose answer was lost: nobody works on them. The server may still be running
+        such a claim when we are back, so this is tried for a while. A claim passes its own queue as `only`: another
+        queue's table may be what does not answer."""
         for token, (queue, step, late) in list(self._unanswered.items()):
             if only is not None and queue is not only:
                 continue
@@ -269,8 +269,8 @@ class PostgresStore:
         return rows[0][0] if rows else GONE
 
     async def check_rights(self, error: Exception, *queues: PostgresQueueSql, columns: tuple[str, ...] = ()) -> None:
-        """A right that was taken away is nothing about the row, which must not be buried for it. A policy of row
-        security, or a trigger, that refuses this row alone looks the same to us, but lacks no right."""
+        """Raise MissingRights if a privilege is missing for all rows, so that no row is buried for it. A row-level
+        security policy or a trigger that refuses one row raises the same error, but no privilege is missing then."""
         if isinstance(error, asyncpg.InsufficientPrivilegeError):
             try:
                 await self.run(lambda connection: privileges.check(connection, queues, columns), write=False)
@@ -299,7 +299,7 @@ class PostgresStore:
     async def heartbeat(
         self, worker: int, office: str, seconds: float, settle_lag: str | None = None
     ) -> Heartbeat | None:
-        """On the connection of the claims: like them, it waits for nobody's lock."""
+        """Record a heartbeat on the connection of the claims, whose statements never wait for a lock."""
         with suppress(asyncpg.PostgresError):  # what is wrong is said by the statements one by one
             [found] = await self.claims.fetch(HEARTBEAT, worker, office, seconds, settle_lag)
             if not found["known"]:
@@ -319,7 +319,7 @@ class PostgresStore:
         await self.listener.notify_workers(self.renewals, [queue.table for queue in queues])
 
     def translate(self, schema: str | None) -> None:
-        """Schemas are schemas here."""
+        """Nothing to do: PostgreSQL has schemas."""
 
     async def begin(self) -> PostgresTransaction:
         return await PostgresTransaction.begin(self.handlers, self.settlement)

@@ -1,4 +1,4 @@
-"""Transactions of handlers on PostgreSQL: SQLAlchemy for the handler's statements, the driver for the rest.
+"""The transactions of handlers on PostgreSQL: SQLAlchemy runs the handler's statements, the driver the rest.
 
 SQLAlchemy's connections are in autocommit, and BEGIN, the fence and COMMIT go to the driver directly. SQLAlchemy would
 need three more round trips to try a connection, and a greenlet for each of these statements.
@@ -45,7 +45,7 @@ LEAN = "rowmill_lean"
 
 
 class DirectStatement:
-    """How one compiled statement goes to the driver."""
+    """How one compiled statement is sent to the driver directly."""
 
     def __init__(self, compiled: SQLCompiler) -> None:
         self.compiled = compiled
@@ -62,7 +62,7 @@ class DirectStatement:
 
 
 def lean(compiled: Any) -> DirectStatement | None:
-    """None: SQLAlchemy does more for this statement than to send it."""
+    """Return how to send a statement directly; None if SQLAlchemy does more for it than to send it."""
     if not isinstance(compiled, SQLCompiler) or compiled.compile_state is None or not compiled.positional:
         return None
     statement: Any = compiled.compile_state.statement
@@ -80,13 +80,13 @@ def lean(compiled: Any) -> DirectStatement | None:
 
 
 def _is_read(column: Any, compiled: SQLCompiler) -> bool:
-    """Does SQLAlchemy turn a value of this column into another one?"""
+    """Return whether SQLAlchemy converts the values of this column."""
     dialect = compiled.dialect
     return column.type.dialect_impl(dialect).result_processor(dialect, None) is not None
 
 
 class WriteResult(Result[Any]):
-    """What an INSERT, UPDATE or DELETE without RETURNING answers."""
+    """The result of an INSERT, UPDATE or DELETE without RETURNING."""
 
     def __init__(self, lean: DirectStatement, values: Mapping[str, Any], rowcount: int, row: Any) -> None:
         self.returns_rows = lean.returns  # of which SQLAlchemy keeps the key for itself
@@ -97,7 +97,7 @@ class WriteResult(Result[Any]):
         self.is_insert = lean.compiled.isinsert
 
     def close(self) -> None:
-        """There are no rows left."""
+        """Nothing to do: there are no rows."""
 
     @property
     def closed(self) -> bool:
@@ -105,7 +105,7 @@ class WriteResult(Result[Any]):
 
     @property
     def inserted_primary_key(self) -> Any:
-        """The primary key of the row that was inserted."""
+        """The primary key of the inserted row."""
         rows = self.inserted_primary_key_rows
         return rows[0] if rows else None
 
@@ -148,15 +148,15 @@ class WriteResult(Result[Any]):
 
 
 def over() -> ResourceClosedError:
-    """What is raised for a statement that comes after its block."""
+    """Return the error for a statement that comes after its block."""
     return ResourceClosedError(
         "this settling() block is over: its transaction has ended, and the statement was not sent"
     )
 
 
 class DirectStatements:
-    """The statements of one transaction. `connection` gives SQLAlchemy's connection, if there is one or it is wanted:
-    most blocks need none."""
+    """Executes the statements of one transaction directly on the driver. `connection` returns SQLAlchemy's connection
+    if it exists, or makes it: most blocks need none."""
 
     def __init__(
         self, engine: Engine, raw: "asyncpg.Connection[Any]", adapted: Any, connection: Callable[..., Connection | None]
@@ -166,7 +166,7 @@ class DirectStatements:
         self.over = False
 
     def execution(self, statement: Any, values: Any) -> Coroutine[Any, Any, WriteResult] | None:
-        """The execution of a statement, to be awaited; None if it has to go through SQLAlchemy."""
+        """Return the execution of a statement, to be awaited; None if it has to go through SQLAlchemy."""
         if self.over:
             raise over()
         if (
@@ -199,7 +199,7 @@ class DirectStatements:
         )
 
     def _is_plain(self) -> bool:
-        """Does nobody listen to statements or log them, and were no options set that change them?"""
+        """Return whether nobody listens to statements or logs them, and no options are set that change them."""
         connection: Any = self._connection(wanted=False)
         if _is_watched(self._engine) or self._engine._should_log_info():
             return False
@@ -234,7 +234,7 @@ class DirectStatements:
         return WriteResult(lean, values, _count(status), None)
 
     def _raise_from_driver(self, error: Exception, lean: DirectStatement, arguments: Any) -> NoReturn:
-        """As SQLAlchemy would: with an exception of its own, where it has one."""
+        """Raise an error of the driver as SQLAlchemy would, as an exception of its own where it has one."""
         try:
             self._adapted._handle_exception(error)
         except Exception as translated:
@@ -249,7 +249,7 @@ class DirectStatements:
 
 
 def _is_watched(target: Any) -> bool:
-    """Does somebody listen to the statements of this connection or engine, to trace them, say?"""
+    """Return whether somebody listens to the statements of this connection or engine, to trace them, say."""
     return target._has_events and bool(
         target.dispatch.before_execute
         or target.dispatch.after_execute
@@ -260,7 +260,7 @@ def _is_watched(target: Any) -> bool:
 
 
 def _count(status: str) -> int:
-    """The rows that a statement wrote, out of what the server says of it: UPDATE 3, INSERT 0 1."""
+    """Return the number of rows in the server's status, such as UPDATE 3 or INSERT 0 1."""
     last = status.rpartition(" ")[2]
     return int(last) if last.isdecimal() else -1
 
@@ -281,8 +281,8 @@ REFUSED = (
 
 
 class HandlerConnection:
-    """A connection for transactions of async handlers, kept between them: as SQLAlchemy's pool knows it, and the
-    driver's own. What handlers get of it is made anew for each block, and ends with it."""
+    """A connection for the transactions of async handlers, kept between them: as SQLAlchemy's pool knows it, and as the
+    driver's own. Each block gets a new wrapper, which ends with it."""
 
     def __init__(self, engine: AsyncEngine, checked_out: PoolProxiedConnection) -> None:
         self.engine = engine
@@ -295,7 +295,7 @@ class HandlerConnection:
         return cls(engine, await greenlet_spawn(engine.sync_engine.raw_connection))
 
     def drop(self) -> None:
-        """Let go of a connection in an unknown state, without waiting for it."""
+        """Terminate a connection in an unknown state, without waiting for it."""
         self.checked_out.invalidate()
         self.checked_out.close()
 
@@ -330,7 +330,7 @@ class HandlerConnections:
         self._closed = False
 
     async def take(self) -> HandlerConnection:
-        """A connection on which a transaction was begun just now."""
+        """Return a connection on which a transaction was begun."""
         if self._free.locked():
             await self._wait()
         else:
@@ -355,7 +355,7 @@ class HandlerConnections:
             ) from None
 
     async def _begun(self) -> HandlerConnection:
-        """One that broke while nobody used it is dropped, and another taken."""
+        """Begin a transaction on an idle connection. One that broke meanwhile is dropped, and another taken."""
         while True:
             was_idle = bool(self._idle)
             if was_idle:
@@ -385,7 +385,7 @@ class HandlerConnections:
         self._free.release()
 
     async def trim(self) -> None:
-        """Close the connections that were not needed since the last time."""
+        """Close the connections that were not needed since the last call."""
         surplus = max(self._in_use + len(self._idle) - self._peak, 0)
         self._peak = self._in_use
         for _ in range(min(surplus, len(self._idle))):
@@ -393,7 +393,7 @@ class HandlerConnections:
                 await self._idle.pop(0).close()
 
     async def close(self) -> None:
-        """Close those that nobody uses; the others follow when they are given back."""
+        """Close idle connections. Those in use are closed when they are given back."""
         self._closed = True
         while self._idle:
             await self._idle.pop().close()
@@ -450,7 +450,7 @@ class PostgresTransaction:
         return found
 
     def _made(self, *, wanted: bool) -> Connection | None:
-        """SQLAlchemy's connection if it is there already, or if it is wanted."""
+        """Return SQLAlchemy's connection if it exists, or make it if it is wanted."""
         return self.sync_connection if wanted or self._sql is not None else None
 
     @property
@@ -469,7 +469,7 @@ class PostgresTransaction:
         await self._commit()
 
     def on_commit(self, verdicts: Sequence[Verdict], check: Check) -> None:
-        """SQLAlchemy's own commit, which follows, does nothing in autocommit."""
+        """Settle and commit. SQLAlchemy's own commit, which follows, does nothing in autocommit."""
         await_only(self.finish(verdicts, check))
 
     async def _settle(self, verdicts: Sequence[Verdict]) -> Settled:
@@ -486,7 +486,8 @@ class PostgresTransaction:
         return settled
 
     async def _commit(self) -> None:
-        """If the answer is lost with the connection, the receipt of the settle tells whether it was carried out."""
+        """Commit. If the answer is lost with the connection, the receipt of the settle tells whether it was carried
+        out."""
         try:
             await self._raw.execute("COMMIT")
         except BROKEN as error:
@@ -514,7 +515,7 @@ class PostgresTransaction:
             self._connections.give_back(self._held, reusable=reusable)
 
     def _end_sql(self) -> bool:
-        """End what the handler may have of SQLAlchemy; False: it changed the connection beneath."""
+        """Close SQLAlchemy's connection, if the handler used it. Return False if it changed the connection beneath."""
         if self._sql is None:
             return True
         connection = self.sync_connection
@@ -535,7 +536,7 @@ class SyncPostgresTransaction:
 
     @classmethod
     def begin(cls, engine: Engine, settles: SettleWriter) -> "SyncPostgresTransaction":
-        """One that broke while nobody used it is dropped, and another taken."""
+        """Begin a transaction. A connection that broke while it was idle is dropped, and another taken."""
         while True:
             connection = engine.connect()
             raw: Any = connection.connection.driver_connection

@@ -1,4 +1,4 @@
-"""How Python values travel to PostgreSQL: as arrays of their own type, or as text that the server reads."""
+"""How Python values are sent to PostgreSQL: as arrays of their own type, or as text that the server reads."""
 
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta
@@ -19,7 +19,7 @@ Spell = Callable[[list[Any]], Any]
 
 
 def travel(sql: PostgresQueueSql, column: "Column[Any]") -> Callable[[Any], Any] | None:
-    """Turns a Python value into the element of the array in which it travels."""
+    """Return the function that converts a Python value to an element of the array in which it is sent."""
     bind = sql.binder(column)
     if travels_as_itself(sql, column):
         return bind
@@ -33,7 +33,7 @@ def travel(sql: PostgresQueueSql, column: "Column[Any]") -> Callable[[Any], Any]
 
 
 def key_speller(sql: PostgresQueueSql, column: "Column[Any]") -> Spell:
-    """Makes an array of parts of keys, in the type that `postgres_sql.key_fields` names."""
+    """Return the function that makes an array of key parts, in the type that `key_fields` names."""
     if sql.is_number(column):
         return numbers
     if travels_as_itself(sql, column):
@@ -46,7 +46,7 @@ def as_they_are(array: list[Any]) -> list[Any]:
 
 
 def numbers(array: list[int]) -> str:
-    """An array of whole numbers, spelled out."""
+    """Return an array of whole numbers as text."""
     return f"{{{str(array)[1:-1]}}}"
 
 
@@ -58,8 +58,8 @@ PLAIN = frozenset({NoneType, str, int, float, bool, Decimal, datetime, date, tim
 
 
 def flat(values: Iterable[Any]) -> list[Any]:
-    """The values as one array. A list among them would be taken for a dimension of it, and its parts would be
-    written to other rows."""
+    """Return values as one array. Raise for a list among them: it would be taken for a dimension of the array, and its
+    items would be written to other rows."""
     array = list(values)
     for kind in set(map(type, array)) - PLAIN:
         if issubclass(kind, Iterable) and not issubclass(kind, (str, bytes, bytearray, memoryview)):
@@ -68,7 +68,7 @@ def flat(values: Iterable[Any]) -> list[Any]:
 
 
 def as_text(value: Any) -> str:
-    """A value as PostgreSQL reads it from text; lists become array literals."""
+    """Return a value as text that PostgreSQL reads. Lists become array literals."""
     match value:
         case list() | tuple():
             return "{" + ",".join("NULL" if part is None else _element(part) for part in value) + "}"

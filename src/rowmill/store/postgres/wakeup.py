@@ -1,4 +1,4 @@
-"""Wake-up on PostgreSQL: a NOTIFY is a hint, sent only while somebody sleeps; polling is the truth.
+"""Wake-up on PostgreSQL: a NOTIFY is a hint, sent only while a worker sleeps; polling goes on underneath.
 
 A worker that sleeps on a table holds an advisory lock, shared, on a connection that listens. The trigger on
 the table sends a NOTIFY only where it can't take that lock for itself, so a busy fleet costs a producer
@@ -25,7 +25,7 @@ AWAKE_SECONDS = 1.0
 
 
 class Sleep(Enum):
-    """How a sleeper lies down."""
+    """How a sleeper can be woken."""
 
     LIGHT = auto()
     """Producers call."""
@@ -38,7 +38,7 @@ class Sleep(Enum):
 
 
 class Listener:
-    """The sleeping side."""
+    """Listens for notifications while workers of this process sleep."""
 
     def __init__(self, connection: DedicatedConnection) -> None:
         self._connection = connection
@@ -66,9 +66,9 @@ class Listener:
             self._sleepers.subtract(numbers)
 
     async def _ask(self, question: Coroutine[Any, Any, T], seconds: float) -> T | None:
-        """The answer; None if there is none in time. A half-open connection keeps us waiting for a minute, and polling
-        must go on meanwhile. The question itself is let finish: to be cancelled in the middle of a statement, as a
-        sleeper is that is called from within its process, would cost us the connection, again and again."""
+        """Run a statement and return its result; None if it takes too long. On a half-open connection it may take a
+        minute, and polling must go on. The statement is left running: to cancel it, whenever a sleeper is woken from
+        within the process, would drop the connection again and again."""
         task = asyncio.ensure_future(question)
         self._asking.add(task)
         task.add_done_callback(self._asked)
@@ -104,7 +104,8 @@ class Listener:
             event.clear()
 
     async def awake(self, tables: Sequence[Table]) -> None:
-        """These tables keep us busy: producers need not call, unless another of us sleeps on the same table."""
+        """Note that these tables keep us busy: producers need not notify, unless another worker of ours sleeps on the
+        same table."""
         numbers = self._asleep.intersection(map(wake_number, tables))
         if numbers and not self._lock.locked():
             await self._ask(self._give_locks_up(numbers), AWAKE_SECONDS)
@@ -119,7 +120,7 @@ class Listener:
                     await self._connection.fetch("SELECT pg_advisory_unlock_shared($1, $2)", WAKE_LOCK, number)
 
     async def _listen(self) -> None:
-        """Listen on a live connection. One that looks alive is asked, now and then: it may be half-open."""
+        """LISTEN on a live connection. One that looks alive is tested now and then: it may be half-open."""
         now = asyncio.get_running_loop().time()
         connection = await self._connection.connect()
         if connection is not self._listening:
@@ -144,7 +145,7 @@ class Listener:
         await self._connection.close()
 
     async def notify_workers(self, pool: ConnectionPool, tables: Sequence[Table]) -> None:
-        """Call whoever sleeps on these tables, here and elsewhere."""
+        """Wake the workers that sleep on these tables, in this process and others."""
         for table in tables:
             number = wake_number(table)
             self._woken.setdefault(number, asyncio.Event()).set()

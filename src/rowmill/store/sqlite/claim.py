@@ -1,4 +1,5 @@
-"""Claims on SQLite: which rows are taken, and in what order. They run in a write transaction, on its thread."""
+"""Claims on SQLite: the statements, and what is done with their results. They run in a write transaction, on its
+thread."""
 
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -28,13 +29,13 @@ BURIED_PLACE = -1
 
 # served by: the stage's ready index, (priority, available_at, order columns, key) WHERE state IN (claimable)
 def claim_statement(sql: SqliteQueueSql, step: Step, stretch: Stretch, left_out: int = 0) -> str:
-    """Take up to ?2 rows of one stretch. ?1 token, ?3 seconds of lease; then the keys that are left out; then the
+    """Claim up to ?2 rows of one stretch. ?1 token, ?3 seconds of lease; then the keys that are left out; then the
     priority if there is one."""
     return claim_of(sql, step, ready_rows(sql, step, stretch, left_out))
 
 
 def ready_rows(sql: SqliteQueueSql, step: Step, stretch: Stretch, left_out: int, wanted: str = "") -> str:
-    """The keys of the rows that the claim takes, or what else is wanted of them."""
+    """Return a query for the keys of the rows that the claim takes, or for other expressions over them."""
     conditions, position = sql.stretch(step, stretch, 4 + left_out * len(sql.keys))
     # The priority is the same all along a stretch. To name it here would cost a sort of the whole stretch: SQLite
     # does not see that an expression is constant.
@@ -48,8 +49,8 @@ def ready_rows(sql: SqliteQueueSql, step: Step, stretch: Stretch, left_out: int,
 
 
 def free_rows(sql: SqliteQueueSql, step: Step, find: Finder, left_out: int, *, behind: bool = False) -> str:
-    """The keys of the rows that a claim in order takes. Rows that are left out hold back those behind them: they must
-    be found too. The last parameter is the key behind which to begin."""
+    """Return a query for the keys of the rows that a claim in order takes. Rows that are left out hold back those
+    behind them, so they must be found too. The last parameter is the key behind which to start."""
     start = Start(behind=sql.parameter(4 + left_out * len(sql.keys)) if behind else "")
     if not left_out:
         return find(sql, step, "?2", start)
@@ -59,19 +60,19 @@ def free_rows(sql: SqliteQueueSql, step: Step, find: Finder, left_out: int, *, b
 
 
 def pick_of(picks: str) -> str:
-    """Every parameter of the claim is named, so that both take the same ones."""
+    """Return the query of a pick. It names every parameter of the claim, so that both take the same arguments."""
     return f"SELECT pick.*, ?1, ?3 FROM ({picks}) AS pick"
 
 
 # served by: as the claim
 def weigh_ready(sql: SqliteQueueSql, step: Step, stretch: Stretch, left_out: int) -> str:
-    """The weights of the rows that the claim would take, in its order and with its parameters."""
+    """Select the sizes of the rows that the claim would take, in its order and with its parameters."""
     return ready_rows(sql, step, stretch, left_out, f"{sql.weight()}, ?1, ?3")
 
 
 # served by: as the claim, then the primary key
 def weigh_of(sql: SqliteQueueSql, picks: str) -> str:
-    """The weights of the rows that were picked, in their order and with their parameters."""
+    """Select the sizes of the picked rows, in their order and with their parameters."""
     same = " AND ".join(f"held.{key} = pick.{key}" for key in sql.keys)
     # CROSS: the rows are looked up one by one, in the order of the picks.
     return f"SELECT {sql.weight('held.')}, ?1, ?3 FROM ({picks}) AS pick CROSS JOIN {sql.table} AS held ON {same}"
@@ -79,7 +80,7 @@ def weigh_of(sql: SqliteQueueSql, picks: str) -> str:
 
 # served by: the primary key
 def claim_this(sql: SqliteQueueSql, step: Step) -> str:
-    """Take this row if a claim would take it. ?1 token, ?2 is 1, ?3 seconds of lease; then the parts of the key."""
+    """Claim this row if a claim would take it. ?1 token, ?2 is 1, ?3 seconds of lease; then the parts of the key."""
     same = " AND ".join(f"rowmill_candidate.{key} = ?{4 + n}" for n, key in enumerate(sql.keys))
     keys = ", ".join(f"rowmill_candidate.{key}" for key in sql.keys)
     condition = f"{same} AND {can_be_claimed(sql, step)}"
@@ -89,8 +90,8 @@ def claim_this(sql: SqliteQueueSql, step: Step) -> str:
 def by_index(
     sql: SqliteQueueSql, step: Step, statement: str, usable: Callable[[QueueIndex], bool] = lambda _: True
 ) -> str:
-    """A statement that finds rows to claim, with the queue's own indexes named in it, as far as they are usable. Left
-    to itself, SQLite takes an index of the table's own that begins with the state, as most tables have, and sorts."""
+    """Return a statement with INDEXED BY for the queue's own indexes, if they are usable. By itself, SQLite prefers an
+    index of the user's that begins with the state, as most tables have, and sorts."""
     named = [(step.claimable, ready_index(sql, step))]
     named += [(sql.holding, index) for index in queue_indexes(sql) if index.serves == IN_ORDER]
     for words, index in named:
@@ -102,8 +103,8 @@ def by_index(
 
 
 def claim_of(sql: SqliteQueueSql, step: Step, picks: str) -> str:
-    """Take the picked rows. Those whose attempts are used up are buried, and answered as dead: by their state, since
-    RETURNING may say of a lease that was NULL, and still is, that it is not (SQLite 3.40)."""
+    """Return the UPDATE that claims the picked rows. Rows whose attempts are used up are buried, and marked by their
+    state: RETURNING may report a lease that was and is NULL as not NULL (SQLite 3.40)."""
     pairs = sql.claim_assignments(step, wait="?3", token="?1")
     keys = ", ".join(sql.keys)
     key = f"({keys})" if len(sql.keys) > 1 else keys
@@ -116,7 +117,7 @@ def claim_rows(
     connection: sqlite3.Connection, statements: "SqliteQueueStatements", step: Step, token: int, limit: int, *,
     pick: bool = False, within: ByteLimit | None = None,
 ) -> list[Any]:  # fmt: skip
-    """Take up to `limit` rows under this token; with `pick`, only answer the keys of the rows that this would take."""
+    """Claim up to `limit` rows under this token. With `pick`, only return the keys of the rows that it would claim."""
     if within is not None:
         within.taken, within.reached = 0, False  # it may be tried again
     if statements.sql.queue.per is not None:
@@ -141,7 +142,8 @@ def claim_rows(
 def _noted(
     connection: sqlite3.Connection, statements: "SqliteQueueStatements", step: Step, token: int, records: list[Any]
 ) -> list[Any]:
-    """The records of a claim. Those that it buried have their entry in the history, in the same transaction."""
+    """Return the records of a claim, after writing a history entry for each row that it buried, in the same
+    transaction."""
     buried = statements.buried(step, records) if any(record[BURIED_PLACE] for record in records) else []
     queue = statements.sql.queue
     about = {"queue": queue.name, "stage": step.name, "worker": worker_of(token), "started_at": None}
@@ -155,7 +157,8 @@ def _claim_in_order(
     connection: sqlite3.Connection, statements: "SqliteQueueStatements", step: Step, token: int, limit: int, pick: bool,
     within: ByteLimit | None,
 ) -> list[Any]:  # fmt: skip
-    """The oldest first; where the oldest are all held back by others of their key, every key's head."""
+    """Claim the oldest free rows; if the oldest are all held back by others of their key, look at the head of every
+    key."""
     records: list[Any] = []
     refused = statements.refused(step)
     for ask in statements.search(step).asks(order_per_key.finders(statements.sql), limit):
@@ -174,8 +177,8 @@ def _claim_in_order(
 
 
 def _fitting(connection: sqlite3.Connection, weigh: str, given: Sequence[Any], within: ByteLimit) -> int:
-    """Return how many of the rows that a claim would take fit into what is left of its bytes. No row is weighed beyond
-    the first that does not: SQLite reads a text to tell its length."""
+    """Return how many of the rows that a claim would take fit into what is left of its bytes. Stops at the first row
+    that does not: SQLite has to read a text to know its length."""
     rows, most = 0, within.left
     cursor = connection.execute(weigh, given)
     for record in cursor:
@@ -197,8 +200,8 @@ async def claim_around(
     limit: int,
     within: ByteLimit | None = None,
 ) -> list[Any]:
-    """Take rows, and step over those that the table refuses to let go. Each try is a transaction of its own: a
-    trigger may undo the one that it is in."""
+    """Claim rows, stepping over those that the table refuses to let be claimed. Each try is a transaction of its own: a
+    trigger may roll back the one that it is in."""
     refused, take, records = statements.refused(step), _taker(writer, statements, step, tokens), list[Any]()
     if refused.due(now := monotonic()):
         records = await refused.try_again(limit, take, now)

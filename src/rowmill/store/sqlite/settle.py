@@ -1,4 +1,4 @@
-"""Settles on SQLite: a batch is written at once, or row by row, so that a value that is refused keeps no other back."""
+"""Settles on SQLite: a batch is written at once or, if a value is refused, row by row."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ def settle_statement(sql: SqliteQueueSql, step: Step, move: Move, columns: tuple
 
 # served by: the primary key
 def settle_alike_statement(sql: SqliteQueueSql, step: Step, move: Move) -> str:
-    """Write verdicts that differ only in their keys, of one claim. Parameters by name: lease, keys as a JSON array."""
+    """Write verdicts of one claim that differ only in their keys. Parameters by name: lease, keys as a JSON array."""
     [key] = sql.keys
     return (
         f"UPDATE {sql.table} SET {set_clause(sql.assignments(move, step))} "
@@ -55,7 +55,8 @@ def settle_batch(
 
 
 def _all_at_once(connection: Any, statements: "SqliteQueueStatements", batch: SettleBatch) -> bool:
-    """Write all verdicts in few calls, in half the time; False, with nothing written, if one of them can't be."""
+    """Write all verdicts in few statements, which takes half the time. Return False, with nothing written, if one of
+    them fails."""
     connection.execute("SAVEPOINT rowmill_flush")
     try:
         written = _write(connection, statements, batch) == len(batch.verdicts)
@@ -72,7 +73,7 @@ def _all_at_once(connection: Any, statements: "SqliteQueueStatements", batch: Se
 
 
 def _write(connection: Any, statements: "SqliteQueueStatements", batch: SettleBatch) -> int:
-    """How many rows took their verdict."""
+    """Write a batch; return how many rows were written."""
     alike = statements.alike(batch)
     if alike is None:
         given = [statements.settle_parameters(verdict) for verdict in batch.verdicts]
@@ -88,7 +89,7 @@ def _write(connection: Any, statements: "SqliteQueueStatements", batch: SettleBa
 def _one_by_one(
     connection: Any, statements: "SqliteQueueStatements", batch: SettleBatch, about: dict[str, Any], settled: Settled
 ) -> int:
-    """Write each verdict by itself, with its history; how many were written."""
+    """Write each verdict by itself, with its history; return how many were written."""
     statement = statements.settle_statement(batch)
     kept = 0
     for verdict in batch.verdicts:
@@ -120,7 +121,7 @@ def _one_by_one(
 
 
 class Executes:
-    """A SQLAlchemy connection as `settle_batch` wants it."""
+    """Adapts a SQLAlchemy connection for `settle_batch`."""
 
     in_transaction = True
 

@@ -1,4 +1,4 @@
-"""A queue in SQLite's dialect, and the statements that several parts of the store send.
+"""The SQL of a queue on SQLite, and the statements that several parts of the store send.
 
 Each runs inside BEGIN IMMEDIATE, so nobody else writes meanwhile: what a row lock is on PostgreSQL is the
 whole file here. There are no dead index entries either, so no watermark.
@@ -19,7 +19,7 @@ HISTORY = (
 
 
 class SqliteQueueSql(QueueSql):
-    """A queue in SQLite's words. A table's schema is left out: a file has none."""
+    """The SQL of one queue on SQLite. A table's schema is left out: SQLite has none."""
 
     @property
     def table(self) -> str:
@@ -53,7 +53,7 @@ class SqliteQueueSql(QueueSql):
         return f"CASE WHEN typeof({own}) = 'integer' THEN max({own}, 1) ELSE {most} END"
 
     def bytes_of(self, column: "Column[Any]", alias: str = "") -> str:
-        """Of bytes, from the header of the row; of text, SQLite has to read it to tell."""
+        """Return the size of a value: of bytes from the row's header; a text has to be read."""
         value = f"{alias}{self.name(column)}"
         if not isinstance(bare(column, self.dialect), sa.LargeBinary):
             value = f"CAST({value} AS BLOB)"
@@ -66,7 +66,7 @@ class SqliteQueueSql(QueueSql):
 
 # served by: the primary key
 def renew(sql: SqliteQueueSql) -> str:
-    """Push one lease on, only where it still holds. Parameters by name: seconds, lease, k0…"""
+    """Extend one lease, only where it still holds. Parameters by name: seconds, lease, k0…"""
     return (
         f"UPDATE {sql.table} SET {sql.leased_until} = {sql.later('leased_until', ':seconds')} "
         f"WHERE {sql.same_key} AND {sql.lease} = :lease"

@@ -1,4 +1,4 @@
-"""What the SQLite store knows of one queue: its statements, made once, and their parameters."""
+"""The statements of one queue on SQLite, each built once, and their parameters."""
 
 import sqlite3
 from collections import defaultdict
@@ -36,7 +36,7 @@ CLASSES: dict[type, int] = {type(None): 0, int: 1, float: 1, str: 2, bytes: 3}
 
 
 def in_sequence(queue: QueueSpec[Any]) -> Callable[[list[Any]], list[Any]]:
-    """A function that sorts records of a queue, in the order of the columns that come with a claim."""
+    """Return a function that sorts claimed records in the order of the claim: RETURNING keeps no order."""
     columns = list(queue.claimed)
     places = [columns.index(column) for column in (queue.columns["available_at"], *queue.order_by, *queue.key)]
     level = None if queue.priority is None else columns.index(queue.priority)
@@ -59,7 +59,7 @@ def in_sequence(queue: QueueSpec[Any]) -> Callable[[list[Any]], list[Any]]:
 
 
 class SqliteQueueStatements:
-    """Statements and converters of one queue."""
+    """The statements and value converters of one queue."""
 
     def __init__(self, sql: SqliteQueueSql) -> None:
         self.sql = sql
@@ -89,7 +89,7 @@ class SqliteQueueStatements:
         return self.searches[step.name]
 
     def buried(self, step: Step, records: Sequence[Any]) -> list[DeadRow]:
-        """Of what a claim returned: the rows that it buried, because their attempts were used up."""
+        """Return the rows that a claim buried, because their attempts were used up."""
         queue, load = self.sql.queue, self.load
         return [
             used_up(
@@ -102,7 +102,7 @@ class SqliteQueueStatements:
     def claim_statement(
         self, connection: sqlite3.Connection, step: Step, stretch: Stretch, left_out: int, *, pick: bool = False
     ) -> str:
-        """Takes the rows, or only finds them."""
+        """Return the statement that claims rows or, with `pick`, only finds them."""
 
         def make() -> str:
             rows = claim.ready_rows(self.sql, step, stretch, left_out)
@@ -132,7 +132,7 @@ class SqliteQueueStatements:
         pick: bool = False,
         behind: bool = False,
     ) -> str:
-        """Takes the rows, or only finds them."""
+        """Return the statement that claims rows in order or, with `pick`, only finds them."""
 
         def make() -> str:
             rows = claim.free_rows(self.sql, step, find, left_out, behind=behind)
@@ -175,7 +175,7 @@ class SqliteQueueStatements:
     def _by_index(
         self, connection: sqlite3.Connection, wanted: tuple[Any, ...], step: Step, make: Callable[[], str]
     ) -> str:
-        """A statement that looks for rows to claim, bound to those of its indexes that the file has."""
+        """Return a statement that finds rows to claim, bound to those of its indexes that the file has."""
 
         def usable(index: QueueIndex) -> bool:
             find = "SELECT sql FROM sqlite_master WHERE type = 'index' AND name = ?"
@@ -195,7 +195,8 @@ class SqliteQueueStatements:
         return given
 
     def alike(self, batch: SettleBatch) -> dict[int, list[Any]] | None:
-        """The keys by token, if nothing else sets the verdicts of this batch apart, and JSON can say them."""
+        """Return the keys by token, if the verdicts of this batch differ in nothing else and JSON can hold the keys;
+        otherwise None."""
         if batch.columns or batch.move.delayed or batch.move.error is ErrorChange.SET or len(self.load.key_places) != 1:
             return None
         [(place, _)] = self.load.key_places

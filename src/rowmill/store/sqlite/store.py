@@ -1,4 +1,4 @@
-"""The SQLite store: claims, settles and renewals by one writer, reads beside it."""
+"""The SQLite store: claims, settles and renewals by one writer, with reads beside it."""
 
 import asyncio
 import sqlite3
@@ -71,14 +71,14 @@ class SqliteStore:
 
     @cached_property
     def sync_engine(self) -> Engine:
-        """For sync handlers, and for what is asked without a loop."""
+        """The engine for sync handlers, and for code without an event loop."""
         engine = create_engine(self.url.set(drivername="sqlite"), hide_parameters=True)
         take_over_transactions(engine)
         guard(engine)
         return engine.execution_options(schema_translate_map=dict(self._schemas)) if self._schemas else engine
 
     def translate(self, schema: str | None) -> None:
-        """A file has no schemas: tables of this one go by their bare names, in users' statements too."""
+        """Use the bare names of this schema's tables, in users' statements too: SQLite has no schemas."""
         if schema is not None and schema not in self._schemas:
             self._schemas[schema] = None
             self.engine = self.engine.execution_options(schema_translate_map=dict(self._schemas))
@@ -88,7 +88,7 @@ class SqliteStore:
         return self.engine
 
     async def check_session(self) -> None:
-        """Nobody stands between us and a file."""
+        """Nothing to check: there is no pooler between us and a file."""
 
     async def open(self) -> None:
         self.data_version = DataVersion(self.path, uri=self._uri)  # a new one: it belongs to the loop that waits for it
@@ -111,7 +111,7 @@ class SqliteStore:
         return self.statements(queue).sql
 
     def look_from_the_start(self, queue: QueueSpec[Any]) -> None:
-        """Every claim does."""
+        """Nothing to do: every claim starts from the head of the index."""
 
     def forget(self, queue: QueueSpec[Any]) -> None:
         for one in (queue, *queue.parts):
@@ -254,7 +254,7 @@ class SqliteStore:
         await self.data_version.wait(seconds, who)
 
     async def busy(self, queues: Sequence[QueueSpec[Any]]) -> None:
-        """Nobody calls us here: a sleeper looks for itself."""
+        """Nothing to do: producers do not notify here, sleepers look for themselves."""
 
     async def notify_workers(self, queues: Sequence[QueueSpec[Any]]) -> None:
         self.data_version.notify_workers()
@@ -266,7 +266,8 @@ class SqliteStore:
         return SyncSqlTransaction(self.sync_engine.connect(), self.settle_within, self.lock_within)
 
     def lock_within(self, connection: Connection, leases: Sequence[Lease[Any]]) -> list[Lease[Any]]:
-        """The leases that are gone. Nobody can take the others: whoever is in a transaction holds the file's lock."""
+        """Return the leases that are gone. Nobody can take the others: the open transaction holds the lock of the
+        file."""
         statements = self.statements(leases[0].queue)
         return [
             lease
@@ -275,14 +276,14 @@ class SqliteStore:
         ]
 
     def settle_within(self, connection: Connection, verdicts: Sequence[Verdict]) -> Settled:
-        """Write verdicts inside a transaction of the user's, with a number below zero, as on PostgreSQL."""
+        """Write verdicts inside a transaction of a handler. The batch has a negative number, as on PostgreSQL."""
         settled = Settled()
         for batch in settle_batches(verdicts, lambda: -self._next_batch()):
             settle_batch(Executes(connection), self.statements(batch.queue), batch, self.worker, settled)
         return settled
 
     def turn(self) -> AbstractAsyncContextManager[None]:
-        """To be held during a transaction that writes: only one may write at a time."""
+        """Return a context to hold during a transaction that writes: only one may write at a time."""
         return self.writer.turns.turn()
 
     async def run(self, work: Callable[[Connection], T], *, write: bool = True, whole: bool = True) -> T:

@@ -9,7 +9,7 @@ LONGEST = 0.01
 
 
 class DataVersion:
-    """Looks at the version every few milliseconds; the look costs microseconds and takes no lock."""
+    """Checks the version every few milliseconds, which takes microseconds and no lock."""
 
     def __init__(self, path: str, *, uri: bool = False) -> None:
         self.path = path
@@ -22,8 +22,8 @@ class DataVersion:
         self._roused = asyncio.Event()
 
     async def wait(self, seconds: float, who: object | None = None) -> None:
-        """Sleep until somebody wrote, `seconds` at the most. Each sleeper hears of every change, also of one that
-        came before it lay down; of many in a row, as a busy worker makes them, now and then."""
+        """Sleep until somebody wrote, `seconds` at the most. Each sleeper is woken by every change, also by one just
+        before it went to sleep; while changes come one after another, as from a busy worker, only now and then."""
         who = self if who is None else who
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds

@@ -1,4 +1,4 @@
-"""Connections to a SQLite file: WAL, write locks from the start, and the one that writes, on a thread of its own."""
+"""Connections to a SQLite file: WAL, transactions that begin with the write lock, and one writer on its own thread."""
 
 import asyncio
 import os
@@ -20,11 +20,11 @@ from rowmill.store.port import Disconnected
 
 
 class RolledBack(Exception):
-    """A trigger or a constraint of the user's rolled the whole transaction back."""
+    """A trigger or a constraint of the table rolled the whole transaction back."""
 
 
 def refused_values(error: BaseException) -> str:
-    """Why the database refused a value: the constraint, where it names one, never the value itself."""
+    """Return why the database refused a value: the constraint, if it names one, never the value."""
     if isinstance(error, RolledBack):
         return str(error)
     original = getattr(error, "orig", error)
@@ -35,7 +35,7 @@ def refused_values(error: BaseException) -> str:
 
 
 def connection_problem(error: object) -> bool:
-    """Is the file in use, away or full, so that waiting may help?"""
+    """Return whether the file is locked, away or full, so that waiting may help."""
     name = getattr(error, "sqlite_errorname", None) or ""
     return name.startswith(
         ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_FULL", "SQLITE_CANTOPEN", "SQLITE_READONLY")
@@ -50,15 +50,15 @@ LONGEST_WAIT = 5.0
 
 
 class WriteTurn:
-    """A turn. Tasks that were started in it know it for as long as they live, and it may end in another task than it
-    began in, as in a generator that nobody reads to its end: so it says itself whether it is over."""
+    """One turn to write. It knows itself whether it is over: tasks started during it still see it, and it may end in
+    another task than it began in, as in a generator that is not read to its end."""
 
     now = True
 
 
 class WriteTurns:
-    """One writing transaction after another. SQLite would let them wait as well, but by looking again and again: of
-    fifty that wait, none gets far. Other processes are waited for in SQLite's way."""
+    """Lets one transaction of this process write after another. SQLite would make them wait too, but by polling: of
+    fifty that wait, none gets far. For other processes, SQLite's own waiting is used."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
@@ -66,7 +66,8 @@ class WriteTurns:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """A caller that has the turn already, or waits for it in vain, goes on, and SQLite reports the conflict."""
+        """Wait for the turn to write. A caller that has it already, or waits too long, goes on, and SQLite reports the
+        conflict."""
         ours = self._held.get()
         if ours is not None and ours.now:
             yield
@@ -139,7 +140,7 @@ class Writer:
         self._opened = _identity(self._file)
 
     def check_file(self) -> None:
-        """Raise DatabaseUnreachable if the file that we write to is no longer the one under its name."""
+        """Raise DatabaseUnreachable if the file that we have open was deleted or replaced."""
         found = _identity(self._file)
         if found != self._opened:
             what = "deleted" if found is None else "replaced by another file"
@@ -159,7 +160,7 @@ class Writer:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` in a write transaction. A busy or locked file is a broken connection: try again later."""
+        """Run `work` in a write transaction. Raises Disconnected if the file is busy or locked: try again later."""
 
         def transaction() -> T:
             connection = self.connection
@@ -185,7 +186,7 @@ class Writer:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """What tells a file from another one of the same name; None if there is none."""
+    """Return what tells a file from another one of the same name; None if there is none."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -194,8 +195,7 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 def switch_to_wal(connection: sqlite3.Connection) -> None:
-    """For a file that is opened for the first time. SQLite does not wait by itself if somebody writes to it just now,
-    as another process does that was started at the same time."""
+    """Switch a file to WAL when it is first opened. SQLite does not wait by itself while another process writes."""
     deadline = monotonic() + BUSY_MILLISECONDS / 1000
     while True:
         try:
@@ -208,7 +208,7 @@ def switch_to_wal(connection: sqlite3.Connection) -> None:
 
 
 def prepare(connection: Any) -> None:
-    """What every connection of ours needs. WAL stays with the file; the rest with the connection."""
+    """Set the pragmas that every connection needs. WAL is kept in the file; the others belong to the connection."""
     for pragma in (
         "journal_mode = WAL",
         "synchronous = NORMAL",
@@ -223,8 +223,8 @@ def prepare(connection: Any) -> None:
 
 
 class Releasing(sqlite3.Connection):
-    """Lets go of its lock when it is closed. By itself it would not while a cursor of it is alive, as one is in the
-    frames of a task that was cancelled: the file would stay locked until they are collected as garbage."""
+    """A connection that releases its lock when it is closed. By itself it would not while one of its cursors is alive,
+    as in the frames of a cancelled task, and the file would stay locked until these are garbage-collected."""
 
     def close(self) -> None:
         with suppress(sqlite3.ProgrammingError):  # it is closed already
@@ -233,8 +233,8 @@ class Releasing(sqlite3.Connection):
 
 
 def take_over_transactions(engine: Engine) -> None:
-    """Begin with the write lock. A transaction that reads first and writes later would meet SQLITE_BUSY at
-    once, whatever the timeout, if somebody else wrote in between."""
+    """Make transactions begin with the write lock. One that reads first and writes later would get SQLITE_BUSY at once,
+    whatever the timeout, if somebody else wrote in between."""
 
     @event.listens_for(engine, "do_connect")
     def on_do_connect(_dialect: Any, _record: Any, _arguments: Any, options: dict[str, Any]) -> None:
