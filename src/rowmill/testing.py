@@ -1,4 +1,5 @@
-"""For tests of applications that use Rowmill: a mill on a temporary file, a clock to turn, assertions on states.
+"""Tools for tests of applications that use Rowmill: a mill on a temporary file, time that can be advanced, assertions
+on states.
 
 async def test_articles(tmp_path):
     async with rowmill.testing.mill_on(app.mill, tmp_path) as bench:
@@ -35,7 +36,7 @@ class Bench:
         self.mill = mill
 
     async def insert(self, queue: Queue[Any], *rows: Mapping[str, Any]) -> None:
-        """Put rows in, as an application would: with an INSERT."""
+        """Insert rows, as an application would."""
         await self.mill.run(lambda connection: connection.execute(queue.insert(list(rows))).close())
 
     async def drain(self) -> Report:
@@ -43,13 +44,13 @@ class Bench:
         return await self.mill.drain(settings=QUICK)
 
     async def tick(self, schedule: str) -> Report:
-        """Run a schedule now, whatever the time is, and all that is ready with it."""
+        """Run a schedule now, whatever the time is, and everything that is ready."""
         wanted = self.mill.find_schedule(schedule)
         await self.mill.run(lambda connection: admin.run_now(connection, wanted))
         return await self.drain()
 
     async def advance(self, by: Duration) -> None:
-        """Let time pass for every row that is not finished: what waits becomes due, leases run out.
+        """Let time pass for every unfinished row: waits end, leases expire.
 
         The database's clock decides, and can't be turned; so the rows' times are moved back instead.
         """
@@ -72,7 +73,7 @@ class Bench:
             self.mill.store.look_from_the_start(queue)
 
     async def states(self, queue: Queue[Any]) -> dict[str, int]:
-        """How many rows are in each state, in the table's own words."""
+        """Return how many rows are in each state, by the table's own words."""
         column = queue.columns["state"]
         rows = await self.mill.run(
             lambda connection: connection.execute(sa.select(column, sa.func.count()).group_by(column)).all(),
@@ -81,7 +82,7 @@ class Bench:
         return {str(getattr(word, "value", word)): number for word, number in rows}
 
     async def assert_states(self, queue: Queue[Any], **expected: int) -> None:
-        """The table holds exactly these rows, by word."""
+        """Assert that the table holds exactly these rows, by state word."""
         found = await self.states(queue)
         if found != {word: number for word, number in expected.items() if number}:
             lines = [f"rows of {queue.name} are {found}, expected {expected}"]
@@ -90,7 +91,7 @@ class Bench:
             raise AssertionError("\n".join(lines))
 
     async def failures(self, queue: Queue[Any]) -> list[tuple[str, int, str]]:
-        """(key, attempt, code) of every failed attempt, oldest first."""
+        """Return (key, attempt, code) of every failed attempt, oldest first."""
         return [(row.key, row.attempt, row.code) for row in await self._attempts(queue)]
 
     async def _attempts(self, queue: Queue[Any]) -> Sequence[Any]:
@@ -101,8 +102,8 @@ class Bench:
 
 @asynccontextmanager
 async def mill_on(mill: Mill, database: Path | str) -> AsyncIterator[Bench]:
-    """Point a mill of yours at a fresh database (a folder, for a SQLite file in it, or a URL), with its tables
-    made, for the time of the block."""
+    """Use a mill on a fresh database for the time of the block, with its tables created. `database` is a folder, for a
+    SQLite file in it, or a URL."""
     before = mill.url.render_as_string(hide_password=False)
     pooled = mill.pooled_url.render_as_string(hide_password=False) if mill.pooled_url else None
     mill.move_to(f"sqlite:///{database / 'rowmill.db'}" if isinstance(database, Path) else database)

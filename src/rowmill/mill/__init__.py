@@ -1,4 +1,4 @@
-"""A mill: a database and its queues. What an application declares and a worker runs."""
+"""A mill: a database and its queues. An application declares it, and a worker runs it."""
 
 from rowmill.mill.mill import Mill
 from rowmill.mill.queue import Queue

@@ -1,4 +1,4 @@
-"""A queue, out of what `Mill.queue` is given."""
+"""Makes a checked queue out of the options of `Mill.queue`."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict, Unpack
@@ -18,7 +18,7 @@ from rowmill.store.queue_sql import condition_text, literal_word
 
 
 class QueueOptions(TypedDict, total=False):
-    """What `Mill.queue` takes by name."""
+    """The options of `Mill.queue`."""
 
     name: str | None
     columns: Columns | None

@@ -1,4 +1,4 @@
-"""The mill itself: it declares queues, opens its database, and runs workers."""
+"""The mill: it declares queues, opens its database, and runs workers."""
 
 import asyncio
 import os
@@ -53,9 +53,9 @@ LOOP_CHECK_SECONDS = 1.0
 
 
 class Mill(Schedules):
-    """A database and its queues. SQLite in `rowmill.db` by default; DATABASE_URL or `url` for another. `connections`
-    is how many handlers may be in `settling()` at once, on PostgreSQL; the rest wait for them. `pooled_url`, or
-    ROWMILL_POOLED_URL, leads to the same database through a pooler, which `settling()` then uses."""
+    """A database and its queues. The database is `url`, DATABASE_URL, or SQLite in `rowmill.db`. `connections` limits
+    how many handlers may be in `settling()` at once on PostgreSQL; others wait. `pooled_url`, or ROWMILL_POOLED_URL,
+    leads to the same database through a pooler; `settling()` then uses that."""
 
     def __init__(
         self,
@@ -116,7 +116,8 @@ class Mill(Schedules):
     @overload
     def queue(self, source: type[R], **options: Unpack[QueueOptions]) -> Queue[R]: ...
     def queue(self, source: Any, **options: Unpack[QueueOptions]) -> Queue[Any]:
-        """Declare a queue on an ORM class or a Table of yours. What is wrong is said at once, all of it."""
+        """Declare a queue on an ORM class or a Table of yours. Raises DeclarationError that lists everything that is
+        wrong."""
         check_options("Mill.queue()", options, QueueOptions.__annotations__)
         queue: Queue[Any] = declare_queue(source, self.store.dialect, self.queues.values(), **options)
         queue.mill = self
@@ -133,8 +134,8 @@ class Mill(Schedules):
         return self.limits.declare(name, rate, concurrent, budget, breaker, in_seconds(lease))
 
     def outbox(self, table: Any = None, **options: "Unpack[OutboxOptions]") -> "Outbox":
-        """Declare an outbox: on a ready-made table `outbox`, or on an ORM class or a Table of yours. It is a queue,
-        in order per aggregate."""
+        """Declare an outbox: on a ready-made table `outbox`, or on an ORM class or a Table of yours. An outbox is a
+        queue with order per aggregate."""
         from rowmill.mill.outboxes import OutboxOptions, declare_outbox
 
         check_options("Mill.outbox()", options, OutboxOptions.__annotations__)
@@ -157,7 +158,7 @@ class Mill(Schedules):
         rules: "Sequence[Rule]",
         **policies: "Unpack[ReconciliationOptions]",
     ) -> "Reconciliation":
-        """Declare how inventories of the same things have to agree, and what is done where they do not."""
+        """Declare how inventories of the same things have to agree, and what to do where they do not."""
         from rowmill.mill.options import ReconciliationOptions
         from rowmill.reconcile import Reconciliation
         from rowmill.reconcile.declaration import declared
@@ -173,7 +174,7 @@ class Mill(Schedules):
         return made
 
     def move_to(self, url: str, pooled_url: str | None = None) -> None:
-        """Work on another database than the declared one, from now on. Not while it is open."""
+        """Use another database from now on. Not while the mill is open."""
         self.url, self.pooled_url = parse_url(url), parse_url(pooled_url) if pooled_url else None
         self.store = self._new_store()
         self._queue_ticks()
@@ -181,15 +182,15 @@ class Mill(Schedules):
             self._fit(queue)
 
     def _condemned(self, queue: QueueModel[Any], step: Step, death: DeadRow) -> None:
-        """A row died in its claim: it can't be read, or its attempts were used up."""
+        """Report a row that died in its claim: it could not be read, or its attempts were used up."""
         self.events.condemned(queue.name, step.name, queue.key_text(death.key), death.attempt, death.code)
         for worker in self._workers[:1]:  # of several here, claims bear the number of the first
             worker.report.buried += 1
         notify_dead(queue, [death])
 
     def _fit(self, queue: Queue[Any]) -> None:
-        """Make a queue known to the store, and put its indexes, as this database spells them, into the table's
-        metadata: for `create_all` and for Alembic's autogenerate."""
+        """Register a queue with the store, and add its indexes, as this database spells them, to the table's metadata,
+        for `create_all` and Alembic's autogenerate."""
         table = queue.table
         self.store.translate(table.schema)
         # By name: what else an index carries is lost when its table is copied to another metadata.
@@ -209,7 +210,7 @@ class Mill(Schedules):
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Store]:
-        """The store, connected for the time of the block."""
+        """Return the store, connected for the time of the block."""
         loop = asyncio.get_running_loop()
         gate = self._gates.setdefault(loop, asyncio.Lock())
         async with gate:  # two that come at once must not both connect
@@ -252,8 +253,8 @@ class Mill(Schedules):
                 return await store.run(work, write=write)
 
     async def migrate(self, *, tables: bool = False) -> list[int]:
-        """Bring Rowmill's own tables to this version, and the declared queues' indexes and triggers into place.
-        With `tables`, create the declared tables that are missing too."""
+        """Bring Rowmill's own tables to this version, and create the indexes and triggers of the declared queues. With
+        `tables`, create declared tables that are missing, too."""
         async with self.opened() as store:
             with reachable(self.url):
                 sql = [store.sql(queue) for queue in self.queues.values()]
@@ -269,7 +270,8 @@ class Mill(Schedules):
         *,
         settings: WorkerSettings | None = None,
     ) -> AsyncIterator[Worker]:
-        """A worker for these queues (all that have handlers), signed up with the fleet for the time of the block."""
+        """Return a worker for these queues (all that have handlers), registered with the fleet for the time of the
+        block."""
         chosen = self._chosen(queues)
         settings = settings or self.settings
         async with self.opened() as store:
@@ -332,8 +334,8 @@ class Mill(Schedules):
         settings: WorkerSettings | None = None,
         begun: Callable[[Worker], None] | None = None,
     ) -> Report:
-        """Rescue what dead workers left, then work until nothing is ready; answers what was done.
-        `begun` is given the worker, so that it can be stopped before that."""
+        """Rescue what dead workers left, then work until nothing is ready. Return the report. `begun` is called with
+        the worker, so that it can be stopped early."""
         async with self.worker(queues, settings=settings) as worker:
             if begun is not None:
                 begun(worker)
@@ -343,7 +345,7 @@ class Mill(Schedules):
             return await worker.drain()
 
     async def _rescue_all(self, queue: Queue[Any], step: Step, settings: WorkerSettings, report: Report) -> None:
-        """Sweep until nothing is left, second looks included."""
+        """Rescue until nothing is left to rescue, second looks included."""
         look = SecondLook(settings.heartbeat, time.monotonic)
         while True:
             sweep = partial(

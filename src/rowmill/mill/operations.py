@@ -1,4 +1,4 @@
-"""What people and dashboards ask of a queue, and do to its rows, from Python."""
+"""The operations of a queue for people and dashboards, from Python: counts, list, why, requeue, cancel."""
 
 import builtins
 import json
@@ -36,7 +36,7 @@ FIRST_ROWS = 100
 
 
 class RowFilter(TypedDict, total=False):
-    """Which rows are meant. What is left out filters nothing."""
+    """Selects rows. An option that is left out does not filter."""
 
     state: Word | Sequence[Word]
     """Words of the table, or what they mean: ready, waiting, running, done, dead, cancelled, unknown."""
@@ -52,7 +52,7 @@ class RowFilter(TypedDict, total=False):
 
 
 class QueueOperations(QueueModel[R], Generic[R]):
-    """The part of a queue that answers questions about its rows and changes them, as the command line does.
+    """The operations of a queue: they answer questions about its rows and change them, as the command line does.
 
     Each method exists twice: `await articles.counts()` for code in an event loop, and `articles.counts_sync()` for code
     without one. Inside a running loop, the second kind raises BadRequest and names the first.
@@ -76,8 +76,8 @@ class QueueOperations(QueueModel[R], Generic[R]):
         return self.mill.run_blocking(self.counts, "counts_sync()", "await queue.counts()")
 
     async def why(self, key: Any) -> "Why":
-        """Say what holds a row: a lease, its backoff, a limit, a pause, no worker; or that it is finished. Raises
-        UnknownRow if there is none with this key.
+        """Return why a row is not worked on: a lease, its backoff, a limit, a pause, no worker; or that it is finished.
+        Raises UnknownRow if no row has this key.
 
         print(await articles.why(17))
         """
@@ -185,7 +185,8 @@ class QueueOperations(QueueModel[R], Generic[R]):
         )
 
     def _typed(self, key: Any) -> str:
-        """A key as an operator types it. Parts that hold the separator are safe in JSON."""
+        """Return a key as an operator would type it: as JSON if it has several parts, which may contain the
+        separator."""
         parts = tuple(key) if isinstance(key, (tuple, sa.Row)) else (key,)
         for part in parts:
             if not isinstance(part, KEY_PARTS):
@@ -197,7 +198,7 @@ class QueueOperations(QueueModel[R], Generic[R]):
         return texts[0] if len(texts) == 1 else json.dumps(texts)
 
     def _state(self, word: Word) -> str:
-        """A state as an operator types it."""
+        """Return a state as an operator would type it."""
         if isinstance(word, Enum):
             words = (*self.vocabulary.all_of(frozenset(StateKind)), *self.vocabulary.others)
             return word.name if word in words else str(word.value)

@@ -1,4 +1,4 @@
-"""What the declaration of a reconciliation takes by name."""
+"""The options of `Mill.reconciliation`."""
 
 from typing import TypedDict
 
@@ -7,7 +7,7 @@ from rowmill.reconcile.correct import Corrections
 
 
 class ReconciliationOptions(TypedDict, total=False):
-    """What `Mill.reconciliation` takes by name, beside inventories and rules."""
+    """The options of `Mill.reconciliation`, other than inventories and rules."""
 
     correct: Corrections
     cap: int | None

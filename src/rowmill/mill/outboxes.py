@@ -1,4 +1,4 @@
-"""An outbox, out of what `Mill.outbox` is given."""
+"""Makes an outbox out of the options of `Mill.outbox`."""
 
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
@@ -21,7 +21,7 @@ RETRY = Retry(attempts=5, backoff=steps(10, 40, 160, 600), jitter=0.2)
 
 
 class OutboxOptions(TypedDict, total=False):
-    """What `Mill.outbox` takes by name."""
+    """The options of `Mill.outbox`."""
 
     name: str | None
     columns: OutboxColumns | None
@@ -82,7 +82,7 @@ def declare_outbox(
 def _checked(
     source: Any, name: str | None, columns: OutboxColumns, by: tuple[str, ...] | None, concurrency: int
 ) -> tuple[str, ...]:
-    """What only an outbox asks of a table; answers the order of events of one aggregate."""
+    """Check what only an outbox needs of a table. Return the columns that order the events of one aggregate."""
     table, mapper = declare.inspect_source(source)
     found = declare.DeclarationChecker(name or table.name, table, declare.columns_by_name(table, mapper))
     if not isinstance(columns, OutboxColumns):
@@ -98,7 +98,8 @@ def _checked(
 
 
 def _order(found: declare.DeclarationChecker, columns: OutboxColumns) -> tuple[str, ...]:
-    """A number that grows is an order; a uuid is none, and the time of writing is the next best thing."""
+    """Return the columns that order events: none for a numeric key, which is an order itself; `created_at` for others,
+    such as uuids."""
     key = list(found.table.primary_key.columns)
     if len(key) == 1 and isinstance(declare.undecorated(key[0]), sa.Integer):
         return ()

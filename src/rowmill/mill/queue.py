@@ -1,4 +1,4 @@
-"""A queue of a mill: its handlers are registered here, and rows are put in."""
+"""A queue of a mill: registers handlers and inserts rows."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar, overload
@@ -30,7 +30,7 @@ Many = TypeVar("Many", bound=Awaitable[BatchAnswer] | BatchAnswer)
 
 
 class RegisterBatch(Protocol[R]):
-    """Takes a handler that asks for a list of leases, or for a batch, and returns it as it is."""
+    """A decorator for a handler that takes a list of leases, or a Batch. It returns the handler unchanged."""
 
     @overload
     def __call__(self, call: Callable[[list[Lease[R]]], Many], /) -> Callable[[list[Lease[R]]], Many]: ...
@@ -43,7 +43,8 @@ HANDLER_OPTIONS = ("stage", "concurrency", "timeout", "limits")
 
 
 class Queue(QueueOperations[R], Generic[R]):
-    """A queue of a mill: the declaration, its handlers, how rows are put in, and what operators ask and do."""
+    """A queue of a mill: its declaration, its handlers, how rows are inserted, and the operations of people and
+    dashboards."""
 
     alerts: Alerts
     """When somebody is told of it, by `rowmill watch`."""
@@ -69,8 +70,8 @@ class Queue(QueueOperations[R], Generic[R]):
         limits: "Sequence[Limit | HandlerLimit]" = (),
         **unknown: Any,
     ) -> Any:
-        """Register the handler of a stage (the only one by default): async on the loop, sync in threads. A row runs
-        only when all `limits` have room for it; otherwise it waits, and costs no attempt.
+        """Register the handler of a stage (the only one by default). An async handler runs on the loop, a sync one in
+        threads. A row runs when all `limits` have room for it; until then it waits, at no attempt.
 
         @articles.handler
         async def classify(article: rm.Lease[Article]): ...
@@ -112,8 +113,8 @@ class Queue(QueueOperations[R], Generic[R]):
         limits: "Sequence[Limit | HandlerLimit]" = (),
         **unknown: Any,
     ) -> Any:
-        """Register a handler that gets up to `size` rows and answers for each, in a list or a mapping by key. `limits`
-        count its rows: one that makes a single call for all of them asks for room itself.
+        """Register a handler that gets up to `size` rows and returns an outcome for each, in a list or a mapping by
+        key. `limits` count rows; a handler that makes one call for all of them should use the limit itself.
 
         @articles.batch_handler(size=100)
         async def classify(articles: list[rm.Lease[Article]]): ...
@@ -168,12 +169,12 @@ class Queue(QueueOperations[R], Generic[R]):
     def insert(
         self, rows: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, unique: Iterable[str] | None = None
     ) -> "sa.Insert":
-        """An INSERT of rows for your own session or connection, ready to be worked on. With `unique`, rows whose
-        values in these columns are there already are left out (ON CONFLICT DO NOTHING)."""
+        """Return an INSERT of rows, in the ready state, for your own session or connection. With `unique`, rows whose
+        values in these columns exist already are left out (ON CONFLICT DO NOTHING)."""
         return enqueue.insert(self.mill.store.sql(self), rows, unique)
 
     async def load(self, rows: Iterable[Mapping[str, Any]], *, batch: int = 20_000) -> int:
-        """Put many rows in, fast (COPY on PostgreSQL), in batches that commit by themselves; answers how many."""
+        """Insert many rows fast (COPY on PostgreSQL), in batches that commit by themselves. Return how many."""
         async with self.mill.opened() as store:
             with reachable(self.mill.url):
                 return await enqueue.load(store, self, rows, batch)

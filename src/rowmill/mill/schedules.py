@@ -1,4 +1,4 @@
-"""The schedules of a mill: declared here, run as ticks by its workers."""
+"""The schedules of a mill. They are declared here, and its workers run their ticks."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -35,7 +35,7 @@ STUCK = 4
 
 
 class Schedules:
-    """The part of a mill that knows schedules."""
+    """The part of a mill that declares schedules."""
 
     store: Store
     events: Events
@@ -54,10 +54,11 @@ class Schedules:
         timeout: Duration | None = None,
         lease: Duration = 30.0,
     ) -> Callable[[Function[One]], Function[One]]:
-        """Run a function by a cron expression, read on the clock of a time zone; once in the whole fleet.
+        """Run a function by a cron expression in a time zone, once in the whole fleet.
 
         `missed` says what becomes of ticks that nobody began in time: "all" run, only the "last" one does, or none
-        ("skip"). A tick waits for the one before it to end, unless they may `overlap`."""
+        ("skip"). A tick waits for the one before it to end, unless they may `overlap`.
+        """
         return self._declare(name, Cron(cron, tz), missed, overlap, retry, timeout, lease)
 
     def every(
@@ -104,7 +105,7 @@ class Schedules:
         return register
 
     def find_schedule(self, name: str) -> Schedule:
-        """The schedule of that name."""
+        """Return the schedule of that name."""
         try:
             return self.schedules[name]
         except KeyError:
@@ -112,7 +113,8 @@ class Schedules:
             raise BadRequest(f"this application has no schedule {name}. It has: {known}") from None
 
     def _queue_ticks(self) -> None:
-        """The table of ticks as a queue of this mill. Anew with each schedule: its policies are theirs together."""
+        """Declare the table of ticks as a queue of this mill. Done anew with each schedule, since its policies come
+        from all of them."""
         self.queues.pop(schedule_tables.QUEUE, None)
         if not self.schedules:
             return
@@ -134,7 +136,7 @@ class Schedules:
         self._give_slots(queue)
 
     def _give_slots(self, queue: "Queue[Any]") -> None:
-        """A slot of its own to each schedule: none waits for the run of another.
+        """Give each schedule slots of its own, so that none waits for the run of another.
 
         Those of which one tick runs at a time share as many slots as they are. One that may overlap, or whose threads
         may outlast its ticks, could take all of them: it is claimed by itself.
@@ -158,7 +160,7 @@ class Schedules:
         return {queue.steps[0].name: handler}
 
     def _run_tick(self, lease: Lease[Any]) -> Any:
-        """The handler of all ticks."""
+        """Handle a tick: run the function of its schedule."""
         row = lease.row
         schedule, due_at = self.schedules.get(row.schedule), as_moment(row.due_at)
         if schedule is None or due_at is None:
@@ -176,7 +178,7 @@ class Schedules:
             return error  # not raised again: the log names the place where it came from
 
     def _prune_by_schedule(self, queue: Queue[Any]) -> None:
-        """Delete what a queue keeps no longer when it says, not all the time."""
+        """Delete old rows of a queue by the `cron` of its retention, instead of all the time."""
         if queue.retention.cron is None:
             return
 
@@ -188,7 +190,7 @@ class Schedules:
         self.schedule(f"prune {queue.name}", cron=queue.retention.cron, tz=queue.retention.tz)(prune)
 
     def _scheduler(self, chosen: list[Queue[Any]], heartbeat: float) -> "Scheduler | None":
-        """What makes ticks beside a worker that runs them."""
+        """Return the service that makes ticks, for a worker that runs them; None for others."""
         if not any(queue.name == schedule_tables.QUEUE for queue in chosen):
             return None
         from rowmill.schedules.service import Scheduler

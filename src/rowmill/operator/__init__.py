@@ -1,4 +1,5 @@
-"""What people and dashboards ask about rows and do to them: filters, lists, counts, why, requeue, cancel, prune."""
+"""Questions about rows and changes to them, for people and dashboards: filters, lists, counts, why, requeue, cancel,
+prune."""
 
 from rowmill.operator.browse import RowView
 from rowmill.operator.counts import RowCounts

@@ -1,4 +1,4 @@
-"""What goes on: how long rows wait, how many are settled per minute, what fails, who works."""
+"""The activity of a queue: how long rows wait, how many are settled per minute, what fails, which workers live."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ MOST_FAILURES = 100_000
 
 @dataclass(slots=True)
 class Minute:
-    """What was settled in one minute, by move."""
+    """The rows settled in one minute, by move."""
 
     minute: datetime
     moves: dict[str, int] = field(default_factory=dict)
@@ -82,8 +82,8 @@ class WorkerView:
 
 # served by: the ready index, one descent per priority and stretch
 def oldest_ready(connection: Connection, sql: QueueSql) -> float | None:
-    """For how many seconds the oldest row that could be worked on has been waiting. None when there is none, or when
-    such rows do not say since when (no `available_at`, and no `created_at` mapped)."""
+    """Return how many seconds the oldest row that could be worked on has waited. None if there is none, or if rows do
+    not say since when (no `available_at`, and no `created_at` mapped)."""
     with index_plans(connection):
         ages = [age for step in sql.queue.steps for age in _heads(connection, sql, step)]
     return max(ages, default=None)
@@ -112,14 +112,15 @@ def _heads(connection: Connection, sql: QueueSql, step: Step) -> Iterator[float]
 
 
 def seconds_between(queue: QueueSpec[Any], earlier: Any, later: Any) -> float:
-    """The time between two times of the same column."""
+    """Return an expression for the seconds between two times of the same column."""
     first, second = as_moment(earlier, queue.epoch), as_moment(later, queue.epoch)
     return 0.0 if first is None or second is None else (second - first).total_seconds()
 
 
 # served by: the primary key of the throughput; receipts are few
 def throughput(connection: Connection, queue: QueueSpec[Any], minutes: int = 60) -> list[Minute]:
-    """What was settled in each of the last minutes, oldest first: what is rolled up, and receipts that are not yet."""
+    """Return what was settled in each of the last minutes, oldest first, from the roll-up and from receipts that are
+    not in it yet."""
     own, dialect = own_tables(connection.dialect.name), connection.dialect.name
     since = moment(dialect, -60.0 * minutes)
     at = own.receipt.c.at
@@ -149,8 +150,8 @@ def throughput(connection: Connection, queue: QueueSpec[Any], minutes: int = 60)
 
 
 def settle_rate(minutes: list[Minute], now: datetime, over: int = 5) -> SettleRate:
-    """The rate of the last `over` clock minutes, whether or not something was settled in each of them. Rows that were
-    given back without having run are not settled: a provider that is off would look like work."""
+    """Return the rate over the last `over` minutes, including minutes without rows. Rows that were given back without
+    having run do not count: a provider that is off would look like work."""
     this = now.replace(second=0, microsecond=0)
     since = this - timedelta(minutes=over)
     settled = {
@@ -163,14 +164,14 @@ def settle_rate(minutes: list[Minute], now: datetime, over: int = 5) -> SettleRa
 
 
 def read_at_one_moment(connection: Connection) -> None:
-    """Let all that this transaction reads be of one moment, so that its numbers add up. Call it first; SQLite reads so
+    """Make all reads of this transaction see one moment, so that numbers add up. Call it first. SQLite does so
     anyway."""
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 
 
 def database_time(connection: Connection) -> datetime:
-    """The database's clock, in UTC."""
+    """Return the database's time, in UTC."""
     found = as_moment(connection.scalar(sa.select(moment(connection.dialect.name))))
     assert found is not None
     return found
@@ -178,7 +179,7 @@ def database_time(connection: Connection) -> datetime:
 
 # served by: the history's index on ended_at
 def failures(connection: Connection, queue: QueueSpec[Any], seconds: float = 3600.0) -> Failures:
-    """Failed attempts of the last time by code. Of more than MOST_FAILURES, the newest are counted."""
+    """Count the failed attempts of the last `seconds` by code; at most the newest MOST_FAILURES."""
     attempt = own_tables(connection.dialect.name).attempt
     recent = (
         sa.select(attempt.c.code)
@@ -197,7 +198,7 @@ def failures(connection: Connection, queue: QueueSpec[Any], seconds: float = 360
 
 # served by: nothing, workers are few
 def workers(connection: Connection, *, within: float = 3600.0) -> list[WorkerView]:
-    """Workers that gave a sign of life lately, the latest first."""
+    """Return the workers that sent a heartbeat lately, latest first."""
     table = own_tables(connection.dialect.name).worker
     lately = table.c.seen_at >= moment(connection.dialect.name, -within)
     return _workers(connection, lately)
@@ -205,7 +206,7 @@ def workers(connection: Connection, *, within: float = 3600.0) -> list[WorkerVie
 
 # served by: the primary key
 def worker(connection: Connection, number: int) -> WorkerView | None:
-    """The worker of that number, if it is still known."""
+    """Return the worker of that number; None if it was deleted from the fleet."""
     return next(iter(_workers(connection, own_tables(connection.dialect.name).worker.c.id == number)), None)
 
 
@@ -249,8 +250,8 @@ class DeadRows:
 
 # served by: a scan of a small table; on a big one, the index for the retention of dead rows, or a sample
 def dead_rows(connection: Connection, sql: QueueSql, *, cap: int = CAP) -> DeadRows:
-    """Count the dead rows by code. On a big table, the newest `cap` where an index lists dead rows by age; otherwise
-    the numbers are estimated from a sample, in which rare codes may be missing."""
+    """Count the dead rows by code. On a big table, count the newest `cap` if an index lists dead rows by age; otherwise
+    estimate from a sample, in which rare codes may be missing."""
     dead = sql.is_in(sql.queue.vocabulary.of(StateKind.DEAD)) + sql.part
     code = _code(sql)
     whole = f"SELECT {code}, count(*) FROM {sql.table} WHERE {dead} GROUP BY 1"
@@ -269,8 +270,8 @@ def dead_rows(connection: Connection, sql: QueueSql, *, cap: int = CAP) -> DeadR
 
 
 def _code(sql: QueueSql) -> str:
-    """The code of a row as SQL, empty where there is none. Long text and text with blanks is cut off here, or each
-    row would be a group of its own."""
+    """Return an expression for the code of a row, empty if it has none. Long text and text with blanks is cut off, or
+    each row would be a group of its own."""
     column = sql.queue.columns.get("error_code")
     if column is not None:
         return f"coalesce(substr(CAST({sql.name(column)} AS text), 1, {CODE_LENGTH}), '')"
@@ -306,7 +307,7 @@ DAY = 86400.0
 
 # served by: the ready index, the throughput's primary key, the history's index on ended_at; workers are few
 def see(connection: Connection, sql: QueueSql, limits: Alerts) -> QueueObservation:
-    """Only what is asked about is looked at."""
+    """Return what alerts need to know of a queue. Only what has a limit is looked at."""
     queue = sql.queue
     backlog, died = 0, 0
     unattended: float | None = None
@@ -326,6 +327,6 @@ def see(connection: Connection, sql: QueueSql, limits: Alerts) -> QueueObservati
 
 
 def _unwritten(connection: Connection, queue: str) -> float | None:
-    """For how long a living worker has not been able to write what it has finished."""
+    """Return how many seconds a living worker has not been able to write what it has finished; None if none waits."""
     lags = [one.settle_lags[queue] for one in workers(connection) if one.alive and queue in one.settle_lags]
     return max((lag.seconds for lag in lags if lag.rows), default=None)

@@ -1,4 +1,4 @@
-"""Rows as an operator sees them: a list, or one with its history."""
+"""Reads rows for operators: lists of rows, and one row with its history."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class Sort:
 def list_rows(
     connection: Connection, sql: QueueSql, wanted: Filter, limit: int, sort: Sort | None = None
 ) -> list[RowView]:
-    """Rows in the order of their keys, or as `sort` says, `limit` at the most."""
+    """Return rows in the order of their keys, or of `sort`, at most `limit`."""
     chosen = _listing(connection, sql, progress(sql), wanted, limit, sort)
     return [row_view(sql, row) for row in connection.execute(chosen)]
 
@@ -84,7 +84,7 @@ def list_values(
     columns: Sequence[str],
     sort: Sort | None = None,
 ) -> list[dict[str, Any]]:
-    """What the same rows hold in some of their columns, in the same order."""
+    """Return the values of the same rows in some columns, in the same order."""
     chosen = [_column(sql, name) for name in columns]
     rows = _read(connection, sql, chosen, lambda shown: _listing(connection, sql, shown, wanted, limit, sort))
     return [dict(zip(columns, row, strict=True)) for row in rows]
@@ -107,8 +107,7 @@ def _listing(
 
 
 def sortable(connection: Connection, sql: QueueSql) -> list[str]:
-    """The columns by which the rows of the table can be read in order: those with which an index over all of its rows
-    begins."""
+    """Return the columns by which rows can be sorted: those with which an index over all rows begins."""
     table, inspector = sql.queue.table, sa.inspect(connection)
     leading = inspector.get_pk_constraint(table.name, schema=table.schema)["constrained_columns"][:1]
     for index in inspector.get_indexes(table.name, schema=table.schema):
@@ -120,7 +119,7 @@ def sortable(connection: Connection, sql: QueueSql) -> list[str]:
 
 
 def _column(sql: QueueSql, name: str) -> "sa.Column[Any]":
-    """The column that somebody named."""
+    """Return the column of that name. Raises BadRequest that lists the columns."""
     for column in sql.queue.table.columns:
         if column.name == name:
             return column
@@ -130,7 +129,7 @@ def _column(sql: QueueSql, name: str) -> "sa.Column[Any]":
 
 # served by: the primary key
 def find_rows(connection: Connection, sql: QueueSql, keys: Sequence[str]) -> list[RowView]:
-    """The progress of the rows that somebody named, in that order. Raises UnknownRow for keys that no row has."""
+    """Return the progress of the rows with these keys, in that order. Raises UnknownRow for keys that no row has."""
     if not keys:
         return []
     found = {row.key: row for row in list_rows(connection, sql, Filter(keys=tuple(keys)), len(keys))}
@@ -142,7 +141,7 @@ def find_rows(connection: Connection, sql: QueueSql, keys: Sequence[str]) -> lis
 
 # served by: the primary key
 def find_row(connection: Connection, sql: QueueSql, key: str) -> RowView:
-    """The progress of one row."""
+    """Return the progress of one row."""
     row = connection.execute(sa.select(*progress(sql)).where(keys_in(sql, [parse_key(sql.queue, key)]))).first()
     if row is None:
         raise unknown_row(sql, key)
@@ -151,7 +150,7 @@ def find_row(connection: Connection, sql: QueueSql, key: str) -> RowView:
 
 # served by: the primary key
 def values(connection: Connection, sql: QueueSql, key: str) -> dict[str, Any]:
-    """Everything that a row holds, by column."""
+    """Return everything that a row holds, by column."""
     columns = list(sql.queue.table.columns)
     this = keys_in(sql, [parse_key(sql.queue, key)])
     rows = _read(connection, sql, columns, lambda shown: sa.select(*shown).where(this))
@@ -166,8 +165,8 @@ def _read(
     columns: Sequence["sa.Column[Any]"],
     statement: Callable[[Sequence[Any]], "sa.Select[Any]"],
 ) -> Sequence[Any]:
-    """Rows of these columns, by a statement that selects them. A value that is not what its column says is shown as it
-    stands."""
+    """Run a statement that selects these columns. A value that does not fit its column's type is returned as it is
+    stored."""
     state = sql.queue.columns["state"]
     shown = [StateWords(sql).raw_state.label(c.name) if c is state else c for c in columns]
     try:
@@ -179,7 +178,7 @@ def _read(
 
 # served by: the history's index on (queue, key, id)
 def history(connection: Connection, sql: QueueSql, key: str) -> list[AttemptView]:
-    """The failed attempts of a row, oldest first; of many, the last ones."""
+    """Return the failed attempts of a row, oldest first; of many, the last ones."""
     queue, attempt = sql.queue, own_tables(connection.dialect.name).attempt
     text = queue.key_text(scalar(parse_key(queue, key)))
     rows = connection.execute(

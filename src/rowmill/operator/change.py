@@ -1,5 +1,5 @@
-"""What an operator does to many rows: requeue, cancel, prune. In batches that commit by themselves, never to a
-running row.
+"""Changes of many rows by an operator: requeue, cancel, prune. They run in batches that commit by themselves, and never
+touch a running row.
 
 Each batch locks the rows that it found, passing over those that somebody else has locked, and changes them only
 where the condition still holds. A pass goes through the table once, in the order of the key, so that no row is
@@ -37,7 +37,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """What became of the rows."""
+    """How many rows were changed."""
 
     rows: int = 0
     refused: int = 0
@@ -46,7 +46,7 @@ class ChangeResult:
 
 @dataclass(frozen=True, slots=True)
 class ChangedBatch:
-    """What became of some rows, where the last of them stands in their order, and whether there may be more."""
+    """The result of one batch, the position of its last row, and whether there may be more."""
 
     changed: ChangeResult
     last: Key | None
@@ -84,8 +84,8 @@ async def requeue(
 
 # served by: the primary key
 def requeue_within(connection: Connection, sql: QueueSql, keys: Sequence[Key], stage: str | None = None) -> set[Key]:
-    """Put the rows with these keys back, in a transaction of the caller's, who has to `tell` after it; answers the keys
-    of those that are ready now. A running row stays, and one that somebody else has locked."""
+    """Put the rows with these keys back, in the caller's transaction; call `tell` after it. Return the keys of those
+    that are ready now. A running row stays, and so does one that somebody else has locked."""
     condition, lexicon = requeueable(sql, Filter()), StateWords(sql)
     named = keys_in(sql, keys)
     wanted = sa.select(*raw_key(sql), lexicon.raw_state.label("raw_state")).where(condition, named)
@@ -115,7 +115,7 @@ async def cancel(
     batch: int = BATCH,
     progress: Progress | None = None,
 ) -> ChangeResult:
-    """Take rows out of the queue that nobody has taken yet. They stay in the table, as cancelled."""
+    """Cancel rows that nobody has taken yet. They stay in the table, as cancelled."""
     sql = store.sql(queue)
     condition = cancellable(sql, wanted)
     move = sa.update(queue.table).values(assigned(sql, CANCEL, queue.steps[0]))
@@ -139,7 +139,7 @@ async def prune(
     batch: int = BATCH,
     progress: Progress | None = None,
 ) -> ChangeResult:
-    """Delete finished rows that are older than that."""
+    """Delete finished rows that are older than `older_than`."""
     sql, total = store.sql(queue), ChangeResult()
     for condition in prunable(sql, wanted, older_than):
 
@@ -186,7 +186,7 @@ def one_batch(
     limit: int,
     connection: Connection,
 ) -> ChangedBatch:
-    """Call `change` for the next rows in this order (the key, then the raw state), locked; those that others have
+    """Call `change` for the next rows, locked, in this order (the key, then the raw state). Rows that others have
     locked are passed over."""
     state, key = StateWords(sql).raw_state.label("raw_state"), raw_key(sql)
     wanted = sa.select(*key, state, *order).where(condition).order_by(*order).limit(limit)
@@ -211,8 +211,8 @@ def change_rows(
     keys: Sequence[Key],
     condition: Condition,
 ) -> ChangeResult:
-    """Change these rows where the condition still holds. A row that a constraint or a trigger refuses stays; the rest
-    goes on."""
+    """Change these rows where the condition still holds. A row that a constraint or a trigger refuses stays; the others
+    are changed."""
     changed = refused = 0
     halving = Halving(keys)
     for part in halving:
@@ -228,14 +228,15 @@ def change_rows(
 
 
 def _is_of_the_row(error: DBAPIError) -> bool:
-    """Is it about what is in a row, as opposed to rights, names or the server, which are the same for all of them?"""
+    """Return whether an error is about a row, and not about rights, names or the server, which are the same for all
+    rows."""
     return isinstance(error, (IntegrityError, DataError)) or is_of_a_row(getattr(error.orig, "sqlstate", None))
 
 
 def _by_stage(
     connection: Connection, lexicon: StateWords, rows: Sequence[Any], override: str | None
 ) -> dict[str, list[Key]]:
-    """The keys of these rows, by the stage at which each begins again."""
+    """Return the keys of these rows, by the stage at which each begins again."""
     queue = lexicon.sql.queue
     first = queue.steps[0].name
     if override is not None or len(queue.steps) == 1:
@@ -258,7 +259,7 @@ def _by_stage(
 
 
 def keys_of(queue: QueueSpec[Any], rows: Sequence[Any]) -> list[Key]:
-    """The raw keys, which name the rows."""
+    """Return the raw keys of these rows."""
     return [tuple(row[: len(queue.key)]) for row in rows]
 
 
@@ -267,6 +268,6 @@ def _plus(one: ChangeResult, other: ChangeResult) -> ChangeResult:
 
 
 async def tell(store: Store, queue: QueueSpec[Any]) -> None:
-    """Rows became ready behind the watermark, while workers may sleep."""
+    """Drop the watermarks and wake sleeping workers: rows became ready behind them."""
     store.forget(queue)
     await store.notify_workers([queue])

@@ -1,4 +1,4 @@
-"""How many rows: exact where that is cheap, capped against a threshold, estimated on big tables. Each says which."""
+"""Counts rows: exactly where that is cheap, capped for thresholds, estimated on big tables. Each count says which."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ ENOUGH = 1000
 
 
 def is_small(connection: Connection, sql: QueueSql) -> bool:
-    """Can the table be counted from end to end?"""
+    """Return whether the table is small enough to be counted from end to end."""
     if connection.dialect.name == "postgresql":
         return _bytes(connection, sql) <= SMALL_BYTES
     span = _span(connection, sql)
@@ -38,7 +38,7 @@ def is_small(connection: Connection, sql: QueueSql) -> bool:
 
 
 def by_state(connection: Connection, sql: QueueSql) -> dict[Any, int] | None:
-    """About how many rows are in each state, by its raw value; None where it can't be told."""
+    """Estimate the rows in each state, by its raw value; None if that can't be done."""
     if connection.dialect.name == "postgresql":
         found = _by_statistics(connection, sql)
         if found is not None:
@@ -49,7 +49,7 @@ def by_state(connection: Connection, sql: QueueSql) -> dict[Any, int] | None:
 
 
 def sampled(connection: Connection, sql: QueueSql, wanted: str) -> dict[Any, int] | None:
-    """About how many rows have each value of an SQL expression, from a random sample; None where it can't be told."""
+    """Estimate the rows with each value of an SQL expression, from a random sample; None if that can't be done."""
     if connection.dialect.name == "postgresql":
         return _by_sample(connection, sql, wanted)
     return _by_probes(connection, sql, wanted)
@@ -65,7 +65,7 @@ def _bytes(connection: Connection, sql: QueueSql) -> int:
 
 
 def _by_statistics(connection: Connection, sql: QueueSql) -> dict[Any, int] | None:
-    """From what ANALYZE found; None when it did not look, or most rows changed since."""
+    """Estimate from the results of ANALYZE; None if there are none, or most rows changed since."""
     queue = sql.queue
     row = connection.exec_driver_sql(
         "SELECT c.reltuples, c.relpages, s.null_frac, s.most_common_vals::text::text[] AS common, "
@@ -91,7 +91,7 @@ def _by_statistics(connection: Connection, sql: QueueSql) -> dict[Any, int] | No
 
 
 def _by_sample(connection: Connection, sql: QueueSql, wanted: str) -> dict[Any, int]:
-    """From the rows of some pages, chosen at random."""
+    """Estimate from the rows of some random pages."""
     percent = min(100.0, 100.0 * SAMPLE_PAGES * PAGE / max(_bytes(connection, sql), 1))
     rows = connection.exec_driver_sql(
         f"SELECT {wanted}, count(*) FROM {sql.table} TABLESAMPLE SYSTEM ({percent!r}) GROUP BY 1"
@@ -100,7 +100,7 @@ def _by_sample(connection: Connection, sql: QueueSql, wanted: str) -> dict[Any, 
 
 
 def _by_probes(connection: Connection, sql: QueueSql, wanted: str) -> dict[Any, int] | None:
-    """SQLite: from the rows at some row numbers, chosen at random. None where few of the numbers are taken."""
+    """Estimate on SQLite from the rows at some random row numbers. None if few of these numbers are in use."""
     span = _span(connection, sql)
     if span is None:
         return None
@@ -116,7 +116,7 @@ def _by_probes(connection: Connection, sql: QueueSql, wanted: str) -> dict[Any, 
 
 
 def _span(connection: Connection, sql: QueueSql) -> tuple[int, int] | None:
-    """The first row number and how far they reach; None for a table without them."""
+    """Return the first row number and how far they reach; None for a table without row numbers."""
     try:
         # Each by itself: together they would read the whole table.
         first, last = connection.exec_driver_sql(
@@ -179,12 +179,12 @@ class RowCounts:
 
     @property
     def ready(self) -> int:
-        """Rows to work on. With a table that has no word for waiting, those that wait for a retry too."""
+        """The rows to work on. If the table has no word for waiting, they include those that wait for a retry."""
         return self._of(StateKind.READY)
 
     @property
     def waiting(self) -> int:
-        """Rows that wait for a retry, where the table has a word for it."""
+        """The rows that wait for a retry, if the table has a word for it."""
         return self._of(StateKind.WAITING)
 
     @property
@@ -205,7 +205,7 @@ class RowCounts:
 
     @property
     def unknown(self) -> int:
-        """Rows without a state, or with a word that the queue does not know: nobody claims them."""
+        """The rows without a state, or with a word that the queue does not know. Nobody claims them."""
         return self._of(UNKNOWN)
 
     @property
@@ -229,8 +229,8 @@ class RowCounts:
 
 # served by: the ready index of each stage, read from its end
 def depth(connection: Connection, sql: QueueSql, at_least: int) -> Depth:
-    """How many rows wait to be worked on here, due or not, counted up to `at_least`. Takes milliseconds at any size,
-    unless a filter of the queue leaves most of them out."""
+    """Count the rows that wait to be worked on, due or not, up to `at_least`. Takes milliseconds at any size, unless
+    the queue's filter leaves most rows out."""
     found_by = [_last_ready(sql, step, "1", at_least + 1, sql.may_claim()) for step in sql.queue.steps]
     parts = [f"SELECT 1 FROM ({rows}) AS ready" for rows in found_by]
     statement = f"SELECT count(*) FROM (SELECT 1 FROM ({' UNION ALL '.join(parts)}) AS every LIMIT {at_least + 1}) AS t"
@@ -240,8 +240,8 @@ def depth(connection: Connection, sql: QueueSql, at_least: int) -> Depth:
 
 
 def _last_ready(sql: QueueSql, step: Step, wanted: str, limit: int, further: str = "") -> str:
-    """Rows of a stage from the end of its ready index: claims leave their dead entries at its beginning. `further` is
-    a condition with its AND."""
+    """Return a query for rows of a stage from the end of its ready index: claims leave dead entries at its beginning.
+    `further` is a condition with its AND."""
     ready = sql.is_in(step.claimable) + further
     if sql.dialect.name == "sqlite":
         # No dead entries here. Asked for an order, SQLite may take an index of the table's own and sort.
@@ -253,10 +253,11 @@ def _last_ready(sql: QueueSql, step: Step, wanted: str, limit: int, further: str
 
 
 def counts(connection: Connection, sql: QueueSql, *, cap: int = CAP) -> list[StateCount]:
-    """Rows by state, in the order of the lifecycle. A big table is never counted from end to end: unfinished rows
-    are counted by their indexes, the rest is estimated. A state that few of its rows have may be missed then.
+    """Count rows by state, in the order of the lifecycle. A big table is never counted from end to end: unfinished rows
+    are counted by their indexes, the rest is estimated, and a rare state may be missed.
 
-    Of a queue that claims only some of the table's rows, the ready rows that it leaves out are counted apart."""
+    Of a queue that claims only some of the table's rows, the ready rows that it leaves out are counted apart.
+    """
     found = _counts(connection, sql, cap)
     return found if sql.queue.where is None else list(_parted(connection, sql, found, cap))
 
@@ -283,8 +284,8 @@ def _counts(connection: Connection, sql: QueueSql, cap: int) -> list[StateCount]
 
 # served by: the ready index of each stage
 def _parted(connection: Connection, sql: QueueSql, found: Sequence[StateCount], cap: int) -> Iterator[StateCount]:
-    """Of the ready rows, those that this queue claims and those that it leaves out. Where there are more than `cap`,
-    the last ones in their order stand for all."""
+    """Divide the ready rows into those that this queue claims and those that its filter leaves out. If there are more
+    than `cap`, the last ones in their order stand for all."""
     shares: dict[str, Fraction] = {}
     most = LARGEST_INTEGER if is_small(connection, sql) else cap + 1
     fits = f"coalesce(({sql.condition}), false) AS rowmill_fits"
@@ -322,7 +323,7 @@ def _unfinished(sql: QueueSql, cap: int) -> Iterator[tuple[Sequence[Word], str]]
 
 
 def _listed(lexicon: StateWords, exact: dict[Any, int], guessed: dict[Any, int]) -> list[StateCount]:
-    """Every word of the queue, with or without rows, then strangers."""
+    """Return the count of every word of the queue, with or without rows, then of unknown words."""
     known = [lexicon.raw(word) for word in lexicon.words]
     rows = dict.fromkeys(known, 0) | exact | guessed
     strangers = sorted((raw for raw in rows if raw not in known), key=str)

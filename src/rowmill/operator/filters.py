@@ -1,4 +1,4 @@
-"""Which rows an operator means: one filter, understood alike by every command."""
+"""One filter for rows, understood alike by every command."""
 
 import re
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ LONGEST = 1000 * 365 * 86400
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Rows of a queue. Empty, it means all of them."""
+    """Selects rows of a queue. An empty filter selects all of them."""
 
     states: tuple[str, ...] = ()
     """Words of the table or kinds."""
@@ -50,7 +50,8 @@ class Filter:
         return self == Filter() and self.condition is None
 
     def conditions(self, sql: QueueSql) -> list["sa.ColumnElement[bool]"]:
-        """What a row has to fulfil. Raises BadRequest for what the queue does not know."""
+        """Return the conditions that a row has to fulfil. Raises BadRequest for a state, stage or key that the queue
+        does not know."""
         found = []
         if self.states:
             lexicon = StateWords(sql)
@@ -74,7 +75,8 @@ class Filter:
 
 # served by: the stage's ready index and the running index; for dead rows, the history's index on (queue, key)
 def at_stage(sql: QueueSql, name: str) -> "sa.ColumnElement[bool]":
-    """Rows at a stage. A dead row does not say where it was: the last entry of its history does."""
+    """Return the condition for rows at a stage. A dead row does not hold its stage: the last entry of its history
+    does."""
     queue, own = sql.queue, own_tables(sql.dialect.name)
     step = known_stage(queue, name)
     failed_at = (
@@ -89,7 +91,7 @@ def at_stage(sql: QueueSql, name: str) -> "sa.ColumnElement[bool]":
 
 
 def known_stage(queue: QueueSpec[Any], name: str) -> Step:
-    """The stage that somebody typed."""
+    """Return the stage of that name. Raises BadRequest that lists the stages."""
     try:
         return queue.step(name)
     except KeyError as error:
@@ -97,7 +99,8 @@ def known_stage(queue: QueueSpec[Any], name: str) -> Step:
 
 
 def trusted(sql: QueueSql, where: str) -> "sa.ColumnElement[bool]":
-    """The operator's own SQL. A placeholder in it would take a value of ours, and choose rows that nobody meant."""
+    """Return the operator's own SQL as a condition. A placeholder in it is refused: it would take one of our values and
+    select rows that nobody meant."""
     outside_quotes = re.sub(r"'[^']*'|\"[^\"]*\"", "", where)
     if re.search(r"\$\d" if sql.dialect.name == "postgresql" else r"[?$@:]", outside_quotes):
         raise BadRequest("a condition in SQL takes no parameters: write the values themselves")
@@ -106,7 +109,8 @@ def trusted(sql: QueueSql, where: str) -> "sa.ColumnElement[bool]":
 
 
 def failed_with(sql: QueueSql, code: str) -> "sa.ColumnElement[bool]":
-    """Rows whose last failure has this code: in its own column, or in front of the error's text."""
+    """Return the condition for rows whose last failure has this code, in its own column or at the front of the
+    error."""
     column = sql.queue.columns.get("error_code")
     if column is not None:
         return column == code
@@ -116,7 +120,8 @@ def failed_with(sql: QueueSql, code: str) -> "sa.ColumnElement[bool]":
 
 
 def changed(sql: QueueSql, when: When, *, after: bool, by: Sequence[str] = CHANGES) -> "sa.ColumnElement[bool]":
-    """Rows that last changed after, or before, a time. The first of the columns in `by` that is not NULL decides."""
+    """Return the condition for rows that last changed after, or before, a time. The first column in `by` that is not
+    NULL decides."""
     columns = [sql.queue.columns[role] for role in by if role in sql.queue.columns]
     parts = []
     for place, column in enumerate(columns):
@@ -127,7 +132,7 @@ def changed(sql: QueueSql, when: When, *, after: bool, by: Sequence[str] = CHANG
 
 
 def instant(sql: QueueSql, column: "Column[Any]", when: When) -> str:
-    """A time in the type of a column, as SQL."""
+    """Return a time as SQL, in the type of a column."""
     if isinstance(when, timedelta):
         return sql.moment(column, repr(-when.total_seconds()))
     at = when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
@@ -142,7 +147,7 @@ def instant(sql: QueueSql, column: "Column[Any]", when: When) -> str:
 
 
 def parse_when(text: str) -> When:
-    """A time that somebody typed: 90s, 15m, 6h, 7d, or ISO 8601, UTC unless it says otherwise."""
+    """Return a time that somebody typed: 90s, 15m, 6h, 7d, or ISO 8601, in UTC unless it says otherwise."""
     if found := re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text.strip().lower()):
         number, unit = found.groups()
         if unit in UNITS and float(number) * UNITS[unit] <= LONGEST:
@@ -174,7 +179,8 @@ class Preview:
 
 # served by: the primary key, walked once
 def requeueable(sql: QueueSql, wanted: Filter) -> Condition:
-    """Finished rows, those that wait for their next try, and those that are ready but have no attempts left."""
+    """Return the condition for rows that can be requeued: finished ones, those that wait for their next try, and ready
+    ones without attempts left."""
     final = in_words(sql, sql.queue.vocabulary.all_of(FINAL))
     used_up = [sa.and_(in_words(sql, step.claimable), sa.literal_column(sql.used_up(step))) for step in sql.queue.steps]
     return sa.and_(sa.or_(final, StateWords(sql).waiting(), *used_up), *wanted.conditions(sql))
@@ -182,7 +188,7 @@ def requeueable(sql: QueueSql, wanted: Filter) -> Condition:
 
 # served by: the ready indexes, or the primary key, walked once
 def cancellable(sql: QueueSql, wanted: Filter) -> Condition:
-    """Rows that nobody has taken yet."""
+    """Return the condition for rows that nobody has taken yet."""
     if not sql.queue.can_cancel:
         raise BadRequest(
             f"queue {sql.queue.name} has no word for cancelled rows. "
@@ -194,7 +200,8 @@ def cancellable(sql: QueueSql, wanted: Filter) -> Condition:
 
 # served by: an index on finished_at where there is one (`indexes.prune_index`), else the primary key, walked once
 def prunable(sql: QueueSql, wanted: Filter, older_than: timedelta) -> list[Condition]:
-    """Rows that finished so long ago; those that do not say when they did, by their last change."""
+    """Return the conditions for rows that finished long enough ago; of those without a `finished_at`, by their last
+    change."""
     if older_than < timedelta(0):
         raise BadRequest("an age can't be negative")
     final = in_words(sql, sql.queue.vocabulary.all_of(FINAL))
@@ -207,7 +214,7 @@ def prunable(sql: QueueSql, wanted: Filter, older_than: timedelta) -> list[Condi
 
 # served by: the partial index on running rows, (leased_until)
 def expired(sql: QueueSql) -> Condition:
-    """Running rows whose lease has run out."""
+    """Return the condition for running rows whose lease has expired."""
     until = sql.queue.columns["leased_until"]
     running = in_words(sql, sql.queue.vocabulary.of(StateKind.RUNNING))
     return sa.and_(running, until < sa.literal_column(sql.now("leased_until")))
@@ -215,7 +222,7 @@ def expired(sql: QueueSql) -> Condition:
 
 # served by: as the condition
 def keys_of(connection: Connection, sql: QueueSql, condition: Condition) -> set[str]:
-    """The keys of the rows for which a condition holds; for one that names the rows itself."""
+    """Return the keys of the rows that match a condition which names its rows by key."""
     queue = sql.queue
     found = connection.execute(sa.select(*queue.key).where(condition))
     return {queue.key_text(scalar(tuple(key))) for key in found}
@@ -223,7 +230,7 @@ def keys_of(connection: Connection, sql: QueueSql, condition: Condition) -> set[
 
 # served by: as the condition
 def preview(connection: Connection, sql: QueueSql, condition: Condition, *, cap: int = 1_000_000) -> Preview:
-    """How many rows a condition holds for, counted up to a cap, and the keys of a few."""
+    """Count the rows that match a condition, up to a cap, and return the keys of a few."""
     queue = sql.queue
     some = connection.execute(sa.select(*queue.key).where(condition).limit(5)).all()
     if len(some) < 5:

@@ -1,4 +1,4 @@
-"""The statements that a worker sends all the time, for people who read or EXPLAIN them."""
+"""The statements that a worker sends all the time, rendered for people who read or EXPLAIN them."""
 
 import re
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ def _on_postgres(sql: PostgresQueueSql, step: Step) -> Iterator[tuple[str, str, 
 
 
 def shapes(sql: QueueSql) -> list[tuple[str, Shape]]:
-    """A claim from the start of the index, and one from a watermark."""
+    """Return two shapes of a claim: from the head of the index, and from a watermark."""
     mark = Watermark(by_level=sql.queue.priority is not None)
     mark.start([None], 0.0)
     onward = tuple((stretch, True) for stretch, _ in mark.shape)
@@ -101,7 +101,7 @@ def _on_sqlite(sql: SqliteQueueSql, step: Step) -> Iterator[tuple[str, str, str]
 
 
 def _rescues(sql: QueueSql, step: Step) -> Iterator[tuple[str, str, str]]:
-    """Rescues are SQLAlchemy Core, the same for both databases."""
+    """Return the statements of a rescue, which are SQLAlchemy Core and the same for both databases."""
     yield "rescue: find expired leases", RUNNING, _compiled(sql, rescue.expired_rows(sql, step, MOST))
     nobody = [tuple(None for _ in sql.queue.key)]
     for name, move in (("give back", RESCUE), ("bury", BURY)):
@@ -131,7 +131,7 @@ QUERY = re.compile(r"(SELECT|UPDATE|INSERT|WITH|VALUES)\b")
 
 @dataclass(slots=True)
 class _Level:
-    """A pair of parentheses, or what is outside of all of them."""
+    """The contents of a pair of parentheses, or what is outside of all of them."""
 
     query: bool
     clause: str = ""
@@ -140,7 +140,7 @@ class _Level:
 
 def pretty(text: str) -> str:
     """Lay a statement out over lines: clauses, conditions and assignments begin lines, sub-queries are indented. Only
-    white space is changed."""
+    white space changes."""
     out, levels = "", [_Level(query=True)]
 
     def new_line(more: int = 0) -> str:

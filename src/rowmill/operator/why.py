@@ -1,4 +1,4 @@
-"""Why a row is not worked on: everything that holds it, and what to do about it."""
+"""Explains why a row is not worked on: everything that holds it, and what to do about it."""
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator
@@ -57,7 +57,7 @@ class Obstacle(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """One thing that holds a row, in a sentence, and the facts behind it."""
+    """One thing that holds a row, as a sentence, and the facts behind it."""
 
     reason: Obstacle
     text: str
@@ -66,7 +66,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """A row, and all that holds it, the most telling first; never empty.
+    """A row and everything that holds it, the most telling first; never empty.
 
     why = await articles.why(17)
     print(why)  # the sentences of `rowmill why`
@@ -90,7 +90,7 @@ Shut = Callable[[Connection, RowView], Iterable[Hold]]
 
 
 def why(connection: Connection, sql: QueueSql, key: str, shut: Shut = lambda *_: ()) -> tuple[RowView, list[Hold]]:
-    """A row, and all that holds it, the most telling first; never empty."""
+    """Return a row and everything that holds it, the most telling first; never empty."""
     row = find_row(connection, sql, key)
     if row.state is None:
         return row, [Hold(Obstacle.NO_STATE, "it has no state (NULL), so nobody claims it: set one")]
@@ -125,7 +125,7 @@ def _at(row: RowView) -> str:
 
 # served by: the primary key
 def _kept(connection: Connection, sql: QueueSql, row: RowView, key: str) -> Iterator[Hold]:
-    """Until when a finished row is kept."""
+    """Return until when a finished row is kept."""
     queue, kind = sql.queue, StateKind(row.kind)
     age = queue.retention.ages().get(kind)
     if age is None:
@@ -173,7 +173,7 @@ WHERE l.locktype = 'transactionid' AND l.granted AND l.transactionid::text = :tr
 
 # served by: the primary key
 def _lock(connection: Connection, sql: QueueSql, key: str) -> Iterator[Hold]:
-    """Who has the row locked. SQLite locks no rows."""
+    """Return who has the row locked. SQLite locks no rows."""
     if connection.dialect.name != "postgresql":
         return
     mine = keys_in(sql, [parse_key(sql.queue, key)])
@@ -234,7 +234,7 @@ def _claimable(connection: Connection, sql: QueueSql, row: RowView, step: Step, 
 
 # served by: the primary key
 def _may_be_claimed(connection: Connection, sql: QueueSql, key: str) -> bool:
-    """Does the queue's filter let this row be claimed?"""
+    """Return whether the queue's filter lets this row be claimed."""
     fits: sa.ColumnElement[Any] = sa.literal_column(f"({sql.condition})")
     mine = keys_in(sql, [parse_key(sql.queue, key)])
     return bool(connection.scalar(sa.select(fits).select_from(sql.queue.table).where(mine)))
@@ -256,7 +256,7 @@ def _backoff(row: RowView, last: AttemptView | None, left: float, until: dict[st
 
 
 def _limit(row: RowView, left: float, until: dict[str, Any]) -> Hold | None:
-    """The note that a row carries which a limit has put back."""
+    """Return what holds a row that a limit has put back, from the note that it carries."""
     code, _, rest = (row.error or "").partition(": ")
     reason = next((reason for reason in limits.RefusalReason if reason.code == code), None)
     if reason is None:
@@ -284,7 +284,7 @@ def _dead(connection: Connection, sql: QueueSql, key: str) -> Hold:
 
 # served by: the primary key
 def _seconds_left(connection: Connection, sql: QueueSql, role: str, key: str) -> float:
-    """By the database's clock."""
+    """Return the seconds until a time, by the database's clock."""
     column = sql.queue.columns[role]
     now = sa.literal_column(sql.now(role), column.type).label("now")
     row = connection.execute(
@@ -297,7 +297,7 @@ def _seconds_left(connection: Connection, sql: QueueSql, role: str, key: str) ->
 
 # served by: the in-order index
 def _held_by(connection: Connection, sql: QueueSql, key: str) -> dict[str, Any] | None:
-    """The head of the same key, if it is another row: the one that runs, or the first unfinished one."""
+    """Return the head of the same key, if it is another row: the one that runs, or the first unfinished one."""
     queue = sql.queue
     if queue.per is None:
         return None
