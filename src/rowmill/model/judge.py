@@ -34,9 +34,44 @@ NO_VALUES: dict[str, Any] = {}
 """For verdicts that write none; one for all of them, and never changed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is known of a failure beside its code and message."""
+
+    raised: BaseException | None = None
+    at: str = ""
+    """The line that raised, as file:line, for the log."""
+    reason: str = ""
+    """Why the database refused what the handler answered, for the log: names of constraints and columns, no values."""
+    traceback: str | None = field(default=None, repr=False)
+    """The way of what was raised through the code, for the history, if the worker keeps that."""
+
+
+@dataclass(frozen=True, slots=True)
+class LateWrite:
+    """Why and since when a verdict is not written yet."""
+
+    since: float = 0.0
+    """When it was first seen waiting to be written, on the process's monotonic clock; 0: it was not."""
+    delay: str = ""
+    """Why it could not be written when it was last tried."""
+    cancelled_alone: int = 0
+    """How often the database cancelled a statement that wrote this verdict alone."""
+    unanswered: tuple[tuple[int, int, int], ...] = ()
+    """Settles of it whose answer was lost, each as worker, flush and place: their receipts tell whether it was
+    written."""
+
+
+NO_FAILURE = Failure()
+NOT_LATE = LateWrite()
+
+
 @dataclass(slots=True)
 class Verdict:
-    """What the settler writes for one lease."""
+    """What the settler writes for one lease.
+
+    One is made for every row, so what few verdicts have is in objects of its own, of which most share one.
+    """
 
     lease: Lease[Any]
     move: Move
@@ -47,22 +82,8 @@ class Verdict:
     """By column name, all known and none reserved."""
     ran: float = 0.0
     """Seconds that the handler took."""
-    at: str = ""
-    """The line that raised, as file:line, for the log."""
-    reason: str = ""
-    """Why the database refused what the handler answered, for the log: names of constraints and columns, no values."""
-    raised: BaseException | None = None
-    traceback: str | None = field(default=None, repr=False)
-    """The way of what was raised through the code, for the history, if the worker keeps that."""
-    ready_at: float = 0.0
-    """When it was first seen waiting to be written, on the process's monotonic clock; 0: it was not."""
-    delay: str = ""
-    """Why it could not be written when it was last tried."""
-    cancelled_alone: int = 0
-    """How often the database cancelled a statement that wrote this verdict alone."""
-    unanswered: tuple[tuple[int, int, int], ...] = ()
-    """Settles of it whose answer was lost, each as worker, flush and place: their receipts tell whether it was
-    written."""
+    failure: Failure = NO_FAILURE
+    late: LateWrite = NOT_LATE
 
     @property
     def error(self) -> str:
@@ -73,6 +94,8 @@ def judge(lease: Lease[Any], answer: Answer | BaseException, chance: float) -> V
     """Return the verdict on what a handler returned or raised. `chance` in [0, 1) spreads the backoff."""
     if answer is None:
         return succeeded(lease)
+    if type(answer) is dict:  # with None what most handlers return: no need to try every kind of outcome
+        return with_values(succeeded(lease), answer)
     if isinstance(answer, Limited):
         return hold(lease, answer.retry_after, answer.code, text_of(answer))
     outcome = judge_error(lease, answer) if isinstance(answer, BaseException) else outcome_of(answer)
@@ -103,7 +126,7 @@ def judge(lease: Lease[Any], answer: Answer | BaseException, chance: float) -> V
 def succeeded(lease: Lease[Any]) -> Verdict:
     """Return the verdict on a handler that returned None."""
     move = lifecycle.DONE if lease.step.following is None else lifecycle.ADVANCE
-    return Verdict(lease, move, values=NO_VALUES)
+    return Verdict(lease, move, 0.0, "", "", NO_VALUES)  # by position: once for every row
 
 
 def spread(leases: Sequence[Lease[Any]], outcomes: Outcomes) -> Mapping[Any, Any]:

@@ -132,10 +132,10 @@ class Events:
                 "attempt": verdict.lease.attempt,
                 "seconds": round(verdict.ran, 6),
             }
-            if verdict.at:
-                fields["at"] = verdict.at
-            if verdict.reason:
-                fields["reason"] = verdict.reason
+            if verdict.failure.at:
+                fields["at"] = verdict.failure.at
+            if verdict.failure.reason:
+                fields["reason"] = verdict.failure.reason
             self.emit(level, "settled", **fields)
 
     def condemned(self, queue: str, stage: str, key: str, attempt: int, code: str) -> None:

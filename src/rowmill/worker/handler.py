@@ -13,7 +13,7 @@ from traceback import walk_tb
 from typing import Any
 
 from rowmill.model.errors import Limited, ProviderDown, ProviderRefused, RateLimited, ValuesRefused, WorkError
-from rowmill.model.judge import Verdict, judge, refuse, succeeded
+from rowmill.model.judge import Failure, Verdict, judge, refuse, succeeded
 from rowmill.model.lease import Batch, Lease, Phase
 from rowmill.model.lifecycle import RELEASE
 from rowmill.model.queue import Handler
@@ -170,20 +170,22 @@ class HandlerRunner:
     async def run(self, leases: Sequence[Lease[Any]], task: "asyncio.Task[Any]") -> list[Verdict]:
         """Call the handler in this task and return verdicts, except for rows that the handler settled itself. Raises
         PermitExpired, without calling the handler, if a permit has expired."""
-        if self.handler.batch is not None:
-            return await self._many(leases, task)
         lease = leases[0]
         if self._at_once:
             try:
                 if self.permitted is not None:
                     self._check_permits(lease)
                 answer = await self.handler.call(lease)
+            except PermitExpired:
+                raise
             except BaseException as error:
                 answer = _about_the_row(error, task)
+        elif self.handler.batch is not None:
+            return await self._many(leases, task)
         else:
             answer = await self._call(lease, task)
-        if isinstance(answer, PermitExpired):
-            raise answer
+            if isinstance(answer, PermitExpired):
+                raise answer
         return [] if lease.settled else [self.judge(lease, answer)]
 
     async def _many(self, leases: Sequence[Lease[Any]], task: "asyncio.Task[Any]") -> list[Verdict]:
@@ -227,12 +229,12 @@ class HandlerRunner:
         try:
             verdict = judge(lease, answer, self._chance())
             if isinstance(answer, BaseException):
-                verdict.at = self._place(answer)
-                verdict.raised = answer
-                if self._tracebacks and verdict.move.failed:
-                    verdict.traceback = kept_trail(answer)
-                if isinstance(answer, ValuesRefused):
-                    verdict.reason = answer.reason
+                verdict.failure = Failure(
+                    answer,
+                    at=self._place(answer),
+                    reason=answer.reason if isinstance(answer, ValuesRefused) else "",
+                    traceback=kept_trail(answer) if self._tracebacks and verdict.move.failed else None,
+                )
                 return verdict
             return verdict if self._check is None else self._check(verdict)
         except Exception as error:

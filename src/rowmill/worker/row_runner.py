@@ -87,7 +87,7 @@ class RowRunner:
 
     def _finish_permits(self, gate: PermitGate, batch: list[Lease[Any]], verdicts: list[Verdict]) -> None:
         for verdict in verdicts:
-            gate.finish(verdict.lease, verdict.raised)
+            gate.finish(verdict.lease, verdict.failure.raised)
         if len(verdicts) < len(batch):  # settled by the handler itself, lost, or cut off
             for lease in batch:
                 gate.finish(lease, None if lease.settled else asyncio.CancelledError())
@@ -98,7 +98,7 @@ class RowRunner:
         for verdict in verdicts:
             verdict.ran = ran
             self._lane.put(verdict)
-            if isinstance(verdict.raised, KeyboardInterrupt):
+            if isinstance(verdict.failure.raised, KeyboardInterrupt):
                 self.on_interrupt()
         if len(verdicts) < len(batch):
             settled = {verdict.lease for verdict in verdicts}

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from sys import getsizeof
 from time import monotonic
 from typing import Any
@@ -12,7 +13,7 @@ from rowmill.model import judge
 from rowmill.model.batch_size import BatchSize
 from rowmill.model.dead_rows import DeadRow, facts_of, notify_dead
 from rowmill.model.errors import PermanentError
-from rowmill.model.judge import Verdict
+from rowmill.model.judge import Failure, Verdict
 from rowmill.model.lease import BatchBlock, Lease, Outcomes, SettlingBlock
 from rowmill.model.lifecycle import DIE, DONE, RELEASE
 from rowmill.model.outcome import Answer, Outcome
@@ -232,7 +233,7 @@ class Settler:
             self._events.stuck(verdict, reason)
             self._in_flight.remove(verdict.lease)
             return
-        second.ran, second.reason = verdict.ran, reason
+        second.ran, second.failure = verdict.ran, Failure(reason=reason)
         self.put(second)
 
 
@@ -267,8 +268,10 @@ class SettleLane:
         if verdict.values and (size := sum(map(getsizeof, verdict.values.values()))) > SMALL_RESULT:
             self._in_flight.grow(lease, size)
         self._pending.append(verdict)
-        self._has_pending.set()
-        if len(self._pending) + len(self._delayed) >= WAITING:
+        pending = len(self._pending)
+        if pending == 1:  # before that the event is set already
+            self._has_pending.set()
+        if pending + len(self._delayed) >= WAITING:
             self.room.clear()
 
     async def run(self) -> None:
@@ -338,7 +341,7 @@ class SettleLane:
         for verdict, reason in settled.refused:
             self._settler.refuse(verdict, reason)
         for verdict, delay in settled.delayed:
-            verdict.delay = delay
+            verdict.late = replace(verdict.late, delay=delay)
         cancelled = [verdict for verdict, delay in settled.delayed if delay is Delay.TIMEOUT]
         if cancelled:
             self._size.cut(took, len(batch))
@@ -357,8 +360,8 @@ class SettleLane:
 
     def _give_up(self, verdict: Verdict) -> bool:
         """Refuse a verdict whose own statement was cancelled too often. Return whether it was."""
-        verdict.cancelled_alone += 1
-        if verdict.cancelled_alone < TRIES_ALONE:
+        verdict.late = replace(verdict.late, cancelled_alone=verdict.late.cancelled_alone + 1)
+        if verdict.late.cancelled_alone < TRIES_ALONE:
             return False
         self._settler.refuse(verdict, "its own statement was cancelled again and again", "settle_timeout")
         return True
@@ -368,14 +371,15 @@ class SettleLane:
         now = monotonic()
         waiting = (*self._delayed, *self._writing, *self._pending)
         for verdict in waiting:
-            verdict.ready_at = verdict.ready_at or now
-        late = [verdict for verdict in waiting if verdict.ready_at < now - NOTICE_SECONDS]
+            if not verdict.late.since:
+                verdict.late = replace(verdict.late, since=now)
+        late = [verdict for verdict in waiting if verdict.late.since < now - NOTICE_SECONDS]
         if not late and not self._size.seconds_per_row:
             return None
-        reasons = {verdict.delay or Delay.PENDING for verdict in late}
+        reasons = {verdict.late.delay or Delay.PENDING for verdict in late}
         return SettleLag(
             rows=len(late),
-            seconds=round(now - min((verdict.ready_at for verdict in late), default=now), 1),
+            seconds=round(now - min((verdict.late.since for verdict in late), default=now), 1),
             reason=next((reason for reason in Delay if reason in reasons), ""),
             keys=[verdict.lease.queue.key_text(verdict.lease.key) for verdict in late[: SettleLag.MOST_KEYS]],
             cancelled=self._size.cancelled,

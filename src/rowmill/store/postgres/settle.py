@@ -5,6 +5,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -181,14 +182,14 @@ class SettleWriter:
         for place, verdict in enumerate(verdicts, start=1):
             if place in held:
                 settled.delayed.append((verdict, Delay.LOCKED))
-            elif verdict.unanswered and await self._written_before(verdict):
+            elif verdict.late.unanswered and await self._written_before(verdict):
                 settled.kept += 1
             else:
                 settled.lost.append(verdict)
 
     async def _written_before(self, verdict: Verdict) -> bool:
         """Return whether the receipt of an earlier settle, whose answer was lost, lists this verdict."""
-        for worker, number, place in verdict.unanswered:
+        for worker, number, place in verdict.late.unanswered:
             for row in await self._ask_surely(KEPT, worker, number):
                 if row[0] is None or str(place) in row[0].split(","):
                     return True
@@ -244,8 +245,9 @@ class SettleWriter:
 
     def _mark_unanswered(self, batch: SettleBatch) -> None:
         for place, verdict in enumerate(batch.verdicts, start=1):
-            if (self._store.worker, batch.number, place) not in verdict.unanswered:
-                verdict.unanswered += ((self._store.worker, batch.number, place),)
+            settle = (self._store.worker, batch.number, place)
+            if settle not in verdict.late.unanswered:
+                verdict.late = replace(verdict.late, unanswered=(*verdict.late.unanswered, settle))
 
     async def _kept_before(self, batch: SettleBatch, worker: int, number: int) -> list[int]:
         """Return the places that a batch wrote whose answer was lost."""

@@ -205,7 +205,7 @@ class QueueStatements:
                 [verdict.error for verdict in verdicts],
                 [verdict.lease.claimed_at for verdict in verdicts],
                 [batch.queue.key_text(verdict.lease.key) for verdict in verdicts],
-                [verdict.traceback for verdict in verdicts],
+                [verdict.failure.traceback for verdict in verdicts],
             ]
         elif batch.move.error is ErrorChange.SET:
             told += [[verdict.code for verdict in verdicts], [verdict.error for verdict in verdicts]]

@@ -114,7 +114,7 @@ def _one_by_one(
                 "started_at": lease.claimed_at.strftime("%Y-%m-%d %H:%M:%S.%f"),
                 "code": verdict.code,
                 "message": verdict.message,
-                "traceback": verdict.traceback,
+                "traceback": verdict.failure.traceback,
             }
             connection.execute(HISTORY, about | failure)
     return kept
