@@ -9,7 +9,7 @@ LOCK := requirements/dev.txt
 OLDEST := .venv-oldest
 ARGS ?=
 
-.PHONY: help venv demo demo-entities demo-intake test test-oldest lint types check format docs bench bench-all bench-claim bench-drain bench-intake bench-limits bench-lock bench-outbox bench-reconcile bench-row-memory faults faults-broken faults-long lock clean
+.PHONY: help venv demo demo-entities demo-intake structure test test-oldest lint types check format docs bench bench-all bench-claim bench-drain bench-intake bench-limits bench-lock bench-outbox bench-reconcile bench-row-memory faults faults-broken faults-long lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ format: venv ## format and fix what can be fixed
 
 docs: venv ## write the generated parts of the documentation
 	$(BIN)/python -m tools.reference
+
+structure: venv ## count modules, class names, exports, lines, and files per question (ARGS=--json)
+	@$(BIN)/python -m tools.structure $(ARGS)
 
 bench: venv ## measure Rowmill beside its peers and beside the limit (under 15 minutes; ARGS="--only drain")
 	$(BIN)/python -m bench $(ARGS)
