@@ -45,14 +45,14 @@ class Site:
     async def make(self, handmade: Handmade) -> None:
         await self.sql(*(handmade.postgres if self.postgres else handmade.sqlite), *handmade.inserts())
 
-    async def look(self, table: str, wishes: AdoptOptions | None = None) -> Adoption:
-        return await self.store.run(lambda connection: examine_table(connection, table, wishes))
+    async def look(self, table: str, choices: AdoptOptions | None = None) -> Adoption:
+        return await self.store.run(lambda connection: examine_table(connection, table, choices))
 
-    async def adopt(self, table: str, wishes: AdoptOptions | None = None) -> Adoption:
+    async def adopt(self, table: str, choices: AdoptOptions | None = None) -> Adoption:
         """Look, do it, and see that a second look finds nothing to do."""
-        found = await self.look(table, wishes)
+        found = await self.look(table, choices)
         await carry_out(self.store, found.plan)
-        again = await self.look(table, wishes)
+        again = await self.look(table, choices)
         assert not again.plan, again.plan
         return found
 

@@ -18,7 +18,7 @@ class Handmade:
     rows: tuple[tuple[str, int], ...]
     state: str
     """The name of the column, as it is written in SQL."""
-    wishes: AdoptOptions = field(default_factory=AdoptOptions)
+    choices: AdoptOptions = field(default_factory=AdoptOptions)
     columns: dict[str, str] = field(default_factory=dict)
     """What must be guessed, at least."""
     ready: str = "'pending'"

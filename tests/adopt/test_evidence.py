@@ -334,14 +334,14 @@ async def test_a_queue_that_keeps_what_it_has_to_do_as_times(site: Site) -> None
 
     guessed = await site.look("delayed_jobs")
     assert "--done-where SQL" in doubt(guessed.doubts, "done already")
-    wishes = AdoptOptions(
+    choices = AdoptOptions(
         where={
             StateKind.DONE: "false",
             StateKind.RUNNING: "locked_at IS NOT NULL",
             StateKind.DEAD: "failed_at IS NOT NULL",
         }
     )
-    found = await site.adopt("delayed_jobs", wishes)
+    found = await site.adopt("delayed_jobs", choices)
 
     assert found.doubts == []
     states = {1: "ready", 2: "ready", 3: "running", 4: "dead"}

@@ -3,7 +3,7 @@
 import pytest
 import sqlalchemy as sa
 
-from rowmill.adopt import AdoptOptions, StepKind, look
+from rowmill.adopt import AdoptOptions, StepKind, table_facts
 from rowmill.model.errors import BadRequest, UnknownQueue
 from rowmill.model.lifecycle import StateKind
 from tests.adopt.conftest import Site
@@ -16,7 +16,7 @@ async def test_numbers_are_a_guess_that_must_be_confirmed(site: Site) -> None:
     await site.make(CODES)
 
     guessed = await site.look("jobs")
-    said = await site.look("jobs", CODES.wishes)
+    said = await site.look("jobs", CODES.choices)
 
     assert "--ready N --running N --done N --dead N" in guessed.doubts[0]
     assert said.doubts == []
@@ -147,7 +147,7 @@ async def test_a_wait_in_seconds_is_no_time(site: Site) -> None:
 async def test_milliseconds_are_told_from_seconds(site: Site) -> None:
     await site.make(CODES)
 
-    found = await site.look("jobs", CODES.wishes)
+    found = await site.look("jobs", CODES.choices)
 
     assert 'epoch="ms"' in (found.declaration or "")
 
@@ -166,7 +166,7 @@ async def test_the_caller_knows_better(site: Site) -> None:
         "CREATE TABLE jobs (id integer PRIMARY KEY, status text, phase text, oops text, error text)",
         "INSERT INTO jobs VALUES (1, 'pending', 'go', '', '')",
     )
-    wishes = AdoptOptions(
+    choices = AdoptOptions(
         state="phase",
         words={StateKind.READY: ("go",), StateKind.DONE: ("gone",), StateKind.DEAD: ("stuck",)},
         columns={"error": "oops"},
@@ -174,7 +174,7 @@ async def test_the_caller_knows_better(site: Site) -> None:
         lease=30.0,
     )
 
-    found = await site.look("jobs", wishes)
+    found = await site.look("jobs", choices)
 
     assert found.columns["state"] == "phase"
     assert found.columns["error"] == "oops"
@@ -218,8 +218,8 @@ async def test_a_view_is_refused(site: Site) -> None:
 
 async def test_a_rare_word_of_a_big_table_is_found(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three rows of 3,000 are in progress, far from both ends: an index, or the planner, knows of them."""
-    monkeypatch.setattr(look, "ALL", 100)
-    monkeypatch.setattr(look, "SAMPLE", 50)
+    monkeypatch.setattr(table_facts, "ALL", 100)
+    monkeypatch.setattr(table_facts, "SAMPLE", 50)
     series = "generate_series(1, 3000) AS n" if site.postgres else SERIES
     await site.sql(
         "CREATE TABLE jobs (id integer PRIMARY KEY, status text)",
@@ -477,9 +477,9 @@ async def test_a_number_that_refers_to_a_table_of_states_is_not_passed_over(site
 
 async def test_long_texts_are_not_counted_in_search_of_states(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
-    whole = look.words_in
+    whole = table_facts.words_in
 
-    def counted(connection: object, about: object, column: sa.Column[str]) -> look.ColumnValues:
+    def counted(connection: object, about: object, column: sa.Column[str]) -> table_facts.ColumnValues:
         looked.append(column.name)
         return whole(connection, about, column)  # type: ignore[arg-type]
 

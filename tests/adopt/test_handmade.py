@@ -27,7 +27,7 @@ async def counts(site: Site, handmade: Handmade) -> dict[str, int]:
 async def test_columns_and_words_are_guessed(site: Site, handmade: Handmade) -> None:
     await site.make(handmade)
 
-    found = await site.look(handmade.table, handmade.wishes)
+    found = await site.look(handmade.table, handmade.choices)
 
     assert handmade.columns.items() <= found.columns.items()
     assert found.doubts == []
@@ -37,9 +37,9 @@ async def test_columns_and_words_are_guessed(site: Site, handmade: Handmade) -> 
 
 async def test_looking_changes_nothing(site: Site, handmade: Handmade) -> None:
     await site.make(handmade)
-    first = await site.look(handmade.table, handmade.wishes)
+    first = await site.look(handmade.table, handmade.choices)
 
-    second = await site.look(handmade.table, handmade.wishes)
+    second = await site.look(handmade.table, handmade.choices)
 
     assert first.plan.changes == second.plan.changes != []
 
@@ -47,14 +47,14 @@ async def test_looking_changes_nothing(site: Site, handmade: Handmade) -> None:
 async def test_a_second_adoption_has_nothing_to_do(site: Site, handmade: Handmade) -> None:
     await site.make(handmade)
 
-    await site.adopt(handmade.table, handmade.wishes)  # looks again, and asserts it
+    await site.adopt(handmade.table, handmade.choices)  # looks again, and asserts it
 
 
 async def test_the_printed_declaration_drains_it_without_losing_or_repeating_a_row(
     site: Site, handmade: Handmade
 ) -> None:
     await site.make(handmade)
-    found = await site.adopt(handmade.table, handmade.wishes)
+    found = await site.adopt(handmade.table, handmade.choices)
     names = site.declared(found)
     mill: rm.Mill = names["mill"]
     queue = next(iter(mill.queues.values()))
@@ -97,6 +97,6 @@ async def test_it_is_not_rewritten(postgres: Site, handmade: Handmade) -> None:
     node = f"SELECT pg_relation_filenode('{quoted}')"
     before = await postgres.value(node)
 
-    await postgres.adopt(handmade.table, handmade.wishes)
+    await postgres.adopt(handmade.table, handmade.choices)
 
     assert await postgres.value(node) == before

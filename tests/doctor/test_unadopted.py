@@ -63,8 +63,8 @@ class Database:
         return f"strftime('%Y-%m-%d %H:%M:%f000', 'now', '{seconds} seconds')"
 
     async def audit(self, limits: Thresholds | None = None, **told: Any) -> tuple[TableGuess, list[DoctorFinding]]:
-        wishes = told.pop("wishes", AdoptOptions())
-        return await audit_table(self.mill.store, "requests", wishes, limits=limits, **told)
+        choices = told.pop("choices", AdoptOptions())
+        return await audit_table(self.mill.store, "requests", choices, limits=limits, **told)
 
     async def codes(self, limits: Thresholds | None = None, **told: Any) -> set[str]:
         """Of all findings that are more than worth knowing."""
@@ -145,7 +145,7 @@ async def test_attempts_beyond_the_limit(database: Database) -> None:
     assert finding.what.startswith("2 rows ready that have had 3 attempts or more")
     await database.sql("UPDATE requests SET most = 20 WHERE attempts = 9")
     mapped = AdoptOptions(columns={"max_attempts": "most"})
-    finding = await database.find("attempts_used_up", wishes=mapped)
+    finding = await database.find("attempts_used_up", choices=mapped)
     assert finding.what.startswith("1 row ready that have had their most or more")
 
 
@@ -235,10 +235,10 @@ async def test_numbers_whose_meaning_is_a_guess(database: Database) -> None:
     await database.sql("INSERT INTO requests VALUES (1, 4), (2, 5), (3, 77)")
     assert "guess_doubtful" in await database.codes()
     words = {StateKind.READY: ("4",), StateKind.RUNNING: ("5",), StateKind.DONE: ("6",), StateKind.DEAD: ("7",)}
-    codes = await database.codes(wishes=AdoptOptions(words=words))
+    codes = await database.codes(choices=AdoptOptions(words=words))
     assert "guess_doubtful" not in codes
     assert "unknown_words" in codes
-    assert "unknown_words" not in await database.codes(wishes=AdoptOptions(words=words), others=("77",))
+    assert "unknown_words" not in await database.codes(choices=AdoptOptions(words=words), others=("77",))
 
 
 async def test_a_table_without_a_key(database: Database) -> None:
@@ -280,11 +280,11 @@ async def test_a_table_with_times_in_place_of_states(database: Database) -> None
 
 
 async def test_a_big_table_is_looked_at_in_part(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmill.adopt.look.ALL", 5)
+    monkeypatch.setattr("rowmill.adopt.table_facts.ALL", 5)
     await database.create(", external_id TEXT")
     await database.put(*({"external_id": "'a'", "status": "'processing'", "updated_at": database.at(-86400)},) * 9)
     guess, found = await database.audit(Thresholds(most=4, scanned=5))
-    assert not guess.look.exact
+    assert not guess.facts.exact
     texts = {finding.code: finding.what for finding in found}
     assert "(of a sample)" in texts["duplicates"]
     assert texts["stuck_rows"].startswith("more than 4 rows in progress")

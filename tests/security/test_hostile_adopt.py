@@ -37,7 +37,7 @@ def make(connection: Connection, bad: str, *, with_state: bool) -> None:
     connection.exec_driver_sql("CREATE TABLE bystander (id integer)").close()
 
 
-def wishes_of(bad: str, *, with_state: bool) -> AdoptOptions:
+def choices_of(bad: str, *, with_state: bool) -> AdoptOptions:
     kinds = (StateKind.READY, StateKind.RUNNING, StateKind.DONE, StateKind.DEAD)
     words = {kind: (f"{kind}{bad}",) for kind in kinds}
     return AdoptOptions(state=f"{bad} status" if with_state else None, words=words)
@@ -46,8 +46,8 @@ def wishes_of(bad: str, *, with_state: bool) -> AdoptOptions:
 async def looked_at(url: str, bad: str, *, with_state: bool) -> tuple[Mill, Callable[[Connection], Adoption]]:
     mill = Mill(url)
     await mill.run(lambda connection: make(connection, bad, with_state=with_state))
-    wishes = wishes_of(bad, with_state=with_state)
-    return mill, lambda connection: examine_table(connection, f"t{bad}", wishes)
+    choices = choices_of(bad, with_state=with_state)
+    return mill, lambda connection: examine_table(connection, f"t{bad}", choices)
 
 
 def what_is_there(connection: Connection, bad: str) -> tuple[set[str], list[Any]]:

@@ -1,4 +1,4 @@
-"""Making a queue of a table that is there already: look at it, guess what it means, plan what it lacks, do it."""
+"""Turn an existing table into a queue: examine it, guess its meaning, plan the migration, run it."""
 
 from rowmill.adopt.apply import AdoptionFailed, carry_out
 from rowmill.adopt.examine import Adoption, examine_queue, examine_table

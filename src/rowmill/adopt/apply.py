@@ -1,4 +1,4 @@
-"""A plan, carried out."""
+"""Run a migration plan."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,8 +15,8 @@ from rowmill.store.own import schema
 from rowmill.store.port import Store
 from rowmill.store.sqlite.writer import refused_values
 
-Tell = Callable[[MigrationStep, int], None]
-"""Called with a step and the rows it has changed so far (0 when it begins)."""
+OnProgress = Callable[[MigrationStep, int], None]
+"""Called with a step and the number of rows it has changed so far (0 when it starts)."""
 
 LOCK_SECONDS = 5
 TRIES = 6
@@ -24,50 +24,51 @@ LOCK_NOT_AVAILABLE = "55P03"
 
 
 class AdoptionFailed(RowmillError):
-    """A step could not be made. Those before it stand: run it again to go on from there."""
+    """A step failed. The steps before it are done: run the command again to continue."""
 
 
-async def carry_out(store: Store, plan: MigrationPlan, tell: Tell = lambda change, rows: None) -> None:
-    """Make every step. Twice is fine: a step that was made is not in the next plan.
+async def carry_out(store: Store, plan: MigrationPlan, on_progress: OnProgress = lambda change, rows: None) -> None:
+    """Run every step. Idempotent: the next plan leaves out steps that are done.
 
-    SQLite: all in one transaction. PostgreSQL: each statement by itself, so that no lock is held for long; a
-    lock that isn't given within seconds is let go and asked for again, so that nobody queues up behind us.
+    SQLite runs all steps in one transaction. PostgreSQL runs each statement by itself, so that no lock is held for
+    long. A lock that is not granted within seconds is given up and requested again, so that other sessions do not queue
+    behind it.
     """
     if plan.obstacles:
         raise AdoptionFailed("not before this is out of the way: " + "; ".join(plan.obstacles))
     if store.dialect.name == "sqlite":
-        await store.run(lambda connection: _all(connection, plan, tell))
+        await store.run(lambda connection: _all(connection, plan, on_progress))
         return
     async with store.engine.connect() as connection:
-        await _on_postgres(store, await connection.execution_options(isolation_level="AUTOCOMMIT"), plan, tell)
+        await _on_postgres(store, await connection.execution_options(isolation_level="AUTOCOMMIT"), plan, on_progress)
 
 
-async def _on_postgres(store: Store, connection: AsyncConnection, plan: MigrationPlan, tell: Tell) -> None:
+async def _on_postgres(store: Store, connection: AsyncConnection, plan: MigrationPlan, on_progress: OnProgress) -> None:
     await connection.run_sync(expressions.run, "SET statement_timeout = 0")
     try:
         for change in plan.changes:
             if change.part is StepKind.OWN:
-                tell(change, 0)
+                on_progress(change, 0)
                 await store.run(schema.migrate)
             else:
-                await connection.run_sync(_step, change, tell)
+                await connection.run_sync(_step, change, on_progress)
     finally:
         # The connection goes back into a pool: not with our settings.
         for setting in ("statement_timeout", "lock_timeout"):
             await connection.run_sync(expressions.run, f"RESET {setting}")
 
 
-def _all(connection: Connection, plan: MigrationPlan, tell: Tell) -> None:
+def _all(connection: Connection, plan: MigrationPlan, on_progress: OnProgress) -> None:
     for change in plan.changes:
         if change.part is StepKind.OWN:
-            tell(change, 0)
+            on_progress(change, 0)
             schema.migrate(connection)
         else:
-            _step(connection, change, tell)
+            _step(connection, change, on_progress)
 
 
-def _step(connection: Connection, change: MigrationStep, tell: Tell) -> None:
-    tell(change, 0)
+def _step(connection: Connection, change: MigrationStep, on_progress: OnProgress) -> None:
+    on_progress(change, 0)
     try:
         if change.fill is None:
             for statement in change.statements:
@@ -76,10 +77,10 @@ def _step(connection: Connection, change: MigrationStep, tell: Tell) -> None:
         rows = 0
         for changed in fills.run(connection, change.fill):
             rows += changed
-            tell(change, rows)
+            on_progress(change, rows)
     except DBAPIError as error:
         raise AdoptionFailed(
-            f"{change.what}: the database says: {database_said(error)}. Run it again to go on from there"
+            f"{change.what}: the database says: {database_message(error)}. Run it again to go on from there"
         ) from error
 
 
@@ -98,8 +99,8 @@ def _run(connection: Connection, statement: str, *, alone: bool) -> None:
                 raise
 
 
-def database_said(error: DBAPIError) -> str:
-    """The database's own words, in a line; where they may quote a row, only what they are about."""
+def database_message(error: DBAPIError) -> str:
+    """Return the database's error message on one line. If it may quote a row, return only the object's name."""
     original: Any = getattr(error.orig, "__cause__", None) or error.orig
     if getattr(original, "sqlite_errorname", "").startswith("SQLITE_CONSTRAINT"):
         return refused_values(original)

@@ -1,4 +1,4 @@
-"""The queue that a table will be, once it has what it lacks."""
+"""Build the queue as it will be after the migration."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,8 +10,8 @@ from sqlalchemy.engine import Dialect
 
 from rowmill.adopt import known_names
 from rowmill.adopt.guess import AdoptOptions, StateGuess
-from rowmill.adopt.look import TableFacts
 from rowmill.adopt.roles import Roles
+from rowmill.adopt.table_facts import TableFacts
 from rowmill.model import declare
 from rowmill.model.errors import MESSAGE_LENGTH
 from rowmill.model.lifecycle import StateKind
@@ -28,9 +28,9 @@ def sql_of(queue: QueueSpec[Any], dialect: Dialect) -> QueueSql:
     return PostgresQueueSql(queue, dialect) if dialect.name == "postgresql" else SqliteQueueSql(queue, dialect)
 
 
-def future_table(look: TableFacts, states: StateGuess, roles: Roles) -> tuple[Table, Columns]:
-    """The table as it will be, and which of its columns holds what."""
-    table = look.table.to_metadata(MetaData())
+def future_table(facts: TableFacts, states: StateGuess, roles: Roles) -> tuple[Table, Columns]:
+    """Return the table as it will be after the migration, and which column holds what."""
+    table = facts.table.to_metadata(MetaData())
     for name, kind in roles.types.items():
         table.columns[name].type = kind
     names = dict(roles.names) | ({} if states.column is None else {"state": states.column})
@@ -51,7 +51,7 @@ def future_table(look: TableFacts, states: StateGuess, roles: Roles) -> tuple[Ta
         if state.type.length is not None and state.type.length < longest:
             state.type = sa.Text()
     if isinstance(error.type, sa.String) and (error.type.length or MESSAGE_LENGTH) < MESSAGE_LENGTH:
-        error.type = error.type if error.name in look.bound else sa.Text()  # errors are cut to what fits
+        error.type = error.type if error.name in facts.bound else sa.Text()  # errors are cut to what fits
     return table, Columns(**{role: name for role, name in names.items() if role != "priority"})
 
 
@@ -92,28 +92,29 @@ def state_words(words: Mapping[StateKind, tuple[Word, ...]], others: tuple[Word,
     return replace(given, waiting=of(StateKind.WAITING), cancelled=of(StateKind.CANCELLED), others=others or None)
 
 
-def order_of(look: TableFacts, roles: Roles, wishes: AdoptOptions) -> Order:
-    """By priority if there is one; oldest first where the key does not say which row is older."""
-    keys = list(look.table.primary_key.columns)
+def order_of(facts: TableFacts, roles: Roles, choices: AdoptOptions) -> Order:
+    """Return the order of claims: by priority if there is one; oldest first if the key does not tell which row is
+    older."""
+    keys = list(facts.table.primary_key.columns)
     by: tuple[str, ...] = ()
     created = roles.names.get("created_at")
     counted = len(keys) == 1 and isinstance(keys[0].type, sa.Integer)
     # A NULL in a column of the order is never beyond a watermark: such rows could be passed over.
-    if created is not None and not counted and not look.table.columns[created].nullable:
+    if created is not None and not counted and not facts.table.columns[created].nullable:
         by = (created,)
-    return Order(priority=roles.names.get("priority"), lower_first=wishes.lower_first, by=by)
+    return Order(priority=roles.names.get("priority"), lower_first=choices.lower_first, by=by)
 
 
 def build_queue(
-    look: TableFacts, states: StateGuess, roles: Roles, wishes: AdoptOptions, dialect: Dialect
+    facts: TableFacts, states: StateGuess, roles: Roles, choices: AdoptOptions, dialect: Dialect
 ) -> tuple[QueueSpec[Any], Columns, Order]:
-    """The queue, checked as `Mill.queue` checks it. Raises DeclarationError with every problem."""
-    table, columns = future_table(look, states, roles)
-    order = order_of(look, roles, wishes)
+    """Build the queue and check it like `Mill.queue` does. Raises DeclarationError with all problems."""
+    table, columns = future_table(facts, states, roles)
+    order = order_of(facts, roles, choices)
     names = declare.columns_by_name(table, None)
     checked = declare.DeclarationChecker(table.name, table, names)
     mapped = checked.columns(columns)
-    words = vocabulary(state_words(states.words, states.others), (), Retry(), wishes.lease, None)
+    words = vocabulary(state_words(states.words, states.others), (), Retry(), choices.lease, None)
     checked.words(words, mapped.get("state"))
     priority, order_by = checked.order(order)
     checked.epoch(roles.epoch, mapped)

@@ -1,4 +1,4 @@
-"""The lines of Python that declare an adopted table."""
+"""Generate the Python code that declares an adopted table."""
 
 import json
 from dataclasses import fields
@@ -10,8 +10,8 @@ from sqlalchemy import Column
 from rowmill.adopt import known_names
 from rowmill.adopt.flags import HeldBack
 from rowmill.adopt.guess import AdoptOptions, StateGuess
-from rowmill.adopt.look import DOMAINS, RETYPED, TableFacts
 from rowmill.adopt.roles import Roles
+from rowmill.adopt.table_facts import DOMAINS, RETYPED, TableFacts
 from rowmill.model.lifecycle import StateKind
 from rowmill.model.queue import Columns, Order, QueueSpec
 
@@ -19,24 +19,24 @@ WIDTH = 100
 
 
 def declaration(
-    look: TableFacts,
+    facts: TableFacts,
     queue: QueueSpec[Any],
     columns: Columns,
     order: Order,
     states: StateGuess,
     roles: Roles,
-    wishes: AdoptOptions,
+    choices: AdoptOptions,
     held: list[HeldBack],
 ) -> str:
-    """Ready to paste: on a reflected Table; with what to add to an ORM class, if there is one."""
-    table = look.table
-    overrides = _packed(_columns(look, queue, roles))
+    """Return code to paste: a reflected Table, and the lines to add to an ORM class."""
+    table = facts.table
+    overrides = _packed(_columns(facts, queue, roles))
     where = [] if table.schema is None else [f"schema={_literal(table.schema)}"]
     references = ["resolve_fks=False"] if table.foreign_keys else []
     options = [*_call("columns", "Columns", _differing(columns)), *_call("states", "States", _states(states))]
     if order != Order():
         options += _call("order", "Order", _set_fields(order))
-    policies = [f"lease={_seconds(wishes.lease)}"]
+    policies = [f"lease={_seconds(choices.lease)}"]
     if queue.epoch != "s":
         policies.append(f"epoch={_literal(queue.epoch)}")
     if queue.counting != "attempts":
@@ -84,7 +84,7 @@ def declaration(
 
 
 def _where(table: str, held: list[HeldBack]) -> list[str]:
-    """The rows that may be claimed, where some of them are held back."""
+    """Return the condition for claims, if some rows are held back."""
     free = [one.free.format(f"{table}.c[{_literal(one.column)}]") for one in held]
     if len(free) > 1:
         free = [f"sa.and_({', '.join(free)})"]
@@ -92,7 +92,7 @@ def _where(table: str, held: list[HeldBack]) -> list[str]:
 
 
 def _packed(parts: list[str], indent: str = "    ") -> list[str]:
-    """Arguments, as many on a line as fit."""
+    """Wrap arguments over lines, as many per line as fit."""
     lines: list[str] = []
     for part in parts:
         if lines and len(lines[-1]) + len(part) + 2 <= WIDTH:
@@ -102,12 +102,12 @@ def _packed(parts: list[str], indent: str = "    ") -> list[str]:
     return lines
 
 
-def _columns(look: TableFacts, queue: QueueSpec[Any], roles: Roles) -> list[str]:
-    """Columns that the migration adds or changes, and those whose type the database does not tell: with them, the
-    declaration holds before the migration as well as after it."""
+def _columns(facts: TableFacts, queue: QueueSpec[Any], roles: Roles) -> list[str]:
+    """Return the columns that the migration adds or changes, and those whose type the database does not know. With
+    them, the declaration is valid before and after the migration."""
     found = []
     for column in queue.table.columns:
-        there = look.table.columns.get(column.name)
+        there = facts.table.columns.get(column.name)
         if there is None:
             options = "" if column.nullable else ", nullable=False"
             found.append(f"sa.Column({_literal(column.name)}, {_kind(column)}{options}{_default(column)})")
@@ -174,7 +174,7 @@ def _states(states: StateGuess) -> dict[str, Any]:
 
 
 def _call(option: str, name: str, values: dict[str, Any]) -> list[str]:
-    """`option=rm.Name(…),`, on one line if it fits."""
+    """Return `option=rm.Name(…),`, on one line if it fits."""
     given = [f"{key}={_literal(value)}" for key, value in values.items()]
     line = f"    {option}=rm.{name}({', '.join(given)}),"
     if len(line) <= WIDTH:
@@ -183,7 +183,7 @@ def _call(option: str, name: str, values: dict[str, Any]) -> list[str]:
 
 
 def _literal(value: Any) -> str:
-    """As a formatter would write it, with double quotes."""
+    """Return a literal with double quotes, as a formatter would write it."""
     if isinstance(value, tuple):
         return f"({', '.join(map(_literal, value))}{',' if len(value) == 1 else ''})"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)

@@ -1,4 +1,4 @@
-"""What the rows say about a column: is it set on rows that are ready, on rows that are done, and does it lie ahead?"""
+"""Evidence from the rows: is a column set on ready rows, on done rows, and does it hold times in the future?"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,24 +7,25 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Connection
 
-from rowmill.adopt.look import SAMPLE, TableFacts
+from rowmill.adopt.table_facts import SAMPLE, TableFacts
 from rowmill.model.declare import NUMBERS
 from rowmill.model.errors import one_line
 from rowmill.model.lifecycle import StateKind
 from rowmill.model.queue import EpochUnit
 
 SHOWN = 3
-"""Values of a column that a person is shown."""
+"""Values of a column that the report shows."""
 ZONES = (20 * 60, 14 * 3600)
-"""Seconds by which a local time may be off; less may be two clocks that disagree."""
+"""Seconds by which a local time may differ from UTC. A smaller difference may be two clocks that disagree."""
 FIRST_COLUMN: Any = sa.literal_column("1")
 FIRST = (StateKind.DONE, StateKind.DEAD, StateKind.CANCELLED, StateKind.RUNNING, StateKind.WAITING, StateKind.READY)
-"""Of two states that both hold for a row, the earlier one is meant: work is not done twice."""
+"""Precedence of states. If two states match a row, the first one in this order counts, so that work is not done
+twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateCondition:
-    """What says that a row is in a state: words of a column, or a condition in SQL."""
+    """How rows in a state are recognized: by words of a column, or by an SQL condition."""
 
     column: str | None = None
     words: tuple[str, ...] = ()
@@ -38,7 +39,7 @@ class StateCondition:
 
 @dataclass(frozen=True, slots=True)
 class ValueFacts:
-    """Of the rows in one state: how many, how many with a value in the column, how many with one that lies ahead."""
+    """Counts for the rows in one state: all, those with a value in the column, and those with a value in the future."""
 
     rows: int = 0
     filled: int = 0
@@ -50,7 +51,7 @@ class ValueFacts:
 
 @dataclass(frozen=True, slots=True)
 class HeldByState:
-    """What one column holds, state by state."""
+    """What a column holds, by state."""
 
     by_kind: Mapping[StateKind | None, ValueFacts] = field(default_factory=dict)
 
@@ -70,15 +71,15 @@ class RowEvidence:
     """Reads a bounded number of rows: all of a small table, both ends of a big one."""
 
     def __init__(
-        self, connection: Connection, look: TableFacts, conditions: Mapping[StateKind, StateCondition]
+        self, connection: Connection, facts: TableFacts, conditions: Mapping[StateKind, StateCondition]
     ) -> None:
         self.connection = connection
-        self.look = look
+        self.facts = facts
         self.conditions = {kind: conditions[kind] for kind in FIRST if kind in conditions}
         self.postgres = connection.dialect.name == "postgresql"
 
     def counts(self) -> dict[StateKind | None, int]:
-        """Rows in each state; None for those that are in none."""
+        """Count rows by state; None counts rows in no state."""
         found: dict[StateKind | None, int] = {}
         for rows in self._sources():
             kind = self._kind(rows)
@@ -90,7 +91,7 @@ class RowEvidence:
         return found
 
     def held(self, columns: "Sequence[Column[Any]]", units: "Mapping[str, EpochUnit | None]") -> dict[str, HeldByState]:
-        """By column. `units` says of columns that hold times in which unit, if they are numbers."""
+        """Count values by column and state. `units` gives the unit of columns that hold times as numbers."""
         found: dict[str, dict[StateKind | None, ValueFacts]] = {column.name: {} for column in columns}
         if not columns:
             return {}
@@ -118,7 +119,7 @@ class RowEvidence:
         return {name: HeldByState(by_kind) for name, by_kind in found.items()}
 
     def how_many(self, wanted: "Callable[[Any], sa.ColumnElement[bool]]", *kinds: StateKind) -> int:
-        """Rows in these states for which something holds."""
+        """Count rows in these states that match a condition."""
         found = 0
         for rows in self._sources():
             some = sa.select(self._kind(rows), wanted(rows).label("wanted")).select_from(rows).subquery()
@@ -127,7 +128,7 @@ class RowEvidence:
         return found
 
     def hours_before(self, name: str, other: str) -> int:
-        """Rows in which one time lies before another by as much as a zone may be off."""
+        """Count rows in which one time lies before another by as much as a time zone may differ."""
         found = 0
         for rows in self._sources():
             first, second = (sa.type_coerce(rows.c[one], sa.types.NullType()) for one in (name, other))
@@ -141,7 +142,7 @@ class RowEvidence:
         return found
 
     def examples(self, column: "Column[Any]", shown_as: "sa.types.TypeEngine[Any]", *kinds: StateKind) -> str:
-        """A few values, for a person to see what a column holds: times and numbers, never texts."""
+        """Return a few example values for the report: times and numbers, never texts."""
         if not isinstance(shown_as, (sa.DateTime, sa.Date, *NUMBERS, sa.Boolean)):
             return ""
         values: dict[str, None] = {}
@@ -156,9 +157,9 @@ class RowEvidence:
         return ", ".join(list(values)[:SHOWN])
 
     def _sources(self) -> list[Any]:
-        """The rows to read, as something to select from, under the table's own name."""
-        table = self.look.table
-        if self.look.exact:
+        """Return the rows to read as selectables, under the table's own name."""
+        table = self.facts.table
+        if self.facts.exact:
             return [table]
         keys = list(table.primary_key.columns)
         ends = [sa.select(table).limit(SAMPLE)]
@@ -173,7 +174,7 @@ class RowEvidence:
         return sa.case(*whens, else_=sa.null()).label("kind") if whens else sa.null().label("kind")
 
     def _ahead(self, column: "Column[Any]", value: Any, unit: EpochUnit | None) -> "sa.ColumnElement[bool]":
-        """Does a time lie in the future of the database's clock?"""
+        """Return the condition that a time lies after the database's clock."""
         if unit is not None:
             now: sa.ColumnElement[Any] = (
                 sa.literal_column("extract(epoch FROM now())")

@@ -1,4 +1,4 @@
-"""The column that holds the state, and what its words mean."""
+"""Guess the state column, and what its words mean."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Connection
 
 from rowmill.adopt import known_names
-from rowmill.adopt.look import DOMAINS, MANY_WORDS, ColumnValues, TableFacts, has_few_words, words_in
+from rowmill.adopt.table_facts import DOMAINS, MANY_WORDS, ColumnValues, TableFacts, has_few_words, words_in
 from rowmill.model.errors import one_line
 from rowmill.model.lifecycle import StateKind
 from rowmill.model.queue import EpochUnit
@@ -18,25 +18,25 @@ from rowmill.model.states import Word
 NEEDED = (StateKind.READY, StateKind.RUNNING, StateKind.DONE, StateKind.DEAD)
 DEFAULT_LEASE = 900.0
 STRONG = 3
-"""Score of a column whose name says that it holds a state; each kind of state among its words adds 2."""
+"""Score of a column whose name says that it holds a state. Each kind of state among its words adds 2."""
 CLEARLY_BETTER = 3
-"""A column that is behind the best by less than this competes with it."""
+"""A column competes with the best one if its score is lower by less than this."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptOptions:
-    """What the caller knows better than a guess."""
+    """Choices of the caller that override guesses."""
 
     state: str | None = None
     words: Mapping[StateKind, tuple[str, ...]] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
-    """By role; `priority` among them."""
+    """Column by role, including `priority`."""
     new: frozenset[str] = frozenset()
-    """Roles for which no column of the table is taken."""
+    """Roles for which no existing column is used."""
     where: Mapping[StateKind, str] = field(default_factory=dict)
-    """Conditions in SQL that say which rows of a table without a state are in which."""
+    """SQL conditions by state, for a table without a state column."""
     others: tuple[str, ...] = ()
-    """Words that the queue leaves alone."""
+    """Words that the queue ignores."""
     lower_first: bool = False
     epoch: EpochUnit | None = None
     lease: float = DEFAULT_LEASE
@@ -47,34 +47,34 @@ class StateGuess:
     """The words of a table, by meaning."""
 
     column: str | None
-    """None: no column holds a state, so one must be added."""
+    """The state column; None if one must be added."""
     words: dict[StateKind, tuple[Word, ...]] = field(default_factory=dict)
     others: tuple[Word, ...] = ()
-    """Words that are left alone on purpose."""
+    """Words that the queue ignores."""
     unknown: dict[Any, int] = field(default_factory=dict)
-    """Words that mean nothing to us, with the rows seen; None is a NULL."""
+    """Words with an unknown meaning, with row counts. None stands for NULL."""
     seen: dict[Any, int] = field(default_factory=dict)
     seen_all: bool = True
     doubts: list[str] = field(default_factory=list)
-    """What a person must confirm before anything is changed."""
+    """Guesses that a person must confirm before anything is changed."""
     notes: list[str] = field(default_factory=list)
     chosen_done: bool = False
-    """Did the caller name the words for done?"""
+    """Whether the caller gave the words for done."""
 
 
-def guess_states(connection: Connection, look: TableFacts, wishes: AdoptOptions) -> StateGuess:
-    """Find the column and read its words: those of the caller first, then what they are called."""
+def guess_states(connection: Connection, facts: TableFacts, choices: AdoptOptions) -> StateGuess:
+    """Find the state column and classify its words: the caller's choices first, then known words."""
     doubts: list[str] = []
-    column, seen = find_state_column(connection, look, wishes, doubts)
+    column, seen = find_state_column(connection, facts, choices, doubts)
     if column is None or seen is None:
-        states = StateGuess(None, dict(_chosen(wishes, None)), doubts=doubts)
+        states = StateGuess(None, dict(_chosen(choices, None)), doubts=doubts)
         states.notes.append("no column holds a state: one is added")
     else:
         states = StateGuess(column.name, seen=seen.counts, seen_all=seen.complete, doubts=doubts)
-        allowed = allowed_words(look, column)
-        vocabulary = list(dict.fromkeys([*seen.known, *allowed, *_default_of(column), *_indexed_words(look, column)]))
-        states.words = dict(_chosen(wishes, column))
-        states.others = _as_words(wishes.others, column)
+        allowed = allowed_words(facts, column)
+        vocabulary = list(dict.fromkeys([*seen.known, *allowed, *_default_of(column), *_indexed_words(facts, column)]))
+        states.words = dict(_chosen(choices, column))
+        states.others = _as_words(choices.others, column)
         states.chosen_done = StateKind.DONE in states.words
         told = {word for words in (*states.words.values(), states.others) for word in words}
         left = [word for word in vocabulary if word not in told]
@@ -86,8 +86,8 @@ def guess_states(connection: Connection, look: TableFacts, wishes: AdoptOptions)
         states.unknown = {word: n for word, n in seen.counts.items() if word not in mapped}
         if not isinstance(column.type, sa.Integer):
             _doubt_phases(states, [str(word) for word in vocabulary if word not in mapped])
-            _doubt_beginning(states, _default_of(column), wishes)
-    _complete(states, look)
+            _doubt_beginning(states, _default_of(column), choices)
+    _complete(states, facts)
     return states
 
 
@@ -99,26 +99,26 @@ class StateCandidate:
     words: ColumnValues
     score: int
     certain: bool
-    """Would it be the state, if it were the only one?"""
+    """Whether it would be the state column if it were the only candidate."""
 
 
 def find_state_column(
-    connection: Connection, look: TableFacts, wishes: AdoptOptions, doubts: list[str]
+    connection: Connection, facts: TableFacts, choices: AdoptOptions, doubts: list[str]
 ) -> "tuple[Column[Any] | None, ColumnValues | None]":
-    """The column whose name says state and whose few words are known ones. Two of them, or one that may be something
-    else, are a doubt."""
-    if wishes.state is not None:
-        column = look.table.columns[wishes.state]
-        return column, words_in(connection, look, column)
-    own = next((name for name in look.own_names("state") if name in look.table.columns), None)
+    """Return the column with a state-like name and few known words. Two candidates, or one that may be something else,
+    add a doubt."""
+    if choices.state is not None:
+        column = facts.table.columns[choices.state]
+        return column, words_in(connection, facts, column)
+    own = next((name for name in facts.own_names("state") if name in facts.table.columns), None)
     if own is not None:
-        return look.table.columns[own], words_in(connection, look, look.table.columns[own])
-    if "state" in wishes.new or wishes.where:
+        return facts.table.columns[own], words_in(connection, facts, facts.table.columns[own])
+    if "state" in choices.new or choices.where:
         return None, None
-    found = [_candidate(connection, look, column) for column in look.table.columns]
+    found = [_candidate(connection, facts, column) for column in facts.table.columns]
     candidates = sorted((one for one in found if one is not None), key=lambda one: -one.score)
     if not (candidates and candidates[0].certain):
-        doubts += [_unfit(column) for column in look.table.columns if _is_unfit(column)]
+        doubts += [_unfit(column) for column in facts.table.columns if _is_unfit(column)]
     if not candidates:
         return None, None
     best = candidates[0]
@@ -133,7 +133,7 @@ def find_state_column(
 
 
 def _is_unfit(column: "Column[Any]") -> bool:
-    """Is it called a state, and can't be one?"""
+    """Return whether a column has a state-like name but can't hold a state."""
     unfit = column.primary_key or column.computed is not None or not _may_hold_states(column)
     return _name_score(column) == STRONG and unfit
 
@@ -149,30 +149,30 @@ def _unfit(column: "Column[Any]") -> str:
     )
 
 
-def _candidate(connection: Connection, look: TableFacts, column: "Column[Any]") -> StateCandidate | None:
+def _candidate(connection: Connection, facts: TableFacts, column: "Column[Any]") -> StateCandidate | None:
     named = _name_score(column)
     if column.primary_key or column.computed is not None or not _may_hold_states(column):
         return None
     if not named and (column.foreign_keys or isinstance(column.type, sa.Integer)):
         return None
-    if not named and not has_few_words(connection, look, column):
+    if not named and not has_few_words(connection, facts, column):
         return None
-    words = words_in(connection, look, column)
+    words = words_in(connection, facts, column)
     if len(words.counts) > MANY_WORDS:
         return None
-    vocabulary = [*words.known, *allowed_words(look, column), *_default_of(column)]
+    vocabulary = [*words.known, *allowed_words(facts, column), *_default_of(column)]
     kinds = {known_names.meaning(known_names.plain(str(word)), frozenset()) for word in vocabulary} - {None}
     if not named and len(kinds) < 2:
         return None
     reported = known_names.plain(column.name).split("_")[0] in known_names.PAYLOAD_STATES
-    indexed = look.is_indexed_first(column.name)
+    indexed = facts.is_indexed_first(column.name)
     score = named + 2 * len(kinds) + (2 if indexed else 0) - (3 if reported else 0)
     return StateCandidate(column, words, score, certain=not reported and (named == STRONG or (named > 0 and indexed)))
 
 
 def _seen(one: StateCandidate) -> str:
-    """The states that a column holds, most frequent first, for a person to recognise. Of a column that is not called a
-    state, only words that are known ones: the others may be anything."""
+    """List the values of a column for the report, most frequent first. For a column without a state-like name, only
+    known words: other values may be private."""
     named = _name_score(one.column) > 0
     shown = {
         word: n
@@ -193,7 +193,8 @@ def _name_score(column: "Column[Any]") -> int:
 
 
 def _doubt_phases(states: StateGuess, unknown: list[str]) -> None:
-    """A row that passes several phases needs stages: to merge them would skip work, to leave them would lose it."""
+    """Add a doubt if words look like phases. They need stages: merging them would skip work, ignoring them would lose
+    it."""
     done = states.words.get(StateKind.DONE, ())
     others = [word for word in done if known_names.plain(str(word)) not in known_names.SAME_AS_DONE]
     strange = [word for word in unknown if known_names.meaning(known_names.plain(word), frozenset()) is None]
@@ -209,11 +210,12 @@ def _doubt_phases(states: StateGuess, unknown: list[str]) -> None:
         )
 
 
-def _doubt_beginning(states: StateGuess, beginning: list[Word], wishes: AdoptOptions) -> None:
-    """New rows begin as something that is not ready: either they are, or something else makes them so."""
+def _doubt_beginning(states: StateGuess, beginning: list[Word], choices: AdoptOptions) -> None:
+    """Add a doubt if new rows start in a state that is not ready: either it means ready, or another process makes them
+    ready."""
     for word in beginning:
         kind = next((kind for kind, words in states.words.items() if word in words), None)
-        if kind not in (None, StateKind.READY, StateKind.WAITING) and kind not in wishes.words:
+        if kind not in (None, StateKind.READY, StateKind.WAITING) and kind not in choices.words:
             states.doubts.append(
                 f"new rows begin as {word!r}, which is taken for {kind}: if they are to be worked on, say "
                 f"--ready {word}; if not, --{kind} {word}"
@@ -229,8 +231,8 @@ def _may_hold_states(column: "Column[Any]") -> bool:
     return isinstance(column.type, (sa.String, sa.Integer))
 
 
-def _chosen(wishes: AdoptOptions, column: "Column[Any] | None") -> Iterable[tuple[StateKind, tuple[Word, ...]]]:
-    for kind, words in wishes.words.items():
+def _chosen(choices: AdoptOptions, column: "Column[Any] | None") -> Iterable[tuple[StateKind, tuple[Word, ...]]]:
+    for kind, words in choices.words.items():
         if words:
             yield kind, _as_words(words, column)
 
@@ -240,24 +242,24 @@ def _as_words(words: Iterable[str], column: "Column[Any] | None") -> tuple[Word,
     return tuple(int(word) if numbers and re.fullmatch(r"-?\d+", word) else word for word in words)
 
 
-def allowed_words(look: TableFacts, column: "Column[Any]") -> list[Word]:
-    """The words that an enum type, a CHECK or a domain allows; none if anything goes."""
+def allowed_words(facts: TableFacts, column: "Column[Any]") -> list[Word]:
+    """Return the words that an enum type, a CHECK or a domain allows; none if there is no restriction."""
     if isinstance(column.type, sa.Enum):
         return list(column.type.enums)
-    for words in (*(words_of_check(check, column.name) for _, check in look.checks), words_of_domain(column)):
+    for words in (*(words_of_check(check, column.name) for _, check in facts.checks), words_of_domain(column)):
         if words:
             return [int(word) for word in words] if isinstance(column.type, sa.Integer) else list(words)
     return []
 
 
 def words_of_domain(column: "Column[Any]") -> list[str]:
-    """The words that the domains of a column allow; none if anything goes."""
+    """Return the words that the domains of a column allow; none if there is no restriction."""
     checks = [domain.check for domain in column.info.get(DOMAINS, ()) if domain.check is not None]
     return next((words for check in checks if (words := words_of_check(str(check), "VALUE"))), [])
 
 
 def words_of_check(condition: str, column: str) -> list[str]:
-    """The words of `status IN ('a', 'b')`, in either database's spelling; none for a condition of another kind."""
+    """Parse the words of `status IN ('a', 'b')` as either database prints it; none for another kind of condition."""
     bare = re.sub(r"::\w+( varying)?(\[\])?", "", condition).replace("(", " ").replace(")", " ").replace('"', " ")
     listed = re.fullmatch(
         rf"\s*\[?`?{re.escape(column)}`?\]?\s+(?:=\s*any\s+array\s*\[(?P<array>.*)\]|in\s+(?P<list>.*))\s*",
@@ -276,7 +278,7 @@ def words_of_check(condition: str, column: str) -> list[str]:
 
 
 def _default_of(column: "Column[Any]") -> list[Word]:
-    """The word that new rows get."""
+    """Return the default word for new rows."""
     default = column.server_default
     text = str(getattr(getattr(default, "arg", None), "text", None) or getattr(default, "arg", ""))
     literal = re.match(r"\s*'((?:[^']|'')*)'", text) or re.match(r"\s*(-?\d+)\s*$", text)
@@ -285,12 +287,13 @@ def _default_of(column: "Column[Any]") -> list[Word]:
     return [int(literal[1])] if isinstance(column.type, sa.Integer) else [literal[1].replace("''", "'")]
 
 
-def _indexed_words(look: TableFacts, column: "Column[Any]") -> list[Word]:
-    """The words of conditions such as `WHERE status = 'pending'`, by which queues index the rows to be worked on."""
+def _indexed_words(facts: TableFacts, column: "Column[Any]") -> list[Word]:
+    """Return the words in conditions of partial indexes, such as `WHERE status = 'pending'`. Queues index their ready
+    rows like this."""
     if not isinstance(column.type, sa.String):
         return []
     found: list[Word] = []
-    for condition in look.index_conditions(column.name):
+    for condition in facts.index_conditions(column.name):
         found += [text.replace("''", "'") for text in re.findall(r"'((?:[^']|'')*)'", condition)]
     return found if not isinstance(column.type, sa.Enum) else []
 
@@ -332,7 +335,7 @@ def _read_words(states: StateGuess, vocabulary: list[str], seen: ColumnValues) -
 
 
 def _read_codes(states: StateGuess, left: list[Any], column: "Column[Any]") -> None:
-    """Numbers mean what the column's comment says, or what is usual; the latter must be confirmed."""
+    """Classify integer codes by the column's comment, or by common numbering. The latter must be confirmed."""
     commented = {
         int(code): known_names.meaning(known_names.plain(word), frozenset())
         for code, word in re.findall(r"(-?\d+)\s*(?:=>?|:|-|is)\s*([A-Za-z][\w -]*)", column.comment or "")
@@ -360,8 +363,8 @@ def _read_codes(states: StateGuess, left: list[Any], column: "Column[Any]") -> N
     )
 
 
-def _complete(states: StateGuess, look: TableFacts) -> None:
-    """Every state needs a word: where the table has none yet, one in its style."""
+def _complete(states: StateGuess, facts: TableFacts) -> None:
+    """Choose a word for each state that has none yet, in the style of the table."""
     known = [word for words in states.words.values() for word in words]
     numbers = [word for word in [*known, *states.seen] if isinstance(word, int)]
     for kind in NEEDED:
@@ -370,7 +373,7 @@ def _complete(states: StateGuess, look: TableFacts) -> None:
         new: Word
         if states.column is None or states.words.get(StateKind.READY) == ("ready",):
             new = str(kind)
-        elif numbers or isinstance(look.table.columns[states.column].type, sa.Integer):
+        elif numbers or isinstance(facts.table.columns[states.column].type, sa.Integer):
             new = max([*numbers, -1]) + 1
             numbers.append(new)
         else:

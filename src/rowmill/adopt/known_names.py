@@ -1,4 +1,4 @@
-"""What teams call their states and columns. Order matters: of two that fit, the earlier one is taken."""
+"""Names that teams use for states and columns. The order matters: the first match wins."""
 
 import re
 from collections.abc import Iterable
@@ -35,8 +35,8 @@ WORDS: dict[StateKind, tuple[str, ...]] = {
 SAME_AS_RUNNING = frozenset(
     {"processing", "in_progress", "running", "inprogress", "in_process", "working", "executing"}
 )
-"""Of several words for "in progress", those that mean nothing else. Only these are taken together: a row under
-a word for running is given back when its lease ends, so a guess too many would repeat work."""
+"""Words for "in progress" with no other meaning. Only these are merged. A row under a running word returns to the queue
+when its lease expires, so one wrong guess would repeat work."""
 
 CODES: tuple[dict[StateKind, int], ...] = (
     {StateKind.READY: 0, StateKind.RUNNING: 1, StateKind.DONE: 2, StateKind.DEAD: 3, StateKind.CANCELLED: 4},
@@ -44,11 +44,10 @@ CODES: tuple[dict[StateKind, int], ...] = (
     {StateKind.READY: 1, StateKind.RUNNING: 2, StateKind.DONE: 3, StateKind.DEAD: 4, StateKind.CANCELLED: 5},
     {StateKind.READY: 0, StateKind.RUNNING: 10, StateKind.DONE: 20, StateKind.DEAD: 30, StateKind.CANCELLED: 40},
 )
-"""Integer codes as teams number them; a guess, to be confirmed."""
+"""Common integer codes for states. Guesses, to be confirmed."""
 
 SAME_AS_DONE = frozenset({"done", "completed", "complete", "finished", "success", "succeeded", "successful", "ok"})
-"""Of several words for "done", those that mean nothing else. Of others, one may be a phase on the way to the next:
-processed, then sent, then delivered."""
+"""Words for "done" with no other meaning. Other words may be phases: processed, then sent, then delivered."""
 
 STATE_NAMES = ("status", "state")
 WEAK_STATE_NAMES = ("stage", "phase", "step", "progress")
@@ -56,7 +55,7 @@ PAYLOAD_STATES = frozenset(
     {"old", "new", "prev", "previous", "from", "to", "last", "next", "target", "desired", "expected", "before", "after",
      "initial", "final", "original", "http", "response", "source", "remote"}
 )  # fmt: skip
-"""How the name of a state begins that a row reports: the old and the new state of something else."""
+"""Prefixes of state columns that describe another thing: its old and new state."""
 
 NAMES: dict[str, tuple[str, ...]] = {
     "max_attempts": (
@@ -115,7 +114,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     ),
     "priority": ("priority", "prio", "urgency", "importance"),
 }  # fmt: skip
-"""Names that say what a column is for. A limit comes before the count that it limits."""
+"""Names that identify the role of a column. A limit comes before the count that it limits."""
 
 WEAK_NAMES: dict[str, tuple[str, ...]] = {
     "available_at": (
@@ -127,45 +126,45 @@ WEAK_NAMES: dict[str, tuple[str, ...]] = {
     "started_at": ("start_time", "begin_at", "begin_time"),
     "updated_at": ("last_modified", "modified", "last_changed", "changed"),
 }  # fmt: skip
-"""Names that may be those of a part, or of what the row is about: only what the rows hold can tell."""
+"""Names that may identify a role or describe the row's subject. Only the rows can tell."""
 
 SUFFIXES: dict[str, tuple[str, ...]] = {
     "attempts": ("attempts", "retries", "tries", "attempt_count", "retry_count"),
 }
-"""How names end that may be those of a part, or of something else: cleanup_attempts, login_attempts."""
+"""Suffixes of names that may identify a role or something else: cleanup_attempts, login_attempts."""
 
 STARTS = frozenset({"next", "scheduled", "schedule", "planned", "due", "execution", "after"})
-"""A time with one of these in its name may say when something may begin: next_fetch_at, execution_time."""
+"""Parts of the names of times at which something may start: next_fetch_at, execution_time."""
 
 PAST = frozenset({"last", "latest", "previous", "prev", "first"})
-"""A time with one of these in its name has been."""
+"""Parts of the names of times in the past."""
 
 EXPIRY = frozenset({"expires", "expire", "expired", "expiry", "expiration", "ttl"})
 ENDS = EXPIRY | {"deadline", "until", "timeout", "ends"}
-"""A time with one of these in its name may well lie ahead: it is when something ends, not when it may begin."""
+"""Parts of the names of times at which something ends. They may lie in the future, and are no start times."""
 
 NUMBERED = ("attempt", "attempt_number", "attempt_no", "retry_number")
-"""Of the names for attempts, those that may number the tries of something, a row for each."""
+"""Names for attempts that may number the tries of something, with one row per try."""
 
 TALLIES = ("error_count", "failure_count", "fail_count", "failures")
-"""Of the names for attempts, those that may count what failed within a row's work, beside what did not."""
+"""Names for attempts that may count failed parts of a row's work."""
 
 TALLIED = frozenset(
     {"success", "successes", "succeeded", "successful", "total", "rows", "items", "records", "processed"}
 )
-"""In the names of other numbers, what says that a row counts the parts of its work."""
+"""Parts of the names of other columns that show that a row counts parts of its work."""
 
 SUCCESSES = ("sent_at", "delivered_at", "published_at", "dispatched_at", "consumed_at", "resolved_at")
-"""Of the names for the end, those that only a success is called by."""
+"""Names for the end time that are used for successes only."""
 
 FAILURES = (
     "retry_count", "retries", "num_retries", "failure_count", "fail_count", "error_count", "failures",
     "failed_attempts", "retried", "retry", "n_retries", "number_of_retries", "retry_number",
 )  # fmt: skip
-"""Of the names for attempts, those whose readers take them for the tries that failed."""
+"""Names for attempts that usually count failed tries only."""
 
 PREFIXES = ("queue_", "rowmill_")
-"""For a column to be added whose name is taken."""
+"""Prefixes for a new column whose name is taken."""
 
 FLAGS: dict[StateKind, tuple[str, ...]] = {
     StateKind.DONE: (
@@ -178,8 +177,8 @@ FLAGS: dict[StateKind, tuple[str, ...]] = {
         "locked", "processing", "in_progress", "running", "claimed", "taken", "reserved", "busy", "picked",
     ),
 }  # fmt: skip
-"""Booleans that stand in for a state where there is none; also with is_, has_ or was_. A row is what the first of them
-says that is set."""
+"""Boolean columns that imply a state in a table without a state column; also with is_, has_ or was_. The first that is
+set counts."""
 
 STATE_TIMES: dict[StateKind, tuple[str, ...]] = {
     StateKind.DEAD: ("failed_at", "dead_at", "rejected_at", "gave_up_at"),
@@ -189,10 +188,10 @@ STATE_TIMES: dict[StateKind, tuple[str, ...]] = {
         "processing_started_at", "processing_at", "performed_at",
     ),
 }  # fmt: skip
-"""Times that stand in for a state where there is none: the row is in it once the time is set."""
+"""Time columns that imply a state in a table without a state column: the row is in that state once the time is set."""
 
 HELD_BACK = ("paused", "on_hold", "suspended", "blocked", "disabled")
-"""Booleans that keep a row from being worked on, beside those for cancelled."""
+"""Boolean columns that exclude a row from processing, besides those for cancelled."""
 
 WRITTEN: dict[StateKind, str] = {
     StateKind.READY: "pending",
@@ -200,22 +199,22 @@ WRITTEN: dict[StateKind, str] = {
     StateKind.DONE: "done",
     StateKind.DEAD: "failed",
 }
-"""What to call a state for which a table has no word yet."""
+"""Default words for states."""
 
 
 def plain(name: str) -> str:
-    """A name or word without its style: processingStatus, "Processing Status" and PROCESSING-STATUS are one."""
+    """Normalize a name or word: processingStatus, "Processing Status" and PROCESSING-STATUS are the same."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
     return re.sub(r"[^a-z0-9]+", "_", spaced.lower()).strip("_")
 
 
 CLOCKS = frozenset({"utc", "gmt", "tz", "ts", "dt", "timestamp"})
-"""How names of times may end that say no more by it: processed_at_utc, next_retry_dt."""
+"""Suffixes of time columns that add no meaning: processed_at_utc, next_retry_dt."""
 
 
 def spellings(name: str) -> list[str]:
-    """Under which of our names a column may be looked up, in one word: processed_at, ProcessedAtUtc and processedat are
-    one, and next_retry_dt is next_retry or next_retry_at."""
+    """Return the known names that a column may match, in one word each. processed_at, ProcessedAtUtc and processedat
+    are the same; next_retry_dt matches next_retry or next_retry_at."""
     parts = plain(name).split("_")
     found = ["".join(parts)]
     if len(parts) > 1 and parts[-1] in CLOCKS:
@@ -225,35 +224,35 @@ def spellings(name: str) -> list[str]:
 
 
 def is_called(name: str, names: Iterable[str]) -> bool:
-    """Is a column of this name called by one of our names?"""
+    """Return whether a column's name matches one of these names."""
     return not {one.replace("_", "") for one in names}.isdisjoint(spellings(name))
 
 
 def flag_kind(name: str) -> StateKind | None:
-    """The state that a boolean of this name stands for."""
+    """Return the state that a boolean column of this name implies."""
     short = without_verb(name)
     return next((kind for kind, names in FLAGS.items() if is_called(short, names)), None)
 
 
 def without_verb(name: str) -> str:
-    """The plain name of a boolean without its is_, has_ or was_."""
+    """Return the normalized name of a boolean column without is_, has_ or was_."""
     return re.sub(r"^(is|has_been|has|was)_", "", plain(name))
 
 
 def phases(words: list[str]) -> list[str]:
-    """Of words (plain) that mean nothing to us, those that sound like a phase: fetching, fetched."""
+    """Return the unknown words that sound like phases: fetching, fetched."""
     return [word for word in words if re.search(r"(?:ing|ed)$", word) and len(word) > 4]
 
 
 def counts_failures(column: str) -> bool:
-    """Does the name of a column say that it counts failed tries?"""
+    """Return whether the column's name says that it counts failed tries."""
     name = plain(column)
     return any(name == one or name.endswith(f"_{one}") for one in FAILURES)
 
 
 def meaning(word: str, others: frozenset[str]) -> StateKind | None:
-    """What a word means beside the other words of its table (both plain). "waiting" waits for its next try where
-    there is another word for ready."""
+    """Return the meaning of a normalized word, given the other words of its table. "waiting" means waiting for a retry
+    if there is another word for ready."""
     found = [kind for kind, words in WORDS.items() if word in words]
     if found == [StateKind.READY, StateKind.WAITING]:
         ready = set(WORDS[StateKind.READY]) - set(WORDS[StateKind.WAITING])
@@ -262,7 +261,7 @@ def meaning(word: str, others: frozenset[str]) -> StateKind | None:
 
 
 def shared_prefix(words: list[str]) -> str:
-    """What all of these words begin with, up to a "_": STATUS_ of STATUS_NEW and STATUS_DONE."""
+    """Return the common prefix of these words, up to a "_": STATUS_ for STATUS_NEW and STATUS_DONE."""
     if len(words) < 2:
         return ""
     first, last = min(words), max(words)
@@ -271,7 +270,7 @@ def shared_prefix(words: list[str]) -> str:
 
 
 def in_style(word: str, others: list[str]) -> str:
-    """A new word that looks like those that are there."""
+    """Return a new word in the style of the existing ones."""
     if others and all(other.isupper() for other in others):
         return word.upper()
     if others and all(other[:1].isupper() for other in others):

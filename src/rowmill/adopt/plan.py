@@ -1,4 +1,4 @@
-"""What a table lacks to be a queue, as steps of a migration in the order in which they are made."""
+"""Plan the migration: what a table lacks to be a queue, as steps in order."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
@@ -9,8 +9,8 @@ from sqlalchemy import Column, Connection
 
 from rowmill.adopt.evidence import FIRST
 from rowmill.adopt.guess import allowed_words, words_of_check, words_of_domain
-from rowmill.adopt.look import DOMAINS, TableFacts, samples
 from rowmill.adopt.steps import Fill, MigrationPlan, MigrationStep, StepKind
+from rowmill.adopt.table_facts import DOMAINS, TableFacts, samples
 from rowmill.adopt.times import sorts_wrongly
 from rowmill.model.declare import NULLABLE
 from rowmill.model.errors import MESSAGE_LENGTH
@@ -27,28 +27,28 @@ from rowmill.store.table_checks import key_problem
 
 
 def word_text(sql: QueueSql, word: Word) -> str:
-    """A word as the database has it, whatever it is in Python: its literal without the quotes."""
+    """Return a word as the database stores it: its literal without the quotes."""
     literal = sql.word(word)
     return literal[1:-1].replace("''", "'") if literal.startswith("'") else literal
 
 
-def words_there(sql: QueueSql, look: TableFacts, words: Iterable[Word]) -> list[Word]:
-    """Those that the state's enum type has: a statement that names another fails."""
-    state = look.table.columns.get(sql.queue.columns["state"].name)
+def words_there(sql: QueueSql, facts: TableFacts, words: Iterable[Word]) -> list[Word]:
+    """Return the words that the state's enum type has. A statement with another word would fail."""
+    state = facts.table.columns.get(sql.queue.columns["state"].name)
     if state is None or not isinstance(state.type, sa.Enum):
         return list(words)
     return [word for word in words if word_text(sql, word) in state.type.enums]
 
 
 def texts_of(sql: QueueSql) -> list[str]:
-    """Every word of the queue, as the database has it."""
+    """Return every word of the queue as the database stores it."""
     return list(dict.fromkeys(word_text(sql, word) for word, _ in sql.queue.vocabulary.meanings()))
 
 
-def refuse_words(connection: Connection, plan: MigrationPlan, sql: QueueSql, look: TableFacts) -> None:
-    """Words of the queue that a domain does not take, or that are missing in the table to which the state refers.
-    Neither is the queue's to change."""
-    state = look.table.columns.get(sql.queue.columns["state"].name)
+def refuse_words(connection: Connection, plan: MigrationPlan, sql: QueueSql, facts: TableFacts) -> None:
+    """Add obstacles for words that a domain rejects, or that are missing in the table to which the state refers. The
+    migration does not change either."""
+    state = facts.table.columns.get(sql.queue.columns["state"].name)
     if state is None:
         return
     words = texts_of(sql)
@@ -80,17 +80,17 @@ def refuse_words(connection: Connection, plan: MigrationPlan, sql: QueueSql, loo
 
 
 def _target(key: "sa.ForeignKey") -> tuple[str | None, str, str]:
-    """Schema, table and column that a key refers to."""
+    """Return schema, table and column that a foreign key refers to."""
     *schema_name, table, column = key.target_fullname.split(".")
     return ".".join(schema_name) or None, table, column
 
 
-def allow_words(plan: MigrationPlan, sql: QueueSql, look: TableFacts, postgres: bool) -> Iterator[MigrationStep]:
-    """Words of the queue that an enum type or a CHECK does not take yet."""
-    state = look.table.columns.get(sql.queue.columns["state"].name)
+def allow_words(plan: MigrationPlan, sql: QueueSql, facts: TableFacts, postgres: bool) -> Iterator[MigrationStep]:
+    """Add steps for words that an enum type or a CHECK does not allow yet."""
+    state = facts.table.columns.get(sql.queue.columns["state"].name)
     if state is None or words_of_domain(state):
         return
-    allowed = [str(word) for word in allowed_words(look, state)]
+    allowed = [str(word) for word in allowed_words(facts, state)]
     words = texts_of(sql)
     quote: Callable[[str], str] = str if isinstance(state.type, sa.Integer) else sql.text
     lacking = [quote(word) for word in words if word not in allowed]
@@ -106,10 +106,10 @@ def allow_words(plan: MigrationPlan, sql: QueueSql, look: TableFacts, postgres: 
             alone=True,
         )
         return
-    name, condition = next(check for check in look.checks if words_of_check(check[1], state.name))
+    name, condition = next(check for check in facts.checks if words_of_check(check[1], state.name))
     if not postgres or name is None:
         plan.obstacles.append(
-            f"a CHECK of table {look.table.name} does not allow {listed}, and SQLite can't change it: rebuild the "
+            f"a CHECK of table {facts.table.name} does not allow {listed}, and SQLite can't change it: rebuild the "
             "table (Alembic's batch_alter_table does), or use words that it allows"
         )
         return
@@ -132,42 +132,43 @@ def allow_words(plan: MigrationPlan, sql: QueueSql, look: TableFacts, postgres: 
 def fills(
     connection: Connection,
     sql: QueueSql,
-    look: TableFacts,
+    facts: TableFacts,
     missing: Mapping[str, "Column[Any]"],
     where: Mapping[StateKind, str],
     *,
     unfilled: bool,
 ) -> Iterator[tuple[str, Fill]]:
-    """(what is wrong, what to write). `where` says which rows are in which state, if they have none yet."""
+    """Return the updates of existing rows: (what is wrong, what to write). `where` gives the rows in each state, if
+    they have none yet."""
     if unfilled:
-        yield from _states(sql, look, where, connection.dialect.name == "postgresql")
-    if "state" in missing and look.empty:
+        yield from _states(sql, facts, where, connection.dialect.name == "postgresql")
+    if "state" in missing and facts.empty:
         return
     if not unfilled or StateKind.RUNNING in where:
-        yield from _leases(connection, sql, look, missing, unfilled=unfilled)
+        yield from _leases(connection, sql, facts, missing, unfilled=unfilled)
     if "attempts" not in missing:
-        yield from _attempts(connection, sql, look, unfilled=unfilled)
+        yield from _attempts(connection, sql, facts, unfilled=unfilled)
     for role in ("available_at", "leased_until"):
         if role not in missing and connection.dialect.name == "sqlite":
-            yield from _times(connection, sql, look, role, unfilled=unfilled)
+            yield from _times(connection, sql, facts, role, unfilled=unfilled)
 
 
-def _fill(look: TableFacts, sets: str, where: str, *, walk: bool) -> Fill:
-    return Fill(look.table.name, look.table.schema, sets, where, walk)
+def _fill(facts: TableFacts, sets: str, where: str, *, walk: bool) -> Fill:
+    return Fill(facts.table.name, facts.table.schema, sets, where, walk)
 
 
 def _states(
-    sql: QueueSql, look: TableFacts, where: Mapping[StateKind, str], postgres: bool
+    sql: QueueSql, facts: TableFacts, where: Mapping[StateKind, str], postgres: bool
 ) -> Iterator[tuple[str, Fill]]:
-    """The first condition that holds for a row says its state. A row for which none holds is ready; but where there is
-    a condition for ready too, it gets no state, and is left alone."""
+    """Return the CASE that sets states: the first matching condition counts. A row without a match is ready; if there
+    is a condition for ready too, it gets no state and is ignored."""
     words = {kind: sql.word(sql.queue.vocabulary.of(kind)[0]) for kind in where if sql.queue.vocabulary.of(kind)}
     ready = sql.word(sql.queue.steps[0].ready[0])
     whens = " ".join(f"WHEN ({where[kind]}) THEN {words[kind]}" for kind in FIRST if kind in words)
     rest = "NULL" if StateKind.READY in where else ready
     value = f"CASE {whens} ELSE {rest} END" if whens else rest
     if postgres:
-        yield "rows have no state yet", _fill(look, f"{sql.state} = {value}", f"{sql.state} IS NULL", walk=True)
+        yield "rows have no state yet", _fill(facts, f"{sql.state} = {value}", f"{sql.state} IS NULL", walk=True)
         return
     # The new column's default made every row ready, in this same transaction.
     others = [f"({where[kind]})" for kind in FIRST if kind in words and kind is not StateKind.READY]
@@ -175,13 +176,14 @@ def _states(
         others.append(f"NOT coalesce(({where[StateKind.READY]}), false)")
     if others:
         changed = f"{sql.state} = {ready} AND ({' OR '.join(others)})"
-        yield "rows that are not ready have no state yet", _fill(look, f"{sql.state} = {value}", changed, walk=False)
+        yield "rows that are not ready have no state yet", _fill(facts, f"{sql.state} = {value}", changed, walk=False)
 
 
 def _leases(
-    connection: Connection, sql: QueueSql, look: TableFacts, missing: Mapping[str, "Column[Any]"], *, unfilled: bool
+    connection: Connection, sql: QueueSql, facts: TableFacts, missing: Mapping[str, "Column[Any]"], *, unfilled: bool
 ) -> Iterator[tuple[str, Fill]]:
-    """Rows in progress belong to somebody: they are left alone for a lease, and rescued only after it."""
+    """Return the update that gives a lease to rows in progress. They may belong to another process, and are rescued
+    only after the lease expires."""
     for step in sql.queue.steps:
         until = sql.later("leased_until", repr(float(step.lease)))
         without = f"{sql.leased_until} IS NULL"
@@ -189,51 +191,53 @@ def _leases(
             # An end of a lease that the table's own code wrote, and may not have kept to.
             without = f"({without} OR {sql.leased_until} < {sql.now('leased_until')})"
         where = f"{sql.is_in(step.running)} AND {without}"
-        known = not unfilled and "leased_until" not in missing and not look.elsewhere
-        if known and not words_there(sql, look, step.running):
+        known = not unfilled and "leased_until" not in missing and not facts.elsewhere
+        if known and not words_there(sql, facts, step.running):
             continue
-        if known and not _any_running_without(connection, sql, look, where):
+        if known and not _any_running_without(connection, sql, facts, where):
             continue
-        many = f"{_count(connection, look, where):,} " if known and look.exact else ""
+        many = f"{_count(connection, facts, where):,} " if known and facts.exact else ""
         words = ", ".join(map(str, step.running))
         what = (
             f"{many}rows in progress ({words}) have no lease: they get one of {step.lease:g} s, and are rescued after"
         )
-        yield what, _fill(look, f"{sql.leased_until} = {until}", where, walk=False)
+        yield what, _fill(facts, f"{sql.leased_until} = {until}", where, walk=False)
 
 
-def _any_running_without(connection: Connection, sql: QueueSql, look: TableFacts, where: str) -> bool:
-    """Looks only where that is quick; otherwise the answer is that there may be some."""
-    if not look.exact:
+def _any_running_without(connection: Connection, sql: QueueSql, facts: TableFacts, where: str) -> bool:
+    """Return whether there are such rows, if that is quick to find out; otherwise True."""
+    if not facts.exact:
         running = [index for index in queue_indexes(sql) if index.serves == "rescue"]
         if index_states(connection, sql, running)[running[0].name] is not IndexState.GOOD:
             return True
-    some = sa.select(sa.literal(1)).select_from(look.table).where(sa.literal_column(where)).limit(1)
+    some = sa.select(sa.literal(1)).select_from(facts.table).where(sa.literal_column(where)).limit(1)
     return connection.scalar(some) is not None
 
 
-def _count(connection: Connection, look: TableFacts, where: str) -> int:
-    rows = sa.select(sa.func.count()).select_from(look.table).where(sa.literal_column(where))
+def _count(connection: Connection, facts: TableFacts, where: str) -> int:
+    rows = sa.select(sa.func.count()).select_from(facts.table).where(sa.literal_column(where))
     return connection.scalar(rows) or 0
 
 
-def _attempts(connection: Connection, sql: QueueSql, look: TableFacts, *, unfilled: bool) -> Iterator[tuple[str, Fill]]:
-    column = look.table.columns[sql.queue.columns["attempts"].name]
+def _attempts(
+    connection: Connection, sql: QueueSql, facts: TableFacts, *, unfilled: bool
+) -> Iterator[tuple[str, Fill]]:
+    column = facts.table.columns[sql.queue.columns["attempts"].name]
     if not column.nullable:
         return
     unfinished = sql.queue.vocabulary.all_of(UNFINISHED)
     if unfilled:
         where = f"{sql.is_in(unfinished)} AND {sql.attempts} IS NULL"
-        yield "rows have no count of attempts", _fill(look, f"{sql.attempts} = 0", where, walk=True)
+        yield "rows have no count of attempts", _fill(facts, f"{sql.attempts} = 0", where, walk=True)
         return
-    state = look.table.columns[sql.queue.columns["state"].name]
+    state = facts.table.columns[sql.queue.columns["state"].name]
     texts = [word_text(sql, word) for word in unfinished]
-    for sample in samples(look.table, [column], lambda rows: _is_one_of(rows.c[state.key], texts)):
+    for sample in samples(facts.table, [column], lambda rows: _is_one_of(rows.c[state.key], texts)):
         found = sample.subquery()
         seen = connection.scalar(sa.select(sa.literal(1)).where(found.c[column.key].is_(None)).limit(1))
-        if seen or look.elsewhere:
+        if seen or facts.elsewhere:
             where = f"{sql.is_in(unfinished)} AND {sql.attempts} IS NULL"
-            yield "rows have no count of attempts", _fill(look, f"{sql.attempts} = 0", where, walk=True)
+            yield "rows have no count of attempts", _fill(facts, f"{sql.attempts} = 0", where, walk=True)
             return
 
 
@@ -242,15 +246,15 @@ def _is_one_of(column: Any, words: list[str]) -> "sa.ColumnElement[bool]":
 
 
 def _times(
-    connection: Connection, sql: QueueSql, look: TableFacts, role: str, *, unfilled: bool
+    connection: Connection, sql: QueueSql, facts: TableFacts, role: str, *, unfilled: bool
 ) -> Iterator[tuple[str, Fill]]:
-    """SQLite compares times as text: those written in another way must become like ours."""
+    """Return the update of times in SQLite that are in another text format. SQLite compares times as text."""
     column = sql.queue.columns[role]
     if not isinstance(bare(column, sql.dialect), sa.DateTime):
         return
     kinds = {StateKind.READY, StateKind.WAITING} if role == "available_at" else {StateKind.RUNNING}
     waiting = in_words(sql, sql.queue.vocabulary.all_of(frozenset(kinds)))
-    found = look.table.columns[column.name]
+    found = facts.table.columns[column.name]
     raw = sa.type_coerce(found, sa.types.NullType())
     conditions = [found.is_not(None)] if unfilled else [waiting, found.is_not(None)]
     values = connection.scalars(sa.select(raw).where(*conditions).limit(2000))
@@ -261,7 +265,7 @@ def _times(
     other = f"(substr({name}, 11, 1) = 'T' OR substr({name}, 20) LIKE '%+%' OR substr({name}, 20) LIKE '%-%')"
     sets = f"{name} = coalesce(strftime('%Y-%m-%d %H:%M:%f000', {name}), {name})"
     where = f"{words} AND {other} AND strftime('%s', {name}) IS NOT NULL"
-    yield f"times in {column.name} are written so that they sort wrongly", _fill(look, sets, where, walk=True)
+    yield f"times in {column.name} are written so that they sort wrongly", _fill(facts, sets, where, walk=True)
 
 
 # Columns that a table lacks, or has too narrow.
@@ -271,27 +275,27 @@ UNFILLED = "rowmill: rows without a state are not filled yet"
 """Comment on a state column that was just added."""
 
 
-def missing_columns(plan: MigrationPlan, sql: QueueSql, look: TableFacts) -> dict[str, "Column[Any]"]:
-    """Columns of the queue that the database lacks, by role."""
-    there = {column.name for column in look.table.columns}
+def missing_columns(plan: MigrationPlan, sql: QueueSql, facts: TableFacts) -> dict[str, "Column[Any]"]:
+    """Add steps for columns of the queue that the table lacks. Return them by role."""
+    there = {column.name for column in facts.table.columns}
     parts = dict(sql.queue.columns)
     missing = {role: column for role, column in parts.items() if column.name not in there}
     ours = {column.name for column in parts.values()}
     for column in sql.queue.table.columns:
         if column.name not in there and column.name not in ours:
             plan.obstacles.append(
-                f"table {look.table.name} lacks column {column.name}, which your code has and which is none of the "
+                f"table {facts.table.name} lacks column {column.name}, which your code has and which is none of the "
                 "queue's: add it with a migration of your own"
             )
     return missing
 
 
 def add_columns(
-    sql: QueueSql, look: TableFacts, missing: dict[str, "Column[Any]"], postgres: bool
+    sql: QueueSql, facts: TableFacts, missing: dict[str, "Column[Any]"], postgres: bool
 ) -> Iterator[MigrationStep]:
     if not missing:
         return
-    definitions = {role: _definition(sql, role, column, look, postgres) for role, column in missing.items()}
+    definitions = {role: _definition(sql, role, column, facts, postgres) for role, column in missing.items()}
     names = ", ".join(column.name for column in missing.values())
     what = f"column {names} is missing" if len(missing) == 1 else f"columns {names} are missing"
     if postgres:
@@ -302,7 +306,7 @@ def add_columns(
             parts.append(f"ALTER COLUMN {sql.state} SET DEFAULT {ready}")
         drops = ", ".join(f"DROP COLUMN IF EXISTS {sql.name(column)}" for column in missing.values())
         add = f"ALTER TABLE {sql.table} {', '.join(parts)}"
-        if "state" in missing and not look.empty:
+        if "state" in missing and not facts.empty:
             # Both or neither: without the mark, nobody would know that a fill was cut short.
             add = _block(f"BEGIN {add}; {_mark(sql, sql.text(UNFILLED))}; END")
         yield MigrationStep(StepKind.COLUMN, what, (add,), (f"ALTER TABLE {sql.table} {drops}",))
@@ -313,7 +317,7 @@ def add_columns(
 
 
 def _block(body: str) -> str:
-    """An anonymous block, between marks that do not stand in it: a name or a word may hold one."""
+    """Wrap statements in an anonymous block, with a quote mark that they do not contain."""
     mark = next(mark for mark in (f"$rowmill{n or ''}$" for n in count()) if mark not in body)
     return f"DO {mark} {body} {mark}"
 
@@ -323,14 +327,14 @@ def _mark(sql: QueueSql, comment: str) -> str:
 
 
 def filled(sql: QueueSql) -> MigrationStep:
-    """Every row has its state: the mark goes."""
+    """Remove the mark of a new state column after all rows have their state."""
     return MigrationStep(
         StepKind.COLUMN, f"column {sql.queue.columns['state'].name} is marked as unfilled", (_mark(sql, "NULL"),)
     )
 
 
-def _definition(sql: QueueSql, role: str, column: "Column[Any]", look: TableFacts, postgres: bool) -> str:
-    """The column as ADD COLUMN takes it, without rewriting the table: NULL, or a constant default."""
+def _definition(sql: QueueSql, role: str, column: "Column[Any]", facts: TableFacts, postgres: bool) -> str:
+    """Return the column definition for ADD COLUMN. It avoids a table rewrite: NULL, or a constant default."""
     kind = column.type.compile(sql.dialect)
     text = f"{sql.name(column)} {kind}"
     if role == "attempts":
@@ -351,10 +355,10 @@ def _default(sql: QueueSql, column: "Column[Any]") -> str | None:
     return found
 
 
-def loosen_columns(plan: MigrationPlan, sql: QueueSql, look: TableFacts, postgres: bool) -> Iterator[MigrationStep]:
-    """Columns that are there, but too narrow for what the queue writes."""
+def loosen_columns(plan: MigrationPlan, sql: QueueSql, facts: TableFacts, postgres: bool) -> Iterator[MigrationStep]:
+    """Add steps for existing columns that are too narrow for what the queue writes."""
     for role, column in sql.queue.columns.items():
-        found = look.table.columns.get(column.name)
+        found = facts.table.columns.get(column.name)
         if found is None:
             continue
         name = sql.name(column)
@@ -376,7 +380,7 @@ def loosen_columns(plan: MigrationPlan, sql: QueueSql, look: TableFacts, postgre
         length = found.type.length if isinstance(found.type, sa.String) else None
         needed = MESSAGE_LENGTH if role == "error" else max(map(len, texts_of(sql))) if role == "state" else 0
         if postgres and length is not None and length < needed and not isinstance(found.type, sa.Enum):
-            if column.name in look.bound:
+            if column.name in facts.bound:
                 _refuse_to_widen(plan, role, column, length)
                 continue
             yield MigrationStep(
@@ -401,7 +405,7 @@ def _refuse_to_widen(plan: MigrationPlan, role: str, column: "Column[Any]", leng
 
 
 def not_null(sql: QueueSql, column: str) -> MigrationStep:
-    """NOT NULL without a long lock: a validated CHECK proves it, so that SET NOT NULL need not look at the rows."""
+    """Set NOT NULL without a long lock: a validated CHECK proves it, so that SET NOT NULL does not scan the table."""
     proof = sql.quote("rowmill_state_is_known")
     return MigrationStep(
         StepKind.COLUMN,
@@ -419,15 +423,15 @@ def not_null(sql: QueueSql, column: str) -> MigrationStep:
 
 
 def make_indexes(
-    connection: Connection, plan: MigrationPlan, sql: QueueSql, look: TableFacts
+    connection: Connection, plan: MigrationPlan, sql: QueueSql, facts: TableFacts
 ) -> Iterator[MigrationStep]:
-    """One step for each index that isn't as it should be; without locking out writers where the table is big."""
+    """Add a step for each missing or wrong index. On a big table, it is built without blocking writers."""
     wanted = indexes.queue_indexes(sql)
     states = index_states(connection, sql, wanted)
     postgres = connection.dialect.name == "postgresql"
-    concurrently = postgres and look.big and not look.partitioned
+    concurrently = postgres and facts.big and not facts.partitioned
     how = "CONCURRENTLY " if concurrently else ""
-    prefix = sql.quote(look.table.schema) + "." if postgres and look.table.schema else ""
+    prefix = sql.quote(facts.table.schema) + "." if postgres and facts.table.schema else ""
     for index in wanted:
         create = index.create(sql.table, concurrently=concurrently)
         drop = f"DROP INDEX {how}IF EXISTS {prefix}{index.name}"
@@ -452,27 +456,26 @@ def make_indexes(
 def make_plan(
     connection: Connection,
     sql: QueueSql,
-    look: TableFacts,
+    facts: TableFacts,
     where: Mapping[StateKind, str] | None = None,
     *,
     declared: bool = False,
 ) -> MigrationPlan:
-    """Compare what the queue needs with what the database has. `where` says which rows are in which state, for a table
-    that gets its state column only now. The key of a `declared` queue need not be the primary key of its
-    table."""
+    """Compare what the queue needs with what the database has. `where` gives the rows in each state, for a table whose
+    state column is added now. The key of a `declared` queue need not be the table's primary key."""
     plan = MigrationPlan()
-    if not look.is_table:
-        plan.obstacles.append(f"{look.table.name} is a view or a foreign table: adopt the table behind it")
+    if not facts.is_table:
+        plan.obstacles.append(f"{facts.table.name} is a view or a foreign table: adopt the table behind it")
         return plan
-    if not look.table.primary_key.columns and not declared:
+    if not facts.table.primary_key.columns and not declared:
         plan.obstacles.append(
-            f"table {look.table.name} has no primary key: a row could not be told from another. Give it one, as in: "
+            f"table {facts.table.name} has no primary key: a row could not be told from another. Give it one, as in: "
             f"ALTER TABLE {sql.table} ADD COLUMN id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
         )
         return plan
-    if look.children:
+    if facts.children:
         plan.obstacles.append(
-            f"tables {', '.join(look.children)} inherit from {look.table.name}, and their rows are seen in it, but no "
+            f"tables {', '.join(facts.children)} inherit from {facts.table.name}, and their rows are visible in it. No "
             "key is unique over all of them: adopt the tables that hold the rows, or make them partitions"
         )
         return plan
@@ -481,15 +484,15 @@ def make_plan(
         plan.obstacles.append(f"{problem.what}. Mend it: {problem.fix}")
         return plan
     postgres = connection.dialect.name == "postgresql"
-    plan.changes += allow_words(plan, sql, look, postgres)
-    refuse_words(connection, plan, sql, look)
-    missing = missing_columns(plan, sql, look)
-    plan.changes += add_columns(sql, look, missing, postgres)
-    plan.changes += loosen_columns(plan, sql, look, postgres)
-    if look.own_version != schema.VERSION:
-        own = schema.statements(connection.dialect, look.own_version or 0)
-        plan.changes.append(MigrationStep(StepKind.OWN, _own(look.own_version), tuple(own)))
-    plan.changes += make_indexes(connection, plan, sql, look)
+    plan.changes += allow_words(plan, sql, facts, postgres)
+    refuse_words(connection, plan, sql, facts)
+    missing = missing_columns(plan, sql, facts)
+    plan.changes += add_columns(sql, facts, missing, postgres)
+    plan.changes += loosen_columns(plan, sql, facts, postgres)
+    if facts.own_version != schema.VERSION:
+        own = schema.statements(connection.dialect, facts.own_version or 0)
+        plan.changes.append(MigrationStep(StepKind.OWN, _own(facts.own_version), tuple(own)))
+    plan.changes += make_indexes(connection, plan, sql, facts)
     if postgres and not indexes.has_wake_trigger(connection, sql):
         plan.changes.append(
             MigrationStep(
@@ -499,9 +502,9 @@ def make_plan(
                 (f"DROP TRIGGER IF EXISTS rowmill_wake ON {sql.table}",),
             )
         )
-    state = look.table.columns.get(sql.queue.columns["state"].name)
-    unfilled = not look.empty and (state is None or state.comment == UNFILLED)
-    for what, fill in fills(connection, sql, look, missing, where or {}, unfilled=unfilled):
+    state = facts.table.columns.get(sql.queue.columns["state"].name)
+    unfilled = not facts.empty and (state is None or state.comment == UNFILLED)
+    for what, fill in fills(connection, sql, facts, missing, where or {}, unfilled=unfilled):
         plan.changes.append(MigrationStep(StepKind.ROWS, what, (fill.statement(sql.table),), fill=fill))
     if unfilled and postgres:
         if not sql.queue.columns["state"].nullable:

@@ -1,4 +1,4 @@
-"""A plan as an Alembic revision, or as SQL."""
+"""Write a plan as an Alembic revision, or as SQL."""
 
 import re
 import uuid
@@ -11,12 +11,12 @@ from rowmill.adopt.steps import MigrationPlan, MigrationStep, StepKind
 from rowmill.model.errors import BadRequest, one_line
 
 OWN_BRANCH = "rowmill"
-"""Label of the branch of revisions for Rowmill's own tables."""
+"""Label of the Alembic branch for Rowmill's own tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class RevisionPlace:
-    """Where a revision goes, and what it follows."""
+    """The file of a revision, and the revision that it follows."""
 
     file: Path
     revision: str
@@ -24,8 +24,8 @@ class RevisionPlace:
 
 
 def as_sql(plan: MigrationPlan, postgres: bool, *, brief: bool = False) -> str:
-    """The migration for psql or sqlite3, each step under what it is for. If `brief`, without the hundreds of lines that
-    make Rowmill's own tables."""
+    """Return the migration for psql or sqlite3, with a comment per step. With `brief`, without the statements that
+    create Rowmill's own tables."""
     lines: list[str] = []
     if not postgres:
         lines.append("BEGIN IMMEDIATE;")
@@ -48,7 +48,7 @@ def as_sql(plan: MigrationPlan, postgres: bool, *, brief: bool = False) -> str:
 
 
 def as_revision(plan: MigrationPlan, table: str, place: RevisionPlace) -> str:
-    """The text of a revision. It needs Rowmill installed, as the code that it migrates for does."""
+    """Return the text of a revision. It imports Rowmill, like the application does."""
     return "\n".join(
         [
             f'"""Make {_in_docstring(table)} a work queue of Rowmill\'s.',
@@ -80,7 +80,7 @@ def as_revision(plan: MigrationPlan, table: str, place: RevisionPlace) -> str:
 
 
 def _in_docstring(name: str) -> str:
-    """A name that can't end the text it stands in."""
+    """Escape a name for use inside a docstring."""
     return one_line(name).replace("\\", "\\\\").replace('"', '\\"')
 
 
@@ -113,7 +113,8 @@ def _execute(statement: str) -> str:
 
 
 def find_place(target: Path, table: str, head: str | None) -> RevisionPlace:
-    """Where to write for what the caller named: an Alembic folder, its versions folder, a project, or a file."""
+    """Find the place for the path that the caller gave: an Alembic folder, its versions folder, a project, or a
+    file."""
     revision = uuid.uuid4().hex[-12:]
     name = f"{revision}_rowmill_adopt_{re.sub(r'[^a-z0-9]+', '_', table.lower()).strip('_')}.py"
     folder = target.parent if target.suffix == ".py" else target
@@ -130,7 +131,7 @@ def find_place(target: Path, table: str, head: str | None) -> RevisionPlace:
 
 
 def _script_folder(folder: Path) -> Path | None:
-    """The folder that holds env.py."""
+    """Return the folder that holds env.py."""
     for candidate in (folder, folder.parent):
         if (candidate / "env.py").is_file():
             return candidate
@@ -143,7 +144,7 @@ def _script_folder(folder: Path) -> Path | None:
 
 
 def _head(script: Path) -> str | None:
-    """The revision to follow: the only head that is not of Rowmill's own branch."""
+    """Return the revision to follow: the only head that is not in Rowmill's own branch."""
     directory, _ = _alembic()
     scripts = directory(str(script))
     heads = [head for head in scripts.get_heads() if OWN_BRANCH not in scripts.get_revision(head).branch_labels]

@@ -1,5 +1,8 @@
-"""Which column of a table plays which part. A name alone decides only where the rows do not speak against it, and where
-no other column competes: everything else is a doubt, which a person settles."""
+"""Guess which column plays which role.
+
+A name decides only if the rows do not contradict it and no other column competes. Everything else becomes a doubt that
+a person decides.
+"""
 
 import re
 from collections.abc import Iterable
@@ -12,7 +15,7 @@ from sqlalchemy import Column, Connection
 from rowmill.adopt import known_names
 from rowmill.adopt.evidence import HeldByState, RowEvidence
 from rowmill.adopt.guess import AdoptOptions
-from rowmill.adopt.look import TableFacts, named_in
+from rowmill.adopt.table_facts import TableFacts, named_in
 from rowmill.adopt.times import kind_of_time, looks_like_a_time, values_of
 from rowmill.model.declare import NULLABLE, NUMBERS
 from rowmill.model.lifecycle import StateKind
@@ -20,7 +23,7 @@ from rowmill.model.queue import Columns, EpochUnit, FinishedOn
 
 TIME_ROLES = ("available_at", "leased_until", "finished_at", "started_at", "created_at", "updated_at")
 ORDER = ("lease", *(role for role in known_names.NAMES if role != "available_at"), "available_at")
-"""The start time comes last: what plays another part is no candidate for it."""
+"""Order in which roles are assigned. The start time comes last: a column with another role can't be it."""
 MEANS = {
     "attempts": "counts the attempts",
     "available_at": "says from when on a row may run",
@@ -32,11 +35,11 @@ MEANS = {
 
 @dataclass(slots=True)
 class Roles:
-    """Columns that the table has, by the part they play."""
+    """Columns of the table by role."""
 
     names: dict[str, str] = field(default_factory=dict)
     types: dict[str, "sa.types.TypeEngine[Any]"] = field(default_factory=dict)
-    """By column: as what to take it where the database's own type says too little (SQLite)."""
+    """Type by column, where the database's own type says too little (SQLite)."""
     epoch: EpochUnit = "s"
     finished_on: FinishedOn = "final"
     doubts: list[str] = field(default_factory=list)
@@ -45,18 +48,18 @@ class Roles:
 
 @dataclass(frozen=True, slots=True)
 class RoleCandidate:
-    """A column that may play a part."""
+    """A column that may play a role."""
 
     column: "Column[Any]"
     sure: bool
-    """Its name means this part and nothing else."""
+    """Whether its name means this role and nothing else."""
     kind: "sa.types.TypeEngine[Any]"
     unit: EpochUnit | None = None
     held: HeldByState = field(default_factory=HeldByState)
 
     @property
     def borne_out(self) -> bool:
-        """Empty on the rows that are ready, set on those that are done."""
+        """Whether it is empty on ready rows and set on done rows."""
         done = self.held.of(StateKind.DONE)
         ready = self.held.ready
         return ready.rows > 0 and ready.filled == 0 and done.filled > 0 and done.filled * 2 > done.rows
@@ -64,41 +67,41 @@ class RoleCandidate:
 
 def guess_roles(
     connection: Connection,
-    look: TableFacts,
+    facts: TableFacts,
     state: str | None,
     done_words: list[str],
-    wishes: AdoptOptions,
+    choices: AdoptOptions,
     evidence: RowEvidence,
 ) -> Roles:
-    """Columns by name, type and what the rows hold. What the caller chose is taken as it is; a column plays one part
-    only."""
-    return _RoleGuess(connection, look, state, done_words, wishes, evidence).all()
+    """Assign columns to roles by name, type and values. Choices of the caller are taken as they are. A column plays one
+    role only."""
+    return _RoleGuess(connection, facts, state, done_words, choices, evidence).all()
 
 
 class _RoleGuess:
-    """One table, part by part."""
+    """Assigns the roles of one table, one by one."""
 
     def __init__(
         self,
         connection: Connection,
-        look: TableFacts,
+        facts: TableFacts,
         state: str | None,
         done_words: list[str],
-        wishes: AdoptOptions,
+        choices: AdoptOptions,
         evidence: RowEvidence,
     ) -> None:
         self.connection = connection
-        self.look = look
+        self.facts = facts
         self.state = state
         self.done_words = done_words
-        self.wishes = wishes
+        self.choices = choices
         self.evidence = evidence
         self.roles = Roles()
-        self.chosen = {role: name for role, name in wishes.columns.items() if role != "state"}
+        self.chosen = {role: name for role, name in choices.columns.items() if role != "state"}
         self.taken = {*self.chosen.values(), *(() if state is None else (state,))}
         self.units: dict[str, EpochUnit | None] = {}
-        """Of times that are numbers, by role; None where no row says."""
-        self.by_spelling = _by_spelling(look.table)
+        """Units of numeric times by role; None if no row shows it."""
+        self.by_spelling = _by_spelling(facts.table)
         self.sqlite = connection.dialect.name == "sqlite"
 
     def all(self) -> Roles:
@@ -108,14 +111,14 @@ class _RoleGuess:
                 self._take(role, found)
         roles = self.roles
         units = {unit for unit in self.units.values() if unit is not None}
-        roles.epoch = self.wishes.epoch or ("ms" if units == {"ms"} else "s")
+        roles.epoch = self.choices.epoch or ("ms" if units == {"ms"} else "s")
         self._doubt_units(units)
-        if "available_at" in self.chosen or "available_at" in self.wishes.new:
+        if "available_at" in self.chosen or "available_at" in self.choices.new:
             self._note_other_starts()
         if roles.epoch == "ms" and self.sqlite:
             for role in TIME_ROLES:
                 name = roles.names.get(role, "")
-                if name and _is_short(roles.types.get(name, self.look.table.columns[name].type)):
+                if name and _is_short(roles.types.get(name, self.facts.table.columns[name].type)):
                     roles.types[name] = sa.BigInteger()  # an INTEGER of SQLite's holds as much
         return roles
 
@@ -139,23 +142,23 @@ class _RoleGuess:
             self.roles.types[name] = found.kind
 
     def _doubt_units(self, units: set[EpochUnit]) -> None:
-        """Numbers are times only in one unit, and a row must show in which."""
+        """Add a doubt if numeric times have several units, or if no row shows the unit."""
         listed = ", ".join(f"{self.roles.names[role]} ({unit or 'empty'})" for role, unit in self.units.items())
         if len(units) > 1:
             self.roles.doubts.append(
                 f"some times are in seconds, others in milliseconds: {listed}. A queue keeps its times in one unit: "
                 "say --new PART for those in the other, as in --new created_at"
             )
-        elif not units and not self.wishes.epoch and set(self.units) - {"created_at"}:
+        elif not units and not self.choices.epoch and set(self.units) - {"created_at"}:
             self.roles.doubts.append(
                 f"no row says in which unit the times are that are kept as numbers: {listed}. Say --epoch s or "
                 "--epoch ms"
             )
 
     def _only_on_success(self, found: RoleCandidate) -> bool:
-        """Is it left empty where a row failed? A condition that ties it to the state tells, or the rows; if none of
-        them failed, the name does."""
-        for _, check in self.look.checks:
+        """Return whether the column stays empty when a row fails. A constraint that ties it to the state shows it, or
+        the rows; if no row failed, the name."""
+        for _, check in self.facts.checks:
             if self.state is not None and named_in(check, self.state) and named_in(check, found.column.name):
                 words = [known_names.plain(word) for word in re.findall(r"'([^']*)'", check)]
                 kinds = {known_names.meaning(word, frozenset()) for word in words}
@@ -169,15 +172,15 @@ class _RoleGuess:
 
     def _of(self, role: str) -> RoleCandidate | None:
         if role in self.chosen:
-            column = self.look.table.columns[self.chosen[role]]
+            column = self.facts.table.columns[self.chosen[role]]
             if not self._may_be_null(role, column):
                 return None
-            kind, unit = _fits(self.connection, self.look, role, column) or (column.type, None)
+            kind, unit = _fits(self.connection, self.facts, role, column) or (column.type, None)
             return self._with_rows(role, [RoleCandidate(column, True, kind, unit)])[0]
-        own = self._fitting(role, self.look.own_names(role), sure=True)
+        own = self._fitting(role, self.facts.own_names(role), sure=True)
         if own:
             return own[0]
-        if role in self.wishes.new:
+        if role in self.choices.new:
             return None
         names = self._names(role)
         sure = self._fitting(role, names, sure=True)
@@ -197,13 +200,13 @@ class _RoleGuess:
                 return found[0] if found else None
 
     def _names(self, role: str) -> list[str]:
-        """Plain names that say this part, best first. Beside processing_status, processing_error is meant, not error:
-        if there are names with the stem of the state's, only they count."""
+        """Return the normalized names for this role, best first. With a state column processing_status,
+        processing_error is preferred over error: if columns share the stem of the state's name, only they count."""
         names = list(known_names.NAMES.get(role, (role,)))
         if role == "finished_at":
             names += [f"{word}_at" for word in self.done_words if f"{word}_at" not in known_names.WEAK_NAMES[role]]
         stem = ""
-        if self.state is not None and not self.look.own_names("state").count(self.state):
+        if self.state is not None and not self.facts.own_names("state").count(self.state):
             stem = known_names.plain(self.state).removesuffix("status").removesuffix("state")
         stemmed = [f"{stem}{name}" for name in names if stem and self._called(f"{stem}{name}") is not None]
         return stemmed if any(self._fitting(role, [name], sure=True) for name in stemmed) else names
@@ -213,13 +216,13 @@ class _RoleGuess:
         for column in dict.fromkeys(map(self._called, names)):
             if column is None or column.name in self.taken:
                 continue
-            fit = _fits(self.connection, self.look, role, column)
+            fit = _fits(self.connection, self.facts, role, column)
             if fit is not None and self._may_be_null(role, column):
                 found.append(RoleCandidate(column, sure, *fit))
         return found
 
     def _called(self, name: str) -> "Column[Any] | None":
-        """The column that goes by one of our names."""
+        """Return the column that matches one of the known names."""
         return self.by_spelling.get(name.replace("_", ""))
 
     def _may_be_null(self, role: str, column: "Column[Any]") -> bool:
@@ -236,7 +239,7 @@ class _RoleGuess:
         return [RoleCandidate(one.column, one.sure, one.kind, one.unit, held[one.column.name]) for one in found]
 
     def _required(self, role: str, found: list[RoleCandidate]) -> RoleCandidate | None:
-        """A part whose column is overwritten. One whose rows speak against it is not taken without a word."""
+        """Assign a role whose column is overwritten. A column whose rows contradict the role adds a doubt."""
         good = [one for one in found if not self._contradicted(role, one) and (one.sure or one.borne_out)]
         if len(good) > 1:
             good = [one for one in good if one.borne_out] or good
@@ -245,7 +248,7 @@ class _RoleGuess:
         return self._doubt(role, good or found)
 
     def _contradicted(self, role: str, one: RoleCandidate) -> bool:
-        """Do the rows that are ready say that it is something else?"""
+        """Return whether ready rows show that the column is something else."""
         if role == "leased_until":
             return one.held.ready.ahead > 0
         if role == "error":
@@ -253,8 +256,8 @@ class _RoleGuess:
         return one.held.ready.filled > 0
 
     def _fresh_with(self, column: "Column[Any]") -> int:
-        """Ready rows with a text in this column that were never tried: that is no error. Where nothing counts the
-        attempts, all of them together would have to be without one."""
+        """Count ready rows that were never tried but have a text in this column: such a text is no error. If no column
+        counts attempts, count all ready rows with a text."""
         counted = self.roles.names.get("attempts")
 
         def fresh(rows: Any) -> "sa.ColumnElement[bool]":
@@ -265,7 +268,7 @@ class _RoleGuess:
         return self.evidence.how_many(fresh, StateKind.READY)
 
     def _optional(self, role: str, found: list[RoleCandidate]) -> RoleCandidate | None:
-        """A part that a queue does without: what is not certain is left alone."""
+        """Assign an optional role. An uncertain column is ignored."""
         for one in found:
             ready = one.held.ready
             payload = role != "updated_at" and ready.rows > 0 and ready.filled == ready.rows
@@ -285,25 +288,26 @@ class _RoleGuess:
             return self._doubt("attempts", found)
         names = [
             name
-            for name in (known_names.plain(column.name) for column in self.look.table.columns)
+            for name in (known_names.plain(column.name) for column in self.facts.table.columns)
             if not name.startswith("max_") and any(name.endswith(f"_{end}") for end in known_names.SUFFIXES["attempts"])
         ]
         others = self._with_rows("attempts", self._fitting("attempts", names, sure=False))
-        parts = f"{known_names.plain(self.look.table.name)}_{known_names.plain(self.state or '')}".split("_")
+        parts = f"{known_names.plain(self.facts.table.name)}_{known_names.plain(self.state or '')}".split("_")
         about = {*parts, *(part.removesuffix("s") for part in parts)}
         if len(others) == 1 and known_names.plain(others[0].column.name).split("_")[0] in about:
             return others[0]
         return self._doubt("attempts", others)
 
     def _counts_something_else(self, one: RoleCandidate) -> bool:
-        """May it number the tries of something, a row for each? Or count what failed within a row's work?"""
+        """Return whether the column may number the tries of something, with one row per try, or count failed parts of a
+        row's work."""
         name = one.column.name
         default = re.fullmatch(r"\(*'?(\d+)'?(::\w+)?\)*", str(getattr(one.column.server_default, "arg", "")).strip())
         if default is not None and int(default[1]) > 0:
             return True
         if known_names.is_called(name, known_names.NUMBERED) and default is None:
             return not self.evidence.how_many(lambda rows: sa.func.coalesce(rows.c[name], 0) == 0, StateKind.READY)
-        numbers = [other for other in self.look.table.columns if isinstance(other.type, sa.Integer)]
+        numbers = [other for other in self.facts.table.columns if isinstance(other.type, sa.Integer)]
         return known_names.is_called(name, known_names.TALLIES) and any(
             known_names.TALLIED & set(known_names.plain(other.name).split("_"))
             for other in numbers
@@ -311,8 +315,8 @@ class _RoleGuess:
         )
 
     def _start(self, found: list[RoleCandidate]) -> RoleCandidate | None:
-        """From when on a row may run. A time that lies ahead on rows that are ready may be it, whatever its name; so
-        may one whose name says that something begins, or by which ready rows are indexed."""
+        """Assign the start time. Candidates: a time in the future on ready rows, whatever its name; a name that says
+        that something starts; a time by which ready rows are indexed."""
         known = {one.column.name for one in found}
         others = [one for one in self._times() if one.column.name not in known]
         ends = [one for one in others if known_names.ENDS & _words(one) or one.column.name.lower().endswith("until")]
@@ -351,7 +355,7 @@ class _RoleGuess:
         return self._doubt("available_at", candidates)
 
     def _note_other_starts(self) -> None:
-        """What the caller has decided against may hold rows back today."""
+        """Note start times that the caller decided against: they may delay rows today."""
         names = (*known_names.NAMES["available_at"], *known_names.WEAK_NAMES["available_at"])
         for one in self._times():
             if one.held.ready.ahead and (
@@ -367,27 +371,28 @@ class _RoleGuess:
         return bool(known_names.STARTS & words) and not known_names.PAST & words and not isinstance(one.kind, sa.Date)
 
     def _is_indexed_as_a_start(self, one: RoleCandidate) -> bool:
-        """Are ready rows found by this time? Not by one that the database sets: that is when a row came in."""
+        """Return whether ready rows are indexed by this time. A time that the database sets by default is the insert
+        time and does not count."""
         if self.state is None or one.column.server_default is not None or known_names.PAST & _words(one):
             return False
-        return self.look.is_indexed_beside(one.column.name, self.state)
+        return self.facts.is_indexed_beside(one.column.name, self.state)
 
     def _times(self) -> list[RoleCandidate]:
-        """Every column with times that plays no part yet."""
+        """Return all time columns without a role."""
         found = []
-        for column in self.look.table.columns:
+        for column in self.facts.table.columns:
             if column.name in self.taken or column.primary_key or column.foreign_keys:
                 continue
             if isinstance(column.type, sa.Date):
                 found.append(RoleCandidate(column, False, column.type))
                 continue
-            fit = kind_of_time(self.connection, self.look, column)
+            fit = kind_of_time(self.connection, self.facts, column)
             if fit is not None and (fit[1] or _is_time(fit[0])):
                 found.append(RoleCandidate(column, False, *fit))
         return self._with_rows("available_at", found)
 
     def _doubt_unfit(self) -> None:
-        """Columns that are called like a start time, and are of a type that can't be one."""
+        """Add doubts for columns with the name of a start time but an unsuitable type."""
         weak = [
             name for name in known_names.WEAK_NAMES["available_at"] if self._is_written_as_a_date(self._called(name))
         ]
@@ -405,14 +410,14 @@ class _RoleGuess:
     def _is_written_as_a_date(self, column: "Column[Any] | None") -> bool:
         if column is None or isinstance(column.type, sa.Date):
             return column is not None
-        values = values_of(self.connection, self.look, column) if isinstance(column.type, sa.String) else []
+        values = values_of(self.connection, self.facts, column) if isinstance(column.type, sa.String) else []
         return bool(values) and all(looks_like_a_time(str(value)) for value in values)
 
     def _doubt(self, role: str, candidates: list[RoleCandidate]) -> RoleCandidate | None:
-        """Ask a person. What is shown meanwhile is a guess."""
+        """Add a doubt: a person must choose. Until then the report shows a guess."""
         if not candidates:
             return None
-        listed = "; ".join(f"{one.column.name} ({self._told(one)})" for one in candidates)
+        listed = "; ".join(f"{one.column.name} ({self._describe(one)})" for one in candidates)
         usable = [one for one in candidates if not isinstance(one.kind, sa.Date)]
         says = [f"--column {role}={one.column.name}" for one in usable]
         dates = ", ".join(one.column.name for one in candidates if one not in usable)
@@ -424,8 +429,8 @@ class _RoleGuess:
         )
         return usable[0] if usable else None
 
-    def _told(self, one: RoleCandidate) -> str:
-        """What the rows hold, in a few words; values only of times and numbers."""
+    def _describe(self, one: RoleCandidate) -> str:
+        """Describe what the rows hold in a few words. Shows values of times and numbers only."""
         parts = []
         for name, facts in (
             ("ready", one.held.ready),
@@ -447,7 +452,7 @@ def _words(one: RoleCandidate) -> set[str]:
 
 
 def _by_spelling(table: sa.Table) -> dict[str, "Column[Any]"]:
-    """The columns by what they may be called; one that is called just so comes first."""
+    """Index the columns by all names that they may match; exact names come first."""
     found: dict[str, Column[Any]] = {}
     for nth in range(3):
         for column in table.columns:
@@ -466,14 +471,14 @@ def _is_short(kind: "sa.types.TypeEngine[Any]") -> bool:
 
 
 def _fits(
-    connection: Connection, look: TableFacts, role: str, column: "Column[Any]"
+    connection: Connection, facts: TableFacts, role: str, column: "Column[Any]"
 ) -> "tuple[sa.types.TypeEngine[Any], EpochUnit | None] | None":
-    """The type as which this column can play the part, and the unit of an epoch; None if it can't."""
+    """Return the type as which this column can play the role, and the unit of an epoch; None if it can't."""
     if column.primary_key or (column.foreign_keys and role != "created_at"):
         return None
     kind = column.type
     if role in TIME_ROLES:
-        return kind_of_time(connection, look, column)
+        return kind_of_time(connection, facts, column)
     fits = {
         "lease": isinstance(kind, sa.BigInteger),
         "attempts": isinstance(kind, sa.Integer),

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Table
 
-from rowmill.adopt.look import reflect
+from rowmill.adopt.table_facts import reflect
 from rowmill.store.expressions import as_text
 
 # Values for rows that are there already, written in batches that commit by themselves.
@@ -16,28 +16,29 @@ from rowmill.store.expressions import as_text
 
 BATCH = 5000
 MARK = "\0"
-"""Stands for the colon of a parameter until the colons of the statement's own are out of the way."""
+"""Replaces the colons of parameters while the statement's own colons are escaped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """`UPDATE table SET sets WHERE where`, where `where` no longer holds for a row that is filled."""
+    """An update of existing rows: `UPDATE table SET sets WHERE where`. `where` must not match a row after its
+    update."""
 
     name: str
     schema: str | None
     sets: str
     where: str
     walk: bool = False
-    """The rows are many, and no index finds them: walk along the primary key. Otherwise they are found by an
-    index, a batch at a time, until none is left."""
+    """True if the rows are many and no index finds them: the batches walk along the primary key. Otherwise an index
+    finds the rows, batch by batch, until none is left."""
 
     def statement(self, table: str) -> str:
-        """All at once: for a small table, or a transaction that must hold everything."""
+        """Return one statement for all rows, for a small table or a transaction."""
         return f"UPDATE {table} SET {self.sets} WHERE {self.where}"
 
 
 def run(connection: Connection, fill: Fill, batch: int = BATCH) -> Iterator[int]:
-    """Rows changed, batch by batch. The connection commits each statement by itself."""
+    """Update in batches. Yield the number of rows of each batch. The connection commits each statement by itself."""
     table = reflect(connection, fill.name, fill.schema)
     name = connection.dialect.identifier_preparer.format_table(table)
     yield from (
@@ -94,25 +95,25 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MigrationStep:
-    """One step."""
+    """One step of a migration."""
 
     part: StepKind
     what: str
-    """What is missing, in a line."""
+    """What is missing, in one line."""
     statements: tuple[str, ...] = ()
     undo: tuple[str, ...] = ()
     alone: bool = False
-    """Can't be part of a transaction."""
+    """True if it can't run in a transaction."""
     fill: Fill | None = None
 
 
 @dataclass(slots=True)
 class MigrationPlan:
-    """Steps, and what stands in their way."""
+    """Steps, and obstacles that block them."""
 
     changes: list[MigrationStep] = field(default_factory=list)
     obstacles: list[str] = field(default_factory=list)
-    """What must be done by hand first, each with how."""
+    """What must be done by hand first, each with instructions."""
     notes: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:

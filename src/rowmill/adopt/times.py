@@ -1,25 +1,26 @@
-"""How a column holds times: as the database's own type, as text (SQLite), or as a number since 1970."""
+"""How a column stores times: in the database's own type, as text (SQLite), or as a number since 1970."""
 
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Connection
 
-from rowmill.adopt.look import TableFacts, samples
+from rowmill.adopt.table_facts import TableFacts, samples
 from rowmill.model.declare import NUMBERS
 from rowmill.model.queue import EpochUnit
 
 LOOKED_AT = 500
 LENGTH = 40
-"""Characters of a text that may be a time."""
+"""Most characters in a text that may be a time."""
 EARLIEST, LATEST = 5e8, 1e10
-"""Seconds since 1970 that may be meant as times of rows (1985 to 2286); a thousand times more as milliseconds."""
+"""Range of seconds since 1970 that are plausible times of rows (1985 to 2286). Milliseconds are a thousand times
+larger."""
 
 
-def values_of(connection: Connection, look: TableFacts, column: "Column[Any]") -> list[Any]:
-    """Some of the values that are not NULL, as the driver gives them; of texts, how they begin."""
+def values_of(connection: Connection, facts: TableFacts, column: "Column[Any]") -> list[Any]:
+    """Return some values that are not NULL, as the driver returns them; of texts, only their first characters."""
     found: list[Any] = []
-    for sample in samples(look.table, [column], lambda rows: rows.c[column.key].is_not(None), LOOKED_AT):
+    for sample in samples(facts.table, [column], lambda rows: rows.c[column.key].is_not(None), LOOKED_AT):
         inner = sample.subquery()
         raw = sa.type_coerce(inner.c[column.key], sa.types.NullType())
         beginning = sa.func.substr(raw, 1, LENGTH) if isinstance(column.type, sa.String) else raw
@@ -28,9 +29,9 @@ def values_of(connection: Connection, look: TableFacts, column: "Column[Any]") -
 
 
 def kind_of_time(
-    connection: Connection, look: TableFacts, column: "Column[Any]"
+    connection: Connection, facts: TableFacts, column: "Column[Any]"
 ) -> "tuple[sa.types.TypeEngine[Any], EpochUnit | None] | None":
-    """The type as which a column can hold times, and the unit if it is a number; None if it can't."""
+    """Return the type as which a column can hold times, and the unit if it is a number; None if it can't."""
     declared = column.type
     on_sqlite = connection.dialect.name == "sqlite"
     if isinstance(declared, sa.DateTime) and not on_sqlite:
@@ -39,7 +40,7 @@ def kind_of_time(
         return None
     if isinstance(declared, sa.String) and not on_sqlite:
         return None
-    values = values_of(connection, look, column)
+    values = values_of(connection, facts, column)
     if not values:
         # An empty column says nothing: its type must. Text may be anything.
         return None if isinstance(declared, (sa.String, sa.types.NullType)) else (declared, None)
@@ -63,8 +64,8 @@ def kind_of_time(
 
 
 def unit_of(numbers: list[float]) -> EpochUnit | None:
-    """Seconds or milliseconds since 1970; None for numbers that are no times, such as a wait of 300. 0 stands for no
-    time, as in many tables that allow no NULL."""
+    """Return the unit of numeric times since 1970: seconds or milliseconds. None for numbers that are no times, such as
+    a wait of 300. 0 counts as no time, as in many tables without NULL."""
     numbers = [number for number in numbers if number]
     if all(EARLIEST < number < LATEST for number in numbers):
         return "s"
@@ -78,6 +79,6 @@ def looks_like_a_time(value: str) -> bool:
 
 
 def sorts_wrongly(value: Any) -> bool:
-    """Is this text of a time out of order beside those that SQLite and SQLAlchemy write (a blank between date and
-    time, UTC)? "2026-01-31T09:00" sorts behind every time of that day."""
+    """Return whether this text sorts wrongly beside times in the format of SQLite and SQLAlchemy (a blank between date
+    and time, UTC). "2026-01-31T09:00" sorts after every other time of that day."""
     return isinstance(value, str) and (value[10:11] == "T" or "+" in value[19:] or "-" in value[19:])

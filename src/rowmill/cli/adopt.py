@@ -122,7 +122,7 @@ def adopt(
         raise UsageError(
             "--state-column names the state of rows, and conditions are for a table without one: say either"
         )
-    wishes = AdoptOptions(
+    choices = AdoptOptions(
         state=state_column,
         words=words_by_kind(ready, running, done, dead, waiting, cancelled),
         columns=dict(pair(text) for text in column or ()),
@@ -134,11 +134,11 @@ def adopt(
         lease=lease,
     )
     target = find_target(name, app, database_url)
-    if target.queue is not None and wishes != AdoptOptions(where=where):
+    if target.queue is not None and choices != AdoptOptions(where=where):
         raise UsageError(
             f"queue {target.queue.name} is declared: its words and columns are in your code, not in options"
         )
-    asyncio.run(adopting(target, wishes, AdoptMode(apply, yes, sure, sql, code, alembic, head, json)))
+    asyncio.run(adopting(target, choices, AdoptMode(apply, yes, sure, sql, code, alembic, head, json)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +235,10 @@ def pair(text: str) -> tuple[str, str]:
     return role, name
 
 
-async def adopting(target: AdoptTarget, wishes: AdoptOptions, way: AdoptMode) -> None:
+async def adopting(target: AdoptTarget, choices: AdoptOptions, way: AdoptMode) -> None:
     """Examine the table, then print, write or apply what the options ask for."""
     async with target.opened() as store:
-        found = await store.run(examining(target, wishes, store, elsewhere=way.alembic is not None))
+        found = await store.run(examining(target, choices, store, elsewhere=way.alembic is not None))
         postgres = store.dialect.name == "postgresql"
         if target.undeclared:
             found.notes.insert(0, f"this is a guess from the database alone: {target.undeclared}")
@@ -275,12 +275,12 @@ def say_notes(found: Adoption) -> None:
 
 
 def examining(
-    target: AdoptTarget, wishes: AdoptOptions, store: Store, *, elsewhere: bool
+    target: AdoptTarget, choices: AdoptOptions, store: Store, *, elsewhere: bool
 ) -> Callable[[Connection], Adoption]:
     def look(connection: Connection) -> Adoption:
         if target.queue is None:
-            return examine_table(connection, target.name, wishes, elsewhere=elsewhere)
-        return examine_queue(connection, store.sql(target.queue), target.queue, wishes.where, elsewhere=elsewhere)
+            return examine_table(connection, target.name, choices, elsewhere=elsewhere)
+        return examine_queue(connection, store.sql(target.queue), target.queue, choices.where, elsewhere=elsewhere)
 
     return look
 

@@ -4,8 +4,8 @@ import sys
 from typing import Any
 
 from rowmill.adopt import Adoption, MigrationStep
-from rowmill.adopt.look import ALL
 from rowmill.adopt.revision import as_sql
+from rowmill.adopt.table_facts import ALL
 from rowmill.cli.output import one_line, say
 
 

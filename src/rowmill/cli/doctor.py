@@ -79,12 +79,12 @@ def doctor(
       rowmill doctor --table enrichment_requests --database-url postgresql://localhost/crm
       rowmill doctor --table jobs --ready 0 --running 1 --done 2 --dead 9 --other 7 --unique external_id
     """
-    wishes = AdoptOptions(
+    choices = AdoptOptions(
         state=state_column,
         words=words_by_kind(ready, running, done, dead, waiting, cancelled),
         columns=dict(pair(text) for text in column or ()),
     )
-    options = TableOptions(wishes, tuple(other or ()), tuple(tuple(names.split(",")) for names in unique or ()))
+    options = TableOptions(choices, tuple(other or ()), tuple(tuple(names.split(",")) for names in unique or ()))
     about: dict[str, Any] = {}
     if table is None:
         if options != TableOptions():
@@ -95,7 +95,7 @@ def doctor(
             raise UsageError("name queues, or a table with --table, not both")
         guess, found = asyncio.run(audited_table(table, app, database_url, options))
         if guess is not None:
-            about = {"table": guess.table, "rows": guess.look.rows, "columns": guess.columns, "states": guess.words}
+            about = {"table": guess.table, "rows": guess.facts.rows, "columns": guess.columns, "states": guess.words}
     counts = Counter(finding.severity for finding in found)
     severities = {f"{severity}s": counts[severity] for severity in (FindingSeverity.ERROR, FindingSeverity.WARNING)}
     emit({**about, "findings": found, **severities}, json, lambda: show(found, counts, about))
@@ -107,7 +107,7 @@ def doctor(
 class TableOptions:
     """What the options say about a table that no application declares."""
 
-    wishes: AdoptOptions = field(default_factory=AdoptOptions)
+    choices: AdoptOptions = field(default_factory=AdoptOptions)
     others: tuple[str, ...] = ()
     unique: tuple[tuple[str, ...], ...] = ()
 
@@ -128,7 +128,7 @@ async def audited_table(
             raise UsageError(f"queue {target.queue.name} is declared: what its table means is in your code")
         return None, await audited(target.mill, [target.queue.name])
     async with target.opened() as store:
-        return await audit_table(store, name, options.wishes, options.others, options.unique)
+        return await audit_table(store, name, options.choices, options.others, options.unique)
 
 
 def show(found: list[DoctorFinding], counts: Counter[FindingSeverity], about: dict[str, Any]) -> None:

@@ -1,1 +1,1 @@
-"""A run that shows what holds: rows, workers that die and freeze, and a proof at the end that adds up."""
+"""The demo: process rows with workers that die and freeze, then verify the result."""

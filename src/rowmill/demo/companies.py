@@ -1,4 +1,4 @@
-"""The demo's tables: companies to enrich, and a witness that notes every result that is written."""
+"""The demo's tables: companies to enrich, and a log of every result that is written."""
 
 import random
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class DemoBase(DeclarativeBase):
 
 
 class Company(rm.QueueMixin, DemoBase):
-    """A row to enrich. The result columns are written by the settle that makes it done."""
+    """A row to enrich. The settle that completes it writes the result columns."""
 
     __tablename__ = "rowmill_demo_company"
 
@@ -35,7 +35,8 @@ class Company(rm.QueueMixin, DemoBase):
 
 
 class Effect(DemoBase):
-    """One line for each time that a result was written, by whom. No unique key: nothing here hides a second one."""
+    """One row for each time that a result was written, and by which worker. It has no unique key, so that a duplicate
+    shows."""
 
     __tablename__ = "rowmill_demo_effect"
 
@@ -46,7 +47,7 @@ class Effect(DemoBase):
 
 
 def demo_mill(url: str) -> tuple[rm.Mill, rm.Queue[Company]]:
-    """A mill with the one queue of the demo, without a handler."""
+    """Return a mill with the demo's queue, without a handler."""
     mill = rm.Mill(url, settings=SETTINGS)
     companies = mill.queue(
         Company,
@@ -57,7 +58,7 @@ def demo_mill(url: str) -> tuple[rm.Mill, rm.Queue[Company]]:
 
 
 def made_up(rows: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Companies 1 to `rows`, with names that could be."""
+    """Generate companies 1 to `rows` with plausible names."""
     chance = random.Random(f"{seed}:names")
     for number in range(1, rows + 1):
         name = f"{chance.choice(FIRST)} {chance.choice(SECOND)} {chance.choice(FORM)}"
@@ -72,7 +73,7 @@ INDUSTRY = ("retail", "transport", "manufacturing", "energy", "research", "softw
 
 
 def create_witness(connection: Connection) -> None:
-    """The effect table, and a trigger that notes each write of a result. The engine knows nothing of it."""
+    """Create the effect table, and a trigger that logs each write of a result. The engine does not know about it."""
     DemoBase.metadata.tables[Effect.__tablename__].create(connection)
     for statement in WITNESS[connection.dialect.name]:
         connection.exec_driver_sql(statement)

@@ -1,4 +1,4 @@
-"""The worker processes of the demo: started, watched, started again when they died, and gone at the end."""
+"""The worker processes of the demo: start, watch, restart, stop."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from rowmill.demo.worker import URL_VARIABLE
 from rowmill.model.errors import RowmillError
 
 PATIENCE = 15.0
-"""Seconds that workers have to leave by themselves at the end."""
+"""Seconds that workers have to stop by themselves at the end."""
 
 
 class Condition(StrEnum):
@@ -27,12 +27,12 @@ class Condition(StrEnum):
 
 
 class WorkerBroke(RowmillError):
-    """A worker ended by itself, with an error of its own: a bug, not a part of the demo."""
+    """A worker failed with an error of its own: a bug, not a part of the demo."""
 
 
 @dataclass
 class Member:
-    """One process. A place in the crew is taken by one after another."""
+    """A worker process. When it dies, another one takes its number."""
 
     place: int
     process: "subprocess.Popen[bytes]"
@@ -53,7 +53,7 @@ class Member:
         return self.process.pid
 
     def halt(self) -> bool:
-        """Stop the process where it stands and read its ledger to the end; False: it was dead already."""
+        """Stop the process with SIGSTOP, and read its ledger to the end. Return False if it was dead already."""
         if self.process.poll() is not None:
             return False
         os.kill(self.pid, signal.SIGSTOP)
@@ -74,7 +74,7 @@ class Member:
 
 @dataclass
 class Crew:
-    """`workers` processes at any time, and all that ever were."""
+    """Keeps `workers` processes running, and remembers all that ever ran."""
 
     url: str
     fates: Fates
@@ -84,7 +84,7 @@ class Crew:
     ever: list[Member] = field(default_factory=list)
     places: list[Member] = field(default_factory=list)
     crashes: int = 0
-    """Processes that died of a row."""
+    """Processes that a poison row killed."""
     _rescued: tuple[int, int] = (0, 0)
 
     def start(self) -> None:
@@ -111,7 +111,7 @@ class Crew:
         return member
 
     def look(self) -> None:
-        """Read the ledgers, and put a new process in the place of each that died."""
+        """Read the ledgers, and replace each process that died."""
         for index, member in enumerate(self.places):
             code = member.process.poll()
             if member.condition is not Condition.FROZEN:
@@ -147,7 +147,7 @@ class Crew:
         return [member for member in self.places if member.condition is Condition.WORKING]
 
     def stop(self) -> None:
-        """Ask all to leave, wait for them, and read their last words."""
+        """Send SIGTERM to all, wait for them, and read their ledgers to the end."""
         for member in self.places:
             if member.process.poll() is None:
                 member.process.terminate()
@@ -163,7 +163,7 @@ class Crew:
             self._leave(member)
 
     def end(self) -> None:
-        """No process of ours is left after this, frozen or not. Twice is fine."""
+        """Kill all processes, frozen ones too. Idempotent."""
         for member in self.ever:
             if member.process.poll() is None:
                 member.kill()

@@ -1,4 +1,4 @@
-"""The demo's handler: asks a provider that is slow, flaky, sometimes final, and now and then deadly."""
+"""The demo's handler: calls a simulated provider that is slow, fails, or kills the process."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ CONCURRENCY = 16
 
 
 def register_handler(queue: rm.Queue[Company], fates: Fates, ledger: LedgerWriter) -> None:
-    """Let this process enrich companies. What it begins and ends goes into the ledger."""
+    """Register the handler. It writes every start and end to the ledger."""
     store = queue.mill.store
 
     @queue.handler(concurrency=CONCURRENCY)

@@ -1,4 +1,4 @@
-"""What will happen to each company: decided by its number and the seed alone, so that the proof knows it too."""
+"""Decides what happens to each company, from its number and the seed only, so that the verification knows it too."""
 
 import random
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ FLAKY_SHARE = 0.04
 GONE_SHARE = 0.02
 OWN_TRANSACTION_SHARE = 0.05
 FEWEST_SLOW = 40
-"""In a small table too: a worker has to be met inside its handlers."""
+"""Least number of slow rows, also in a small table: the demo has to find a worker inside a handler."""
 
 
 class FateKind(StrEnum):
     QUICK = "quick"
     SLOW = "slow"
-    """Tens of milliseconds to a second."""
+    """Takes tens of milliseconds to a second."""
     FLAKY = "flaky"
-    """Fails once or twice, then works."""
+    """Fails once or twice, then succeeds."""
     GONE = "gone"
-    """Fails for good."""
+    """Fails permanently."""
     POISON = "poison"
     """Kills the process that tries it, every time."""
 
@@ -28,11 +28,11 @@ class FateKind(StrEnum):
 class Fate:
     kind: FateKind
     seconds: float
-    """How long the provider takes to answer."""
+    """How long the provider takes to reply."""
     failures: int
-    """How many attempts fail before one works."""
+    """Number of attempts that fail before one succeeds."""
     own_transaction: bool
-    """The handler writes the effect itself, in `settling()`; otherwise it returns values."""
+    """True if the handler writes the effect itself, in `settling()`; otherwise it returns values."""
 
     @property
     def ends_dead(self) -> bool:
@@ -40,7 +40,7 @@ class Fate:
 
 
 class Fates:
-    """The fate of every company of a demo, numbered from 1."""
+    """The fates of all companies of a demo, numbered from 1."""
 
     def __init__(self, rows: int, seed: int) -> None:
         self.rows = rows

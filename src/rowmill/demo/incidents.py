@@ -1,7 +1,7 @@
-"""What happens to healthy workers while the demo runs: one is killed, one is frozen past its lease.
+"""Incidents during the demo: one worker is killed, one is frozen past its lease.
 
-Each looks before it acts. A halted process can't change, so what its ledger says is the truth for as long as
-it stands: it is killed or kept frozen only when it is inside handlers, and let go otherwise.
+Each incident checks before it acts. It halts a process first: a halted process can't change, so its ledger is accurate.
+It is killed or kept frozen only if it is inside handlers; otherwise it continues.
 """
 
 import time
@@ -14,11 +14,11 @@ from rowmill.demo.crew import Condition, Crew, Member
 from rowmill.demo.fate import FateKind, Fates
 
 LONGEST = 20.0
-"""Seconds that a worker is kept frozen at the most."""
+"""Most seconds that a worker stays frozen."""
 RETURN = 5.0
-"""Seconds in which a worker that was woken must have tried to settle."""
+"""Seconds in which a resumed worker must have tried to settle."""
 SETTLED = 1.0
-"""Seconds after which it has tried to settle all that it held, if it began to."""
+"""Seconds after which it has tried to settle all its rows, once it began."""
 MOST_FREEZES = 4
 
 
@@ -32,10 +32,10 @@ class Scene:
         self.say = say
 
     async def catch(self, member: Member) -> "reads.HeldRows | None":
-        """Halt a worker in the middle of its work; None (and it goes on) if the moment is not right.
+        """Halt a worker in the middle of its work. Return None, and let it continue, if the moment is wrong.
 
-        Not right is: no slow handler under way that will return values and may be tried again, or a lock held
-        that would make the others wait for it.
+        It is wrong if no slow handler that returns values and has attempts left is running, or if the worker holds a
+        lock that would block the others.
         """
         if not member.halt():
             return None
@@ -56,7 +56,7 @@ class Scene:
 
 
 class Kill:
-    """SIGKILL for one worker: the rows in its hand come back when their lease ends."""
+    """Kills one worker with SIGKILL. Its rows return to the queue when their leases expire."""
 
     def __init__(self, scene: Scene, after: float) -> None:
         self._scene = scene
@@ -78,7 +78,8 @@ class Kill:
 
 
 class Freeze:
-    """SIGSTOP for one worker until others have taken over its rows; then it wakes and tries to settle them."""
+    """Freezes one worker with SIGSTOP until others have taken over its rows. Then it continues and tries to settle
+    them."""
 
     def __init__(self, scene: Scene, after: float) -> None:
         self._scene = scene

@@ -1,7 +1,7 @@
-"""What a worker process did, in a file that outlives it.
+"""A log of what a worker process did, in a file that outlives it.
 
-One line per fact, appended with one `write`, which is in the kernel's hands before the next step is taken: a
-process that is killed has said everything up to that moment, and a frozen one can be read at leisure.
+Each fact is one line, appended with a single `write` before the next step. So a killed process has logged everything up
+to that moment, and the ledger of a frozen one can be read.
 """
 
 import os
@@ -11,7 +11,7 @@ from rowmill.model.lifecycle import RELEASE
 
 
 class LedgerWriter:
-    """The worker's side."""
+    """Writes the ledger, in the worker."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -26,7 +26,7 @@ class LedgerWriter:
         self._say(f"end {key} {attempt}")
 
     def lost(self, key: str, move: str) -> None:
-        """The lease is gone: a result was refused, or a row dropped before there was one (`release`)."""
+        """Log that the lease was lost: a result was refused, or a row was dropped before there was one (`release`)."""
         self._say(f"lost {key} {move}")
 
     def rescued(self, rows: int, buried: int) -> None:
@@ -37,7 +37,7 @@ class LedgerWriter:
 
 
 class LedgerReader:
-    """The demo's side: reads what was added since it last looked."""
+    """Reads the ledger, in the demo: each call returns what was added since the last one."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -45,15 +45,15 @@ class LedgerReader:
         self._rest = b""
         self.worker = 0
         self.starts: list[tuple[int, int]] = []
-        """(company, attempt) of every handler that was begun."""
+        """(company, attempt) of every handler that started."""
         self.inside: dict[int, int] = {}
-        """Company → attempt, for handlers that were begun and have not ended."""
+        """Attempt by company, for handlers that started and have not ended."""
         self.refused: list[int] = []
-        """The company of every result that was to be settled and was refused."""
+        """The company of every result whose settle was refused."""
         self.rescued = 0
-        """Rows of dead workers that this one gave back."""
+        """Rows of dead workers that this one returned to the queue."""
         self.buried = 0
-        """Rows of dead workers that it buried, because no attempt was left."""
+        """Rows of dead workers that this one buried, because no attempt was left."""
 
     def read(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Does it add up? Facts of the database and of the ledgers, held against what must be true."""
+"""Verify the demo: compare the database and the ledgers with what must be true."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ CRASHED = (CrashCodes().requeued, CrashCodes().buried)
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One claim, whether it holds, and the numbers behind it."""
+    """One check, whether it holds, and the numbers behind it."""
 
     claim: str
     holds: bool
@@ -26,7 +26,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class ProofTally:
-    """The numbers of a run."""
+    """The counts of a run."""
 
     rows: int
     done: int
@@ -35,7 +35,7 @@ class ProofTally:
     """Rows that are missing, or not in a final state."""
     applied_twice: int
     applied_wrongly: int
-    """Rows that are done without an effect, or have one without being done."""
+    """Rows that are done without an effect, or have an effect without being done."""
     stale_refused: int
     poison: int
     expected_dead: int
@@ -44,12 +44,13 @@ class ProofTally:
     attempts: int
     failed: int
     crashes: int
-    """Attempts that ended with their worker: killed, frozen, or dead of a poison row."""
+    """Attempts that ended with their worker: killed, frozen, or dead from a poison row."""
     acquitted: int
-    """Last attempts that ended so and were given back: others were in the same hand, and may have been the cause."""
+    """Last attempts that ended with their worker and were given back, because other rows in the same process may have
+    been the cause."""
     starts: int
     unaccounted: int
-    """Attempts that no ending explains, endings without an attempt, and handlers begun twice for one attempt."""
+    """Attempts without an ending, endings without an attempt, and handlers that started twice for one attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Trouble:
     kills: int
     freezes: int
     worker_crashes: int
-    """Processes that died of a poison row."""
+    """Processes that a poison row killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +71,14 @@ class Result:
     store: str
     seconds: float
     kept: Path | None
-    """Where ledgers, logs and, if it is ours, the database are, when they were to be kept."""
+    """Where ledgers, logs and the SQLite file are, with --keep."""
 
     @property
     def holds(self) -> bool:
         return all(check.holds for check in self.checks)
 
     def as_dict(self) -> dict[str, Any]:
-        """All numbers, by name."""
+        """Return all counts by name."""
         about = {"seconds": round(self.seconds, 2), "store": self.store, "holds": self.holds}
         return asdict(self.tally) | asdict(self.trouble) | about | ({"kept": str(self.kept)} if self.kept else {})
 
@@ -118,7 +119,7 @@ def tally(facts: Facts, ledgers: Sequence[LedgerReader], fates: Fates) -> ProofT
 
 
 def is_acquittal(attempt: int, code: str) -> bool:
-    """A crash on the last attempt is written down as one that is tried again only if that attempt was given back."""
+    """Return whether a crash on the last attempt was given back: only then the history has it as one to retry."""
     return attempt == ATTEMPTS and code == CrashCodes().requeued
 
 
@@ -129,9 +130,11 @@ def unaccounted(
     acquitted: Sequence[tuple[int, int]],
     starts: Sequence[tuple[int, int]],
 ) -> int:
-    """Every attempt has one ending: done, failed or crashed. One that a handler ended was begun once; one that
-    crashed was begun once, or lay in the hand of its worker; one that was given back may be begun again.
-    Answers how many (row, attempt) break this."""
+    """Count (row, attempt) pairs that break the rule: every attempt has one ending: done, failed or crashed.
+
+    An attempt that a handler ended was started once. One that crashed was started once, or was only claimed. One that
+    was given back may be started again.
+    """
     made = Counter(
         (company, number) for company, (_, attempts, _) in facts.rows.items() for number in range(1, attempts + 1)
     )
@@ -144,7 +147,7 @@ def unaccounted(
 
 
 def checks(tally: ProofTally, trouble: Trouble, facts: Facts, fates: Fates) -> list[Check]:
-    """The proof, as a list to read."""
+    """Return the checks of the verification."""
     poison = [facts.rows.get(company, ("missing", 0, "")) for company in fates.poison]
     buried = sum(state == "dead" and attempts == ATTEMPTS for state, attempts, _ in poison)
     return [

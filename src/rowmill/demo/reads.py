@@ -1,4 +1,4 @@
-"""What the demo asks the database while it runs and at the end."""
+"""Queries of the demo, during the run and at the end."""
 
 import sqlite3
 from collections.abc import Mapping
@@ -15,27 +15,27 @@ from rowmill.store.own.schema import own_tables
 
 FINAL = ("done", "dead")
 LOCK_SECONDS = 0.2
-"""For which a lock may be busy with somebody who is at work."""
+"""Seconds for which a lock may be busy with a worker that makes progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldRows:
-    """What a halted worker has in hand."""
+    """The rows that a halted worker holds."""
 
     answers: Mapping[int, int]
-    """Company → attempt, where a handler will return values and the worker try to settle them."""
+    """Attempt by company, for handlers that return values which the worker will try to settle."""
     rows: int
 
 
 async def states(queue: rm.Queue[Company]) -> dict[str, int]:
-    """How many rows are in each state."""
+    """Count rows by state."""
     wanted = sa.select(Company.state, sa.func.count()).group_by(Company.state)
     rows = await queue.mill.run(lambda c: c.execute(wanted).all(), write=False)
     return {row[0]: row[1] for row in rows}
 
 
 async def held_by(queue: rm.Queue[Company], worker: int) -> dict[int, int]:
-    """Company → attempt of every row under a lease of this worker."""
+    """Return the attempt by company for every row leased by this worker."""
     wanted = sa.select(Company.id, Company.attempts).where(
         Company.lease >= worker << CLAIM_BITS, Company.lease < (worker + 1) << CLAIM_BITS
     )
@@ -44,14 +44,14 @@ async def held_by(queue: rm.Queue[Company], worker: int) -> dict[int, int]:
 
 
 async def taken_over(queue: rm.Queue[Company], attempts: Mapping[int, int]) -> bool:
-    """Has each of these rows been claimed again since this attempt, and one of them been finished?"""
+    """Return whether each of these rows was claimed again since this attempt, and at least one was finished."""
     wanted = sa.select(Company.id, Company.attempts, Company.state).where(Company.id.in_(list(attempts)))
     rows = await queue.mill.run(lambda c: c.execute(wanted).all(), write=False)
     return all(row.attempts > attempts[row.id] for row in rows) and any(row.state in FINAL for row in rows)
 
 
 def others_can_write(mill: rm.Mill) -> bool:
-    """Does the halted worker hold no lock that the others need? SQLite has one for all writers."""
+    """Return whether the halted worker holds no lock that the others need. SQLite has one lock for all writers."""
     return mill.url.get_backend_name() != "sqlite" or _can_write(str(mill.url.database))
 
 
@@ -67,12 +67,12 @@ def _can_write(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that the database knows at the end."""
+    """Everything that the database knows at the end."""
 
     rows: dict[int, tuple[str, int, str]]
-    """Company → state, attempts, error."""
+    """State, attempts and error by company."""
     effects: dict[int, int]
-    """Company → how often a result was written."""
+    """How often a result was written, by company."""
     failures: list[tuple[int, int, str]]
     """(company, attempt, code) of every attempt in the history."""
 

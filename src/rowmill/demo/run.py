@@ -1,4 +1,4 @@
-"""The demo from beginning to end."""
+"""The demo from start to end."""
 
 import asyncio
 import time
@@ -29,12 +29,12 @@ class Options:
 
     @property
     def limit(self) -> float:
-        """Seconds after which the demo gives up; several times what it needs."""
+        """Seconds after which the demo gives up: several times what it needs."""
         return 120.0 + self.rows / 100
 
 
 async def run(options: Options, make_view: Callable[[], DemoView]) -> proof.Result:
-    """Load the rows, work them off with everything that goes wrong, and see whether it adds up."""
+    """Load the rows, process them with all incidents, and verify the result."""
     fates = Fates(options.rows, options.seed)
     began = time.monotonic()
     async with set_up(options.url, fates, keep=options.keep) as stage:

@@ -1,4 +1,4 @@
-"""Where a demo takes place: a folder of its own, a database, tables that are gone afterwards."""
+"""The demo's temporary folder, database and tables."""
 
 import os
 import shutil
@@ -21,27 +21,27 @@ from rowmill.store.open import parse_url
 from rowmill.store.own.schema import SCHEMA, own_tables, version_of
 
 FRESH = 5.0
-"""Seconds since its last sign of life in which a worker of another demo counts as alive."""
+"""Seconds since its last heartbeat in which a worker of another demo counts as alive."""
 
 
 PREFIX = "rowmill-demo-"
 
 
 class AnotherDemo(rm.RowmillError):
-    """Another demo runs on this database."""
+    """Another demo is running on this database."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoPlace:
     folder: Path
-    """Ledgers and logs of the workers; the database too, if it is ours."""
+    """Holds ledgers and logs of the workers, and the database if it is a SQLite file of the demo."""
     url: str
     queue: rm.Queue[Company]
 
 
 @asynccontextmanager
 async def set_up(url: str | None, fates: Fates, *, keep: bool) -> AsyncIterator[DemoPlace]:
-    """Tables with rows in them, and afterwards no trace, or with `keep` everything."""
+    """Create and fill the tables. Remove everything afterwards, unless `keep`."""
     with ExitStack() as cleaning:
         clear_leftovers()
         folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{'kept' if keep else os.getpid()}-"))
@@ -71,7 +71,7 @@ async def set_up(url: str | None, fates: Fates, *, keep: bool) -> AsyncIterator[
 
 
 def clear_leftovers() -> None:
-    """Folders of demos that were killed, and could not clear them themselves: nobody has their number any more."""
+    """Remove folders of killed demos, whose process no longer exists."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
         number = folder.name.removeprefix(PREFIX).partition("-")[0]
         if number.isdigit() and not _lives(int(number)):
@@ -89,7 +89,7 @@ def _lives(pid: int) -> bool:
 
 
 def _new_file(url: str) -> Path | None:
-    """The SQLite file that this run will make; None: it is there, or it is no file."""
+    """Return the SQLite file that this run will create; None if it exists, or if the database is no file."""
     parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite" or not parsed.database:
         return None
@@ -97,7 +97,7 @@ def _new_file(url: str) -> Path | None:
 
 
 def _make_room(connection: Connection) -> None:
-    """Drop what an earlier demo left, unless one is under way."""
+    """Drop the tables of an earlier demo. Raises AnotherDemo if one is running."""
     if version_of(connection) is not None:
         worker = own_tables(connection.dialect.name).worker
         alive = sa.select(sa.func.count()).where(
@@ -112,7 +112,7 @@ def _make_room(connection: Connection) -> None:
 
 
 def _clear(connection: Connection, queue: str) -> None:
-    """Drop the demo's tables, and take what the engine noted about them out of its own."""
+    """Drop the demo's tables, and delete their traces in Rowmill's own tables."""
     companies.drop_tables(connection)
     own = own_tables(connection.dialect.name)
     workers = sa.select(own.worker.c.id).where(own.worker.c.queues == queue)
@@ -124,7 +124,7 @@ def _clear(connection: Connection, queue: str) -> None:
 
 
 async def _leave_nothing(mill: rm.Mill) -> None:
-    """Drop Rowmill's own schema, which this run made, unless somebody has begun to use it."""
+    """Drop Rowmill's own schema if this run created it, unless it is in use by now."""
 
     def work(connection: Connection) -> None:
         own = own_tables("postgresql")

@@ -1,4 +1,4 @@
-"""What a demo looks like while it runs: a live view on a terminal, plain lines elsewhere."""
+"""The output of a running demo: a live view on a terminal, plain lines elsewhere."""
 
 import time
 from collections import deque
@@ -32,17 +32,17 @@ def view_for(console: Console, rows: int) -> "DemoView":
 
 class DemoView(Protocol):
     def say(self, event: str) -> None:
-        """Something happened."""
+        """Report an event."""
 
     def show(self, states: Mapping[str, int], crew: Sequence[Member]) -> None:
-        """This is how it stands."""
+        """Show the current states and workers."""
 
     def close(self) -> None:
-        """No more."""
+        """End the view."""
 
 
 class DemoClock:
-    """Time since the start, and the rate at which rows were finished lately."""
+    """Measures the time since the start, and the recent rate of finished rows."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -60,7 +60,7 @@ class DemoClock:
 
 
 class PlainView:
-    """Lines for a log."""
+    """Prints lines for a log."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -82,7 +82,7 @@ class PlainView:
 
 
 class LiveView:
-    """Bars, workers and the latest events, drawn again a few times a second."""
+    """Draws bars, workers and the latest events a few times per second."""
 
     def __init__(self, console: Console, rows: int) -> None:
         self._rows = rows
@@ -137,7 +137,7 @@ def finished(states: Mapping[str, int]) -> int:
 
 
 def summary(result: Result) -> Text:
-    """The proof as a list to read."""
+    """Return the result of the verification as text."""
     lines = [Text(f"\nThe proof, after {result.seconds:.1f} s on {result.store}:", "bold")]
     for check in result.checks:
         mark = ("  ✓ ", "bold green") if check.holds else ("  ✗ ", "bold red")

@@ -1,4 +1,4 @@
-"""One worker process of the demo: `python -m rowmill.demo.worker`. Started by the demo, and never outlives it."""
+"""A worker process of the demo: `python -m rowmill.demo.worker`. It never outlives the demo."""
 
 import argparse
 import asyncio
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 async def work(url: str, fates: Fates, ledger: LedgerWriter) -> None:
-    """Work until SIGTERM."""
+    """Run the worker until SIGTERM."""
     mill, companies = demo_mill(url)
     register_handler(companies, fates, ledger)
 
@@ -49,8 +49,8 @@ async def work(url: str, fates: Fates, ledger: LedgerWriter) -> None:
 
 
 def die_with_parent() -> None:
-    """However the demo ends, we end: by a signal from the kernel, which also reaches a frozen process, and,
-    where there is none or the demo was gone before we asked for it, when our standard input closes."""
+    """End this process when the demo ends, however it ends: by a signal from the kernel, which also reaches a frozen
+    process; where that is unavailable, or if the demo was gone already, when standard input closes."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 

@@ -1,4 +1,4 @@
-"""An audit of a database and its queues, or of a table that is none yet: each finding with its fix."""
+"""Audit a database and its queues, or a table that is not a queue yet. Each finding comes with its fix."""
 
 from rowmill.doctor.checks import audit, audit_table
 from rowmill.doctor.finding import DoctorFinding, FindingSeverity, Thresholds

@@ -1,4 +1,4 @@
-"""The whole audit."""
+"""Run all checks."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from rowmill.adopt.guess import AdoptOptions
-from rowmill.adopt.look import TableFacts, look_at, reflect
+from rowmill.adopt.table_facts import TableFacts, read_facts, reflect
 from rowmill.doctor import columns, connections, indexes, rows, server, unadopted
 from rowmill.doctor.finding import AuditedQueue, DoctorFinding, FindingSeverity, Thresholds
 from rowmill.doctor.unadopted import AuditedTable, TableGuess, guess_table
@@ -20,7 +20,7 @@ from rowmill.store.port import Store
 
 Check = Callable[[Connection], Iterable[DoctorFinding]]
 SECONDS = 10
-"""For one check: an audit must not weigh on a database that is in trouble already."""
+"""Time limit of one check in seconds: an audit must not burden a database that is in trouble."""
 
 OF_A_TABLE = (
     columns.columns,
@@ -39,7 +39,7 @@ RANK = {FindingSeverity.ERROR: 0, FindingSeverity.WARNING: 1, FindingSeverity.IN
 async def audit(
     store: Store, queues: Sequence[QueueSpec[Any]], limits: Thresholds | None = None
 ) -> list[DoctorFinding]:
-    """Everything that is not as it should be, worst first. The store is open."""
+    """Run all checks on an open store. Return the findings, worst first."""
     limits = limits or Thresholds()
     size = connections.pool_size(store.engine)
     found = list(connections.pool(queues, size))
@@ -58,24 +58,24 @@ async def audit(
 
 
 def this_machine() -> datetime:
-    """The time by this machine's clock."""
+    """Return the time of this machine's clock."""
     return datetime.now(UTC)
 
 
 async def audit_table(
-    store: Store, name: str, wishes: AdoptOptions, others: Sequence[str] = (), unique: Sequence[tuple[str, ...]] = (),
+    store: Store, name: str, choices: AdoptOptions, others: Sequence[str] = (), unique: Sequence[tuple[str, ...]] = (),
     limits: Thresholds | None = None,
 ) -> tuple[TableGuess, list[DoctorFinding]]:  # fmt: skip
-    """What a table that nobody has declared is taken for, and what is wrong with it, worst first."""
+    """Audit a table that no application declares. Return the guess about it, and the findings, worst first."""
     chosen = limits or Thresholds()
-    guess = await store.run(lambda connection: guess_table(connection, name, wishes, others, unique), write=False)
+    guess = await store.run(lambda connection: guess_table(connection, name, choices, others, unique), write=False)
     found = await _made(store, "clocks", lambda connection: unadopted.clock(connection, chosen, this_machine))
     if store.dialect.name == "postgresql":
         found += await _made(store, "xmin horizon", lambda connection: server.horizon(connection, chosen))
         found += await _made(store, "autovacuum", server.vacuum)
 
     def examined(check: Callable[[AuditedTable], Iterable[DoctorFinding]]) -> Check:
-        return lambda connection: check(AuditedTable(AuditedQueue(connection, guess.sql, guess.look, chosen), guess))
+        return lambda connection: check(AuditedTable(AuditedQueue(connection, guess.sql, guess.facts, chosen), guess))
 
     for check in unadopted.CHECKS:
         found += await _made(store, f"{check.__name__} of {guess.table}", examined(check), guess.sql.queue.name)
@@ -116,7 +116,7 @@ async def _queue(store: Store, queue: QueueSpec[Any], limits: Thresholds, *, our
                 queue.name,
             )
         else:
-            looks.append(look_at(connection, reflect(connection, queue.table.name, schema_name)))
+            looks.append(read_facts(connection, reflect(connection, queue.table.name, schema_name)))
 
     found = await _made(store, f"table of {queue.name}", there, queue.name)
     if found:
@@ -135,7 +135,7 @@ async def _queue(store: Store, queue: QueueSpec[Any], limits: Thresholds, *, our
 
 
 async def _made(store: Store, name: str, check: Check, queue: str | None = None) -> list[DoctorFinding]:
-    """What a check finds, in a transaction of its own; that it could not be made is a finding too."""
+    """Run one check in its own transaction. A check that fails becomes a finding too."""
 
     def work(connection: Connection) -> list[DoctorFinding]:
         if connection.dialect.name == "postgresql" and check is not server.timeouts:

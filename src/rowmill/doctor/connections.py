@@ -1,4 +1,4 @@
-"""Connections: a pooler that breaks LISTEN, and too few of them."""
+"""Checks of connections: a pooler that breaks LISTEN, and too few connections."""
 
 import asyncio
 import secrets
@@ -18,16 +18,16 @@ from rowmill.operator.activity import workers
 from rowmill.store.port import Store
 
 LINES = 5
-"""Connections that a worker keeps for itself: claims, settles, renewals, listening, upkeep."""
+"""Connections that each worker opens for itself: claims, settles, renewals, listening, upkeep."""
 HEARD_WITHIN = 2.0
 
 
 class ServerRefused(Exception):
-    """The server, or what stands before it, did not let us look."""
+    """The server, or a pooler in front of it, refused the connection."""
 
 
 def pool_size(engine: AsyncEngine) -> int | None:
-    """How many connections `settling()` may use at once; None for no limit."""
+    """Return how many connections `settling()` may use at once; None for no limit."""
     pool: Any = engine.pool
     if not hasattr(pool, "size"):
         return None
@@ -36,7 +36,7 @@ def pool_size(engine: AsyncEngine) -> int | None:
 
 
 def pool(queues: Sequence[QueueSpec[Any]], size: int | None) -> Iterator[DoctorFinding]:
-    """Every handler may be in `settling()` at once, each with a connection of the pool."""
+    """Check that the pool is large enough for all handlers to be in `settling()` at once."""
     wanted = sum(handler.concurrency for queue in queues for handler in queue.handlers.values())
     if size is not None and wanted > size:
         yield DoctorFinding(
@@ -60,7 +60,7 @@ SELECT current_setting('max_connections')::int - current_setting('superuser_rese
 
 
 def server_limit(connection: Connection, size: int | None) -> Iterator[DoctorFinding]:
-    """Does the server allow what the fleet may need?"""
+    """Check that the server allows the connections that the fleet may need."""
     found = connection.execute(sa.text(CONNECTIONS)).one()
     fleet = max(1, sum(worker.alive for worker in workers(connection)))
     needed = fleet * (LINES + (size or 0))
@@ -77,8 +77,8 @@ def server_limit(connection: Connection, size: int | None) -> Iterator[DoctorFin
 
 
 async def pooler(url: URL) -> list[DoctorFinding]:
-    """Whether a NOTIFY comes through, and if not, whether a pooler is to blame: one that gives out a server
-    connection per transaction shows the same one to two clients, or two to one."""
+    """Check that NOTIFY arrives. If not, find out whether a transaction pooler is the cause: it shows one server
+    connection to two clients, or two to one."""
     import asyncpg
 
     given = _arguments(url) | {"statement_cache_size": 0, "timeout": 10}
@@ -111,7 +111,7 @@ SAME_DATABASE = sa.text("SELECT current_database(), pg_postmaster_start_time()")
 
 
 async def pooled(store: Store) -> list[DoctorFinding]:
-    """Does `pooled_url` lead to the same database as the worker's own URL?"""
+    """Check that `pooled_url` leads to the same database as the worker's own URL."""
     where = await store.run(lambda connection: tuple(connection.execute(SAME_DATABASE).one()), write=False)
     try:
         async with store.handlers_engine.connect() as connection:

@@ -1,4 +1,4 @@
-"""What an audit finds."""
+"""Findings of an audit."""
 
 import shlex
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from sqlalchemy import Connection
 
-from rowmill.adopt.look import TableFacts
+from rowmill.adopt.table_facts import TableFacts
 from rowmill.store.queue_sql import QueueSql
 
 
@@ -14,55 +14,55 @@ class FindingSeverity(StrEnum):
     INFO = "info"
     """Worth knowing."""
     WARNING = "warning"
-    """It works, but not well, or not for long."""
+    """It works, but badly, or not for long."""
     ERROR = "error"
-    """Rows are not worked on, or not as promised."""
+    """Rows are not processed, or not as promised."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """One thing that is not as it should be. Names, counts and times; never what is in a row."""
+    """A finding: names, counts and times; never row contents."""
 
     severity: FindingSeverity
     code: str
-    """Stable, for scripts."""
+    """Stable identifier for scripts."""
     what: str
     fix: str
-    """A command, a statement, or a change to make."""
+    """The fix: a command, a statement, or a change to make."""
     queue: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """From when on something is worth a finding. Times in seconds."""
+    """Thresholds for findings. Times are in seconds."""
 
     late: float = 60.0
-    """Since a lease ran out: a living worker rescues within seconds."""
+    """Age of an expired lease. A live worker rescues within seconds."""
     old_transaction: float = 300.0
     far: float = 366 * 86400.0
-    """Ahead, for a row that is ready."""
+    """Time until a ready row becomes available."""
     stuck: float = 900.0
-    """In progress, for a row without a lease."""
+    """Age of a row in progress without a lease."""
     ahead: float = 60.0
-    """Of the database's clock, for a time that should have been."""
+    """Time by which a past event may lie after the database's clock."""
     skew: float = 2.0
-    """Between the clocks of the database and of this machine."""
+    """Difference between the clocks of the database and of this machine."""
     scanned: int = 1000
-    """Rows of a table without an index for claims."""
+    """Row count of a table without an index for claims."""
     dead_tuples: int = 10_000
     dead_share: float = 0.2
-    """Of the living rows."""
+    """Dead row versions as a share of live rows."""
     most: int = 1000
-    """Rows to count before "more than" is answer enough."""
+    """Count rows up to this number, then report "more than"."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditedQueue:
-    """A queue under examination, with what the database has of it."""
+    """A queue under audit, with what the database has of it."""
 
     connection: Connection
     sql: QueueSql
-    look: TableFacts
+    facts: TableFacts
     limits: Thresholds
 
     @property
@@ -71,7 +71,7 @@ class AuditedQueue:
 
     @property
     def typed(self) -> str:
-        """The queue's name in a command for a shell."""
+        """The queue's name, quoted for a shell."""
         return shlex.quote(self.name)
 
     @property
@@ -83,11 +83,11 @@ class AuditedQueue:
 
     @property
     def adopt(self) -> str:
-        """The command that mends a table."""
+        """The command that fixes the table."""
         return f"rowmill adopt {self.typed} --apply"
 
 
 def many(count: int, most: int, what: str = "row") -> str:
-    """12 rows; more than 1000 rows."""
+    """Format a count: 12 rows; more than 1000 rows."""
     shown = f"more than {most}" if count > most else str(count)
     return f"{shown} {what}{'' if count == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Are the indexes there, valid, and reached by the statements that need them?"""
+"""Checks of indexes: do they exist, are they valid, and do the statements use them?"""
 
 import json
 import secrets
@@ -42,28 +42,28 @@ SAID = {
 }
 
 
-def indexes(patient: AuditedQueue) -> Iterator[DoctorFinding]:
-    wanted = queue_indexes(patient.sql)
-    states = index_states(patient.connection, patient.sql, wanted)
+def indexes(audited: AuditedQueue) -> Iterator[DoctorFinding]:
+    wanted = queue_indexes(audited.sql)
+    states = index_states(audited.connection, audited.sql, wanted)
     for index in wanted:
         state = states[index.name]
         if state is not IndexState.GOOD:
             severity, code, text = SAID[state]
-            fix = "wait for it" if state is IndexState.BUILDING else patient.adopt
-            yield patient.finding(severity, code, f"index {bare_name(index)} {text.format(serves=index.serves)}", fix)
+            fix = "wait for it" if state is IndexState.BUILDING else audited.adopt
+            yield audited.finding(severity, code, f"index {bare_name(index)} {text.format(serves=index.serves)}", fix)
 
 
-def words_allowed(patient: AuditedQueue) -> Iterator[DoctorFinding]:
-    """Does an enum type or a CHECK refuse a word that the queue writes?"""
+def words_allowed(audited: AuditedQueue) -> Iterator[DoctorFinding]:
+    """Check that enum types and CHECKs allow all words that the queue writes."""
     plan = MigrationPlan()
-    changes = list(allow_words(plan, patient.sql, patient.look, patient.postgres))
+    changes = list(allow_words(plan, audited.sql, audited.facts, audited.postgres))
     for what in [change.what for change in changes] + plan.obstacles:
-        yield patient.finding(FindingSeverity.ERROR, "word_refused", what, patient.adopt)
+        yield audited.finding(FindingSeverity.ERROR, "word_refused", what, audited.adopt)
 
 
-def trigger(patient: AuditedQueue) -> Iterator[DoctorFinding]:
-    if patient.postgres and not has_wake_trigger(patient.connection, patient.sql):
-        yield patient.finding(
+def trigger(audited: AuditedQueue) -> Iterator[DoctorFinding]:
+    if audited.postgres and not has_wake_trigger(audited.connection, audited.sql):
+        yield audited.finding(
             FindingSeverity.WARNING,
             "trigger_missing",
             "no trigger wakes a sleeping worker when rows come in: they wait for its next look, up to some seconds",
@@ -71,21 +71,21 @@ def trigger(patient: AuditedQueue) -> Iterator[DoctorFinding]:
         )
 
 
-def plans(patient: AuditedQueue) -> Iterator[DoctorFinding]:
-    """Asks the planner, with the statements and settings of a worker. Only where the indexes are there."""
-    states = index_states(patient.connection, patient.sql, queue_indexes(patient.sql))
+def plans(audited: AuditedQueue) -> Iterator[DoctorFinding]:
+    """Check the query plans, with the statements and settings of a worker. Skipped if indexes are missing."""
+    states = index_states(audited.connection, audited.sql, queue_indexes(audited.sql))
     if not set(states.values()) <= {IndexState.GOOD, IndexState.OTHER}:
         return
-    explain = _explain_postgres if patient.postgres else _explain_sqlite
+    explain = _explain_postgres if audited.postgres else _explain_sqlite
     forbids = "settings of role or database (enable_indexscan), collations, row security"
-    fix = f"see what forbids it: {forbids if patient.postgres else 'collations of the columns'}"
+    fix = f"see what forbids it: {forbids if audited.postgres else 'collations of the columns'}"
     if IndexState.OTHER in states.values():
-        fix = patient.adopt
-    for step in patient.sql.queue.steps:
-        for what, statement, served_by in _statements(patient, step):
-            reason = explain(patient, statement, served_by)
+        fix = audited.adopt
+    for step in audited.sql.queue.steps:
+        for what, statement, served_by in _statements(audited, step):
+            reason = explain(audited, statement, served_by)
             if reason is not None:
-                yield patient.finding(
+                yield audited.finding(
                     FindingSeverity.ERROR,
                     "index_unreachable",
                     f"the {what} of stage {step.name} is not served by {' or '.join(served_by) or 'the primary key'}: "
@@ -95,9 +95,9 @@ def plans(patient: AuditedQueue) -> Iterator[DoctorFinding]:
                 break
 
 
-def _statements(patient: AuditedQueue, step: Step) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """(what, statement, indexes of which one must be in its plan; none for the primary key)."""
-    sql = patient.sql
+def _statements(audited: AuditedQueue, step: Step) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Return (name, statement, indexes of which the plan must use one; empty for the primary key)."""
+    sql = audited.sql
     ready = (bare_name(ready_index(sql, step)),)
     if isinstance(sql, PostgresQueueSql):
         from rowmill.store.postgres.claim import claim_in_order, claim_statement  # asyncpg comes with an extra
@@ -113,22 +113,23 @@ def _statements(patient: AuditedQueue, step: Step) -> Iterator[tuple[str, str, t
         if sql.queue.per is not None:
             claims = [sqlite_claim.claim_of(sql, step, order_per_key.oldest_free(sql, step, "?2"))]
         else:
-            claims = [sqlite_claim.claim_statement(sql, step, stretch) for stretch in _stretches(patient)]
+            claims = [sqlite_claim.claim_statement(sql, step, stretch) for stretch in _stretches(audited)]
         for claim in claims:
             yield "claim", sqlite_claim.by_index(sql, step, claim), ready
         yield "settling", sqlite_settle.settle_statement(sql, step, DONE, ()), ()
 
 
-def _stretches(patient: AuditedQueue) -> list[Stretch]:
-    """Where the column is NOT NULL, SQLite knows that nothing is available at once. It runs past such a claim, but its
-    plan shows a sort that is never made."""
-    column = patient.look.table.columns[patient.sql.queue.columns["available_at"].name]
+def _stretches(audited: AuditedQueue) -> list[Stretch]:
+    """Return the parts of the claim order to explain. If available_at is NOT NULL, the part for rows without a time is
+    left out: on SQLite its plan shows a sort that never runs."""
+    column = audited.facts.table.columns[audited.sql.queue.columns["available_at"].name]
     return [stretch for stretch in STRETCHES if column.nullable or stretch is not Stretch.AT_ONCE]
 
 
-def _explain_postgres(patient: AuditedQueue, statement: str, served_by: tuple[str, ...]) -> str | None:
-    """Why no index serves the statement, under a generic plan, as a worker's becomes; None if one does."""
-    connection = patient.connection
+def _explain_postgres(audited: AuditedQueue, statement: str, served_by: tuple[str, ...]) -> str | None:
+    """Return why no index serves the statement under a generic plan, which a worker's statements get; None if one
+    does."""
+    connection = audited.connection
     name_of_plan = f"rowmill_doctor_{secrets.token_hex(8)}"
     places = max(map(int, expressions.placeholders(statement)), default=0)
     with connection.begin_nested() as trial:
@@ -141,11 +142,11 @@ def _explain_postgres(patient: AuditedQueue, statement: str, served_by: tuple[st
         expressions.run(connection, f"DEALLOCATE {name_of_plan}")
         trial.rollback()
     nodes = list(_nodes((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]))
-    table = patient.look.table.name
+    table = audited.facts.table.name
     if any(node["Node Type"] == "Seq Scan" and node.get("Relation Name") == table for node in nodes):
         return "it reads the whole table"
     used = {str(node.get("Index Name")) for node in nodes if "Index Name" in node}
-    if served_by and not patient.look.partitioned and not used & set(served_by):
+    if served_by and not audited.facts.partitioned and not used & set(served_by):
         return "another index is used" if used else "no index is used"
     if any("Sort" in node["Node Type"] and not _is_small(node) for node in nodes):
         return "rows are sorted for each claim"
@@ -153,8 +154,8 @@ def _explain_postgres(patient: AuditedQueue, statement: str, served_by: tuple[st
 
 
 def _is_small(sort: dict[str, Any]) -> bool:
-    """A sort of what a limit let through, as claims in order make. Or of nothing: from 17 on the planner knows that a
-    column is NOT NULL, and that no row is without a time."""
+    """Return whether a sort is harmless: of the few rows that a LIMIT let through, as in claims in order, or of none.
+    From version 17 on, the planner knows that a NOT NULL column has no NULLs."""
     nothing = all(node.get("One-Time Filter") == "false" for node in sort.get("Plans", ()))
     return nothing or any(node["Node Type"] == "Limit" for node in _nodes(sort))
 
@@ -165,19 +166,19 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _nodes(child)
 
 
-def _explain_sqlite(patient: AuditedQueue, statement: str, served_by: tuple[str, ...]) -> str | None:
+def _explain_sqlite(audited: AuditedQueue, statement: str, served_by: tuple[str, ...]) -> str | None:
     places = expressions.placeholders(statement)
     numbers = [int(place) for place in places if place.isdigit()]
     given: Any = (0,) * max(numbers) if numbers else dict.fromkeys(places, 0)
     try:
-        rows = patient.connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", given)
+        rows = audited.connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", given)
     except OperationalError:
         return "it can't be used"
     steps = [(row[1], str(row[-1])) for row in rows]
     details = [detail for _, detail in steps]
     if served_by and not any(name in detail for name in served_by for detail in details):
         return "no index is used"
-    if any(detail.startswith("SCAN") and "INDEX" not in detail and _is_table(patient, detail) for detail in details):
+    if any(detail.startswith("SCAN") and "INDEX" not in detail and _is_table(audited, detail) for detail in details):
         return "it reads the whole table"
     # Beside a search of the table itself: claims in order sort the few rows that such a search has found.
     searches = {parent for parent, detail in steps if detail.startswith(("SEARCH", "SCAN")) and " INDEX " in detail}
@@ -186,5 +187,5 @@ def _explain_sqlite(patient: AuditedQueue, statement: str, served_by: tuple[str,
     return None
 
 
-def _is_table(patient: AuditedQueue, detail: str) -> bool:
-    return detail.removeprefix("SCAN ").startswith(patient.look.table.name)
+def _is_table(audited: AuditedQueue, detail: str) -> bool:
+    return detail.removeprefix("SCAN ").startswith(audited.facts.table.name)

@@ -1,4 +1,4 @@
-"""What the server, or the file, does to all queues."""
+"""Checks of the server or the file, which affect all queues."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ NETWORK = ("nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "9p", "afs", "
 
 
 def limits_declared(connection: Connection) -> Iterator[DoctorFinding]:
-    """Do living processes declare a limit in several ways?"""
+    """Find limits that live processes declare differently."""
     for name, ways in declarations.living(connection).items():
         if len(ways) > 1:
             yield DoctorFinding(
@@ -65,7 +65,7 @@ def writable(connection: Connection) -> Iterator[DoctorFinding]:
 
 
 def search_path(connection: Connection) -> Iterator[DoctorFinding]:
-    """A role called rowmill has the schema of that name first in its path."""
+    """Find a role named rowmill, whose search path starts with the schema of that name."""
     if connection.scalar(sa.text("SELECT current_schema()")) == schema.SCHEMA:
         yield DoctorFinding(
             FindingSeverity.WARNING,
@@ -99,7 +99,7 @@ MANY_TRANSACTIONS = 100_000
 
 
 def horizon(connection: Connection, limits: Thresholds) -> Iterator[DoctorFinding]:
-    """Who holds back the cleaning of dead rows."""
+    """Find sessions that hold back the cleanup of dead row versions."""
     for row in connection.execute(sa.text(HORIZON), {"limit": limits.old_transaction}):
         who = f"process {row.pid} ({row.application or 'unnamed'}, {row.state})"
         yield DoctorFinding(
@@ -145,8 +145,8 @@ SHORT_TIMEOUT = 5.0
 
 
 def timeouts(connection: Connection) -> Iterator[DoctorFinding]:
-    """Time-outs of our sessions that a batch of many rows may not keep. How long settles take is known from what
-    workers report; they make smaller statements where the database cuts them off."""
+    """Find session timeouts that a batch of many rows may exceed. Workers report how long settles take, and use smaller
+    statements if the database cuts them off."""
     for row in connection.execute(sa.text(TIMEOUTS)):
         limit = float(row.seconds)
         slow = {
@@ -193,7 +193,7 @@ def _mounts() -> str:
 
 
 def network_file(path: str, mounts: str) -> Iterator[DoctorFinding]:
-    """SQLite's locks are not reliable over a network."""
+    """Return whether a SQLite file is on a network file system, where locks are not reliable."""
     place = Path(path).absolute()
     best, kind = "", ""
     for line in mounts.splitlines():

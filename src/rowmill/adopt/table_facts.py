@@ -1,4 +1,4 @@
-"""A bounded look at a table: its shape, about how many rows, which words its states use. Quick on ten million rows."""
+"""A bounded examination of a table: its shape, approximate row count, and state words. Fast on ten million rows."""
 
 import re
 import warnings
@@ -20,28 +20,28 @@ from rowmill.store.indexes import PREFIX
 from rowmill.store.own import schema
 
 BIG = 10_000
-"""Rows from which on a table is changed without locking it for long."""
+"""Row count from which a table is changed without a long lock."""
 ALL = 100_000
-"""Up to here every row is looked at; above it, SAMPLE rows from each end."""
+"""Up to this count, all rows are read; above it, SAMPLE rows from each end."""
 SAMPLE = 20_000
 MANY_WORDS = 60
-"""A column with more different values than this holds no states."""
+"""A column with more distinct values than this holds no states."""
 FIRST_LOOK = 200
 DOMAINS = "rowmill_domains"
-"""Under which `Column.info` has the domains of a column."""
+"""Key in `Column.info` of the domains of a column."""
 RETYPED = "rowmill_retyped"
-"""Under which `Column.info` says that the values of a column tell its type, not the database."""
+"""Key in `Column.info` that marks a column whose type comes from its values, not from the database."""
 LONGEST_WORD = 100
-"""Characters; what is longer is no word for a state."""
+"""Most characters in a word for a state."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnValues:
-    """The values of one column, with how often they were seen."""
+    """Distinct values of a column with their counts."""
 
     counts: dict[Any, int]
     complete: bool
-    """Were all rows looked at? If not, the counts are those of a sample."""
+    """True if all rows were read; otherwise the counts come from a sample."""
 
     @property
     def known(self) -> list[Any]:
@@ -50,30 +50,30 @@ class ColumnValues:
 
 @dataclass(slots=True)
 class TableFacts:
-    """What was found."""
+    """What is known about a table."""
 
     table: Table
-    """As the database has it."""
+    """The table as reflected from the database."""
     rows: int
     exact: bool
     checks: list[tuple[str | None, str]] = field(default_factory=list)
-    """(name, condition) of each CHECK."""
+    """(name, condition) of each CHECK constraint."""
     partitioned: bool = False
     children: list[str] = field(default_factory=list)
-    """Tables that inherit from this one. Partitions do not count."""
+    """Tables that inherit from this one, except partitions."""
     bound: frozenset[str] = frozenset()
-    """Columns whose type can't be changed: a view, a rule, a policy, a trigger or a computed column names them."""
+    """Columns whose type can't be changed, because a view, rule, policy, trigger or generated column refers to them."""
     is_table: bool = True
     zone: str = "UTC"
-    """The time zone in which the database writes a time without one."""
+    """The time zone in which the database writes times without a zone."""
     own_version: int | None = None
     elsewhere: bool = False
-    """The plan is for other databases as well: it may not depend on the rows of this one."""
+    """True if the plan is also for other databases: it must not depend on the rows of this one."""
     indexes: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def adopted(self) -> bool:
-        """Was it made a queue before, or begun to be?"""
+        """Whether the table was adopted before, completely or partly."""
         names = [*(index["name"] or "" for index in self.indexes), *(index.name for index in self.table.indexes)]
         return any(str(name).startswith(PREFIX) for name in names) or any(
             isinstance(self.table.columns[f"{prefix}lease"].type, sa.BigInteger)
@@ -82,7 +82,7 @@ class TableFacts:
         )
 
     def own_names(self, role: str) -> list[str]:
-        """What an earlier adoption called a column that it added."""
+        """Return the names that an earlier adoption gave to a column for this role."""
         if role not in REQUIRED:
             return []
         given = [prefix + role for prefix in known_names.PREFIXES]
@@ -90,8 +90,9 @@ class TableFacts:
         return [*given, role] if self.adopted and not theirs else given
 
     def _is_own_state(self, name: str) -> bool:
-        """Was this column added as the state? It may be of another kind: the state of an address. The indexes of a
-        queue name its state; before there are any, the default tells, which a state that is added always has."""
+        """Return whether an earlier adoption added this column as the state. A column of that name may describe
+        something else. The queue's indexes name its state; without indexes, the default shows it, since an added state
+        column always has one."""
         own = [index for index in self.indexes if str(index["name"]).startswith(PREFIX)]
         if own:
             return any(named_in(_condition(index), name) for index in own)
@@ -99,17 +100,17 @@ class TableFacts:
         return column is not None and column.server_default is not None
 
     def is_indexed_first(self, column: str) -> bool:
-        """Does an index begin with this column, or hold only rows with some of its values? So do those of queues."""
+        """Return whether an index starts with this column, or is partial by its values. Indexes of queues do."""
         return bool(self.index_conditions(column)) or any(
             index["column_names"][:1] == [column] for index in self.indexes
         )
 
     def index_conditions(self, column: str) -> list[str]:
-        """Of the indexes that hold only some of the rows, by this column."""
+        """Return the conditions of partial indexes that name this column."""
         return [where for index in self.indexes if named_in(where := _condition(index), column)]
 
     def is_indexed_beside(self, column: str, other: str) -> bool:
-        """Is there an index on this column that begins with the other, or holds only rows with some of its values?"""
+        """Return whether an index has this column after the other one, or is partial by the other one."""
         return any(
             column in index["column_names"]
             and (index["column_names"][0] == other or named_in(_condition(index), other))
@@ -142,20 +143,20 @@ def _condition(index: dict[str, Any]) -> str:
 
 
 def named_in(condition: str, column: str) -> bool:
-    """Does a condition in SQL name this column?"""
+    """Return whether an SQL condition names this column."""
     return re.search(rf"(?<![\w]){re.escape(column)}(?![\w])", condition) is not None
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Reflection warns of what it can't tell (indexes on expressions, unknown types): no concern of ours."""
+    """Suppress warnings of reflection about what it can't represent: indexes on expressions, unknown types."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SAWarning)
         yield
 
 
 def reflect(connection: Connection, name: str, schema_name: str | None) -> Table:
-    """The table as the database has it; a domain as the type behind it."""
+    """Reflect a table from the database. Domains become their base types."""
     with quiet():
         table = Table(name, MetaData(), schema=schema_name, autoload_with=connection, resolve_fks=False)
     for column in table.columns:
@@ -168,7 +169,7 @@ def reflect(connection: Connection, name: str, schema_name: str | None) -> Table
 
 
 def _take_as_text(connection: Connection, column: "Column[Any]") -> None:
-    """SQLite takes any name for a type, such as STRING, or none at all: what a column holds, its values tell."""
+    """Determine the type of a SQLite column from its values. SQLite accepts any type name, or none."""
     value = sa.type_coerce(column, sa.types.NullType())
     kinds = sa.select(sa.func.typeof(value).label("kind")).where(value.is_not(None)).limit(FIRST_LOOK).subquery()
     if set(connection.scalars(sa.select(kinds.c.kind).distinct())) == {"text"}:
@@ -177,7 +178,7 @@ def _take_as_text(connection: Connection, column: "Column[Any]") -> None:
 
 
 def find_table(connection: Connection, name: str) -> Table:
-    """The table of that name: as it stands, or as schema.table; either part may be in double quotes."""
+    """Find a table by name or schema.table. Each part may be in double quotes."""
     tried: list[tuple[str, str | None]] = [(name, None)]
     parts = re.fullmatch(r'(?:("(?:[^"]|"")+"|[^".]+)\.)?("(?:[^"]|"")+"|[^"]+)', name)
     if parts is not None:
@@ -204,8 +205,8 @@ def _did_you_mean(connection: Connection, name: str) -> str:
     return f". It has: {', '.join(sorted(near)[:20])}" if near else ": it has no tables at all"
 
 
-def look_at(connection: Connection, table: Table, *, elsewhere: bool = False) -> TableFacts:
-    """`table` as reflected from this connection."""
+def read_facts(connection: Connection, table: Table, *, elsewhere: bool = False) -> TableFacts:
+    """Examine `table`, as reflected from this connection."""
     rows, exact = count(connection, table)
     inspector = sa.inspect(connection)
     with quiet():
@@ -234,7 +235,7 @@ def look_at(connection: Connection, table: Table, *, elsewhere: bool = False) ->
 
 
 def count(connection: Connection, table: Table) -> tuple[int, bool]:
-    """How many rows, and whether that is exact: above ALL it is the planner's estimate, or "at least"."""
+    """Count rows, and return whether the count is exact. Above ALL it is the planner's estimate, or a lower bound."""
     some = sa.select(sa.literal(1)).select_from(table).limit(ALL + 1).subquery()
     seen: int = connection.scalar(sa.select(sa.func.count()).select_from(some)) or 0
     if seen <= ALL:
@@ -252,34 +253,34 @@ def count(connection: Connection, table: Table) -> tuple[int, bool]:
     return max(seen, estimate), False
 
 
-def words_in(connection: Connection, look: TableFacts, column: "Column[Any]") -> ColumnValues:
-    """The values of a column. Of a big table: of its first and its last rows, where new work is found, of what the
-    planner knows to be common, and, if an index begins with the column, every value there is."""
-    if look.exact:
+def words_in(connection: Connection, facts: TableFacts, column: "Column[Any]") -> ColumnValues:
+    """Return the distinct values of a column. For a big table: from its first and last rows, the planner's most common
+    values, and, if an index starts with the column, all values."""
+    if facts.exact:
         counted = sa.func.count().label("rows")
         found = sa.select(column, counted).group_by(column).order_by(counted.desc()).limit(MANY_WORDS + 1)
         rows = connection.execute(found).all()
         return ColumnValues({_unpadded(connection, column, row[0]): row[1] for row in rows}, len(rows) <= MANY_WORDS)
     seen: Counter[Any] = Counter()
-    for sample in samples(look.table, [column]):
+    for sample in samples(facts.table, [column]):
         seen.update(_unpadded(connection, column, row[0]) for row in connection.execute(sample))
-    for word in [*_in_index(connection, look, column), *_common(connection, look, column)]:
+    for word in [*_in_index(connection, facts, column), *_common(connection, facts, column)]:
         seen.setdefault(_unpadded(connection, column, word), 0)
     return ColumnValues(dict(seen.most_common(MANY_WORDS + 1)), False)
 
 
 def _unpadded(connection: Connection, column: "Column[Any]", word: Any) -> Any:
-    """PostgreSQL fills a `char(10)` with blanks, and does not count them."""
+    """Strip the padding of PostgreSQL's `char(n)`."""
     padded = isinstance(word, str) and isinstance(column.type, sa.CHAR) and connection.dialect.name == "postgresql"
     return word.rstrip(" ") if padded else word
 
 
-def has_few_words(connection: Connection, look: TableFacts, column: "Column[Any]") -> bool:
-    """May the column hold states, by some of its values: few of them, and short? Quick, where its texts are long."""
+def has_few_words(connection: Connection, facts: TableFacts, column: "Column[Any]") -> bool:
+    """Return whether a column may hold states, by a quick look at some values: few and short ones."""
     if isinstance(column.type, sa.Enum):
         return True
     seen: set[Any] = set()
-    for sample in samples(look.table, [column], most=FIRST_LOOK):
+    for sample in samples(facts.table, [column], most=FIRST_LOOK):
         text = sample.subquery().c[column.key]
         seen.update(connection.scalars(sa.select(sa.func.substr(text, 1, LONGEST_WORD + 1))))
     return len(seen) <= MANY_WORDS and all(len(str(word)) <= LONGEST_WORD for word in seen)
@@ -288,7 +289,7 @@ def has_few_words(connection: Connection, look: TableFacts, column: "Column[Any]
 def samples(
     table: Table, columns: "list[Column[Any]]", where: Any = None, most: int = SAMPLE
 ) -> "list[sa.Select[Any]]":
-    """Rows of both ends of a table, bounded: the condition is asked of them, not of the whole table."""
+    """Select rows from both ends of a table. The condition applies to these rows only."""
     keys = list(table.primary_key.columns)
     ends = [sa.select(table).limit(most)]
     if keys:
@@ -301,11 +302,11 @@ def samples(
     return found
 
 
-def _in_index(connection: Connection, look: TableFacts, column: "Column[Any]") -> list[Any]:
-    """Every value, one descent each, where an index begins with this column; else none."""
+def _in_index(connection: Connection, facts: TableFacts, column: "Column[Any]") -> list[Any]:
+    """Return all distinct values with one index descent each, if an index starts with this column; otherwise none."""
     leads = any(
         index["column_names"][:1] == [column.name] and not (index.get("dialect_options") or {}).get("postgresql_where")
-        for index in look.indexes
+        for index in facts.indexes
     )
     if not leads or connection.dialect.name != "postgresql":
         return []
@@ -320,8 +321,8 @@ def _in_index(connection: Connection, look: TableFacts, column: "Column[Any]") -
     return values
 
 
-def _common(connection: Connection, look: TableFacts, column: "Column[Any]") -> list[Any]:
-    """The values that the planner's statistics name."""
+def _common(connection: Connection, facts: TableFacts, column: "Column[Any]") -> list[Any]:
+    """Return the most common values from the planner's statistics."""
     if connection.dialect.name != "postgresql":
         return []
     try:
@@ -331,7 +332,7 @@ def _common(connection: Connection, look: TableFacts, column: "Column[Any]") -> 
                     "SELECT CAST(CAST(most_common_vals AS text) AS text[]) FROM pg_stats WHERE tablename = :table "
                     "AND attname = :column AND schemaname = coalesce(:schema, current_schema())"
                 ),
-                {"table": look.table.name, "column": column.name, "schema": look.table.schema},
+                {"table": facts.table.name, "column": column.name, "schema": facts.table.schema},
             )
     except DBAPIError:
         return []
