@@ -187,9 +187,9 @@ async def test_rows_are_looked_at_and_mended_from_python(database_url: str) -> N
             return Dead("timeout", "too slow") if file.key == 1 else RetryLater(60)
 
         await bench.drain()
-        assert (await guide["look"]())[:2] == ["0 ready, 1 dead", "1: timeout: too slow"]
-        assert await asyncio.to_thread(guide["look_without_a_loop"]) == 1
-        assert await guide["mend"](1) == (1, 1)
+        assert (await guide["report"]())[:2] == ["0 ready, 1 dead", "1: timeout: too slow"]
+        assert await asyncio.to_thread(guide["dead_rows_without_a_loop"]) == 1
+        assert await guide["repair"](1) == (1, 1)
         await bench.assert_states(files, cancelled=1, waiting=2)
         assert guide["deaths"] == {"timeout": 1}
 
