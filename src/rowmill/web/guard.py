@@ -1,21 +1,16 @@
-"""What stands before every request: how much may be sent, and from where."""
+"""Check every request before the application sees it: how much is sent, to which host name, and from where."""
 
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from fastapi import HTTPException
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-HEADERS = {
-    "content-security-policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "same-origin",
-}
+from rowmill.web.headers import HEADERS
+from rowmill.web.problems import problem_response
+
 ENVELOPE = 64 * 1024
 """What the form around a file may take."""
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "testserver")
@@ -41,7 +36,7 @@ class KnownHosts:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and not self._knows(Headers(scope=scope).get("host", "")):
             problem = {"code": "unknown_host", "message": "the server is not known by that host name: see --name"}
-            await JSONResponse(problem, 400)(scope, receive, send)
+            await problem_response(scope, 400, problem)(scope, receive, send)
             return
         await self.app(scope, receive, send)
 
@@ -72,8 +67,8 @@ class Guard:
             return
         asks = is_open and scope["method"] == "POST"
         if scope["method"] in CHANGING and not asks and is_foreign(headers):
-            refused = JSONResponse({"code": "foreign_origin", "message": "this was asked by another site"}, 403)
-            await refused(scope, receive, send)
+            problem = {"code": "foreign_origin", "message": "this was asked by another site"}
+            await problem_response(scope, 403, problem)(scope, receive, send)
             return
         taken = bounded(headers, receive, self.most + ENVELOPE, f"a file may have {self.most:,} bytes")
         await self.app(scope, taken, self._marked(send, is_open))

@@ -1,4 +1,4 @@
-"""What went wrong, as every endpoint says it: a code and a message."""
+"""Errors as every endpoint answers them: a code and a message, as JSON, or as a page for a browser."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,10 +6,13 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
+from starlette.types import Scope
 
 import rowmill as rm
+from rowmill.web.headers import HEADERS
 
 
 class Problem(BaseModel):
@@ -41,32 +44,77 @@ def problems(**why: str) -> dict[int | str, dict[str, Any]]:
     return {int(name[1:]): {"model": Problem, "description": text} for name, text in why.items()}
 
 
-def answer_with_problems(app: FastAPI, status: Mapping[type[rm.errors.WorkError], int]) -> None:
-    """Every error of the application has a code, also those of the framework. `status` is for errors of its own."""
+TITLES = {
+    400: "That request can't be read",
+    403: "Not allowed",
+    404: "Page not found",
+    405: "Not allowed here",
+    409: "It changed meanwhile",
+    413: "Too large",
+    422: "That can't be done",
+    500: "Something went wrong",
+    503: "Not available right now",
+}
+BROKEN = "The server failed to answer. Its log says why."
 
-    async def work_error(request: Request, error: Exception) -> JSONResponse:
+
+def answer_with_problems(app: FastAPI, status: Mapping[type[rm.errors.WorkError], int]) -> None:
+    """Give every error of the application a code, also those of the framework. `status` is for errors of its own."""
+
+    async def work_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, rm.errors.WorkError)
         usual = 503 if error.retryable else 422
-        return JSONResponse({"code": error.code, "message": str(error)}, status.get(type(error), usual))
+        problem = {"code": error.code, "message": str(error)}
+        return problem_response(request.scope, status.get(type(error), usual), problem)
 
     app.add_exception_handler(rm.errors.WorkError, work_error)
     app.add_exception_handler(rm.errors.DatabaseUnreachable, _unreachable)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _broken)
 
 
-async def _unreachable(request: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"code": "database", "message": "the database does not answer"}, 503)
+def problem_response(
+    scope: Scope, code: int, problem: Mapping[str, Any], headers: Mapping[str, str] | None = None
+) -> Response:
+    """A problem as a page, if a browser asks and the application has a site, and as JSON otherwise."""
+    site = getattr(scope["app"].state, "site", None) if "app" in scope else None
+    answer: Response
+    if site is not None and wants_page(Headers(scope=scope)):
+        message = str(problem["message"])
+        values = {"title": TITLES.get(code, "That did not work"), "message": message[:1].upper() + message[1:]}
+        answer = site.page("rowmill/problem.html", Request(scope), code=code, **values)
+    else:
+        answer = JSONResponse(dict(problem), code)
+    # Also here: the answer to a failure of the application does not pass the guard.
+    for name, value in {**HEADERS, **(headers or {})}.items():
+        answer.headers.setdefault(name, value)
+    return answer
 
 
-async def _http_error(request: Request, error: Exception) -> JSONResponse:
+def wants_page(headers: Headers) -> bool:
+    """Whether the client names text/html, as browsers do, and not JSON before it."""
+    kinds = [kind.split(";")[0].strip() for kind in headers.get("accept", "").lower().split(",")]
+    first = next((kind for kind in kinds if kind in ("text/html", "application/json")), None)
+    return first == "text/html"
+
+
+async def _unreachable(request: Request, error: Exception) -> Response:
+    return problem_response(request.scope, 503, {"code": "database", "message": "the database does not answer"})
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     given: Any = error.detail
     detail = given if isinstance(given, dict) else {"code": "refused", "message": str(given)}
-    return JSONResponse(detail, error.status_code, error.headers)
+    return problem_response(request.scope, error.status_code, detail, error.headers)
 
 
-async def _invalid(request: Request, error: Exception) -> JSONResponse:
+async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     where = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-    return JSONResponse({"code": "invalid", "message": where}, 422)
+    return problem_response(request.scope, 422, {"code": "invalid", "message": where})
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    return problem_response(request.scope, 500, {"code": "internal", "message": BROKEN})

@@ -1,0 +1,99 @@
+"""Lists that people sort and page through. Pages are cut by the values of the last row (keyset), so that a page costs
+the same wherever it is, and rows that are added meanwhile shift nothing.
+
+listing = Listing({"name": File.name, "size": File.size}, key=File.id, default="-name")
+part = listing.read(connection, sa.select(...), sort="-size", after=cursor, limit=50)
+part.rows, part.next
+"""
+
+import base64
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+
+class UnknownPage(ValueError):
+    """There is no such page: the cursor or the order is none of this list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The rows of one page, the order that they are in, and the cursor of the next page; None at the end."""
+
+    rows: Sequence[sa.RowMapping]
+    sort: str
+    next: str | None
+
+
+class Listing:
+    """Orders by one of several columns, and then by a key that is unique.
+
+    The columns must not be NULL: wrap one that may be in `coalesce`. An order is named by its column, with a minus
+    before it for descending.
+    """
+
+    def __init__(self, columns: Mapping[str, Any], key: Any, *, default: str) -> None:
+        self.columns, self.key, self.default = columns, key, default
+
+    def read(
+        self, connection: sa.Connection, wanted: "sa.Select[Any]", *, sort: str = "", after: str = "", limit: int = 50
+    ) -> Part:
+        """Run a select in this order, from the row after the cursor on. Raises UnknownPage."""
+        sort = sort or self.default
+        name, descending = sort.removeprefix("-"), sort.startswith("-")
+        if name not in self.columns:
+            raise UnknownPage("there is no such order")
+        column = self.columns[name]
+        if after:
+            value, key = (
+                sa.bindparam(None, given, type_=side.type)
+                for given, side in zip(_decoded(after, column, self.key), (column, self.key), strict=True)
+            )
+            beyond = column < value if descending else column > value
+            same = self.key < key if descending else self.key > key
+            wanted = wanted.where(sa.or_(beyond, sa.and_(column == value, same)))
+        order = [each.desc() if descending else each.asc() for each in (column, self.key)]
+        positions = [column.label("_sorted"), self.key.label("_key")]
+        rows = connection.execute(wanted.add_columns(*positions).order_by(*order).limit(limit + 1)).mappings().all()
+        more = len(rows) > limit
+        last = rows[limit - 1] if more else None
+        return Part(rows[:limit], sort, None if last is None else _encoded(last["_sorted"], last["_key"]))
+
+
+def contains(column: Any, text: str) -> sa.ColumnElement[bool]:
+    """Whether a column contains what somebody typed into a search field, whatever the case of letters."""
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return sa.func.lower(column).like(f"%{escaped.lower()}%", escape="\\")
+
+
+def _encoded(*values: Any) -> str:
+    plain = [each.isoformat() if isinstance(each, datetime) else each for each in values]
+    text = json.dumps([str(each) if isinstance(each, uuid.UUID) else each for each in plain], separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _decoded(cursor: str, *columns: Any) -> list[Any]:
+    try:
+        values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        if not isinstance(values, list) or len(values) != len(columns):
+            raise UnknownPage("there is no such page")
+        return [_typed(value, column.type.python_type) for value, column in zip(values, columns, strict=True)]
+    except (ValueError, TypeError, RecursionError) as error:
+        raise UnknownPage("there is no such page") from error
+
+
+def _typed(value: Any, kind: type) -> Any:
+    if kind is datetime:
+        return datetime.fromisoformat(value)
+    if kind is uuid.UUID:
+        return uuid.UUID(value)
+    if kind is str and (not isinstance(value, str) or "\x00" in value):
+        raise ValueError("not a text")
+    if kind is int and not isinstance(value, int):
+        raise ValueError("not a number")
+    return kind(value)

@@ -1,0 +1,149 @@
+"""The pages of an application: one layout, one set of components, and the templates of a package on top of them.
+
+site = Site("Articles", __package__, pages=[NavLink("Articles", "/")])
+site.install(app)
+return site.page("articles.html", request, articles=rows)
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from rowmill.web import api_docs, shown
+from rowmill.web.headers import HEADERS
+from rowmill.web.prefix import ForwardedPrefix
+
+COMMON = Path(str(files(__package__)))
+SIBLINGS = "rowmill.siblings"
+"""Where the scope of a request names the applications that are mounted side by side."""
+FOREVER = "public, max-age=31536000, immutable"
+
+
+@dataclass(frozen=True, slots=True)
+class NavLink:
+    """A page in the navigation. `path` is relative to the application; `within` names paths that belong to it too."""
+
+    label: str
+    path: str
+    within: Sequence[str] = ()
+
+    def is_current(self, path: str) -> bool:
+        if path == self.path:
+            return True
+        places = [self.path, *self.within]
+        return any(path.startswith(f"{place.rstrip('/')}/") for place in places if place != "/")
+
+
+class Site:
+    """Renders the templates of a package, and of this one under `rowmill/`. They escape whatever they are given.
+
+    The package has a folder `templates`, and may have a folder `static`, which is served at /static. `filters` are
+    added to those of Jinja2 and of `rowmill.web.shown`.
+    """
+
+    def __init__(
+        self, title: str, package: str, *, pages: Sequence[NavLink] = (), **filters: Callable[..., Any]
+    ) -> None:
+        self.title, self.pages = title, tuple(pages)
+        home = Path(str(files(package)))
+        self._static = home / "static"
+        own, common = FileSystemLoader(home / "templates"), FileSystemLoader(COMMON / "templates")
+        self._templates = Environment(
+            loader=ChoiceLoader([own, PrefixLoader({"rowmill": common})]),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters |= shown.FILTERS | filters
+        self._templates.globals |= {"site": self, "url": _url, "here": _here, "static": self._static_url}
+
+    def install(self, app: FastAPI, *, docs: bool = True) -> None:
+        """Serve what pages load, and the description of the API at /docs. Follow X-Forwarded-Prefix.
+
+        Call it after other middleware was added: their refusals have links, too.
+        """
+        app.state.site = self
+        app.mount("/static/rowmill", CachedFiles(directory=COMMON / "static"), name="rowmill-static")
+        if self._static.is_dir():
+            app.mount("/static", CachedFiles(directory=self._static), name="static")
+        app.add_middleware(ForwardedPrefix)
+        if docs:
+            app.add_api_route("/docs", self._show_docs, include_in_schema=False)
+
+    async def _show_docs(self, request: Request) -> HTMLResponse:
+        return self.page("rowmill/docs.html", request, api=api_docs.describe(request.app.openapi()))
+
+    def page(self, template: str, request: Request, *, code: int = 200, **values: Any) -> HTMLResponse:
+        """Render a template. `problem`, if given, is shown above the page as the reason why something was not done."""
+        values = {"problem": None, "siblings": request.scope.get(SIBLINGS, ())} | values
+        text = self._templates.get_template(template).render(request=request, **values)
+        return HTMLResponse(text, code, {**HEADERS, "cache-control": "private, no-cache"})
+
+    def current(self, path: str) -> NavLink | None:
+        """The page of the navigation that a path belongs to; the most specific one."""
+        found = [link for link in self.pages if link.is_current(path)]
+        return max(found, key=lambda link: len(link.path), default=None)
+
+    @property
+    def icon(self) -> str:
+        return "icon.svg" if (self._static / "icon.svg").exists() else "rowmill/icon.svg"
+
+    @pass_context
+    def _static_url(self, context: Context, name: str) -> str:
+        """The address of a static file, with its version: browsers keep it until it changes."""
+        path = COMMON / "static" / name.removeprefix("rowmill/") if name.startswith("rowmill/") else self._static / name
+        return f"{_root(context)}/static/{name}?v={_version(path)}"
+
+
+class CachedFiles(StaticFiles):
+    """Static files. Those asked for with their version may be kept forever."""
+
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        scope: Scope = arguments[2] if len(arguments) > 2 else options["scope"]
+        response = super().file_response(*arguments, **options)
+        response.headers["cache-control"] = FOREVER if b"v=" in scope["query_string"] else "no-cache"
+        return response
+
+
+@cache
+def _version(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+
+
+def _root(context: Context) -> str:
+    """Where the application is mounted, as the browser sees it."""
+    root: str = context["request"].scope.get("root_path", "")
+    return root.rstrip("/")
+
+
+def _query(values: Mapping[str, Any]) -> str:
+    given = {name: value for name, value in values.items() if value is not None and value != ""}
+    return f"?{urlencode(given)}" if given else ""
+
+
+@pass_context
+def _url(context: Context, path: str, **query: Any) -> str:
+    """The address of a page of the application, wherever it is mounted."""
+    return f"{_root(context)}{path}{_query(query)}"
+
+
+@pass_context
+def _here(context: Context, **changes: Any) -> str:
+    """The address of this page, with some parameters changed. None and "" take one away."""
+    request: Request = context["request"]
+    path: str = request.url.path
+    return f"{path}{_query({**request.query_params, **changes})}"

@@ -1,0 +1,153 @@
+"use strict";
+
+// What pages do beyond links and forms. Every page can be read, and every form sent, without it.
+
+const toasts = document.getElementById("toasts");
+
+function say(text, tone = "bad") {
+  const toast = document.createElement("p");
+  toast.className = `toast ${tone}`;
+  toast.textContent = text;
+  toasts.replaceChildren(toast);
+  clearTimeout(say.timer);
+  say.timer = setTimeout(() => toast.remove(), 8000);
+}
+
+// --- Theme -----------------------------------------------------------------------------------------------------------
+
+const themes = document.getElementById("theme");
+if (themes) {
+  themes.hidden = false;
+  themes.addEventListener("click", () => {
+    const root = document.documentElement;
+    const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+    const next = (root.dataset.theme ?? system) === "dark" ? "light" : "dark";
+    root.dataset.theme = next;
+    localStorage.setItem("rowmill-theme", next);
+  });
+}
+
+// --- Live parts of a page --------------------------------------------------------------------------------------------
+
+const isPoll = (event) => event.detail.ctx.sourceEvent?.type === "every";
+
+// Nobody wants a page to move while they write, choose or read in a dialog.
+function isInUse(region) {
+  const active = document.activeElement;
+  const writing = region.contains(active) && active.matches("input:not([type=checkbox]), select, textarea");
+  return writing || region.querySelector("dialog[open], details.edit[open]") !== null;
+}
+
+document.addEventListener("htmx:before:request", (event) => {
+  if (isPoll(event) && (document.hidden || isInUse(event.detail.ctx.sourceElement))) event.preventDefault();
+});
+
+// A page without the part that is replaced is one that says why not: its message is shown, and the part stays.
+document.addEventListener("htmx:after:request", (event) => {
+  const { ctx } = event.detail;
+  if (ctx.response.status < 400 || ctx.text.includes('id="live"')) return;
+  event.preventDefault();
+  const page = new DOMParser().parseFromString(ctx.text, "text/html");
+  say(page.querySelector("[role=alert]")?.textContent.trim() || "The server refused that.");
+});
+
+document.addEventListener("htmx:error", (event) => {
+  if (event.detail.ctx) say("The server does not answer. Trying again.");
+});
+
+// The reason why something was not done may be above what the person looks at.
+document.addEventListener("htmx:after:swap", () => {
+  const alert = document.querySelector("#live [role=alert]");
+  if (alert) say(alert.textContent.trim());
+  tellTimes();
+});
+
+// --- Times -----------------------------------------------------------------------------------------------------------
+
+const STEPS = [[60, 1, "second"], [3600, 60, "minute"], [86400, 3600, "hour"], [2592000, 86400, "day"],
+  [31536000, 2592000, "month"], [Infinity, 31536000, "year"]];
+
+function ago(moment) {
+  const seconds = (Date.now() - moment) / 1000;
+  const [size, unit, name] = STEPS.find(([below]) => Math.abs(seconds) < below);
+  const number = Math.floor(Math.abs(seconds) / unit);
+  if (size === 60 && number < 10) return seconds >= 0 ? "just now" : "in a moment";
+  const text = `${number} ${name}${number === 1 ? "" : "s"}`;
+  return seconds >= 0 ? `${text} ago` : `in ${text}`;
+}
+
+function tellTimes() {
+  for (const time of document.querySelectorAll("time[data-ago]")) {
+    const text = ago(Date.parse(time.dateTime));
+    if (time.textContent !== text) time.textContent = text;
+  }
+}
+
+setInterval(tellTimes, 10_000);
+
+// --- Forms -----------------------------------------------------------------------------------------------------------
+
+// Filters apply as they are chosen; without this script, by their button.
+document.addEventListener("change", (event) => {
+  const form = event.target.closest("form[data-filter]");
+  if (form && event.target.matches("select")) form.requestSubmit();
+});
+
+// An empty filter has no place in the address.
+document.addEventListener("submit", (event) => {
+  const form = event.target.closest("form[data-filter]");
+  if (!form) return;
+  for (const field of form.elements) if (field.name && !field.value) field.disabled = true;
+});
+addEventListener("pageshow", () => {
+  for (const field of document.querySelectorAll("form[data-filter] :disabled")) field.disabled = false;
+});
+
+// The zone lights up while a file is over it, and says what was chosen. The control itself takes the drop.
+document.addEventListener("change", (event) => {
+  const zone = event.target.closest(".drop");
+  const names = zone?.querySelector("[data-names]");
+  if (!names) return;
+  const files = [...event.target.files];
+  names.textContent = files.length > 3 ? `${files.length} files chosen` : files.map((file) => file.name).join(", ");
+  names.hidden = files.length === 0;
+});
+for (const [kind, over] of [["dragover", true], ["dragleave", false], ["drop", false]]) {
+  document.addEventListener(kind, (event) => event.target.closest?.(".drop")?.classList.toggle("over", over));
+}
+
+// --- Dialogs ---------------------------------------------------------------------------------------------------------
+
+document.addEventListener("click", (event) => {
+  const opener = event.target.closest("[data-dialog]");
+  if (opener) document.getElementById(opener.dataset.dialog)?.showModal();
+  if (event.target.closest("[data-close]")) event.target.closest("dialog")?.close();
+  if (event.target.matches("dialog")) event.target.close();
+});
+
+// --- Keys ------------------------------------------------------------------------------------------------------------
+
+function move(step) {
+  const items = [...document.querySelectorAll("[data-item]")];
+  if (items.length === 0) return;
+  const now = items.findIndex((item) => item.contains(document.activeElement));
+  const next = items[Math.min(Math.max(now + step, 0), items.length - 1)];
+  (next.querySelector("a, button") ?? next).focus();
+  next.scrollIntoView({ block: "nearest" });
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input, select, textarea, dialog")) {
+    if (event.key === "Escape" && event.target.matches("[type=search]")) event.target.blur();
+    return;
+  }
+  const search = document.querySelector("input[type=search]");
+  if (event.key === "/" && search) {
+    event.preventDefault();
+    search.focus();
+    search.select();
+  }
+  if (event.key === "j") move(1);
+  if (event.key === "k") move(-1);
+});

@@ -1,0 +1,1 @@
+"""An application with pages, for tests of `rowmill.web`."""
