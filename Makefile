@@ -9,7 +9,7 @@ LOCK := requirements/dev.txt
 OLDEST := .venv-oldest
 ARGS ?=
 
-.PHONY: help venv demo demo-entities demo-intake structure test test-oldest lint types check format docs bench bench-all bench-claim bench-drain bench-intake bench-limits bench-lock bench-outbox bench-reconcile bench-row-memory faults faults-broken faults-long lock clean
+.PHONY: help venv demo demo-entities demo-intake structure test test-oldest lint types check format screenshots docs bench bench-all bench-claim bench-drain bench-intake bench-limits bench-lock bench-outbox bench-reconcile bench-row-memory faults faults-broken faults-long lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ check: ## all that CI runs
 format: venv ## format and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+screenshots: venv ## take a picture of every page, into build/screenshots (needs Chromium; ARGS="--only entities")
+	$(BIN)/python -m tools.screenshots $(ARGS)
 
 docs: venv ## write the generated parts of the documentation
 	$(BIN)/python -m tools.reference

@@ -66,7 +66,7 @@ def test_a_forbidden_import_is_found(module: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("rowmill_systems.intake.queue", "import rowmill as rm\nfrom rowmill.web.pages import Pages"),
+        ("rowmill_systems.intake.queue", "import rowmill as rm\nfrom rowmill.web.site import Site"),
         ("rowmill_systems.intake.queue", "from rowmill_systems.parts.documents.reader import Reader"),
         ("rowmill_systems.parts.services.http", "from rowmill_systems.parts.values import UNFIT"),
     ],

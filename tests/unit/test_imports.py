@@ -109,7 +109,7 @@ def test_every_module_imports_only_what_its_layer_allows() -> None:
         ("rowmill.admin.app", "from rowmill.cli.main import main"),
         ("rowmill.admin.app", "from rowmill import Mill"),
         ("rowmill", "from rowmill.cli.main import main"),
-        ("rowmill.web.pages", "from rowmill.cli.main import main"),
+        ("rowmill.web.site", "from rowmill.cli.main import main"),
         ("rowmill.helpers", "from rowmill.model import Lease"),
     ],
 )

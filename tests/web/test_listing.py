@@ -4,9 +4,11 @@ import re
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
+from rowmill.web.listing import Listing
 from tests.support.html import read_page
-from tests.web.notes import browser_on, create_app
+from tests.web.notes import browser_on, create_app, notes
 
 TITLES = ["b", "a", "c", "a", "100%", "under_score", "B"]
 
@@ -61,6 +63,11 @@ async def test_links_keep_the_search_and_sorting_begins_at_the_first_page() -> N
 async def test_a_page_that_is_none_of_the_list_is_not_found(query: str) -> None:
     async with browser_on(create_app()) as client:
         assert (await client.get(f"/notes?{query}")).status_code == 404
+
+
+def test_an_order_needs_a_type_to_read_its_cursors_by() -> None:
+    with pytest.raises(TypeError, match="type_="):
+        Listing({"title": sa.func.lower(notes.c.title)}, notes.c.id, default="title")
 
 
 async def test_a_list_of_nothing_says_so() -> None:

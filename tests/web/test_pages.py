@@ -15,8 +15,8 @@ PAGES = ("/", "/notes", "/notes?q=o&state=open&sort=-size", "/notes/1", "/docs")
 HOSTILE = """<script>alert(1)</script>"'><img src=x onerror=alert(1)>{{ 7 * 7 }}"""
 
 
-async def page_at(client: httpx.AsyncClient, path: str, code: int = 200, **headers: str) -> ReadPage:
-    answer = await client.get(path, headers=headers)
+async def page_at(client: httpx.AsyncClient, path: str, code: int = 200, prefix: str = "") -> ReadPage:
+    answer = await client.get(path, headers={"x-forwarded-prefix": prefix})
     assert answer.status_code == code, answer.text
     assert answer.headers["content-type"].startswith("text/html")
     policy = answer.headers["content-security-policy"]
@@ -83,7 +83,7 @@ async def test_links_lead_through_a_proxy_that_serves_it_under_a_prefix(prefix: 
     async with browser_on(create_app()) as client:
         root = prefix.rstrip("/")
         for path, code in (*((path, 200) for path in PAGES), ("/nothing", 404), ("/broken", 500)):
-            page = await page_at(client, path, code, **{"x-forwarded-prefix": prefix})
+            page = await page_at(client, path, code, prefix=prefix)
             links = [link for link in page.links() if link.startswith("/")]
             forms = [tag.attributes["action"] for tag in page.all("form")]
             loaded = [tag.attributes["src"] for tag in page.all("script")]
@@ -94,7 +94,7 @@ async def test_links_lead_through_a_proxy_that_serves_it_under_a_prefix(prefix: 
 @pytest.mark.parametrize("prefix", ["//evil.example", "https://evil.example", "/a//b", 'x"', "/<b>", "/a b", "/a\\b"])
 async def test_a_prefix_that_is_none_is_left_out(prefix: str) -> None:
     async with browser_on(create_app()) as client:
-        page = await page_at(client, "/notes", **{"x-forwarded-prefix": prefix})
+        page = await page_at(client, "/notes", prefix=prefix)
         assert "evil" not in "".join(page.links())
         assert page.all("a", href="/notes/5")
 
@@ -107,7 +107,7 @@ async def test_applications_are_mounted_side_by_side_with_links_between_them() -
         front = await page_at(client, "/")
         assert {"/one/", "/two/"} <= set(front.links())
         for prefix in ("", "/behind"):
-            page = await page_at(client, "/two/notes", **({"x-forwarded-prefix": prefix} if prefix else {}))
+            page = await page_at(client, "/two/notes", prefix=prefix)
             assert page.all("nav", class_="systems")[0].text.strip() == "First"
             assert {f"{prefix}/one/", f"{prefix}/two/notes", f"{prefix}/two/notes/1"} <= set(page.links())
         for path in ("/nothing", "/one/nothing"):

@@ -38,6 +38,9 @@ class Listing:
     """
 
     def __init__(self, columns: Mapping[str, Any], key: Any, *, default: str) -> None:
+        for name, column in columns.items():
+            if isinstance(column.type, sa.types.NullType):
+                raise TypeError(f"the order {name} has no type. Give it one: sa.func.lower(column, type_=sa.Text())")
         self.columns, self.key, self.default = columns, key, default
 
     def read(
@@ -49,6 +52,9 @@ class Listing:
         if name not in self.columns:
             raise UnknownPage("there is no such order")
         column = self.columns[name]
+        if connection.dialect.name == "sqlite" and isinstance(column.type, sa.DateTime):
+            # SQLite compares times as texts, and CURRENT_TIMESTAMP has no fractions, which a bound datetime has.
+            column = sa.type_coerce(column, sa.Text())
         if after:
             value, key = (
                 sa.bindparam(None, given, type_=side.type)

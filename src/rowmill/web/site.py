@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from starlette.responses import Response
@@ -106,7 +106,7 @@ class Site:
     def _static_url(self, context: Context, name: str) -> str:
         """The address of a static file, with its version: browsers keep it until it changes."""
         path = COMMON / "static" / name.removeprefix("rowmill/") if name.startswith("rowmill/") else self._static / name
-        return f"{_root(context)}/static/{name}?v={_version(path)}"
+        return f"{root_of(context['request'])}/static/{name}?v={_version(path)}"
 
 
 class CachedFiles(StaticFiles):
@@ -119,15 +119,19 @@ class CachedFiles(StaticFiles):
         return response
 
 
+def see_other(request: Request, path: str) -> RedirectResponse:
+    """Send a browser to a page of the application after a form. A reload of that page sends nothing again."""
+    return RedirectResponse(f"{root_of(request)}{path}", 303)
+
+
+def root_of(request: Request) -> str:
+    """Where the application is mounted, as the browser sees it: "" or "/tools"."""
+    return str(request.scope.get("root_path", "")).rstrip("/")
+
+
 @cache
 def _version(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
-
-
-def _root(context: Context) -> str:
-    """Where the application is mounted, as the browser sees it."""
-    root: str = context["request"].scope.get("root_path", "")
-    return root.rstrip("/")
 
 
 def _query(values: Mapping[str, Any]) -> str:
@@ -138,7 +142,7 @@ def _query(values: Mapping[str, Any]) -> str:
 @pass_context
 def _url(context: Context, path: str, **query: Any) -> str:
     """The address of a page of the application, wherever it is mounted."""
-    return f"{_root(context)}{path}{_query(query)}"
+    return f"{root_of(context['request'])}{path}{_query(query)}"
 
 
 @pass_context

@@ -31,6 +31,11 @@ if (themes) {
 
 const isPoll = (event) => event.detail.ctx.sourceEvent?.type === "every";
 
+// Asks for the live part of the page anew.
+function refresh() {
+  return htmx.ajax("GET", location.href, { target: "#live", select: "#live", swap: "outerMorph" });
+}
+
 // Nobody wants a page to move while they write, choose or read in a dialog.
 function isInUse(region) {
   const active = document.activeElement;

@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from rowmill.web.listing import Listing, Part, contains
 from rowmill_systems.entities.models import COLUMNS, ConflictState, EntityId, Tables
 from rowmill_systems.entities.words import COMPLETE, FAILED, IN_PROGRESS, OPEN, PENDING, STATUSES
 
@@ -87,6 +89,40 @@ def entities(
     if after is not None:
         wanted = wanted.where(entity.id > after)
     return connection.execute(wanted).mappings().all()
+
+
+def entity_list(
+    connection: sa.Connection,
+    tables: Tables,
+    *,
+    search: str = "",
+    status: str = "",
+    dataset: str = "",
+    sort: str = "",
+    after: str = "",
+    limit: int = 100,
+) -> Part:
+    """The entities whose name contains a text, in an order that a person chose. Raises UnknownPage."""
+    entity = tables.entity
+    beginning = sa.literal(datetime(1970, 1, 1, tzinfo=UTC), sa.DateTime(timezone=True))
+    listing = Listing(
+        {
+            "name": sa.func.lower(sa.func.coalesce(entity.name, ""), type_=sa.Text()),
+            "status": sa.func.coalesce(entity.enrichment_status, PENDING),
+            "confidence": sa.func.coalesce(entity.linking_confidence, -1.0),
+            "added": sa.func.coalesce(entity.created_at, beginning),
+        },
+        entity.id,
+        default="-added",
+    )
+    wanted = sa.select(*columns(tables, LISTED))
+    if search:
+        wanted = wanted.where(contains(entity.name, search))
+    if status:
+        wanted = wanted.where(has_status(tables, status))
+    if dataset:
+        wanted = wanted.where(entity.dataset == dataset)
+    return listing.read(connection, wanted, sort=sort, after=after, limit=limit)
 
 
 def one_entity(connection: sa.Connection, tables: Tables, entity_id: EntityId) -> sa.RowMapping | None:

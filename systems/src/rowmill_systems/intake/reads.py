@@ -6,6 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from rowmill.web.listing import Listing, Part, contains
 from rowmill_systems.intake.fields.catalogue import Catalogue
 from rowmill_systems.intake.models import FieldSuggestion, FileAnalysis, ProjectFile, SuggestionState, UnmappedNote
 
@@ -43,6 +44,66 @@ def files(
     if before is not None:
         wanted = wanted.where(ProjectFile.id < before)
     return connection.execute(wanted.limit(most)).mappings().all()
+
+
+FILES_ON_A_PAGE = 100
+FILES = Listing(
+    {
+        "name": sa.func.lower(ProjectFile.filename, type_=sa.Text()),
+        "size": ProjectFile.size_bytes,
+        "state": ProjectFile.processing_status,
+        "added": ProjectFile.id,
+    },
+    ProjectFile.id,
+    default="-added",
+)
+
+
+def file_list(
+    connection: sa.Connection, project: Project, *, search: str = "", state: str = "", sort: str = "", after: str = ""
+) -> Part:
+    """The files of a project whose name contains a text, in an order that a person chose. Raises UnknownPage."""
+    wanted = sa.select(ProjectFile.__table__, _pending()).where(project.condition)
+    if search:
+        wanted = wanted.where(contains(ProjectFile.filename, search))
+    if state:
+        wanted = wanted.where(ProjectFile.processing_status == state)
+    return FILES.read(connection, wanted, sort=sort, after=after, limit=FILES_ON_A_PAGE)
+
+
+def projects(connection: sa.Connection) -> Sequence[sa.RowMapping]:
+    """All projects that have files, with how many there are; the one with the latest file first."""
+
+    def number(*states: str) -> sa.ColumnElement[int]:
+        return sa.func.count().filter(ProjectFile.processing_status.in_(states))
+
+    pending = (
+        sa.select(ProjectFile.organization_id, ProjectFile.project_id, sa.func.count().label("pending"))
+        .join(FieldSuggestion, FieldSuggestion.file_id == ProjectFile.id)
+        .where(FieldSuggestion.state == SuggestionState.PENDING)
+        .group_by(ProjectFile.organization_id, ProjectFile.project_id)
+        .subquery()
+    )
+    counted = (
+        sa.select(
+            ProjectFile.organization_id,
+            ProjectFile.project_id,
+            sa.func.count().label("files"),
+            number("queued", "processing").label("open"),
+            number("failed").label("failed"),
+            sa.func.max(ProjectFile.created_at).label("latest"),
+            sa.func.max(ProjectFile.id).label("last_id"),
+        )
+        .group_by(ProjectFile.organization_id, ProjectFile.project_id)
+        .subquery()
+    )
+    same = (counted.c.organization_id == pending.c.organization_id) & (counted.c.project_id == pending.c.project_id)
+    wanted = (
+        sa.select(counted, sa.func.coalesce(pending.c.pending, 0).label("pending"))
+        .outerjoin(pending, same)
+        .order_by(counted.c.last_id.desc())
+    )
+    return connection.execute(wanted).mappings().all()
 
 
 def one_file(connection: sa.Connection, project: Project, file_id: int) -> sa.RowMapping | None:

@@ -1,5 +1,6 @@
-"""Suggestions: written when a file was read, then decided on by a person, once."""
+"""Suggestions: written when a file was read, then decided on by a person, who may change their mind."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,28 +80,58 @@ class SuggestionDecision:
 def decide(connection: sa.Connection, file_id: int, suggestion_id: int, decision: SuggestionDecision) -> None:
     """Apply or reject a pending suggestion.
 
-    Raises SuggestionChanged if it is not pending any more, and UnknownSuggestion if there is none. The statement itself
-    checks, so that of two people who decide at once, one gets the error.
+    Raises SuggestionChanged if it is not pending any more, and UnknownSuggestion if there is none.
 
     While the file is being processed, nothing is applied (BeingProcessed); what a person rejects stays rejected.
     """
+    values = {"state": decision.state, "decided_by": decision.by, "applied_value": decision.value}
+    applies = decision.state is SuggestionState.APPLIED
+    _change(connection, file_id, suggestion_id, (PENDING,), values, while_processing=not applies)
+
+
+def edit(connection: sa.Connection, file_id: int, suggestion_id: int, value: Any, by: str | None = None) -> None:
+    """Put another value in the place of one that was applied. Raises SuggestionChanged, or UnknownSuggestion."""
+    values = {"applied_value": value} | ({} if by is None else {"decided_by": by})
+    _change(connection, file_id, suggestion_id, (SuggestionState.APPLIED,), values, while_processing=True)
+
+
+def undo(connection: sa.Connection, file_id: int, suggestion_id: int) -> None:
+    """Make a suggestion pending again that was applied or rejected. Raises SuggestionChanged, or UnknownSuggestion.
+
+    Not while the file is being processed (BeingProcessed): what is pending is about to be replaced.
+    """
+    values = {"state": PENDING, "applied_value": None, "decided_by": None}
+    decided = (SuggestionState.APPLIED, SuggestionState.REJECTED)
+    _change(connection, file_id, suggestion_id, decided, values, while_processing=False)
+
+
+def _change(
+    connection: sa.Connection,
+    file_id: int,
+    suggestion_id: int,
+    states: Sequence[SuggestionState],
+    values: Mapping[str, Any],
+    *,
+    while_processing: bool,
+) -> None:
+    """Write to a suggestion that is in one of these states. The statement itself checks, so that of two people who
+    change it at once, one gets the error."""
     this = (FieldSuggestion.id == suggestion_id) & (FieldSuggestion.file_id == file_id)
     processed = sa.select(ProjectFile.id).where(ProjectFile.id == file_id, ProjectFile.processing_status == PROCESSING)
+    decided_at = None if values.get("state") == PENDING else sa.func.now()
     change = (
         sa.update(FieldSuggestion)
-        .where(this, FieldSuggestion.state == PENDING)
-        .values(
-            state=decision.state, decided_by=decision.by, decided_at=sa.func.now(), applied_value=decision.value
-        )
-    )  # fmt: skip
-    if decision.state is SuggestionState.APPLIED:
+        .where(this, FieldSuggestion.state.in_(states))
+        .values({**values, "decided_at": decided_at})
+    )
+    if not while_processing:
         change = change.where(~processed.exists())
     if connection.execute(change).rowcount:
         return
     if connection.scalar(sa.select(ProjectFile.id).where(ProjectFile.id == file_id)) is None:
         raise UnknownFile
     state = connection.scalar(sa.select(FieldSuggestion.state).where(this))
-    if state == PENDING:
+    if state in states:
         raise BeingProcessed(f"file {file_id} is being processed; decide when that is done")
     if state is None and not was_there(connection, suggestion_id):
         raise UnknownSuggestion

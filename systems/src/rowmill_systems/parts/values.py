@@ -7,6 +7,9 @@ from typing import Any
 
 UNFIT = re.compile("[\x00\ud800-\udfff]")
 """Of a text: what not every database keeps."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+NUMBERS = re.compile(r"[-+\d][-+\d., ]*")
+"""Numbers, dates and places: whatever a spreadsheet makes of them, it calls nothing."""
 
 
 def made_fit(value: Any) -> Any:
@@ -24,3 +27,10 @@ def made_fit(value: Any) -> Any:
 def value_hash(value: Any) -> str:
     """The same for values that are the same as JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def harmless(text: str) -> str:
+    """The text as a cell that no spreadsheet takes for a formula and runs."""
+    if text.startswith(FORMULA) and not NUMBERS.fullmatch(text):
+        return f"'{text}"
+    return text

@@ -16,6 +16,7 @@ from rowmill_systems.entities.sheets.columns import SheetColumns
 from rowmill_systems.entities.sheets.errors import BadSheet
 from rowmill_systems.entities.sheets.sheet import Row, Sheet
 from rowmill_systems.entities.sheets.target import written
+from rowmill_systems.parts.values import harmless
 
 
 @contextmanager
@@ -102,7 +103,7 @@ def test_a_file_that_is_written_to_meanwhile_is_noticed(tmp_path: Path) -> None:
     ],
 )
 def test_no_cell_that_we_add_is_a_formula(cell: str, shown: str) -> None:
-    assert result.harmless(cell) == shown
+    assert harmless(cell) == shown
 
 
 def test_a_column_that_is_there_already_keeps_its_name() -> None:

@@ -1,6 +1,5 @@
 """What is known of the entity of a row, as cells and as JSON."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,15 +8,13 @@ import sqlalchemy as sa
 from rowmill_systems.entities.properties.catalogue import catalogue
 from rowmill_systems.entities.properties.shown import shown
 from rowmill_systems.entities.words import FAILED
+from rowmill_systems.parts.values import harmless
 
 COLUMNS = ("wikidata_id", "dbpedia_uri", "other_ids", "linking_label", "linking_confidence", "linking_source",
            "enrichment_status", "enrichment_note")  # fmt: skip
 READ = ("id", "external_id", *COLUMNS, "enrichment_error", "enriched_properties")
 PREFIX = "entity_"
 SEPARATOR = "; "
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-NUMBERS = re.compile(r"[-+\d][-+\d., ]*")
-"""Numbers, dates and places: whatever a spreadsheet makes of them, it calls nothing."""
 
 
 def names(header: Sequence[str], keys: Sequence[str]) -> list[str]:
@@ -64,10 +61,3 @@ def known(entity: sa.RowMapping | None, note: str | None) -> dict[str, Any]:
         "enrichment_note": why,
         "properties": entity["enriched_properties"],
     }
-
-
-def harmless(text: str) -> str:
-    """What others wrote, so that no spreadsheet takes it for a formula and runs it."""
-    if text.startswith(FORMULA) and not NUMBERS.fullmatch(text):
-        return f"'{text}"
-    return text

@@ -7,7 +7,6 @@ from fastapi import APIRouter, Depends, FastAPI
 
 import rowmill as rm
 from rowmill.web.guard import LOOPBACK, Guard, KnownHosts
-from rowmill.web.pages import serve_static
 from rowmill.web.problems import answer_with_problems, problems
 from rowmill_systems.entities.entities import Entities
 from rowmill_systems.entities.reconciliation import router as reconciliation
@@ -16,6 +15,7 @@ from rowmill_systems.entities.reconciliation.matching import ReconciliationServi
 from rowmill_systems.entities.web import bulk, conflicts, enrichment, forms, pages
 from rowmill_systems.entities.web import entities as one_by_one
 from rowmill_systems.entities.web.asking import GivenEntities
+from rowmill_systems.entities.web.shown import site
 from rowmill_systems.parts.fields import Health
 
 MOST_BYTES = 256 * 1024 * 1024
@@ -67,9 +67,9 @@ def create_app(entities: Entities, *, hosts: Sequence[str] = LOOPBACK) -> FastAP
         app.include_router(router)
     ours_alone = [] if settings.open_reconciliation else [Depends(no_scripts)]
     app.include_router(reconciliation.router, dependencies=ours_alone)
-    serve_static(app, __package__)
     open_paths = [reconciliation.PREFIX] if settings.open_reconciliation else []
     app.add_middleware(Guard, most=MOST_BYTES, open_paths=open_paths)
     app.add_middleware(KnownHosts, names=hosts)
+    site.install(app)
     answer_with_problems(app, {})
     return app

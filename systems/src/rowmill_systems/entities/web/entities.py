@@ -4,9 +4,10 @@ from typing import Annotated
 from urllib.parse import quote
 
 import sqlalchemy as sa
-from fastapi import APIRouter, HTTPException, Query, Response
+from fastapi import APIRouter, HTTPException, Query, Request, Response
 
 from rowmill.web.problems import problems
+from rowmill.web.site import root_of
 from rowmill_systems.entities import deciding, reads
 from rowmill_systems.entities.submitting import submit
 from rowmill_systems.entities.things import local_facts
@@ -17,12 +18,14 @@ router = APIRouter(tags=["entities"])
 
 
 @router.post("/entities", status_code=201)
-async def put_in(entities: GivenEntities, entity: schemas.EntityIn, response: Response) -> schemas.EntityOut:
+async def put_in(
+    entities: GivenEntities, entity: schemas.EntityIn, request: Request, response: Response
+) -> schemas.EntityOut:
     """Put an entity in, to be linked and enriched in the background. One of a dataset that is there already is answered
     as it is."""
     row = entity.model_dump()
     [entity_id] = await entities.mill.run(lambda connection: submit(entities, connection, [row]))
-    response.headers["location"] = f"/entities/{quote(str(entity_id))}"
+    response.headers["location"] = f"{root_of(request)}/entities/{quote(str(entity_id))}"
     return schemas.EntityOut.model_validate(await the_entity(entities, entity_id))
 
 

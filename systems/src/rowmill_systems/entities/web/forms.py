@@ -6,11 +6,13 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 from fastapi import APIRouter, Form, HTTPException, Path, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 from pydantic import ValidationError
 
+from rowmill.web.site import see_other
 from rowmill_systems.entities import reads
 from rowmill_systems.entities.entities import Entities
+from rowmill_systems.entities.submitting import submit
 from rowmill_systems.entities.web import enrichment, schemas
 from rowmill_systems.entities.web import entities as api
 from rowmill_systems.entities.web.asking import GivenEntities, id_from
@@ -24,7 +26,6 @@ ConflictId = Annotated[int, Path(ge=1, le=LARGEST_ID)]
 Choice = Annotated[str, Form()]
 Value = Annotated[str, Form()]
 LONGEST_VALUE = 1000
-SEE_OTHER = 303
 
 
 class NotDone(Exception):
@@ -49,7 +50,7 @@ async def decide_here(
         await decided(entities, conflict_id, choice, value)
     except NotDone as error:
         return await not_done(entities, request, entity_id, error.code, str(error))
-    return back_to_entity(entity_id)
+    return back_to_entity(request, entity_id)
 
 
 @router.post("/review-conflicts/{conflict_id}")
@@ -65,7 +66,7 @@ async def decide_there(
         await decided(entities, conflict_id, choice, value)
     except NotDone as error:
         return await show_conflicts(entities, request, code=error.code, problem=f"Not done: {error}.")
-    return back_to("/review-conflicts")
+    return see_other(request, "/review-conflicts")
 
 
 @router.post("/browse/{entity_id:path}/queue")
@@ -74,7 +75,7 @@ async def queue_again(entities: GivenEntities, request: Request, entity_id: str)
         await enrichment.queue_entity(entities, id_from(entities, entity_id))
     except HTTPException as error:
         return await not_done(entities, request, entity_id, error.status_code, reason(error))
-    return back_to_entity(entity_id)
+    return back_to_entity(request, entity_id)
 
 
 @router.post("/browse/{entity_id:path}/link")
@@ -94,7 +95,22 @@ async def link(
         return await not_done(entities, request, entity_id, 422, "choose one of the candidates, or write an id")
     except HTTPException as error:
         return await not_done(entities, request, entity_id, error.status_code, reason(error))
-    return back_to_entity(entity_id)
+    return back_to_entity(request, entity_id)
+
+
+@router.post("/browse")
+async def add(
+    entities: GivenEntities, request: Request, name: Value = "", entity_type: Value = "", context: Value = ""
+) -> Response:
+    """Put an entity in."""
+    given = {"name": name, "entity_type": entity_type.strip() or None, "context": context.strip() or None}
+    try:
+        row = schemas.EntityIn.model_validate(given).model_dump()
+    except ValidationError as error:
+        where = error.errors()[0]
+        raise HTTPException(422, {"code": "invalid", "message": f"{where['loc'][0]}: {where['msg']}"}) from None
+    [entity_id] = await entities.mill.run(lambda connection: submit(entities, connection, [row]))
+    return back_to_entity(request, str(entity_id))
 
 
 async def not_done(entities: Entities, request: Request, entity_id: str, code: int, why: str) -> Response:
@@ -138,10 +154,5 @@ def reason(error: HTTPException) -> str:
     return str(detail["message"]) if isinstance(detail, dict) else str(detail)
 
 
-def back_to_entity(entity_id: str) -> Response:
-    return back_to(f"/browse/{quote(entity_id)}")
-
-
-def back_to(path: str) -> Response:
-    """Seen anew: who reloads it sends nothing a second time."""
-    return RedirectResponse(path, SEE_OTHER)
+def back_to_entity(request: Request, entity_id: str) -> Response:
+    return see_other(request, f"/browse/{quote(entity_id)}")

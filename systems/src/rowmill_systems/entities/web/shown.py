@@ -1,17 +1,14 @@
-"""What pages say, and how: statuses, times, addresses, why a service is not asked."""
+"""The pages of entities, and how they show statuses, values, addresses, and why a service is not asked."""
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
-from urllib.parse import urlencode
 
-from rowmill.web.pages import Pages
+from rowmill.web.site import NavLink, Site
 from rowmill_systems.entities.kb.values import fits, from_cell
 from rowmill_systems.entities.properties.catalogue import Kind, catalogue
 from rowmill_systems.entities.properties.shown import shown
 from rowmill_systems.entities.words import COMPLETE, FAILED, IN_PROGRESS
-from rowmill_systems.parts.fields import with_zone
 
 WIKIDATA = re.compile(r"Q[1-9][0-9]{0,18}")
 DBPEDIA = re.compile(r"https?://(?:[a-z-]{2,12}\.)?dbpedia\.org/(?:resource|page)/[^\s\"<>\\^`{|}]+")
@@ -28,17 +25,18 @@ EXAMPLES: dict[Kind, str] = {
 }  # fmt: skip
 
 
-def kind_of(status: str) -> str:
-    """Of a status, for its colour."""
+def tone_of(status: str) -> str:
+    """Of a status, for its chip."""
     if status in (COMPLETE, FAILED):
-        return status.lower()
+        return "good" if status == COMPLETE else "bad"
     if status in IN_PROGRESS:
-        return "running"
-    return "waiting" if status.endswith("_FAILED") else "ready"
+        return "busy"
+    return "wait" if status.endswith("_FAILED") else "info"
 
 
-def moment(when: datetime) -> str:
-    return with_zone(when).strftime("%Y-%m-%d %H:%M:%S %Z")
+def words_of(status: str) -> str:
+    """A status as people read it: "link failed"."""
+    return status.replace("_", " ").lower()
 
 
 def label_of(key: str) -> str:
@@ -73,27 +71,22 @@ def detail_of(detail: Mapping[str, Any]) -> str:
     return " · ".join(f"{name}: {shown(value)}" for name, value in detail.items() if value not in (None, "", [], {}))
 
 
-def with_query(path: str, **values: object) -> str:
-    given = {name: value for name, value in values.items() if value is not None and value != ""}
-    return f"{path}?{urlencode(given)}" if given else path
-
-
-def part_of(path: str) -> str:
-    """The address of what the script puts in the place of what is there."""
-    return f"{path}{'&' if '?' in path else '?'}part=1"
-
-
-pages = Pages(
+site = Site(
+    "Entities",
     __package__,
+    pages=[
+        NavLink("Pipeline", "/"),
+        NavLink("Entities", "/browse"),
+        NavLink("Conflicts", "/review-conflicts"),
+        NavLink("API", "/docs"),
+    ],
     value=shown,
-    kind=kind_of,
-    moment=moment,
+    status_tone=tone_of,
+    words=words_of,
     label=label_of,
     shape=shape_of,
     wikidata=wikidata_url,
     dbpedia=dbpedia_url,
     detail=detail_of,
     why=lambda why: WHY.get(why, "Calls wait"),
-    part=part_of,
-    **{"with": with_query},
 )

@@ -7,11 +7,10 @@ from fastapi import FastAPI
 
 import rowmill as rm
 from rowmill.web.guard import LOOPBACK, Guard, KnownHosts
-from rowmill.web.pages import serve_static
 from rowmill.web.problems import EVERYWHERE, answer_with_problems, problems
 from rowmill_systems.intake.errors import EmptyFile, FileTooLarge, MissingObject, ObjectTooLarge
 from rowmill_systems.intake.intake import Intake
-from rowmill_systems.intake.web import files, pages, review
+from rowmill_systems.intake.web import files, forms, pages, review
 
 STATUS: dict[type[rm.errors.WorkError], int] = {
     EmptyFile: 422,
@@ -42,8 +41,9 @@ def create_app(intake: Intake, *, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
     app.include_router(files.router)
     app.include_router(review.router)
     app.include_router(pages.router)
-    serve_static(app, __package__)
+    app.include_router(forms.router)
     app.add_middleware(Guard, most=intake.settings.max_file_bytes)
     app.add_middleware(KnownHosts, names=hosts)
+    pages.site.install(app)
     answer_with_problems(app, STATUS)
     return app

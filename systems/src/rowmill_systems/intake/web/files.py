@@ -5,12 +5,14 @@ from typing import Annotated
 from urllib.parse import quote
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Form, HTTPException, Query, Response, UploadFile
+from fastapi import APIRouter, Form, HTTPException, Query, Request, Response, UploadFile
 from fastapi.responses import StreamingResponse
 
 from rowmill.web.problems import problems
+from rowmill.web.site import root_of
 from rowmill_systems.intake import reads
 from rowmill_systems.intake.intake import Intake
+from rowmill_systems.intake.reads import Project
 from rowmill_systems.intake.upload import Upload, add
 from rowmill_systems.intake.web import schemas
 from rowmill_systems.intake.web.asking import LARGEST_FILE_ID, PREFIX, GivenFile, GivenIntake, GivenProject, the_file
@@ -46,19 +48,25 @@ async def upload_file(
     intake: GivenIntake,
     project: GivenProject,
     file: UploadFile,
+    request: Request,
     response: Response,
     doc_type: Annotated[str | None, Form(max_length=100)] = None,
 ) -> schemas.File:
     """Take a file in, to be read in the background. Its type is found by its bytes."""
+    number = await take(intake, project, file, doc_type)
+    row = await the_file(intake, project, number)
+    response.headers["location"] = (
+        f"{root_of(request)}/organizations/{project.organization_id}/projects/{project.project_id}/files/{number}"
+    )
+    return schemas.File.model_validate(row)
+
+
+async def take(intake: Intake, project: Project, file: UploadFile, doc_type: str | None) -> int:
+    """Store an uploaded file and enqueue it. Returns its id."""
     upload = Upload(
         project.organization_id, project.project_id, file.filename or "", file.content_type, doc_type or None
     )
-    number = await add(intake, upload, chunks_of(file))
-    row = await the_file(intake, project, number)
-    response.headers["location"] = (
-        f"/organizations/{project.organization_id}/projects/{project.project_id}/files/{number}"
-    )
-    return schemas.File.model_validate(row)
+    return await add(intake, upload, chunks_of(file))
 
 
 async def chunks_of(file: UploadFile) -> AsyncIterator[bytes]:

@@ -1,86 +1,190 @@
-"""Pages for people: upload, watch, review. Rendered here; the script only sends and refreshes."""
+"""Pages for people: projects, their files, what is suggested, and what was applied. Rendered here."""
 
-import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Query, Request
-from fastapi.responses import HTMLResponse
+from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi.responses import HTMLResponse, Response
 
-from rowmill.web.pages import Pages
+from rowmill.web.listing import UnknownPage
+from rowmill.web.shown import SURE
+from rowmill.web.site import NavLink, Site, see_other
 from rowmill_systems.intake import reads
-from rowmill_systems.intake.models import ProjectFile
+from rowmill_systems.intake.intake import Intake
+from rowmill_systems.intake.reads import STATES, Project
 from rowmill_systems.intake.web import files as api
-from rowmill_systems.intake.web.asking import GivenFile, GivenIntake, GivenProject
+from rowmill_systems.intake.web import review as review_api
+from rowmill_systems.intake.web import schemas
+from rowmill_systems.intake.web.asking import LARGEST_ID, GivenFile, GivenIntake, GivenProject
+from rowmill_systems.intake.web.values import as_json, kind_of, shown_value
 
 REVIEW = "/review/{organization_id}/{project_id}"
-FILES_ON_A_PAGE = 200
+TONES = {
+    "queued": "info", "processing": "busy", "completed": "good", "failed": "bad",
+    "pending": "info", "applied": "good", "rejected": "plain",
+}  # fmt: skip
+OPEN = ("queued", "processing")
 router = APIRouter(include_in_schema=False)
+Text = Annotated[str, Query(max_length=3000)]
+Number = Annotated[int, Query(ge=1, le=LARGEST_ID)]
 
 
-def shown_value(value: Any) -> str:
-    """A value in one line, for people."""
-    match value:
-        case {"amount": amount, "currency": currency}:
-            return f"{amount} {currency or ''}".strip()
-        case list():
-            return f"{len(value)} rows" if value and isinstance(value[0], dict) else ", ".join(map(str, value))
-        case str():
-            return value
-        case _:
-            return json.dumps(value, ensure_ascii=False)
-
-
-def size(number: int) -> str:
-    for unit in ("B", "kB", "MB"):
-        if number < 1000:
-            return f"{number:.0f} {unit}"
-        number //= 1000
-    return f"{number} GB"
-
-
-page = Pages(__package__, value=shown_value, size=size).show
+site = Site(
+    "Document intake",
+    __package__,
+    pages=[
+        NavLink("Projects", "/", within=["/review"]),
+        NavLink("Catalogue", "/looked-for"),
+        NavLink("API", "/docs"),
+    ],
+    value=shown_value,
+    kind=kind_of,
+    as_json=as_json,
+    state_tone=lambda state: TONES.get(state, "plain"),
+)
 
 
 @router.get("/")
 async def projects(intake: GivenIntake, request: Request) -> HTMLResponse:
     """All projects that have files."""
-    waiting = sa.func.count().filter(ProjectFile.processing_status.in_(("queued", "processing")))
-    counted = (
-        sa.select(
-            ProjectFile.organization_id, ProjectFile.project_id, sa.func.count().label("files"), waiting.label("open")
-        )
-        .group_by(ProjectFile.organization_id, ProjectFile.project_id)
-        .order_by(ProjectFile.organization_id, ProjectFile.project_id)
-    )
-    rows = await intake.mill.run(lambda connection: connection.execute(counted).mappings().all(), write=False)
-    return page("projects.html", request, projects=rows)
+    rows = await intake.mill.run(reads.projects, write=False)
+    return site.page("projects.html", request, projects=rows, open=any(row["open"] for row in rows))
+
+
+@router.get("/review")
+async def open_project(request: Request, organization_id: Number, project_id: Number) -> Response:
+    """A project by its numbers, also one that has no files yet."""
+    return see_other(request, f"/review/{organization_id}/{project_id}")
+
+
+@router.get("/looked-for")
+async def looked_for(intake: GivenIntake, request: Request) -> HTMLResponse:
+    """The fields that are looked for in documents."""
+    return site.page("catalogue.html", request, fields=intake.catalogue.fields)
 
 
 @router.get(REVIEW)
 async def project(
-    intake: GivenIntake, project: GivenProject, request: Request, part: Annotated[bool, Query()] = False
+    intake: GivenIntake,
+    project: GivenProject,
+    request: Request,
+    q: Text = "",
+    state: Text = "",
+    sort: Text = "",
+    after: Text = "",
 ) -> HTMLResponse:
-    """The files of a project, and where to drop more. `part`: the list alone, for the script."""
+    return await show_project(intake, project, request, q=q, state=state, sort=sort, after=after)
+
+
+async def show_project(
+    intake: Intake,
+    project: Project,
+    request: Request,
+    *,
+    q: str = "",
+    state: str = "",
+    sort: str = "",
+    after: str = "",
+    code: int = 200,
+    problem: str | None = None,
+) -> HTMLResponse:
+    """The files of a project, and where to drop more."""
 
     def read(connection: sa.Connection) -> dict[str, Any]:
         return {
-            "files": reads.files(connection, project, most=FILES_ON_A_PAGE),
+            "part": reads.file_list(connection, project, search=q, state=state, sort=sort, after=after),
             "counts": reads.counts(connection, project),
         }
 
-    found = await intake.mill.run(read, write=False)
+    try:
+        found = await intake.mill.run(read, write=False)
+    except UnknownPage as error:
+        raise HTTPException(404, {"code": "no_such_page", "message": str(error)}) from None
     types = sorted({kind for field in intake.catalogue.fields for kind in field.doc_types})
-    return page("list.html" if part else "project.html", request, project=project, doc_types=types, **found)
+    return site.page(
+        "project.html",
+        request,
+        code=code,
+        problem=problem,
+        project=project,
+        doc_types=types,
+        q=q,
+        state=state,
+        sort=sort,
+        after=after,
+        states=STATES,
+        **found,
+    )
+
+
+@router.get(REVIEW + "/fields")
+async def fields(
+    intake: GivenIntake, project: GivenProject, request: Request, q: Text = "", sort: Text = ""
+) -> HTMLResponse:
+    return await show_fields(intake, project, request, q=q, sort=sort)
+
+
+async def show_fields(
+    intake: Intake,
+    project: Project,
+    request: Request,
+    *,
+    q: str = "",
+    sort: str = "",
+    code: int = 200,
+    problem: str | None = None,
+) -> HTMLResponse:
+    """What the project knows: values that were applied, to be edited, undone or exported."""
+    orders = {"field": lambda one: one.label.lower(), "decided": lambda one: one.decided_at,
+              "file": lambda one: one.filename.lower()}  # fmt: skip
+    order = orders.get(sort.removeprefix("-"))
+    if sort and order is None:
+        raise HTTPException(404, {"code": "no_such_page", "message": "there is no such order"})
+    found = await review_api.fields(intake, project)
+    known = [one for one in found if q.lower() in f"{one.label} {shown_value(one.value)} {one.filename}".lower()]
+    known.sort(key=order or orders["field"], reverse=sort.startswith("-"))
+    values = {"fields": known, "all": len(found), "q": q, "sort": sort or "field", "project": project}
+    return site.page("fields.html", request, code=code, problem=problem, **values)
 
 
 @router.get(REVIEW + "/files/{file_id}")
-async def review(
-    intake: GivenIntake,
-    project: GivenProject,
-    file: GivenFile,
+async def review(intake: GivenIntake, project: GivenProject, file: GivenFile, request: Request) -> HTMLResponse:
+    return await show_file(intake, project, file, request)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The suggestions of a file, by what a person has to do about them."""
+
+    sure: Sequence[schemas.SuggestionOut]
+    to_check: Sequence[schemas.SuggestionOut]
+    applied: Sequence[schemas.SuggestionOut]
+    rejected: Sequence[schemas.SuggestionOut]
+
+    @classmethod
+    def of(cls, suggestions: Sequence[schemas.SuggestionOut], order: Mapping[str, int]) -> "Groups":
+        """In the order of the catalogue, the likeliest value of a field first."""
+        last = len(order)
+        rows = sorted(suggestions, key=lambda one: (order.get(one.field_key, last), -one.confidence, one.id))
+        pending = [one for one in rows if one.state == "pending"]
+        return cls(
+            sure=[one for one in pending if one.confidence >= SURE],
+            to_check=[one for one in pending if one.confidence < SURE],
+            applied=[one for one in rows if one.state == "applied"],
+            rejected=[one for one in rows if one.state == "rejected"],
+        )
+
+
+async def show_file(
+    intake: Intake,
+    project: Project,
+    file: sa.RowMapping,
     request: Request,
-    part: Annotated[bool, Query()] = False,
+    *,
+    code: int = 200,
+    problem: str | None = None,
 ) -> HTMLResponse:
     """One file: its pages, with the evidence marked in them, beside what is suggested."""
     shown = await api.one_file(intake, file)
@@ -88,11 +192,14 @@ async def review(
     evidence: dict[int, list[Any]] = {}
     for suggestion in shown.suggestions:
         evidence.setdefault(suggestion.page, []).append(suggestion)
-    return page(
-        "suggestions.html" if part else "file.html",
+    return site.page(
+        "file.html",
         request,
+        code=code,
+        problem=problem,
         project=project,
         file=shown,
+        groups=Groups.of(shown.suggestions, {field.key: at for at, field in enumerate(intake.catalogue.fields)}),
         texts=texts or [],
         evidence=evidence,
         pictures=shown.kind in api.PICTURES,

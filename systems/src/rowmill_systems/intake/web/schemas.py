@@ -93,6 +93,15 @@ class SuggestionDecisionIn(BaseModel):
     value: Annotated[Any | None, AfterValidator(fit)] = None
 
 
+class NewValue(BaseModel):
+    """Another value for a field, and who says so."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    value: Annotated[Any, AfterValidator(fit)]
+    by: Annotated[str | None, AfterValidator(fit)] = Field(default=None, max_length=200)
+
+
 class Requeue(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -102,9 +111,11 @@ class Requeue(BaseModel):
 class FieldValue(ResponseModel):
     """What a project knows of itself: an applied suggestion."""
 
+    id: int = Field(description="Of the suggestion.")
     field_key: str
     label: str
     value: Any
+    confidence: float
     file_id: int
     filename: str
     page: int

@@ -1,32 +1,22 @@
 "use strict";
 
-// A file that was read has pages to show.
-document.addEventListener("state", (event) => {
-  if (event.detail === "completed" || event.detail === "failed") location.reload();
-});
-
-document.addEventListener("click", async (event) => {
-  const button = event.target.closest("#apply-sure");
-  if (!button) return;
-  button.disabled = true;
-  for (const item of document.querySelectorAll("li.pending")) {
-    if (Number(item.dataset.confidence) >= 0.9) await post(item.querySelector("button"));
-  }
-  await refresh();
-});
-
 // The evidence of a suggestion, on its page.
-function show(number) {
-  for (const shown of document.querySelectorAll(".on")) shown.classList.remove("on");
-  const item = document.querySelector(`li[data-suggestion="${number}"]`);
-  const marks = document.querySelectorAll(`.mark[data-suggestion="${number}"]`);
+let shown = null;
+
+function show(number, scroll = true) {
+  for (const each of document.querySelectorAll(".on")) each.classList.remove("on");
+  const item = document.getElementById(`suggestion-${number}`);
   if (!item) return;
+  shown = number;
   item.classList.add("on");
+  const marks = document.querySelectorAll(`.mark[data-suggestion="${number}"]`);
   for (const mark of marks) mark.classList.add("on");
   const figure = document.getElementById(`page-${item.dataset.page}`);
   const text = figure?.querySelector("pre");
   if (text) markText(text, item.dataset.quote);
-  (marks[0] ?? figure?.querySelector("mark") ?? figure)?.scrollIntoView({ block: "center", behavior: "smooth" });
+  const place = marks[0] ?? figure?.querySelector("mark") ?? figure;
+  // Where pages are below the suggestions, on a phone, the person stays with the suggestion.
+  if (scroll && matchMedia("(min-width: 60rem)").matches) place?.scrollIntoView({ block: "nearest", behavior: "smooth" });
 }
 
 function markText(pre, quote) {
@@ -42,24 +32,24 @@ function markText(pre, quote) {
 
 for (const kind of ["click", "focusin"]) {
   document.addEventListener(kind, (event) => {
-    const place = event.target.closest("li[data-suggestion], .mark");
-    if (place && !event.target.closest("button")) show(place.dataset.suggestion);
+    const place = event.target.closest?.(".suggestion, .mark");
+    if (place && place.dataset.suggestion !== shown) show(place.dataset.suggestion);
   });
 }
+document.addEventListener("htmx:after:swap", () => { if (shown) show(shown, false); });
 
 // Upload, one file after another, with progress.
 const form = document.getElementById("upload");
 if (form) {
   const input = form.querySelector("input[type=file]");
   const bar = form.querySelector("progress");
-  const drop = form.querySelector(".drop");
 
   const send = (file) => new Promise((resolve) => {
     const body = new FormData();
     body.append("doc_type", form.elements.doc_type.value);
     body.append("file", file);
     const request = new XMLHttpRequest();
-    request.open("POST", form.action);
+    request.open("POST", form.dataset.api);
     request.upload.onprogress = (event) => { bar.value = event.loaded / (event.total || 1); };
     request.onload = () => {
       let problem = {};
@@ -70,25 +60,22 @@ if (form) {
     request.send(body);
   });
 
-  const sendAll = async (files) => {
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const files = [...input.files];
+    const button = form.querySelector("button");
     bar.hidden = false;
+    button.disabled = true;
     const refused = [];
     for (const file of files) {
       const problem = await send(file);
       if (problem) refused.push(`${file.name}: ${problem}`);
-      await refresh().catch(() => {});
+      await refresh();
     }
     bar.hidden = true;
+    button.disabled = false;
     say(refused.length ? refused.join("\n") : `${files.length} uploaded`);
     form.reset();
-  };
-
-  form.addEventListener("submit", (event) => { event.preventDefault(); sendAll([...input.files]); });
-  drop.addEventListener("dragover", (event) => { event.preventDefault(); drop.classList.add("over"); });
-  drop.addEventListener("dragleave", () => drop.classList.remove("over"));
-  drop.addEventListener("drop", (event) => {
-    event.preventDefault();
-    drop.classList.remove("over");
-    sendAll([...event.dataTransfer.files]);
+    input.dispatchEvent(new Event("change", { bubbles: true }));
   });
 }
