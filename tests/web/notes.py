@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx
+import httpx2
 import sqlalchemy as sa
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse
@@ -89,7 +89,7 @@ def create_app(titles: list[str] | None = None) -> FastAPI:
 
 
 @asynccontextmanager
-async def browser_on(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+async def browser_on(app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
     """A client that asks for pages, as a browser does."""
     async with client_of(app) as client:
         client.headers.update(BROWSER)

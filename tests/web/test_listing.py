@@ -2,7 +2,7 @@
 
 import re
 
-import httpx
+import httpx2
 import pytest
 import sqlalchemy as sa
 
@@ -13,7 +13,7 @@ from tests.web.notes import browser_on, create_app, notes
 TITLES = ["b", "a", "c", "a", "100%", "under_score", "B"]
 
 
-async def titles_from(client: httpx.AsyncClient, path: str) -> list[str]:
+async def titles_from(client: httpx2.AsyncClient, path: str) -> list[str]:
     """The titles of all pages, from this one on."""
     found: list[str] = []
     for _ in range(10):

@@ -2,7 +2,7 @@
 
 import re
 
-import httpx
+import httpx2
 import pytest
 
 from rowmill.web.mounting import mounted
@@ -15,7 +15,7 @@ PAGES = ("/", "/notes", "/notes?q=o&state=open&sort=-size", "/notes/1", "/docs")
 HOSTILE = """<script>alert(1)</script>"'><img src=x onerror=alert(1)>{{ 7 * 7 }}"""
 
 
-async def page_at(client: httpx.AsyncClient, path: str, code: int = 200, prefix: str = "") -> ReadPage:
+async def page_at(client: httpx2.AsyncClient, path: str, code: int = 200, prefix: str = "") -> ReadPage:
     answer = await client.get(path, headers={"x-forwarded-prefix": prefix})
     assert answer.status_code == code, answer.text
     assert answer.headers["content-type"].startswith("text/html")
