@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 from pydantic import BaseModel
 
 from rowmill.web.guard import LOOPBACK, Guard, KnownHosts
-from rowmill.web.listing import Listing, UnknownPage, contains
+from rowmill.web.keyset import Keyset, UnknownPage, contains
 from rowmill.web.problems import answer_with_problems
 from rowmill.web.site import NavLink, Site
 from tests.support.web import client_of
@@ -22,7 +22,7 @@ notes = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True), sa.Column("title", sa.Text), sa.Column("size", sa.Integer),
     sa.Column("added", sa.DateTime(timezone=True)), sa.Column("state", sa.Text),
 )  # fmt: skip
-LISTING = Listing({"title": notes.c.title, "size": notes.c.size, "added": notes.c.added}, notes.c.id, default="-added")
+KEYSET = Keyset({"title": notes.c.title, "size": notes.c.size, "added": notes.c.added}, notes.c.id, default="-added")
 BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 
 
@@ -53,7 +53,7 @@ def create_app(titles: list[str] | None = None) -> FastAPI:
         wanted = sa.select(notes).where(contains(notes.c.title, q))
         with engine.connect() as connection:
             try:
-                part = LISTING.read(connection, wanted, sort=sort, after=after, limit=2)
+                part = KEYSET.read(connection, wanted, sort=sort, after=after, limit=2)
             except UnknownPage as error:
                 raise HTTPException(404, {"code": "no_such_page", "message": str(error)}) from None
             return site.page("notes.html", request, part=part, q=q, state=state, sort=sort, after=after)

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from rowmill.web.listing import Listing, Part, contains
+from rowmill.web.keyset import Keyset, KeysetPage, contains
 from rowmill_systems.entities.models import COLUMNS, ConflictState, EntityId, Tables
 from rowmill_systems.entities.words import COMPLETE, FAILED, IN_PROGRESS, OPEN, PENDING, STATUSES
 
@@ -101,11 +101,11 @@ def entity_list(
     sort: str = "",
     after: str = "",
     limit: int = 100,
-) -> Part:
+) -> KeysetPage:
     """The entities whose name contains a text, in an order that a person chose. Raises UnknownPage."""
     entity = tables.entity
     beginning = sa.literal(datetime(1970, 1, 1, tzinfo=UTC), sa.DateTime(timezone=True))
-    listing = Listing(
+    keyset = Keyset(
         {
             "name": sa.func.lower(sa.func.coalesce(entity.name, ""), type_=sa.Text()),
             "status": sa.func.coalesce(entity.enrichment_status, PENDING),
@@ -122,7 +122,7 @@ def entity_list(
         wanted = wanted.where(has_status(tables, status))
     if dataset:
         wanted = wanted.where(entity.dataset == dataset)
-    return listing.read(connection, wanted, sort=sort, after=after, limit=limit)
+    return keyset.read(connection, wanted, sort=sort, after=after, limit=limit)
 
 
 def one_entity(connection: sa.Connection, tables: Tables, entity_id: EntityId) -> sa.RowMapping | None:

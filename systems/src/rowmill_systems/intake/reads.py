@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from rowmill.web.listing import Listing, Part, contains
+from rowmill.web.keyset import Keyset, KeysetPage, contains
 from rowmill_systems.intake.fields.catalogue import Catalogue
 from rowmill_systems.intake.models import FieldSuggestion, FileAnalysis, ProjectFile, SuggestionState, UnmappedNote
 
@@ -47,7 +47,7 @@ def files(
 
 
 FILES_ON_A_PAGE = 100
-FILES = Listing(
+FILES = Keyset(
     {
         "name": sa.func.lower(ProjectFile.filename, type_=sa.Text()),
         "size": ProjectFile.size_bytes,
@@ -61,7 +61,7 @@ FILES = Listing(
 
 def file_list(
     connection: sa.Connection, project: Project, *, search: str = "", state: str = "", sort: str = "", after: str = ""
-) -> Part:
+) -> KeysetPage:
     """The files of a project whose name contains a text, in an order that a person chose. Raises UnknownPage."""
     wanted = sa.select(ProjectFile.__table__, _pending()).where(project.condition)
     if search:

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse
 
-from rowmill.web.listing import Part, UnknownPage
+from rowmill.web.keyset import KeysetPage, UnknownPage
 from rowmill_systems.entities import reads
 from rowmill_systems.entities.entities import Entities
 from rowmill_systems.entities.web import conflicts as conflicts_api
@@ -42,7 +42,7 @@ async def browse(
     sort: Cursor = "",
     after: Cursor = "",
 ) -> HTMLResponse:
-    def read(connection: sa.Connection) -> Part:
+    def read(connection: sa.Connection) -> KeysetPage:
         return reads.entity_list(
             connection,
             entities.tables,

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from rowmill.web.listing import UnknownPage
+from rowmill.web.keyset import UnknownPage
 from rowmill.web.shown import SURE
 from rowmill.web.site import NavLink, Site, see_other
 from rowmill_systems.intake import reads

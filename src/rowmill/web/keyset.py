@@ -1,9 +1,9 @@
 """Lists that people sort and page through. Pages are cut by the values of the last row (keyset), so that a page costs
 the same wherever it is, and rows that are added meanwhile shift nothing.
 
-listing = Listing({"name": File.name, "size": File.size}, key=File.id, default="-name")
-part = listing.read(connection, sa.select(...), sort="-size", after=cursor, limit=50)
-part.rows, part.next
+keyset = Keyset({"name": File.name, "size": File.size}, key=File.id, default="-name")
+page = keyset.read(connection, sa.select(...), sort="-size", after=cursor, limit=50)
+page.rows, page.next
 """
 
 import base64
@@ -22,7 +22,7 @@ class UnknownPage(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class KeysetPage:
     """The rows of one page, the order that they are in, and the cursor of the next page; None at the end."""
 
     rows: Sequence[sa.RowMapping]
@@ -30,7 +30,7 @@ class Part:
     next: str | None
 
 
-class Listing:
+class Keyset:
     """Orders by one of several columns, and then by a key that is unique.
 
     The columns must not be NULL: wrap one that may be in `coalesce`. An order is named by its column, with a minus
@@ -45,7 +45,7 @@ class Listing:
 
     def read(
         self, connection: sa.Connection, wanted: "sa.Select[Any]", *, sort: str = "", after: str = "", limit: int = 50
-    ) -> Part:
+    ) -> KeysetPage:
         """Run a select in this order, from the row after the cursor on. Raises UnknownPage."""
         sort = sort or self.default
         name, descending = sort.removeprefix("-"), sort.startswith("-")
@@ -68,7 +68,7 @@ class Listing:
         rows = connection.execute(wanted.add_columns(*positions).order_by(*order).limit(limit + 1)).mappings().all()
         more = len(rows) > limit
         last = rows[limit - 1] if more else None
-        return Part(rows[:limit], sort, None if last is None else _encoded(last["_sorted"], last["_key"]))
+        return KeysetPage(rows[:limit], sort, None if last is None else _encoded(last["_sorted"], last["_key"]))
 
 
 def contains(column: Any, text: str) -> sa.ColumnElement[bool]:

@@ -6,7 +6,7 @@ import httpx2
 import pytest
 import sqlalchemy as sa
 
-from rowmill.web.listing import Listing
+from rowmill.web.keyset import Keyset
 from tests.support.html import read_page
 from tests.web.notes import browser_on, create_app, notes
 
@@ -67,7 +67,7 @@ async def test_a_page_that_is_none_of_the_list_is_not_found(query: str) -> None:
 
 def test_an_order_needs_a_type_to_read_its_cursors_by() -> None:
     with pytest.raises(TypeError, match="type_="):
-        Listing({"title": sa.func.lower(notes.c.title)}, notes.c.id, default="title")
+        Keyset({"title": sa.func.lower(notes.c.title)}, notes.c.id, default="title")
 
 
 async def test_a_list_of_nothing_says_so() -> None:
