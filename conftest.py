@@ -23,6 +23,15 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need a PostgreSQL server, so that `-m "not postgres"` leaves them out."""
+    for item in items:
+        chosen = getattr(getattr(item, "callspec", None), "params", {}).get("database_url")
+        if "pg_url" in getattr(item, "fixturenames", ()) or chosen == "postgres":
+            item.add_marker("postgres")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """xdist, in the controller: hand each worker the server's address."""

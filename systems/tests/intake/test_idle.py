@@ -14,8 +14,8 @@ from rowmill_systems.intake.settings import HEARTBEAT_SECONDS
 from systems.tests.intake.house import House, Scribe, house_on
 from tests.support.proxy import proxy_to
 
-POLL = 4.0
-WINDOW = 16.0
+POLL = 1.0
+WINDOW = 4.0
 SHORTEST = 0.75
 """Of a wait, after its random spread."""
 

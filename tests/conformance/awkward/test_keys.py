@@ -67,15 +67,16 @@ POSTGRES: dict[str, tuple[Sequence[tuple[str, Any]], Rows]] = {
 CASES = [(store, name) for name in ANYWHERE for store in ("postgres", "sqlite")] + [("postgres", n) for n in POSTGRES]
 
 
-@pytest.mark.parametrize(("store", "case"), CASES, ids=[f"{store} {name}" for store, name in CASES])
-async def test_keys_of_every_kind(request: pytest.FixtureRequest, store: str, case: str) -> None:
-    url = str(request.getfixturevalue("pg_url" if store == "postgres" else "sqlite_url"))
+@pytest.mark.parametrize(
+    ("database_url", "case"), CASES, ids=[f"{store} {name}" for store, name in CASES], indirect=["database_url"]
+)
+async def test_keys_of_every_kind(database_url: str, case: str) -> None:
     parts, row = (ANYWHERE | POSTGRES)[case]
 
     def declare(mill: Mill) -> Queue[Any]:
         return mill.queue(jobs(key=[part(name, kind) for name, kind in parts]))
 
-    async with worker(url, declare) as member:
+    async with worker(database_url, declare) as member:
         await live(member, [row(n) for n in range(4)])
 
 

@@ -68,7 +68,9 @@ async def served(knowledge_base: KnowledgeBase | None = None) -> AsyncIterator[S
         await asyncio.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=30) as client:
+        async with httpx2.AsyncClient(
+            base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=30, verify=False
+        ) as client:
             yield Served(client, asked, changes)
     finally:
         server.should_exit = True
