@@ -9,7 +9,7 @@ LOCK := requirements/dev.txt
 OLDEST := .venv-oldest
 ARGS ?=
 
-.PHONY: help venv demo demo-entities demo-intake structure test test-oldest lint types check format screenshots docs bench bench-all bench-claim bench-drain bench-intake bench-limits bench-lock bench-outbox bench-reconcile bench-row-memory faults faults-broken faults-long lock clean
+.PHONY: help venv demo demo-entities demo-intake structure test quick coverage test-oldest lint types check format screenshots docs bench bench-all bench-claim bench-drain bench-intake bench-limits bench-lock bench-outbox bench-reconcile bench-row-memory faults faults-broken faults-long lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,8 +41,26 @@ demo-entities: venv ## link 2,000 entities by services that misbehave (ARGS="--e
 demo-intake: venv ## run document intake on papers that it makes (under two minutes; ARGS="--scans 8 --json")
 	$(BIN)/python -m demos.intake $(ARGS)
 
-test: venv ## run the tests (ARGS="-k claim" passes options)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+# Many tests wait, for leases and for processes: with two workers more than cores, the cores are busy meanwhile.
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+PYTEST := -m pytest -n $(WORKERS) --dist loadgroup
+
+test: venv ## run all tests (ARGS="-k claim" passes options)
+	$(BIN)/python $(PYTEST) $(ARGS)
+
+# What a change breaks most often: no server, no process, SQLite alone.
+QUICK := tests/unit tests/conformance tests/plans/test_golden.py tests/lab/test_model.py \
+    tests/docs/test_commands.py tests/docs/test_links.py tests/docs/test_reference.py tests/docs/test_snippets.py \
+    systems/tests/test_imports.py systems/tests/parts/names systems/tests/intake/fields
+
+quick: venv ## run the tests that take less than a minute together, for the loop of a developer
+	$(BIN)/python -m pytest -n 2 -m "not postgres and not slow" $(QUICK) $(ARGS)
+
+coverage: venv ## run all tests and print which lines they run, by package
+	rm -rf .coverage && mkdir .coverage
+	$(BIN)/python -m coverage run $(PYTEST) $(ARGS)
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m tools.coverage_report
 
 # Its own SQLAlchemy comes before that of .venv, which has all the rest.
 $(OLDEST)/.installed: requirements/oldest.txt $(STAMP)
@@ -55,7 +73,7 @@ $(OLDEST)/.installed: requirements/oldest.txt $(STAMP)
 
 test-oldest: venv $(OLDEST)/.installed ## conformance tests on the oldest SQLAlchemy (POSTGRES=/usr/lib/postgresql/15/bin on that server)
 	$(OLDEST)/bin/python -c 'import sqlalchemy; print("SQLAlchemy", sqlalchemy.__version__)'
-	ROWMILL_TEST_POSTGRES="$(POSTGRES)" $(OLDEST)/bin/python -m pytest -n 2 --dist loadgroup -p no:cacheprovider tests/conformance tests/work/test_settling*.py $(ARGS)
+	ROWMILL_TEST_POSTGRES="$(POSTGRES)" $(OLDEST)/bin/python $(PYTEST) -p no:cacheprovider tests/conformance tests/work/test_settling*.py $(ARGS)
 
 lint: venv ## check format and lint
 	$(BIN)/ruff format --check .
@@ -129,5 +147,5 @@ lock: | $(BIN)/python ## remake the lock, keeping its versions (ARGS=--upgrade t
 	    --output-file $(LOCK)
 
 clean: ## remove .venv, builds and caches
-	rm -rf $(VENV) $(OLDEST) build dist systems/dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist systems/dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

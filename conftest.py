@@ -24,12 +24,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need a PostgreSQL server, so that `-m "not postgres"` leaves them out."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that need a PostgreSQL server, so that `-m "not postgres"` leaves them out. In a run of several
+    processes, the longest begin: one that comes last would leave the others idle."""
     for item in items:
         chosen = getattr(getattr(item, "callspec", None), "params", {}).get("database_url")
         if "pg_url" in getattr(item, "fixturenames", ()) or chosen == "postgres":
             item.add_marker("postgres")
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.hookimpl(optionalhook=True)
