@@ -96,6 +96,7 @@ def opened(path: Path | None) -> Iterator[BinaryIO]:
     if path is None:
         with tempfile.TemporaryFile() as kept:
             shutil.copyfileobj(sys.stdin.buffer, kept)
+            kept.flush()  # its size and time must not change from here on
             yield kept
         return
     try:
