@@ -112,9 +112,9 @@ def encoding_and_digest(file: BinaryIO) -> tuple[str, str]:
     start = file.read(65536)
     if start.startswith(SPREADSHEETS):
         raise BadSheet("it is a spreadsheet. Save it as CSV, in UTF-8")
-    if not looks_like_text(start):
-        raise BadSheet("it is not text. Save the table as CSV, in UTF-8")
     encoding = detect_encoding(file)
+    if encoding != "utf-8" and not looks_like_text(start):  # a cell of valid UTF-8 may hold a NUL
+        raise BadSheet("it is not text. Save the table as CSV, in UTF-8")
     decoder, digest = codecs.getincrementaldecoder(encoding)(), hashlib.sha256()
     file.seek(0)
     try:
