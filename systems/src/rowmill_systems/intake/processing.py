@@ -5,7 +5,6 @@ import hashlib
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
 import rowmill as rm
@@ -15,6 +14,7 @@ from rowmill_systems.intake.errors import EmptyFile
 from rowmill_systems.intake.models import FileAnalysis, ProjectFile
 from rowmill_systems.intake.progress import told_to_the_row
 from rowmill_systems.intake.suggestions import replace_pending
+from rowmill_systems.parts.database import upsert_into
 
 if TYPE_CHECKING:
     from rowmill_systems.intake.intake import Intake
@@ -99,8 +99,7 @@ async def keep(session: AsyncSession, file: ProjectFile, digest: str, analysis: 
         "file_id": file.id,
         "analysis": packed,
     }
-    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
-    ours = insert(FileAnalysis).values(row)
+    ours = upsert_into(session.get_bind(), FileAnalysis).values(row)
     fresh = {"file_id": file.id, "analysis": ours.excluded.analysis, "analysed_at": sa.func.now(), "outdated": False}
     key = FileAnalysis.__table__.primary_key
     await session.execute(

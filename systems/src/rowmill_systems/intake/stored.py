@@ -6,7 +6,7 @@ from typing import Any
 from rowmill_systems.intake.analysis import Analysis, Evidence, Mapped, Suggestion, Unmapped
 from rowmill_systems.parts.documents import packing
 from rowmill_systems.parts.documents.document import Box, Document
-from rowmill_systems.parts.values import made_fit
+from rowmill_systems.parts.values import storable
 
 
 def to_json(analysis: Analysis) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def from_json(found: dict[str, Any]) -> Analysis:
 def cleaned(analysis: Analysis) -> Analysis:
     """As it is kept, without NUL and halves of characters: whoever reads or maps may find them, and not every database
     takes them."""
-    return from_json(made_fit(to_json(analysis)))
+    return from_json(storable(to_json(analysis)))
 
 
 def evidence(given: dict[str, Any]) -> Evidence:

@@ -1,25 +1,21 @@
 """Fields and models of what endpoints take and return."""
 
 import math
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from rowmill_systems.parts.values import UNFIT
+from rowmill_systems.parts.database import in_utc
+from rowmill_systems.parts.values import UNSTORABLE
 
 DEEPEST = 20
-
-
-def with_zone(moment: datetime) -> datetime:
-    """SQLite keeps no zones. What it has is UTC."""
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
 def fit(value: Any, depth: int = 0) -> Any:
     """The value, if every database keeps it and gives it back as JSON: Python's parser takes more than that."""
     match value:
-        case str() if UNFIT.search(value):
+        case str() if UNSTORABLE.search(value):
             raise ValueError("a text has no NUL and no halves of characters")
         case float() if not math.isfinite(value):
             raise ValueError("a number is finite")
@@ -35,7 +31,7 @@ def fit(value: Any, depth: int = 0) -> Any:
     return value
 
 
-Moment = Annotated[datetime, AfterValidator(with_zone)]
+Moment = Annotated[datetime, AfterValidator(in_utc)]
 PlainJson = Annotated[Any, AfterValidator(fit)]
 
 

@@ -1,31 +1,37 @@
-"""Values as JSON: those that databases keep, and a hash by which they are told apart."""
+"""Values as JSON: what databases can store of them, and a hash to compare them by."""
 
 import hashlib
 import json
+import math
 import re
 from typing import Any
 
-UNFIT = re.compile("[\x00\ud800-\udfff]")
-"""Of a text: what not every database keeps."""
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+"""Characters that not every database stores: NUL and lone surrogates."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 NUMBERS = re.compile(r"[-+\d][-+\d., ]*")
 """Numbers, dates and places: whatever a spreadsheet makes of them, it calls nothing."""
 
 
-def made_fit(value: Any) -> Any:
-    """The same without NUL and halves of characters: whoever reads what strangers write may find them."""
+def storable(value: Any) -> Any:
+    """Return the value without what not every database stores.
+
+    Removes NUL and lone surrogates from texts, and replaces NaN and infinite numbers by None.
+    """
     match value:
         case str():
-            return UNFIT.sub("", value)
+            return UNSTORABLE.sub("", value)
+        case float():
+            return value if math.isfinite(value) else None
         case list() | tuple():
-            return [made_fit(one) for one in value]
+            return [storable(one) for one in value]
         case dict():
-            return {made_fit(name): made_fit(one) for name, one in value.items()}
+            return {storable(name): storable(one) for name, one in value.items()}
     return value
 
 
 def value_hash(value: Any) -> str:
-    """The same for values that are the same as JSON."""
+    """Return a hash that is the same for values that are the same as JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 

@@ -3,8 +3,6 @@
 from typing import Any
 
 from rowmill_systems.entities.things import Candidate, Mention
-from rowmill_systems.parts.names.likeness import likeness
-from rowmill_systems.parts.names.readings import readings
 from rowmill_systems.parts.names.types import EntityType
 
 PERSON, ORGANISATION, PLACE = EntityType.PERSON, EntityType.ORGANISATION, EntityType.PLACE
@@ -18,12 +16,6 @@ def candidate(name: str, type: EntityType | None = None, description: str = "", 
 
 def mention(name: str, type: EntityType | None = None, context: str = "", **known: Any) -> Mention:
     return Mention(name, type, context, known)
-
-
-def alike(one: str, other: str, type: EntityType | None = None) -> float:
-    """The likest two readings of two names."""
-    ways = ((first, second) for first in readings(one, type) for second in readings(other, type))
-    return max((likeness(first, second, type) for first, second in ways), default=0.0)
 
 
 BASKETBALL = candidate(

@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from rowmill_systems.entities.properties.catalogue import Kind, Property
+from rowmill_systems.parts.values import UNSTORABLE
 
 MOST_SIGNS = 10_000
 _DATE = re.compile(r"-?\d{1,4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?")
@@ -24,14 +25,10 @@ SHAPES: dict[Kind, str] = {
 
 
 def is_text(value: object) -> bool:
-    """Some text that every database takes: no half characters, no NUL."""
-    if not isinstance(value, str) or len(value) > MOST_SIGNS or "\0" in value or not value.strip():
+    """Tell whether it is a text that is not blank, not too long, and that every database stores."""
+    if not isinstance(value, str) or len(value) > MOST_SIGNS or not value.strip():
         return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return UNSTORABLE.search(value) is None
 
 
 def is_number(value: object) -> bool:

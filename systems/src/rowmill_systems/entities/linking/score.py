@@ -2,7 +2,7 @@
 
 An exact name leaves a doubt of one in four. What else speaks for the candidate takes a share of that doubt away: its
 type, the words around the name, facts that agree, how well known it is. What speaks against it takes a share of the
-whole score. The name's likeness is the ceiling: nothing makes up for a name that is another.
+whole score. The name's similarity is the ceiling: nothing makes up for a name that is another.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from rowmill_systems.entities.linking.context import Around, in_common, telling, words_of_candidate, words_of_mention
 from rowmill_systems.entities.linking.evidence import agreement
 from rowmill_systems.entities.things import Candidate, Mention
-from rowmill_systems.parts.names.likeness import acronym, likeness
 from rowmill_systems.parts.names.readings import NameReading, implied_type, readings, state_of
+from rowmill_systems.parts.names.similarity import acronym, similarity
 from rowmill_systems.parts.names.types import EntityType
 
 DOUBT = 0.25
@@ -93,7 +93,7 @@ def _name(mention: Mention, candidate: Candidate, type: EntityType | None, vocab
     for place, name in enumerate((candidate.name, *candidate.aliases[:MOST_ALIASES])):
         most = ALIAS if place else 1.0
         for other in readings(name, type):
-            best = max(best, *(most * share * likeness(way, other, type) for way, share in ways), 0.0)
+            best = max(best, *(most * share * similarity(way, other, type) for way, share in ways), 0.0)
             best = max(best, acronym(mention.name, other))
     return best
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rowmill_systems.entities.sheets.errors import BadSheet
 from rowmill_systems.entities.sheets.sheet import Row, Sheet
-from rowmill_systems.parts.values import made_fit
+from rowmill_systems.parts.values import storable
 
 LONGEST_NAME = 1000
 LONGEST_TYPE = 100
@@ -97,7 +97,7 @@ class SheetColumns:
         seen.add(short)
 
     def _text(self, row: Row, place: int) -> str:
-        return str(made_fit(row.cells[place])).strip()
+        return str(storable(row.cells[place])).strip()
 
 
 def place_of(header: Sequence[str], wanted: str) -> int:

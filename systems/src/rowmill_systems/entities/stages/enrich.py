@@ -13,7 +13,7 @@ from rowmill_systems.entities.stages.link import link_of
 from rowmill_systems.entities.stages.outage import CANT_BE_ASKED, put_back
 from rowmill_systems.entities.things import Fact
 from rowmill_systems.parts.services.since import answers_since
-from rowmill_systems.parts.values import made_fit
+from rowmill_systems.parts.values import storable
 
 if TYPE_CHECKING:
     from rowmill_systems.entities.entities import Entities
@@ -43,4 +43,4 @@ async def known(entities: "Entities", row: Entity) -> Sequence[Fact]:
         if isinstance(answer, BaseException):
             raise answer
     facts = [fact for answer in answers if not isinstance(answer, BaseException) for fact in answer]
-    return [Fact(fact.property, tuple(made_fit(fact.values)), fact.source, fact.ref) for fact in facts]
+    return [Fact(fact.property, tuple(storable(fact.values)), fact.source, fact.ref) for fact in facts]

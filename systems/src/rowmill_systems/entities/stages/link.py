@@ -14,7 +14,7 @@ from rowmill_systems.entities.settings import NO_LINK
 from rowmill_systems.entities.stages.outage import CANT_BE_ASKED, put_back
 from rowmill_systems.entities.things import Link, Mention, Offered, local_facts
 from rowmill_systems.parts.services.since import answers_since
-from rowmill_systems.parts.values import made_fit
+from rowmill_systems.parts.values import storable
 
 if TYPE_CHECKING:
     from rowmill_systems.entities.entities import Entities
@@ -77,9 +77,9 @@ def columns(link: Link | None) -> dict[str, Any]:
 
 def kept(choice: Choice) -> dict[str, Any]:
     """What a person needs to choose otherwise."""
-    offered = [made_fit(as_json(each)) for each in choice.candidates]
+    offered = [storable(as_json(each)) for each in choice.candidates]
     return {
-        "linking_reason": made_fit(choice.reason),
+        "linking_reason": storable(choice.reason),
         "linking_candidates": [each for each in offered if any(each[name] for name in SAME)] or None,
     }
 

@@ -8,7 +8,7 @@ from fastapi import Depends, HTTPException, Path, Request
 from rowmill_systems.entities import reads
 from rowmill_systems.entities.entities import Entities
 from rowmill_systems.entities.models import EntityId
-from rowmill_systems.parts.values import UNFIT
+from rowmill_systems.parts.values import UNSTORABLE
 
 
 def the_entities(request: Request) -> Entities:
@@ -25,7 +25,7 @@ def no_such_entity() -> HTTPException:
 
 def id_from(entities: Entities, text: str) -> EntityId:
     """The id that was written; 404 if no entity can have it."""
-    found = None if UNFIT.search(text) else entities.tables.shape.id_of(text)
+    found = None if UNSTORABLE.search(text) else entities.tables.shape.id_of(text)
     if found is None:
         raise no_such_entity()
     return found

@@ -1,9 +1,8 @@
 """Documents are read in a process of their own: one that crashes, hangs or fills the memory is alone in that."""
 
 import asyncio
-from types import TracebackType
-from typing import Self
 
+from rowmill_systems.parts.closing import AsyncCloseable
 from rowmill_systems.parts.documents.document import Document, Kind
 from rowmill_systems.parts.documents.errors import CorruptFile, EmptyFile, OcrFailed, OutOfMemory, ReaderDied
 from rowmill_systems.parts.documents.frames import Frame
@@ -16,7 +15,7 @@ HELD = 260 * MB
 """A process with the OCR engine loaded has 210 to 250 MB of data, of the 440 that it may have."""
 
 
-class Reader:
+class Reader(AsyncCloseable):
     """Owns one process, started when the first document comes and again whenever it is gone. Calls wait for each other.
 
         async with Reader() as reader:
@@ -111,11 +110,3 @@ class Reader:
         self._closed = True
         if self._process is not None:
             await self._process.kill()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()

@@ -1,6 +1,10 @@
 """Language models and embeddings behind an OpenAI-compatible API, within limits of the whole fleet.
 
-    endpoint = ModelEndpoint(base_url=address, model="small", api_key=SecretStr("sk-…"))
+    import rowmill as rm
+    from pydantic import SecretStr
+    from rowmill_systems.parts.models import ModelClient, ModelEndpoint
+
+    endpoint = ModelEndpoint(base_url=address, model="small", api_key=SecretStr("sk-0815"))
     limit = mill.limit("model", concurrent=4, budget=rm.limits.Budget(1_000_000, per="day"))
     async with ModelClient(endpoint, limit) as client:
         reply = await client.chat([{"role": "user", "content": "Say yes."}], max_tokens=10)

@@ -3,12 +3,12 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx2
 
 import rowmill as rm
+from rowmill_systems.parts.closing import AsyncCloseable
 from rowmill_systems.parts.models.answers import ChatReply, chat_reply, embeddings, read_body, tokens_used
 from rowmill_systems.parts.models.endpoint import ModelEndpoint
 from rowmill_systems.parts.models.tokens import estimate_tokens
@@ -44,7 +44,7 @@ class ModelTimedOut(rm.TransientError):
     code = "timeout"
 
 
-class ModelClient:
+class ModelClient(AsyncCloseable):
     """A model, called within a limit that the whole fleet shares. The key is sent, and never shown.
 
     All methods raise RateLimited, ProviderDown, ProviderRefused and Limited, which cost a row no attempt;
@@ -187,14 +187,6 @@ class ModelClient:
     async def close(self) -> None:
         """Close the connections. Idempotent."""
         await self._client.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
 
 def _refusal(received: Received) -> rm.errors.WorkError:

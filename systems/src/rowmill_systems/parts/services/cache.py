@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import postgresql
 
 import rowmill as rm
+from rowmill_systems.parts.database import in_utc, upsert_into
 from rowmill_systems.parts.services.rounds import Rounds
-from rowmill_systems.parts.services.since import in_utc
 
 log = logging.getLogger("rowmill")
 BATCH = 500
@@ -131,7 +131,7 @@ class AnswerCache:
             }
             for each in answers
         ]  # fmt: skip
-        insert = (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(self._table)
+        insert = upsert_into(connection, self._table)
         replaced = {name: insert.excluded[name] for name in ("answer", "answered_at", "expires_at")}
         connection.execute(insert.on_conflict_do_update(index_elements=["service", "question"], set_=replaced), rows)
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rowmill_systems.parts.values import UNFIT
+from rowmill_systems.parts.values import storable
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Question:
 
     @classmethod
     def of(cls, method: str, url: str, parameters: Mapping[str, str]) -> "Question":
-        return cls(method, url, tuple(sorted((name, UNFIT.sub("", text)) for name, text in parameters.items())))
+        return cls(method, url, tuple(sorted((name, storable(text)) for name, text in parameters.items())))
 
     def key(self, *more: str) -> str:
         told = json.dumps([self.method, self.url, self.parameters, *more])

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime
+from datetime import datetime
+
+from rowmill_systems.parts.database import in_utc
 
 _SINCE: ContextVar[datetime | None] = ContextVar("answers_since", default=None)
 
@@ -20,8 +22,3 @@ def answers_since(moment: datetime | None) -> Iterator[None]:
 
 def current() -> datetime | None:
     return _SINCE.get()
-
-
-def in_utc(moment: datetime) -> datetime:
-    """SQLite keeps no zones. What it has is UTC."""
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

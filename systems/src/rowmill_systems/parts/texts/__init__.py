@@ -1,4 +1,4 @@
-"""Text from bytes, and tables from text, when nobody says how they were written.
+"""Detect the encoding of a text, and what separates the cells of a CSV file.
 
 from rowmill_systems.parts.texts import decode, detect_delimiter
 

@@ -3,8 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import rowmill as rm
 from rowmill_systems.intake.analysis import Mapped
@@ -13,6 +12,7 @@ from rowmill_systems.intake.fields.model.checking import Checked, Checker, Proof
 from rowmill_systems.intake.fields.model.prompting import LEAST_TOKENS, Part, messages, schema, split
 from rowmill_systems.intake.fields.model.settings import ModelSettings
 from rowmill_systems.intake.fields.model.values import is_proved
+from rowmill_systems.parts.closing import AsyncCloseable
 from rowmill_systems.parts.documents.document import Document
 from rowmill_systems.parts.models import ModelAnswerUnreadable, ModelClient, ModelRejected, estimate_tokens, find_object
 
@@ -20,7 +20,7 @@ log = logging.getLogger("rowmill")
 ONCE_MORE = {"role": "user", "content": "Answer with the JSON object alone."}
 
 
-class ModelMapper:
+class ModelMapper(AsyncCloseable):
     """`async with`, or `close` at the end.
 
     A document can make a model say anything. It comes to no more than a wrong suggestion, of a value that stands on
@@ -74,11 +74,3 @@ class ModelMapper:
 
     async def close(self) -> None:
         await self._client.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()

@@ -1,11 +1,11 @@
-"""How much two names are alike, word by word."""
+"""How similar two names are, word by word."""
 
 import re
 
 from rapidfuzz.distance import OSA
 
 from rowmill_systems.parts.names.folding import words
-from rowmill_systems.parts.names.readings import GENERIC, TITLE, NameReading
+from rowmill_systems.parts.names.readings import GENERIC, TITLE, NameReading, readings
 from rowmill_systems.parts.names.types import EntityType
 
 SAME_WITHOUT_SPACES = 0.98
@@ -26,8 +26,17 @@ _DIGIT = re.compile(r"\d")
 _UMLAUTS = (("ae", "a"), ("oe", "o"), ("ue", "u"))
 
 
-def likeness(one: NameReading, other: NameReading, type: EntityType | None) -> float:
-    """From 0 to 1. What distinguishes counts against it, however much of the rest is the same."""
+def name_similarity(one: str, other: str, type: EntityType | None = None) -> float:
+    """Return how similar two names are, from 0 to 1, by the two most similar ways to read them."""
+    ways = ((first, second) for first in readings(one, type) for second in readings(other, type))
+    return max((similarity(first, second, type) for first, second in ways), default=0.0)
+
+
+def similarity(one: NameReading, other: NameReading, type: EntityType | None) -> float:
+    """Return how similar two readings are, from 0 to 1.
+
+    Words that only one of them has count against it, by their weight; so do other numbers and generations.
+    """
     same = one.squashed == other.squashed
     value = (1.0 if one.words == other.words else SAME_WITHOUT_SPACES) if same else _by_words(one, other, type)
     if one.numbers != other.numbers and not same:
@@ -40,7 +49,7 @@ def likeness(one: NameReading, other: NameReading, type: EntityType | None) -> f
 
 
 def acronym(short: str, long: NameReading) -> float:
-    """More than 0 if the first is made of the first letters of the second: UN, of United Nations."""
+    """Return more than 0 if `short` is made of the first letters of `long`: UN, of United Nations."""
     letters = "".join(words(short)) if short.isupper() else ""
     if not 2 <= len(letters) <= 6 or len(long.words) < 2 or long.numbers:
         return 0.0

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowmill_systems.parts.names.likeness import acronym
 from rowmill_systems.parts.names.readings import implied_type, readings
+from rowmill_systems.parts.names.similarity import acronym
+from rowmill_systems.parts.names.similarity import name_similarity as alike
 from rowmill_systems.parts.names.types import EntityType
-from systems.tests.entities.linking.offered import EVENT, ORGANISATION, PERSON, PLACE, WORK, alike
+from systems.tests.entities.linking.offered import EVENT, ORGANISATION, PERSON, PLACE, WORK
 
 
 @pytest.mark.parametrize(
