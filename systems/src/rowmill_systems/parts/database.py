@@ -9,7 +9,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 def upsert_into(bind: sa.Connection | sa.Engine, table: Any) -> postgresql.Insert | sqlite.Insert:
     """Return an INSERT with `on_conflict_do_update` and `on_conflict_do_nothing`."""
-    return (postgresql if bind.dialect.name == "postgresql" else sqlite).insert(table)
+    if bind.dialect.name == "postgresql":
+        return postgresql.insert(table)
+    return sqlite.insert(table)
 
 
 def in_utc(moment: datetime) -> datetime:
