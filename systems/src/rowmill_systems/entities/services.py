@@ -11,7 +11,7 @@ from rowmill_systems.entities.settings import EntitiesSettings
 from rowmill_systems.entities.sources import faults
 from rowmill_systems.parts.services import open as parts
 from rowmill_systems.parts.services.cache import AnswerCache
-from rowmill_systems.parts.services.faults import with_key
+from rowmill_systems.parts.services.failures import requires_key
 from rowmill_systems.parts.services.open import Address, HttpServices
 from rowmill_systems.parts.services.settings import ServiceSettings
 
@@ -56,10 +56,12 @@ def addresses(settings: EntitiesSettings) -> list[Address]:
     if "wikidata" in named:
         found.append(Address("wikidata", settings.wikidata_url, faults.of_mediawiki))
     if "dbpedia" in named:
-        found.append(Address("dbpedia-lookup", settings.dbpedia_lookup_url, with_key("docs")))
+        found.append(Address("dbpedia-lookup", settings.dbpedia_lookup_url, requires_key("docs")))
         found.append(Address("dbpedia-data", settings.dbpedia_data_url, faults.of_objects))
         if settings.dbpedia_spotlight_url:
-            found.append(Address("dbpedia-spotlight", settings.dbpedia_spotlight_url, with_key("annotation", "@text")))
+            found.append(
+                Address("dbpedia-spotlight", settings.dbpedia_spotlight_url, requires_key("annotation", "@text"))
+            )
     found += [
         Address(name, url, faults.of_reconciliation) for name, url in settings.reconciliation.items() if name in named
     ]

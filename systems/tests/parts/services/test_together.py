@@ -10,7 +10,7 @@ import rowmill as rm
 from demos.entities.plan import Fault
 from demos.entities.server import Server
 from demos.entities.world import World
-from rowmill_systems.parts.services.gathering import Gatherer, Take
+from rowmill_systems.parts.services.batch_loader import BatchLoader, Take
 from rowmill_systems.parts.services.service import BatchQuery
 from systems.tests.entities.services import PERSON, desk_on, kept
 
@@ -139,7 +139,7 @@ async def test_what_had_no_room_in_an_answer_is_asked_for_again(server: Server, 
 async def test_an_answer_that_is_too_long_is_asked_for_in_parts(
     server: Server, sqlite_url: str, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowmill_systems.parts.services.calling.MOST_BYTES", 3000)
+    monkeypatch.setattr("rowmill_systems.parts.services.calling.MAX_BYTES", 3000)
     ids = list(world.things)[:50]
     async with desk_on(server, sqlite_url) as (desk, _):
         assert len(await desk["wikidata"].each(LABELS, ids)) == 50
@@ -158,7 +158,7 @@ async def test_what_is_wanted_again_before_the_rest_is_answered_is_answered_agai
         await go.wait()
         return dict.fromkeys(take(), "asked")
 
-    gatherer = Gatherer(known, ask, most=50, pause=0)
+    gatherer = BatchLoader(known, ask, most=50, pause=0)
     first = asyncio.create_task(gatherer.get(["Q5", "Q6"]))
     while not asked:
         await asyncio.sleep(0)
@@ -182,7 +182,7 @@ async def test_items_that_come_while_a_call_waits_for_its_turn_go_with_it() -> N
         calls.append(list(take()))
         return dict.fromkeys(take(), "asked")
 
-    gatherer = Gatherer(known, ask, most=3, pause=0)
+    gatherer = BatchLoader(known, ask, most=3, pause=0)
     asked = []
     for item in ("Q1", "Q2", "Q3", "Q4", "Q1"):
         asked.append(asyncio.create_task(gatherer.get([item])))
@@ -201,7 +201,7 @@ async def test_who_waits_for_a_call_that_can_t_be_made_hears_of_it() -> None:
     async def ask(take: Take[str]) -> dict[str, str]:
         raise rm.errors.Limited("wikidata", "", "rate", 1.0)
 
-    gatherer = Gatherer(known, ask, most=3, pause=0)
+    gatherer = BatchLoader(known, ask, most=3, pause=0)
     for _ in range(2):
         with pytest.raises(rm.errors.Limited):
             await gatherer.get(["Q1"])
@@ -222,7 +222,7 @@ async def test_what_can_t_be_looked_up_is_told_and_the_rest_is_given_up_at_the_e
     async def ask(take: Take[str]) -> dict[str, str]:
         return {}
 
-    gatherer = Gatherer(known, ask, most=3, pause=0)
+    gatherer = BatchLoader(known, ask, most=3, pause=0)
     with pytest.raises(rm.errors.DatabaseUnreachable):
         await gatherer.get(["Q1"])
     waits = asyncio.create_task(gatherer.get(["Q1"]))

@@ -12,7 +12,7 @@ from rowmill_systems.entities.sources.rdf import Resource
 from rowmill_systems.entities.things import Candidate, Fact, Mention
 from rowmill_systems.parts.names.folding import folded
 from rowmill_systems.parts.names.types import EntityType
-from rowmill_systems.parts.services.refusals import RequestRejected
+from rowmill_systems.parts.services.errors import RequestRejected
 from rowmill_systems.parts.services.service import ServiceClient
 
 MOST = 10

@@ -5,7 +5,7 @@ from typing import Any
 import httpx2
 
 import rowmill as rm
-from rowmill_systems.parts.services.refusals import RequestRejected, retry_after
+from rowmill_systems.parts.services.errors import RequestRejected, retry_after
 
 LAG_SECONDS = 5.0
 

@@ -12,7 +12,7 @@ from rowmill_systems.entities.models import Entity
 from rowmill_systems.entities.stages.link import link_of
 from rowmill_systems.entities.stages.outage import CANT_BE_ASKED, put_back
 from rowmill_systems.entities.things import Fact
-from rowmill_systems.parts.services.since import answers_since
+from rowmill_systems.parts.services.freshness import answers_since
 from rowmill_systems.parts.values import storable
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rowmill_systems.entities.models import Entity, Tables
 from rowmill_systems.entities.settings import NO_LINK
 from rowmill_systems.entities.stages.outage import CANT_BE_ASKED, put_back
 from rowmill_systems.entities.things import Link, Mention, Offered, local_facts
-from rowmill_systems.parts.services.since import answers_since
+from rowmill_systems.parts.services.freshness import answers_since
 from rowmill_systems.parts.values import storable
 
 if TYPE_CHECKING:

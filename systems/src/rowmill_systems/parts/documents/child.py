@@ -42,7 +42,10 @@ def main() -> None:
 
 
 def take_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """The pipes become ours alone: what libraries print goes nowhere, and what they start can't read frames."""
+    """Take the pipes for ourselves.
+
+    What libraries print goes nowhere, and programs that they start can't read frames.
+    """
     asked, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
@@ -81,7 +84,7 @@ def answer(frame: Frame, answers: BinaryIO, limits: DocumentLimits, ocr: Ocr | N
 
 
 def describe(error: rm.errors.WorkError, cause: BaseException | None = None) -> dict[str, Any]:
-    """The cause by its classes and lines of code: its texts may quote the document."""
+    """Describe an error by its classes and lines of code: its texts may quote the document."""
     causes = " < ".join(_chain(cause or error.__cause__))
     return {"is": "error", "class": type(error).__name__, "code": error.code, "text": str(error), "cause": causes}
 

@@ -1,4 +1,4 @@
-"""What a process gives up before it reads files of strangers. What a system does not have is left out."""
+"""Give up rights before reading files of strangers, as far as the system lets a process do that."""
 
 import ctypes
 import os
@@ -12,13 +12,13 @@ PR_SET_NO_NEW_PRIVS = 38
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "TESSDATA_PREFIX", "SYSTEMROOT", "TMPDIR")
 SLACK = 5
-"""Seconds of CPU on top of what the clock on the wall allows."""
+"""Seconds of CPU beyond the time limit of the clock."""
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """For the process: no addresses of databases, no keys, and a malloc that gives memory back.
+    """Return the environment of the process: no addresses of databases, no keys, and a malloc that returns memory.
 
-    With glibc's usual settings OCR keeps 420 MB between pages, with these 200.
+    With glibc's defaults OCR keeps 420 MB between pages; with these settings, 200.
     """
     return {name: given[name] for name in KEPT if name in given} | {
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
@@ -31,7 +31,7 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def die_with(parent: int) -> None:
-    """However the parent ends. Elsewhere than on Linux, the end of the pipe says so when the document is read."""
+    """Die when the parent ends, however it ends. Only on Linux; elsewhere the process notices at its next read."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it was faster
@@ -39,13 +39,13 @@ def die_with(parent: int) -> None:
 
 
 def ignore_signals() -> None:
-    """A terminal or a supervisor signals the whole group; when the work ends is for the parent to decide."""
+    """Ignore signals to the whole process group. The parent decides when the work ends."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
 
 def drop_rights(memory: int) -> None:
-    """No files, no cores, no more than so much data; no network where the kernel lets everybody give it up."""
+    """Allow no files, no core dumps, so much memory, and no network where the kernel lets us give it up."""
     for limit, value in ((resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0), (resource.RLIMIT_DATA, memory)):
         resource.setrlimit(limit, (value, value))
     if sys.platform == "linux":
@@ -55,7 +55,7 @@ def drop_rights(memory: int) -> None:
 
 
 def allow_cpu(seconds: float, threads: int) -> None:
-    """For the next document. Whoever waits has a clock; this is for when nobody waits any more."""
+    """Limit the CPU time of the next document, for when the parent is gone."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime + seconds * threads) + SLACK, hard))

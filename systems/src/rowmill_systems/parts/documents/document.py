@@ -1,11 +1,11 @@
-"""What is read from a file: nouns only."""
+"""What is read from a file."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What a file is, by its bytes."""
+    """The kind of a file, by its bytes."""
 
     PDF = "pdf"
     DOCX = "docx"
@@ -20,7 +20,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A place on a page, in parts of its width and height, from the top left corner: all between 0 and 1."""
+    """A place on a page, as fractions of its width and height from the top left corner."""
 
     left: float
     top: float
@@ -30,7 +30,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Text that stands together, without spaces inside, and where."""
+    """A word and its place."""
 
     text: str
     box: Box
@@ -38,8 +38,11 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line as a reader sees it. Wide gaps, as between the columns of a table, are tabs in its text. `words` are those
-    of the text, in order; files without places have none."""
+    """A line of text.
+
+    Wide gaps, as between the columns of a table, are tabs. `words` are its words in order; formats without places have
+    none.
+    """
 
     text: str
     words: tuple[Word, ...] = ()
@@ -47,14 +50,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page, a slide, a sheet or a whole text, from number 1. Lines go from top to bottom."""
+    """A page, slide, sheet or whole text, numbered from 1. Lines are in order from top to bottom."""
 
     number: int
     lines: tuple[Line, ...]
     scanned: bool = False
     """Its text comes from OCR."""
     title: str = ""
-    """The name of the sheet, the part of the mail."""
+    """The name of the sheet, or of the attachment of a mail."""
 
     @property
     def text(self) -> str:

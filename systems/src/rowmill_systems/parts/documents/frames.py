@@ -1,4 +1,4 @@
-"""What goes through the pipes of a reading process: a piece of JSON, and bytes beside it. Each says how long it is."""
+"""Frames in the pipes of a reading process: JSON and bytes, each with its length in front."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ class Frame(NamedTuple):
 
 
 def pack(frame: Frame) -> list[bytes]:
-    """In pieces, so that a large file is not copied to stand behind its head."""
+    """Return a frame in pieces, so that a large file is not copied."""
     said = json.dumps(frame.said, separators=(",", ":")).encode()
     return [LENGTHS.pack(len(said), len(frame.blob)) + said, frame.blob]
 
@@ -26,7 +26,7 @@ def send(stream: BinaryIO, frame: Frame) -> None:
 
 
 def receive(stream: BinaryIO) -> Frame | None:
-    """None at the end."""
+    """Read a frame. Returns None at the end of the pipe."""
     head = stream.read(LENGTHS.size)
     if len(head) < LENGTHS.size:
         return None
@@ -35,8 +35,11 @@ def receive(stream: BinaryIO) -> Frame | None:
 
 
 async def receive_async(stream: asyncio.StreamReader, *, most: int) -> Frame:
-    """IncompleteReadError at the end; ValueError for what can't be a frame, or is longer than `most`: the other side
-    has read a file of a stranger, and may not be itself any more."""
+    """Read a frame.
+
+    Raises IncompleteReadError at the end of the pipe, and ValueError for bytes that are no frame or longer than `most`:
+    the other process has read a file of a stranger, and may be taken over.
+    """
     said, blob = LENGTHS.unpack(await stream.readexactly(LENGTHS.size))
     if said + blob > most:
         raise ValueError("a frame that is too long")

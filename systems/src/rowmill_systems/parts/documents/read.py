@@ -1,4 +1,4 @@
-"""Bytes in, `Document` out."""
+"""Read the bytes of a file into a `Document`."""
 
 import warnings
 from collections.abc import Callable
@@ -16,8 +16,8 @@ from rowmill_systems.parts.documents.reading import Contents, ReadingState
 from rowmill_systems.parts.documents.zips import open_zip, refuse_dtds
 
 FORMATS = "rowmill_systems.parts.documents.formats"
-"""Each kind has a module of its name there. It is imported with the first file of its kind: all libraries together take
-half a second and 40 MB."""
+"""Has a module for each kind of file, imported with the first file of its kind: all libraries together take half a
+second and 40 MB."""
 Format = Callable[[bytes, ReadingState], Contents]
 OFFICE = (Kind.DOCX, Kind.XLSX, Kind.PPTX)
 
@@ -33,9 +33,8 @@ def read_document(
 ) -> Document:
     """Read a document. Raises only errors of `parts.documents.errors`.
 
-    `progress(page, of_pages)` is called before each page.
-
-    It trusts its libraries neither with time nor with memory: `Reader` runs it in a process that may be killed.
+    `progress(page, of_pages)` is called before each page. Time and memory are not limited here: `Reader` runs this in a
+    process that it can kill.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # libraries warn of what is odd in a document; nobody can act on it

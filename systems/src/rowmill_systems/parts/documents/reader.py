@@ -1,4 +1,4 @@
-"""Documents are read in a process of their own: one that crashes, hangs or fills the memory is alone in that."""
+"""Read documents in a separate process: one that crashes, hangs or fills the memory harms nothing else."""
 
 import asyncio
 
@@ -12,19 +12,20 @@ from rowmill_systems.parts.documents.packing import from_json
 from rowmill_systems.parts.documents.process import STRANGE, Progress, ReadingProcess
 
 HELD = 260 * MB
-"""A process with the OCR engine loaded has 210 to 250 MB of data, of the 440 that it may have."""
+"""A process with the OCR engine loaded holds 210 to 250 MB, of the 440 MB that it may have."""
 
 
 class Reader(AsyncCloseable):
-    """Owns one process, started when the first document comes and again whenever it is gone. Calls wait for each other.
+    """Reads documents one after another in a process, which is started with the first document, and again when it is
+    gone.
 
         async with Reader() as reader:
             document = await reader.read(file_bytes, filename="a.pdf", media_type=None)
 
-    What becomes of a document does not depend on those before it: a failure that they may have caused is final only
-    in a fresh process. So `DocumentLimits.memory` is what one document may take, and not what is left of it.
+    A document does not depend on those before it: a failure that they may have caused is retried in a fresh process. So
+    `DocumentLimits.memory` is what one document may take.
 
-    Who cancels a call ends the process's work with it. The process dies with its parent, however that ends.
+    Cancelling a call kills the process. The process dies with its parent, however that ends.
     """
 
     def __init__(
@@ -35,8 +36,8 @@ class Reader(AsyncCloseable):
         documents_each: int = 200,
         held_each: int = HELD,
     ) -> None:
-        """The process is replaced after `documents_each` documents, or when it keeps more than `held_each` bytes of
-        data after one. LookupError if the OCR engine is not there."""
+        """The process is replaced after `documents_each` documents, or when it holds more than `held_each` bytes after
+        one. Raises LookupError if the OCR engine is not installed."""
         choose(ocr)
         self.limits, self._ocr = limits or DocumentLimits(), ocr
         self._documents_each, self._held_each = documents_each, held_each
@@ -62,7 +63,7 @@ class Reader(AsyncCloseable):
             raise ReaderDied(STRANGE) from error
 
     async def render(self, file_bytes: bytes, kind: Kind, number: int, *, width: int = 1000) -> bytes:
-        """As `render_page`, in the process."""
+        """Render a page in the process, as `render_page` does."""
         asked = {"do": "render", "kind": kind.value, "number": number, "width": width}
         return (await self._ask(Frame(asked, file_bytes), None)).blob
 
@@ -102,11 +103,11 @@ class Reader(AsyncCloseable):
 
     @property
     def pid(self) -> int | None:
-        """Of the process, while there is one."""
+        """The process id, while there is a process."""
         return self._process.pid if self._process is not None and self._process.alive else None
 
     async def close(self) -> None:
-        """Who still waits for a document gets ReaderDied."""
+        """Kill the process. Pending calls raise ReaderDied."""
         self._closed = True
         if self._process is not None:
             await self._process.kill()

@@ -1,4 +1,4 @@
-"""What is shared by all that read one document."""
+"""What all formats share while one document is read."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ Facts = dict[str, str | int | float]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a format answers."""
+    """What a format returns."""
 
     pages: tuple[Page, ...]
     facts: Facts = field(default_factory=dict)
@@ -25,22 +25,22 @@ class Contents:
 
 @dataclass(slots=True)
 class ReadingState:
-    """One document being read: what it may take, what of that it has taken, and who is told how far it is."""
+    """The state of reading one document: its limits, what it has used of them, and where progress is reported."""
 
     limits: DocumentLimits
     ocr: Ocr | None = None
     progress: Callable[[int, int], None] = lambda page, of_pages: None
     inner: "Callable[[bytes, str, str, ReadingState], Contents] | None" = None
-    """Reads a file inside of this one, of that name and media type."""
+    """Reads a file inside this one, by its bytes, name and media type."""
     depth: int = 0
-    """How many mails this is inside of."""
+    """How many mails this file is nested in."""
     characters: int = 0
     cells: int = 0
     pages: int = 0
     scanned: int = 0
 
     def recognise(self, image: Image.Image) -> tuple[Line, ...]:
-        """What OCR reads; nothing without it."""
+        """Return the lines that OCR finds; none without an engine."""
         if self.ocr is None:
             return ()
         self.scanned += 1
@@ -48,7 +48,7 @@ class ReadingState:
         return self.ocr.read(image)
 
     def page(self, number: int, lines: Iterable[Line], *, scanned: bool = False, title: str = "") -> Page:
-        """A page of these lines. Blank lines go; text and pages are counted while they come."""
+        """Make a page of these lines, without blank ones. Counts text and pages against the limits."""
         self.pages += 1
         self.limits.check("pages", self.pages, self.limits.pages)
         kept = []
@@ -71,16 +71,16 @@ def without_controls(text: str) -> str:
 
 
 def plain_lines(texts: Iterable[str]) -> Iterable[Line]:
-    """Lines without places, of texts that may have line breaks of their own."""
+    """Split texts into lines without places."""
     return (Line(part.rstrip()) for text in texts for part in text.splitlines())
 
 
 def row_text(cells: Iterable[str]) -> str:
-    """A row of a table: its cells between tabs, each on one line."""
+    """Join the cells of a table row by tabs, each cell on one line."""
     return "\t".join(" ".join(cell.split()) for cell in cells).rstrip("\t")
 
 
 def known(facts: dict[str, str | int | float | None]) -> Facts:
-    """Only those facts which are known, and not more of a text than anybody reads."""
+    """Return the facts that are known, with long texts cut."""
     cut = {name: without_controls(value)[:FACT] if isinstance(value, str) else value for name, value in facts.items()}
     return {name: value for name, value in cut.items() if value not in (None, "")}

@@ -13,7 +13,7 @@ from rowmill_systems.parts.models.answers import ChatReply, chat_reply, embeddin
 from rowmill_systems.parts.models.endpoint import ModelEndpoint
 from rowmill_systems.parts.models.tokens import estimate_tokens
 from rowmill_systems.parts.services.cache import AnswerCache
-from rowmill_systems.parts.services.refusals import RequestRejected, refusal
+from rowmill_systems.parts.services.errors import RequestRejected, refusal
 from rowmill_systems.parts.services.sending import Received, ResponseTimedOut, ServerUnreachable, send, timeouts
 
 NAME = "the model's server"

@@ -15,7 +15,7 @@ from rowmill_systems.parts.objects.errors import ForbiddenObject, MissingObject,
 from rowmill_systems.parts.objects.keys import SHAPE, parts_of
 from rowmill_systems.parts.objects.port import DAY, Facts
 from rowmill_systems.parts.objects.streams import CHUNK, FileIncoming, ThreadDownload, check_size, checked
-from rowmill_systems.parts.objects.threads import Threads
+from rowmill_systems.parts.objects.threads import StorageThreads
 
 INCOMING = ".incoming"
 """Where bytes wait for their key. It is in the folder itself, since a file can be renamed only within its file system;
@@ -30,7 +30,7 @@ class FolderStorage:
 
     def __init__(self, root: Path) -> None:
         self.root = root.expanduser().absolute()
-        self._threads = Threads("rowmill-folder")
+        self._threads = StorageThreads("rowmill-folder")
 
     @asynccontextmanager
     async def receive(self, *, most: int | None = None) -> AsyncIterator["FolderIncoming"]:
@@ -167,7 +167,7 @@ class FolderStorage:
 
 class FolderIncoming(FileIncoming):
     def __init__(
-        self, storage: FolderStorage, folder: int, name: str, file: IO[bytes], threads: Threads, most: int | None
+        self, storage: FolderStorage, folder: int, name: str, file: IO[bytes], threads: StorageThreads, most: int | None
     ) -> None:
         super().__init__(file, threads, most)
         self._storage, self._folder, self._name = storage, folder, name

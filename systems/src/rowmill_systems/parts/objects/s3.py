@@ -23,7 +23,7 @@ from rowmill_systems.parts.objects.keys import SHAPE, parts_of
 from rowmill_systems.parts.objects.port import DAY, Facts
 from rowmill_systems.parts.objects.s3_errors import translated
 from rowmill_systems.parts.objects.streams import CHUNK, FileIncoming, ThreadDownload, check_size, checked
-from rowmill_systems.parts.objects.threads import Threads
+from rowmill_systems.parts.objects.threads import StorageThreads
 
 MEBIBYTE = 1024 * 1024
 PART = 8 * MEBIBYTE
@@ -54,7 +54,7 @@ class S3Storage:
         self.bucket, self.prefix = bucket, f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         self.endpoint: str | None = endpoint_url
         self._spool = spool
-        self._threads = Threads("rowmill-s3")
+        self._threads = StorageThreads("rowmill-s3")
         config = Config(
             signature_version="s3v4",
             # The hash of the body is signed: a server that speaks S3 checks what it got. Newer checksums are not known
@@ -179,7 +179,9 @@ class S3Storage:
 
 
 class S3Incoming(FileIncoming):
-    def __init__(self, file: Any, threads: Threads, most: int | None, upload: Callable[[Any, str], None]) -> None:
+    def __init__(
+        self, file: Any, threads: StorageThreads, most: int | None, upload: Callable[[Any, str], None]
+    ) -> None:
         super().__init__(file, threads, most)
         self._upload = upload
 

@@ -9,7 +9,7 @@ from typing import IO, Self
 from rowmill_systems.parts.objects.errors import CorruptObject, ObjectTooLarge
 from rowmill_systems.parts.objects.keys import digest_of, key_of
 from rowmill_systems.parts.objects.port import Stored
-from rowmill_systems.parts.objects.threads import Threads
+from rowmill_systems.parts.objects.threads import StorageThreads
 
 CHUNK = 256 * 1024
 
@@ -17,7 +17,7 @@ CHUNK = 256 * 1024
 class FileIncoming(ABC):
     """Bytes that wait in a file until all have come and their hash, and so their key, is known."""
 
-    def __init__(self, file: IO[bytes], threads: Threads, most: int | None) -> None:
+    def __init__(self, file: IO[bytes], threads: StorageThreads, most: int | None) -> None:
         self.file, self._threads, self._most = file, threads, most
         self._size = 0
         self._digest = hashlib.sha256()
@@ -61,7 +61,9 @@ class FileIncoming(ABC):
 class ThreadDownload:
     """Chunks that a function reads, in a thread, until it gives none."""
 
-    def __init__(self, size: int, read: Callable[[], bytes], close: Callable[[], None], threads: Threads) -> None:
+    def __init__(
+        self, size: int, read: Callable[[], bytes], close: Callable[[], None], threads: StorageThreads
+    ) -> None:
         self._size, self._read, self._close, self._threads = size, read, close, threads
         self._closed = False
 

@@ -14,7 +14,7 @@ P = ParamSpec("P")
 PAGE = 500
 
 
-class Threads:
+class StorageThreads:
     def __init__(self, name: str, most: int = 8) -> None:
         self.most = most
         self._pool = ThreadPoolExecutor(most, thread_name_prefix=name)

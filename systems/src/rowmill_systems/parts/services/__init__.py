@@ -18,9 +18,9 @@ says; a service that is down opens its limit's breaker. Neither costs a row an a
 """
 
 from rowmill_systems.parts.services.cache import AnswerCache, answers_table
+from rowmill_systems.parts.services.errors import RequestRejected, RequestTooLong
 from rowmill_systems.parts.services.http import HttpService
 from rowmill_systems.parts.services.open import Address, HttpServices, declare_limits, open_services
-from rowmill_systems.parts.services.refusals import RequestRejected, RequestTooLong
 from rowmill_systems.parts.services.service import BatchQuery, ServiceClient
 from rowmill_systems.parts.services.settings import ServiceSettings
 

@@ -1,4 +1,4 @@
-"""A cache of what services answered, in a table of the application's database."""
+"""Cache what services answer, in a table of the application's database."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 
 import rowmill as rm
 from rowmill_systems.parts.database import in_utc, upsert_into
-from rowmill_systems.parts.services.rounds import Rounds
+from rowmill_systems.parts.services.batcher import Batcher
 
 log = logging.getLogger("rowmill")
 BATCH = 500
@@ -34,7 +34,7 @@ def answers_table(name: str, metadata: sa.MetaData) -> sa.Table:
 
 
 Asked = tuple[str, datetime | None]
-"""A question, and since when an answer to it counts."""
+"""A question, and the time after which an answer to it counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class AnswerCache:
     def __init__(self, mill: rm.Mill, table: sa.Table) -> None:
         self._mill, self._table = mill, table
         self._key = sa.tuple_(table.c.service, table.c.question)
-        self._finding = Rounds[tuple[str, Sequence[Asked]], dict[Asked, Any]](self._find)
-        self._storing = Rounds[Sequence[NewAnswer], None](self._store)
+        self._finding = Batcher[tuple[str, Sequence[Asked]], dict[Asked, Any]](self._find)
+        self._storing = Batcher[Sequence[NewAnswer], None](self._store)
 
     async def find(self, service: str, questions: Sequence[Asked]) -> dict[Asked, Any]:
         """Return the answers that have not expired and are new enough, by question."""

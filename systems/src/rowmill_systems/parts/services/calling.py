@@ -1,14 +1,14 @@
-"""Ask a service one question: return the JSON of its answer, or raise what it means that there is none."""
+"""Ask a service one question."""
 
 from typing import Any
 
 import httpx2
 
 import rowmill as rm
-from rowmill_systems.parts.services.faults import Fault
+from rowmill_systems.parts.services.errors import RequestTooLong, refusal
+from rowmill_systems.parts.services.failures import FailureCheck
+from rowmill_systems.parts.services.json_body import read_json
 from rowmill_systems.parts.services.question import Question
-from rowmill_systems.parts.services.reading import read_json
-from rowmill_systems.parts.services.refusals import RequestTooLong, refusal
 from rowmill_systems.parts.services.sending import send, timeouts
 from rowmill_systems.parts.services.settings import ServiceSettings
 
@@ -35,7 +35,13 @@ def user_agent(settings: ServiceSettings) -> str:
 
 
 async def call(
-    client: httpx2.AsyncClient, question: Question, *, name: str, base: str, settings: ServiceSettings, fault: Fault
+    client: httpx2.AsyncClient,
+    question: Question,
+    *,
+    name: str,
+    base: str,
+    settings: ServiceSettings,
+    fault: FailureCheck,
 ) -> Any:
     """Return the JSON of the answer. Errors quote neither the question nor the answer.
 

@@ -1,4 +1,4 @@
-"""A service over HTTP: never asked twice for what it answered, nor by two at once, nor out of turn."""
+"""A service over HTTP: cached, limited, and asked once for what several callers want."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -8,25 +8,25 @@ from urllib.parse import urlsplit
 import httpx2
 
 import rowmill as rm
-from rowmill_systems.parts.services import faults
+from rowmill_systems.parts.services import failures
+from rowmill_systems.parts.services.batch_loader import BatchLoader, Take
 from rowmill_systems.parts.services.cache import AnswerCache
+from rowmill_systems.parts.services.call_slots import CallSlots
 from rowmill_systems.parts.services.calling import call
-from rowmill_systems.parts.services.faults import Fault
-from rowmill_systems.parts.services.flights import Flights
-from rowmill_systems.parts.services.gathering import Gatherer, Take
+from rowmill_systems.parts.services.errors import RequestRejected
+from rowmill_systems.parts.services.failures import FailureCheck
+from rowmill_systems.parts.services.freshness import current
 from rowmill_systems.parts.services.question import Question
-from rowmill_systems.parts.services.refusals import RequestRejected
 from rowmill_systems.parts.services.service import BatchQuery, never
 from rowmill_systems.parts.services.settings import ServiceSettings
-from rowmill_systems.parts.services.since import current
-from rowmill_systems.parts.services.turns import Turns
+from rowmill_systems.parts.services.single_flight import SingleFlight
 
 Wanted = tuple[str, datetime | None]
-"""An item, and since when an answer about it counts."""
+"""An item, and the time after which an answer about it counts."""
 
 
 class HttpService:
-    """A Service. The client is not its own: whoever made it closes it, after this."""
+    """A ServiceClient over HTTP. Close it before the client that it was given."""
 
     def __init__(
         self,
@@ -37,13 +37,13 @@ class HttpService:
         cache: AnswerCache,
         settings: ServiceSettings,
         *,
-        fault: Fault = faults.none,
+        fault: FailureCheck = failures.no_failure,
     ) -> None:
         self.name, self.base_url = name, base_url.rstrip("/")
         self._client, self._cache, self._settings, self._fault = client, cache, settings, fault
-        self._turns = Turns(limit, settings.concurrent_calls, settings.wait_seconds)
-        self._flights = Flights()
-        self._gatherers: dict[str, Gatherer[Wanted]] = {}
+        self._turns = CallSlots(limit, settings.concurrent_calls, settings.wait_seconds)
+        self._flights = SingleFlight()
+        self._gatherers: dict[str, BatchLoader[Wanted]] = {}
 
     async def get(self, path: str, parameters: Mapping[str, str], *, nothing: Callable[[Any], bool] = never) -> Any:
         return await self._answered(Question.of("GET", self._url(path), parameters), nothing)
@@ -66,7 +66,7 @@ class HttpService:
                 found = await self._ask(batch, lambda: list(dict.fromkeys(item for item, _ in take())), key)
                 return {(item, since): found[item] for item, since in take()}
 
-            self._gatherers[batch.name] = Gatherer(known, ask, most=batch.most)
+            self._gatherers[batch.name] = BatchLoader(known, ask, most=batch.most)
         since = current()
         found = await self._gatherers[batch.name].get([(item, since) for item in items])
         return {item: found[item, since] for item in items}
@@ -77,7 +77,7 @@ class HttpService:
             await gatherer.close()
 
     def _url(self, path: str) -> str:
-        """A path is added to the address; a whole address has to be of the same host."""
+        """Add a path to the service's address. A whole address must be on the same host."""
         if not path.startswith(("http://", "https://")):
             return self.base_url + path
         try:
@@ -101,8 +101,8 @@ class HttpService:
 
         return await self._flights.join(f"{key} {since}", answer)
 
-    async def _call(self, question: Callable[[], Question], fault: Fault) -> Any:
-        """The question is put together when its turn has come."""
+    async def _call(self, question: Callable[[], Question], fault: FailureCheck) -> Any:
+        """Wait for a slot, then build the question and send it."""
         async with self._turns.turn():
             return await call(
                 self._client,
@@ -113,8 +113,8 @@ class HttpService:
                 fault=fault,
             )
 
-    def _checked(self, empty: Callable[[Any], bool], *, must: bool = False) -> Fault:
-        """Whoever can't find their way in an answer was answered something else; `must`: and an empty one is none."""
+    def _checked(self, empty: Callable[[Any], bool], *, must: bool = False) -> FailureCheck:
+        """Return a check that also finds answers of another form; with `must`, empty ones too."""
 
         def fault(name: str, answer: Any, headers: httpx2.Headers) -> rm.errors.WorkError | None:
             if (wrong := self._fault(name, answer, headers)) is not None:
@@ -129,8 +129,10 @@ class HttpService:
         return fault
 
     async def _ask(self, batch: BatchQuery, take: Take[str], key: Callable[[str], str]) -> dict[str, Any]:
-        """An answer or an exception for each item. One that the service rejects is found by halves: it must not take
-        those of others with it."""
+        """Return an answer or an exception for each item.
+
+        If the service rejects a batch, its halves are asked, until the bad item is alone: it must not fail the others.
+        """
 
         def question() -> Question:
             return Question.of(batch.method, self._url(batch.path), batch.join(take()))

@@ -1,4 +1,4 @@
-"""Several services over one client, each with its limit."""
+"""Open several services over one HTTP client, each with its limit."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import httpx2
 
 import rowmill as rm
-from rowmill_systems.parts.services import faults
+from rowmill_systems.parts.services import failures
 from rowmill_systems.parts.services.cache import AnswerCache
+from rowmill_systems.parts.services.call_slots import rate_of
 from rowmill_systems.parts.services.calling import new_client
-from rowmill_systems.parts.services.faults import Fault
+from rowmill_systems.parts.services.failures import FailureCheck
 from rowmill_systems.parts.services.http import HttpService
 from rowmill_systems.parts.services.settings import ServiceSettings
-from rowmill_systems.parts.services.turns import rate_of
 
 LEASE_SECONDS = 30.0
 
@@ -21,7 +21,7 @@ LEASE_SECONDS = 30.0
 class Address:
     service: str
     url: str
-    fault: Fault = faults.none
+    fault: FailureCheck = failures.no_failure
     """Detects a failure in an answer with status 200."""
 
 

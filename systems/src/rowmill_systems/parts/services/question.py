@@ -1,4 +1,4 @@
-"""What is asked, and the name under which its answer is kept."""
+"""A question to a service, and the key of its answer in the cache."""
 
 import hashlib
 import json
@@ -10,12 +10,12 @@ from rowmill_systems.parts.values import storable
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The parameters go into the address of a GET and into the form of a POST."""
+    """A request. Its parameters go into the address of a GET, and into the form of a POST."""
 
     method: str
     url: str
     parameters: tuple[tuple[str, str], ...]
-    """Sorted: the same question has the same key in whatever order it was put together."""
+    """Sorted, so that the same question has the same key."""
 
     @classmethod
     def of(cls, method: str, url: str, parameters: Mapping[str, str]) -> "Question":

@@ -1,11 +1,11 @@
-"""How services are called."""
+"""Settings of services."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """Limits hold for each service, across all workers."""
+    """How services are called. Limits hold for each service, across all workers."""
 
     application: str
     """Sent in the User-Agent, so that a service knows who calls."""

@@ -1,1 +1,1 @@
-"""One module for each kind of file: bytes in, pages and facts out."""
+"""One module per kind of file. Each turns bytes into pages and facts."""

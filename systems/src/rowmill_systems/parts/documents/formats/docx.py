@@ -1,8 +1,7 @@
-"""Word: paragraphs, tables, text boxes and content controls in the order of the document, between its headers and
-footers.
+"""Word: paragraphs, tables, text boxes and content controls in the order of the document, between headers and footers.
 
-The tree is walked here, because python-docx's own lists leave content controls and text boxes out, in which forms keep
-what was filled in.
+The XML is walked here, because the lists of python-docx leave out content controls and text boxes, where forms keep
+their answers.
 """
 
 import io
@@ -20,7 +19,7 @@ PARAGRAPH, TABLE, ROW, CELL = qn("w:p"), qn("w:tbl"), qn("w:tr"), qn("w:tc")
 TEXT, TAB, BREAK, BOX = qn("w:t"), qn("w:tab"), qn("w:br"), qn("w:txbxContent")
 RENDERED_BREAK = qn("w:lastRenderedPageBreak")
 FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
-"""The same once more, for programs that do not know text boxes."""
+"""A copy of a text box for programs that don't know text boxes."""
 MARKS = {TAB: "\t", qn("w:cr"): "\n", qn("w:noBreakHyphen"): "-"}
 PROPERTIES = {
     qn("w:pPr"),
@@ -32,7 +31,7 @@ PROPERTIES = {
     qn("w:sectPr"),
     qn("w:moveFrom"),
 }
-"""Settings: the tabs in them are stops, not text. And what was moved away: it is still in the file."""
+"""Settings, whose tabs are tab stops and not text; and text that was moved elsewhere, which is still in the file."""
 
 
 class _Walk:
@@ -74,7 +73,8 @@ class _Walk:
         return (node for node in self._own(paragraph, BOX, None))
 
     def _own(self, element: Any, wanted: str | None, border: str | None) -> Iterator[Any]:
-        """What is wanted inside of an element, not inside of what is wanted, of a border, or of settings."""
+        """Yield the elements of these tags inside an element, but not those nested in one of them, in settings or in
+        fallbacks."""
         walk = etree.iterwalk(element, events=("start",))
         for _, node in walk:
             if node is element:
@@ -101,7 +101,7 @@ def read(file_bytes: bytes, reading: ReadingState) -> Contents:
 
 
 def _edges(document: Any, name: str, walk: _Walk) -> Iterator[str]:
-    """Headers or footers, each once however many sections have it."""
+    """Yield the text of headers or footers, each once, however many sections share it."""
     seen = set()
     for section in document.sections:
         for kind in (f"first_page_{name}", name, f"even_page_{name}"):

@@ -1,4 +1,4 @@
-"""Mail: its headers as lines, its body, and what is attached to it as further pages."""
+"""Mail: headers as lines, the body, and attachments as further pages."""
 
 import email
 import email.policy
@@ -17,7 +17,7 @@ HEADERS = ("From", "To", "Cc", "Subject", "Date")
 
 
 def read(file_bytes: bytes, reading: ReadingState) -> Contents:
-    """Attachments that can't be read are left out, and counted in the facts: the mail itself was read."""
+    """Read a mail. Attachments that can't be read are left out, and counted in the facts."""
     reading.limits.check("mails in mails", reading.depth + 1, reading.limits.mail_depth)
     message = email.message_from_bytes(file_bytes, policy=email.policy.default)
     assert isinstance(message, EmailMessage)
@@ -36,7 +36,7 @@ def read(file_bytes: bytes, reading: ReadingState) -> Contents:
 
 
 def _header(message: EmailMessage, name: str) -> str:
-    """Headers that break the rules are read as they stand."""
+    """Return a header, or an empty text if it can't be parsed."""
     try:
         return " ".join(str(message.get(name, "")).split())
     except Exception:  # the parser of headers fails in many ways, on headers that nobody needs to be right
@@ -62,7 +62,10 @@ def _bytes(part: MIMEPart) -> bytes:
 
 
 def _attachments(message: EmailMessage) -> Iterator[MIMEPart]:
-    """Without images in the text of the mail: those are logos. Other files are sent inline by some programs, too."""
+    """Yield attachments, without images inside the text, which are logos.
+
+    Some programs send other files inline, too.
+    """
     for part in message.iter_attachments():
         if part.get_content_disposition() != "inline" or part.get_content_maintype() != "image":
             yield part

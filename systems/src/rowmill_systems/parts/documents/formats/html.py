@@ -1,6 +1,6 @@
-"""HTML: what a browser would show as text, tables row by row.
+"""HTML: the text that a browser shows, tables row by row.
 
-It is read as a stream of tags, never as a tree: how deep they are nested does not matter.
+Read as a stream of tags, not as a tree, so that depth does not matter.
 """
 
 from html.parser import HTMLParser
@@ -55,7 +55,7 @@ BREAKS = frozenset(
     ]
 )
 FOLDED = frozenset({"div", "span", "section", "table"})
-"""What may hide its contents. Others need no end tag: one that hides might never be over."""
+"""Tags that may hide their contents. Others may lack an end tag, so that hiding would never end."""
 CELLS = frozenset({"td", "th"})
 META = 4096
 
@@ -125,7 +125,7 @@ class _Visible(HTMLParser):
         return text
 
     def _break(self) -> None:
-        """Ends a line, or is a space inside of a cell: a row stays on one line."""
+        """End the line; inside a cell, add a space, so that a row stays on one line."""
         if self._cells is None:
             self._end_line()
         else:
@@ -142,7 +142,7 @@ class _Visible(HTMLParser):
 
 
 def visible(text: str) -> tuple[list[str], str]:
-    """The lines of a page, and its title."""
+    """Return the lines of a page, and its title."""
     parser = _Visible()
     parser.feed(text)
     parser.close()

@@ -1,4 +1,4 @@
-"""Images: OCR of each frame, and what the file says of itself, without where it was taken."""
+"""Images: OCR of each frame, and facts of the file, without the place where it was taken."""
 
 import io
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ BROKEN = (
     KeyError,
     ZeroDivisionError,
 )
-"""What Pillow's plugins raise for broken files."""
+"""Errors that Pillow raises for broken files."""
 
 
 @contextmanager
@@ -40,12 +40,12 @@ def opened(file_bytes: bytes) -> Iterator[Image.Image]:
 
 
 def frames_of(image: Image.Image) -> int:
-    """Pages of a TIFF. What moves is read as it begins."""
+    """Return how many frames are read: all pages of a TIFF, and the first frame of an animation."""
     return int(getattr(image, "n_frames", 1)) if image.format == "TIFF" else 1
 
 
 def upright(image: Image.Image, frame: int, limits: DocumentLimits) -> Image.Image:
-    """A frame in RGB on white, turned as its camera says, with at most the pixels of a rendered page."""
+    """Return a frame in RGB on white, turned as its camera says, with at most the pixels of a rendered page."""
     image.seek(frame)
     limits.check("pixels of the image", image.width * image.height, limits.image_pixels)
     times = (image.width * image.height / limits.page_pixels) ** 0.5
@@ -56,7 +56,7 @@ def upright(image: Image.Image, frame: int, limits: DocumentLimits) -> Image.Ima
 
 
 def _coloured(image: Image.Image) -> Image.Image:
-    """Palettes have no colours that could be mixed, and engines answer nothing for them."""
+    """Convert palettes to colours: palettes can't be scaled, and OCR engines find nothing in them."""
     if image.mode in ("1", "L", "RGB"):
         image.load()
         return image.convert("L") if image.mode == "1" else image
@@ -98,8 +98,10 @@ def _read_frame(file_bytes: bytes, frame: int, number: int, reading: ReadingStat
 
 
 def _seen(file_bytes: bytes, frame: int, limits: DocumentLimits) -> Image.Image:
-    """A frame as OCR sees it. The file is opened for it alone: an open image would keep all of its pixels in memory
-    while OCR runs."""
+    """Return a frame as OCR needs it.
+
+    Opens the file anew: an open image would keep all its pixels in memory meanwhile.
+    """
     with opened(file_bytes) as image:
         return upright(image, frame, limits)
 
@@ -120,6 +122,6 @@ def _facts(image: Image.Image) -> Facts:
 
 
 def _iso(taken: str) -> str | None:
-    """2026:03:31 10:00:00, as cameras write it."""
+    """Convert `2026:03:31 10:00:00`, as cameras write it."""
     date, _, time = taken.strip("\0 ").partition(" ")
     return f"{date.replace(':', '-')}T{time}" if len(date) == 10 and len(time) == 8 else None

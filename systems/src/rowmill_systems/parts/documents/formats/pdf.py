@@ -1,4 +1,4 @@
-"""PDF: the text layer with its places, what is filled in to forms, and OCR for pages without text."""
+"""PDF: the text layer with places, values of form fields, and OCR for pages without text."""
 
 import re
 from collections.abc import Iterator
@@ -17,14 +17,16 @@ from rowmill_systems.parts.documents.reading import Contents, Facts, ReadingStat
 
 DPI = 200
 MEANINGFUL = 8
-"""Letters and digits from which on the text layer of a page counts as its text: scanners put page numbers on images."""
+"""Letters and digits that a page needs for its text layer to count: scanners print page numbers on images."""
 DATE = re.compile(r"D?:?(\d{4})(\d\d)?(\d\d)?")
 
 
 @contextmanager
 def opened(file_bytes: bytes) -> Iterator[pypdfium2.PdfDocument]:
-    """With an empty password: a PDF that only its owner's password protects lets everybody read. What is filled in to
-    its forms can be seen."""
+    """Open a PDF with an empty password, which suffices if only the owner's password is set.
+
+    Values of form fields are shown.
+    """
     try:
         document = pypdfium2.PdfDocument(file_bytes)
     except pypdfium2.PdfiumError as error:
@@ -37,7 +39,7 @@ def opened(file_bytes: bytes) -> Iterator[pypdfium2.PdfDocument]:
 
 
 def render(document: pypdfium2.PdfDocument, index: int, *, scale: float, limits: DocumentLimits) -> Image.Image:
-    """In RGB, upright as a viewer shows it. Pages of any size, at most so many pixels."""
+    """Render a page in RGB, upright as a viewer shows it, with at most so many pixels."""
     with closing(document[index]) as page:
         width, height = page.get_size()
         most = (limits.page_pixels / max(width * height, 1e-6)) ** 0.5

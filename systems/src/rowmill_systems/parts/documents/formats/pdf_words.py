@@ -1,4 +1,4 @@
-"""The words of a page of a PDF and their places, as somebody sees them who looks at the page upright."""
+"""Find the words of a PDF page and their places on the upright page."""
 
 import ctypes
 import math
@@ -17,10 +17,10 @@ from rowmill_systems.parts.documents.layout import Spot
 from rowmill_systems.parts.documents.limits import DocumentLimits
 
 FINE = 1_000_000
-"""Parts of a side of the page, in which pdfium is asked where a point lies."""
+"""Steps along a side of the page, in which pdfium returns places."""
 LIGATURES = "ﬀﬁﬂﬃﬄﬅﬆ"
 NEXT_LETTER = 0.25
-"""Of the height: a wider gap ends a word, also where the file has no space. Most spaces have about this width."""
+"""A gap wider than this share of the height ends a word, even without a space. Most spaces are about this wide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Letter:
 
 
 class Place:
-    """From the space of the file to points on the page as it is shown: turned, and from the top left corner."""
+    """Converts coordinates of the file to points on the shown page: turned, from the top left corner."""
 
     def __init__(self, page: pypdfium2.PdfPage) -> None:
         self.width, self.height = (max(side, 1e-3) for side in page.get_size())
@@ -62,8 +62,10 @@ def _part(value: float) -> float:
 
 
 def words_of(page: pypdfium2.PdfPage, limits: DocumentLimits) -> Iterator[list[Spot]]:
-    """The words for each direction in which text runs on the page, that of most text first. What lies outside of the
-    page is not there: nobody could look it up."""
+    """Return the words for each direction of text on the page, the most frequent direction first.
+
+    Words outside of the page are left out.
+    """
     place, by_turn = Place(page), defaultdict[int, list[Spot]](list)
     with closing(page.get_textpage()) as text:
         limits.check("characters of a page", text.count_chars(), limits.characters)
@@ -75,7 +77,7 @@ def words_of(page: pypdfium2.PdfPage, limits: DocumentLimits) -> Iterator[list[S
 
 
 def _groups(text: pypdfium2.PdfTextPage, place: Place) -> Iterator[tuple[int, list[Letter]]]:
-    """Letters that make a word, in the order of the file."""
+    """Yield the letters of each word, in the order of the file."""
     word: list[Letter] = []
     last = 0
     for turn, letter in _letters(text, place):
@@ -96,7 +98,7 @@ def _continues(one: Letter, other: Letter) -> bool:
 
 
 def _letters(text: pypdfium2.PdfTextPage, place: Place) -> Iterator[tuple[int, Letter | None]]:
-    """Each letter and by how many quarters it is turned clockwise; None where a word ends."""
+    """Yield each letter with its quarter turns clockwise; None where a word ends."""
     rect, x, y = pdfium.FS_RECTF(), ctypes.c_double(), ctypes.c_double()
     raw: Any = text.raw
     high = 0
@@ -132,7 +134,7 @@ def _letter(character: str, rect: Any, origin: tuple[float, float], turn: int, p
 
 
 def _turned(x: float, y: float, turn: int) -> tuple[float, float]:
-    """A point as it lies for somebody who turns the page until this text stands upright."""
+    """Return a point as it lies when the page is turned until this text is upright."""
     return ((x, y), (y, -x), (-x, -y), (-y, x))[turn]
 
 

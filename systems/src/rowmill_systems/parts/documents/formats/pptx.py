@@ -1,4 +1,4 @@
-"""PowerPoint: a page for each slide, its shapes from top to bottom, then its notes."""
+"""PowerPoint: a page per slide, its shapes from top to bottom, then its notes."""
 
 import io
 from collections.abc import Iterator
@@ -42,7 +42,10 @@ def _texts(slide: Any) -> Iterator[str]:
 
 
 def _shapes(shapes: Any) -> Iterator[str]:
-    """A placeholder without a place of its own takes it from its layout, and comes first if that has none either."""
+    """Yield shapes by their place.
+
+    A placeholder without a place takes that of its layout, and comes first if there is none.
+    """
     for shape in sorted(shapes, key=lambda shape: (shape.top or 0, shape.left or 0)):
         if hasattr(shape, "shapes"):
             yield from _shapes(shape.shapes)

@@ -1,4 +1,4 @@
-"""Plain text. Form feeds part its pages."""
+"""Plain text. Form feeds separate pages."""
 
 from rowmill_systems.parts.documents.reading import Contents, ReadingState, plain_lines
 from rowmill_systems.parts.texts import decode

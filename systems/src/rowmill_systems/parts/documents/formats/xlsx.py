@@ -1,4 +1,4 @@
-"""Excel: a page for each sheet, its cells as a person sees them. A formula is what it gave when the file was saved."""
+"""Excel: a page per sheet, its cells as a person sees them. Formulas have the value of the last save."""
 
 import io
 from collections.abc import Iterator

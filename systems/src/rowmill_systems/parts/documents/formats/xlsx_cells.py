@@ -1,7 +1,7 @@
-"""A cell's value as a person sees it, without what depends on where that person lives.
+"""Format a cell's value as a person sees it, without what depends on the country.
 
-Dates are ISO, whatever order the format asks for, and numbers have a decimal point and no separators of thousands: a
-program that reads `01/02/2026` or `1,190` out of a sheet would have to guess what the sheet knows.
+Dates are ISO, and numbers have a decimal point and no thousands separators, whatever the format says: a program that
+reads `01/02/2026` or `1,190` would have to guess what the sheet knows.
 """
 
 import re
@@ -56,7 +56,7 @@ def _number(value: float, number_format: str) -> str:
 
 
 def _rounded(value: float, places: str) -> str:
-    """With as many decimals as the format has; those that it leaves open go if they are zero."""
+    """Round to the decimals of the format. Optional decimals go if they are zero."""
     text = f"{value:.{min(len(places), 15)}f}"
     least = sum(place == "0" for place in places)
     if not places:
@@ -67,7 +67,7 @@ def _rounded(value: float, places: str) -> str:
 
 
 def _plain(value: float) -> str:
-    """Fifteen digits, as Excel keeps them."""
+    """Format with fifteen digits, as many as Excel stores."""
     if isinstance(value, int) or (value.is_integer() and abs(value) < 1e15):
         return str(int(value))
     return f"{value:.15g}"

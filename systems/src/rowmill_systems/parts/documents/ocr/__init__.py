@@ -1,1 +1,1 @@
-"""Text of images."""
+"""OCR engines."""

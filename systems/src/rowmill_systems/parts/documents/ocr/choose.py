@@ -1,4 +1,4 @@
-"""Which OCR engine reads scans here."""
+"""Choose an OCR engine."""
 
 from importlib.util import find_spec
 from typing import Literal
@@ -11,8 +11,11 @@ OcrName = Literal["auto", "tesseract", "rapidocr", "off"]
 
 
 def choose(name: OcrName) -> Ocr | None:
-    """`auto`: tesseract if it is installed, being twice as fast; else RapidOCR if it is; else none, and pages without a
-    text layer stay without text. LookupError for one that is asked for by name and not there."""
+    """Return the OCR engine of this name.
+
+    `auto` is tesseract if it is installed, since it is twice as fast; otherwise RapidOCR; otherwise None, and pages
+    without a text layer have no text. Raises LookupError if an engine is named and not installed.
+    """
     tesseract, rapid = Tesseract.installed(), find_spec("rapidocr") is not None and find_spec("onnxruntime") is not None
     match name:
         case "off":

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 import rowmill as rm
-from rowmill_systems.parts.services.rounds import Rounds
+from rowmill_systems.parts.services.batcher import Batcher
 
 
 class Clerk:
@@ -34,7 +34,7 @@ async def begun(clerk: Clerk, rounds: int = 1) -> None:
 
 async def test_those_who_ask_while_a_round_is_under_way_are_the_next() -> None:
     clerk = Clerk()
-    rounds = Rounds(clerk.work)
+    rounds = Batcher(clerk.work)
     first = asyncio.create_task(rounds.ask(2))
     await begun(clerk)
     rest = [asyncio.create_task(rounds.ask(number)) for number in (4, 6, 8)]
@@ -47,7 +47,7 @@ async def test_those_who_ask_while_a_round_is_under_way_are_the_next() -> None:
 async def test_one_that_cant_be_done_keeps_no_other() -> None:
     clerk = Clerk()
     clerk.go.set()
-    rounds = Rounds(clerk.work)
+    rounds = Batcher(clerk.work)
     answers = await asyncio.gather(*(rounds.ask(number) for number in (2, 3, 4)), return_exceptions=True)
     assert (answers[0], answers[2]) == (4, 8)
     assert isinstance(answers[1], ValueError)
@@ -57,7 +57,7 @@ async def test_a_database_that_is_away_is_away_for_all() -> None:
     clerk = Clerk()
     clerk.away = True
     clerk.go.set()
-    rounds = Rounds(clerk.work)
+    rounds = Batcher(clerk.work)
     answers = await asyncio.gather(*(rounds.ask(number) for number in (2, 4)), return_exceptions=True)
     assert [type(answer) for answer in answers] == [rm.errors.DatabaseUnreachable] * 2
     assert clerk.rounds == [[2, 4]], "nobody is tried alone"
@@ -65,7 +65,7 @@ async def test_a_database_that_is_away_is_away_for_all() -> None:
 
 async def test_who_is_cancelled_is_left_out_and_the_rest_goes_on() -> None:
     clerk = Clerk()
-    rounds = Rounds(clerk.work)
+    rounds = Batcher(clerk.work)
     first = asyncio.create_task(rounds.ask(2))
     await begun(clerk)
     gone, stays = asyncio.create_task(rounds.ask(4)), asyncio.create_task(rounds.ask(6))
@@ -80,7 +80,7 @@ async def test_who_is_cancelled_is_left_out_and_the_rest_goes_on() -> None:
 
 async def test_a_round_of_nobody_is_none() -> None:
     clerk = Clerk()
-    rounds = Rounds(clerk.work)
+    rounds = Batcher(clerk.work)
     first = asyncio.create_task(rounds.ask(2))
     await begun(clerk)
     gone = asyncio.create_task(rounds.ask(4))

@@ -1,4 +1,4 @@
-"""How old an answer may be that counts for the entity at hand."""
+"""How new an answer must be to be used."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ _SINCE: ContextVar[datetime | None] = ContextVar("answers_since", default=None)
 
 @contextmanager
 def answers_since(moment: datetime | None) -> Iterator[None]:
-    """Within the block, services are asked anew unless they answered after this time of the database's clock."""
+    """Within the block, use only answers given after this time of the database's clock, and ask for others again."""
     token = _SINCE.set(None if moment is None else in_utc(moment))
     try:
         yield

@@ -7,12 +7,12 @@ import httpx2
 
 import rowmill as rm
 
-Fault = Callable[[str, Any, httpx2.Headers], rm.errors.WorkError | None]
-"""Of the service's name, its answer and the headers; None: it is an answer."""
+FailureCheck = Callable[[str, Any, httpx2.Headers], rm.errors.WorkError | None]
+"""Called with the service's name, its answer and the headers. Returns the error that the answer means, or None."""
 
 
-def with_key(*keys: str) -> Fault:
-    """For services whose answers always have one of these."""
+def requires_key(*keys: str) -> FailureCheck:
+    """Return a check for services whose answers always have one of these keys."""
 
     def fault(name: str, answer: Any, headers: httpx2.Headers) -> rm.errors.WorkError | None:
         if isinstance(answer, dict) and any(key in answer for key in keys):
@@ -22,5 +22,5 @@ def with_key(*keys: str) -> Fault:
     return fault
 
 
-def none(name: str, answer: Any, headers: httpx2.Headers) -> rm.errors.WorkError | None:
+def no_failure(name: str, answer: Any, headers: httpx2.Headers) -> rm.errors.WorkError | None:
     return None

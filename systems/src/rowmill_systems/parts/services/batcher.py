@@ -1,4 +1,4 @@
-"""What many ask of the database at the same moment, in one transaction."""
+"""Combine what many tasks ask of the database at the same moment into one transaction."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,13 +10,15 @@ Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
 
 
-class Rounds(Generic[Asked, Answered]):
-    """While one round is under way the next one gathers, so that nobody waits who would not have waited anyway. If a
-    round fails, each of it is tried alone, so that one that can't be done keeps no other; unless the database is away,
-    which is so for all of them."""
+class Batcher(Generic[Asked, Answered]):
+    """Runs requests in batches: while one batch runs, the next one collects.
+
+    If a batch fails, each of its requests is run alone, so that a bad one fails no other. If the database can't be
+    reached, all of them fail at once.
+    """
 
     def __init__(self, work: Callable[[Sequence[Asked]], Awaitable[Sequence[Answered]]]) -> None:
-        """`work` answers in the order of what was asked."""
+        """`work` returns its results in the order of the requests."""
         self._work = work
         self._waiting: list[tuple[Asked, asyncio.Future[Answered]]] = []
         self._task: asyncio.Task[None] | None = None
@@ -25,7 +27,7 @@ class Rounds(Generic[Asked, Answered]):
         future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
         self._waiting.append((asked, future))
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run(), name="entities rounds")
+            self._task = asyncio.create_task(self._run(), name="database batch")
         return await future
 
     async def _run(self) -> None:

@@ -3,7 +3,7 @@
 import httpx2
 import pytest
 
-from rowmill_systems.parts.services.refusals import retry_after
+from rowmill_systems.parts.services.errors import retry_after
 
 
 @pytest.mark.parametrize(

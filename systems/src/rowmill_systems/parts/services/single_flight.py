@@ -1,4 +1,4 @@
-"""The same question, asked by several at once, goes out once."""
+"""Send a question that several callers ask at once only once."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -7,20 +7,23 @@ from typing import Any
 
 
 @dataclass(slots=True)
-class Flight:
+class PendingCall:
     task: "asyncio.Task[Any]"
     waiting: int = 0
 
 
-class Flights:
-    """Each runs in a task of its own: whoever asked first may be cancelled, and the others still get their answer. If
-    nobody waits any more, it is given up."""
+class SingleFlight:
+    """Runs one call per key at a time, and gives its result to all who wait for it.
+
+    Each call runs in a task of its own: the first caller may be cancelled, and the others still get the result. A call
+    that nobody waits for is cancelled.
+    """
 
     def __init__(self) -> None:
-        self._under_way: dict[str, Flight] = {}
+        self._under_way: dict[str, PendingCall] = {}
 
     async def join(self, key: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """What the work answers or raises, begun now unless it is under way."""
+        """Return the result of the call of this key. Starts `work` unless a call is under way."""
         flight = self._under_way.get(key) or self._begin(key, work)
         flight.waiting += 1
         try:
@@ -31,13 +34,13 @@ class Flights:
                 self._end(key, flight)
                 flight.task.cancel()
 
-    def _begin(self, key: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> Flight:
-        flight = self._under_way[key] = Flight(asyncio.create_task(work(), name="entities question"))
+    def _begin(self, key: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> PendingCall:
+        flight = self._under_way[key] = PendingCall(asyncio.create_task(work(), name="service question"))
         flight.task.add_done_callback(lambda task: self._end(key, flight))
         flight.task.add_done_callback(seen)
         return flight
 
-    def _end(self, key: str, flight: Flight) -> None:
+    def _end(self, key: str, flight: PendingCall) -> None:
         if self._under_way.get(key) is flight:
             del self._under_way[key]
 
@@ -49,6 +52,6 @@ class Flights:
 
 
 def seen(future: "asyncio.Future[Any]") -> None:
-    """Its error is nobody's loss if nobody waits for it."""
+    """Mark the error of a future as retrieved: it may have no caller left."""
     if not future.cancelled():
         future.exception()

@@ -11,7 +11,7 @@ import rowmill as rm
 from demos.entities.plan import Fault, Plan
 from demos.entities.server import Server
 from rowmill_systems.entities.services import open_services
-from rowmill_systems.parts.services.turns import rate_of
+from rowmill_systems.parts.services.call_slots import rate_of
 from systems.tests.entities.services import PERSON, desk_on, mill_on, settings_for
 from systems.tests.parts.services.pulling import AT_ONCE, QUESTIONS, RATE
 from tests.support.postgres import REPOSITORY

@@ -1,23 +1,23 @@
-"""Items that are asked for at the same moment, in one call."""
+"""Load items that several callers want at the same moment by one call."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from rowmill_systems.parts.services.flights import seen
+from rowmill_systems.parts.services.single_flight import seen
 
 PAUSE = 0.03
-"""Seconds for which items gather before we look which of them are known."""
+"""Seconds for which items are collected before they are looked up."""
 Item = TypeVar("Item")
 Take = Callable[[], Sequence[Item]]
-"""Takes the items of one call out of those that wait. To be called once, when the call can be made."""
+"""Takes the items of one call from those that wait. Call it once, when the call can be made."""
 
 
-class Gatherer(Generic[Item]):
-    """Asks for an item once, however many want it, and for many in one call.
+class BatchLoader(Generic[Item]):
+    """Loads each item once for all callers, and many items in one call.
 
-    Items that are known already are not asked for. The rest waits while the call waits for its turn: which items go
-    into it is decided when it is made. Those who wait may be cancelled; the others get their answer.
+    Items are looked up first, and those that are known are not asked for. The others wait until a call can be made:
+    which items go into it is decided then. Callers may be cancelled; the others get their result.
     """
 
     def __init__(
@@ -28,16 +28,16 @@ class Gatherer(Generic[Item]):
         most: int,
         pause: float = PAUSE,
     ) -> None:
-        """`ask` takes items, and answers for each of them, with an exception for those that it has no answer for."""
+        """`known` looks items up. `ask` takes items, and returns an answer or an exception for each of them."""
         self._known, self._ask, self._most, self._pause = known, ask, most, pause
         self._wanted: dict[Item, asyncio.Future[Any]] = {}
-        """All that are not answered yet."""
+        """All items without an answer."""
         self._new: dict[Item, asyncio.Future[Any]] = {}
-        """Those of them that were not looked up yet."""
+        """Of these, those that were not looked up yet."""
         self._unknown: dict[Item, asyncio.Future[Any]] = {}
-        """Those of them that wait for a call, the oldest first."""
+        """Of these, those that wait for a call, the oldest first."""
         self._callers = 0
-        """Calls that wait for their turn: as many as it takes for all that are unknown."""
+        """Calls that wait to be made: as many as all unknown items need."""
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -67,12 +67,12 @@ class Gatherer(Generic[Item]):
         self._start(self._sort_out(some))
 
     def _start(self, work: Any) -> None:
-        task = asyncio.create_task(work, name="entities batch")
+        task = asyncio.create_task(work, name="service batch")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _sort_out(self, some: "dict[Item, asyncio.Future[Any]]") -> None:
-        """Tell what is known, and let the rest wait for a call."""
+        """Return what is known to its callers, and let the other items wait for a call."""
         try:
             known = await self._known(list(some))
         except Exception as error:
@@ -117,7 +117,7 @@ class Gatherer(Generic[Item]):
                 future.set_result(answer)
 
     def _give_up(self, some: "Mapping[Item, asyncio.Future[Any]]") -> None:
-        """Those that were not told."""
+        """Cancel the futures that have no answer."""
         for item, future in some.items():
             future.cancel()
             self._answered(item, future)

@@ -1,4 +1,4 @@
-"""Whose turn it is to call a service: in this process first, then in the fleet."""
+"""Limit calls of a service: in this process first, then in the whole fleet."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,12 +8,15 @@ import rowmill as rm
 
 LEAST_PERIOD = 0.05
 MARGIN_SHARE, LEAST_MARGIN, MOST_MARGIN = 0.5, 0.2, 2.0
-"""A call often has to open a connection first, and reaches the service later than calls usually do. To be on the safe
-side costs a third of the calls that the service would have allowed."""
+"""The margin of a rate.
+
+A call that has to connect first reaches the service later than others, so that two calls may arrive closer together
+than they were sent. The margin costs a third of the calls that the service would allow.
+"""
 
 
-class Turns:
-    """Calls queue up here before they ask the limit, so that fifty handlers don't ask the database all at once."""
+class CallSlots:
+    """Lets only so many calls at once ask the limit: fifty handlers must not ask the database at the same moment."""
 
     def __init__(self, limit: rm.limits.Limit, at_once: int, wait: float) -> None:
         self._limit, self._wait = limit, wait
@@ -21,8 +24,10 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Room for one call, for the time of the block. Who has waited in vain asks the limit all the same: it says
-        when to come back, and gives those who wait turns one after another."""
+        """Hold a slot for one call. Raises Limited if there is none within the wait.
+
+        A caller that has waited in vain asks the limit all the same: the limit says when to come back.
+        """
         loop = asyncio.get_running_loop()
         until = loop.time() + self._wait
         ours = await self._came_in()
@@ -43,8 +48,10 @@ class Turns:
 
 
 def rate_of(calls_per_second: float) -> rm.limits.Rate:
-    """Whole numbers as they are; with a fraction, one call every so often, so that no second has more than the next
-    whole number."""
+    """Return the rate for so many calls a second.
+
+    A fraction becomes one call per period, so that no second has more calls than the next whole number.
+    """
     calls, per = int(calls_per_second), 1.0
     if calls != calls_per_second and 1 / calls_per_second >= LEAST_PERIOD:
         calls, per = 1, 1 / calls_per_second
