@@ -1,1 +1,2 @@
-"""Entities: linked to knowledge bases in the background, enriched by what these know, conflicts kept for a person."""
+"""Entities: names are linked to knowledge bases in the background and enriched with their facts; people decide
+conflicts."""

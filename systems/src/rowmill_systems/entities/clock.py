@@ -1,4 +1,4 @@
-"""The database's clock, in statements of this system."""
+"""The database's clock in SQL."""
 
 from datetime import datetime
 
@@ -8,7 +8,7 @@ MOMENT = sa.DateTime(timezone=True)
 
 
 def now(connection: sa.Connection) -> "sa.ColumnElement[datetime]":
-    """The time, to the millisecond at least: SQLite's own word for it counts in seconds."""
+    """Return the current time of the database, with milliseconds: SQLite's CURRENT_TIMESTAMP has seconds only."""
     if connection.dialect.name == "sqlite":
         return sa.func.strftime("%Y-%m-%d %H:%M:%f000", "now", type_=MOMENT)
     return sa.func.now()

@@ -1,4 +1,4 @@
-"""What people do to entities: decide conflicts, choose links, change local facts, queue again."""
+"""What people do to entities: decide conflicts, choose links, change local facts, requeue."""
 
 import re
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ IDS = {
     "dbpedia": (re.compile(r"https?://([a-z-]+\.)?dbpedia\.org/resource/[^\s<>\"]{1,900}"),
                 "http://dbpedia.org/resource/Berlin"),
 }  # fmt: skip
-"""What ids look like, where that is known."""
+"""The form of ids, for the sources where it is known."""
 
 
 class UnknownRecord(LookupError):
@@ -31,7 +31,7 @@ class UnknownRecord(LookupError):
 
 
 class EntityChanged(Exception):
-    """Somebody was quicker, or the entity is being worked on. `state` is what it is now."""
+    """Another person was quicker, or the entity is being worked on. `state` is its present state."""
 
     def __init__(self, state: str) -> None:
         super().__init__(f"it is {state} by now")
@@ -39,12 +39,12 @@ class EntityChanged(Exception):
 
 
 class NoSuchThing(ValueError):
-    """It can't be linked to that; says what it can be linked to."""
+    """The entity can't be linked to that. The message says what is possible."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConflictDecision:
-    """Which of the two values holds, or `value` in the place of both."""
+    """Choose the current value, the other one, or `value`."""
 
     choice: Literal["current", "other", "value"]
     value: Any = None
@@ -53,7 +53,7 @@ class ConflictDecision:
 
 @dataclass(frozen=True, slots=True)
 class LinkDecision:
-    """What an entity is: a thing of a source, by its id there; none that is known; or what the sources find."""
+    """Choose what an entity is: a thing of a source by its id, nothing, or what the sources find."""
 
     choice: Literal["thing", "none", "sources"]
     source: str = ""
@@ -100,7 +100,7 @@ def edit(
     properties: dict[str, Any],
     believed: Sequence[str],
 ) -> None:
-    """Put local facts in the place of those that are there, and merge again what was merged before."""
+    """Replace the local facts, and merge again if the entity was merged before."""
     entity = tables.entity
     held = (
         sa.select(entity.properties.label("properties"), entity.enriched_properties.label("enriched_properties"))
@@ -121,8 +121,10 @@ def edit(
 
 
 async def queue_again(entities: "Entities", entity_id: EntityId, *, fresh: bool = True) -> None:
-    """Begin at the first stage, also with an entity that is complete, with no retries counted. EntityChanged, if
-    somebody is at work on it. With `fresh`, answers that services gave before now do not count for it."""
+    """Requeue an entity at the first stage, with no retries counted; also a complete one.
+
+    Raises EntityChanged if a worker has it. With `fresh`, cached answers of services are not used for it.
+    """
 
     def change(connection: sa.Connection) -> str:
         tables = entities.tables
@@ -137,8 +139,10 @@ async def queue_again(entities: "Entities", entity_id: EntityId, *, fresh: bool 
 
 
 async def choose_link(entities: "Entities", entity_id: EntityId, decision: LinkDecision) -> None:
-    """Link an entity as a person says, and let it go on from there; the choice holds until a person changes it.
-    EntityChanged, if somebody is at work on it; NoSuchThing, if the id can't be one."""
+    """Link an entity as a person decided, and continue from there. The decision holds until a person changes it.
+
+    Raises EntityChanged if a worker has the entity, and NoSuchThing if the id is not valid.
+    """
 
     def change(connection: sa.Connection) -> str:
         tables = entities.tables
@@ -153,7 +157,7 @@ async def choose_link(entities: "Entities", entity_id: EntityId, decision: LinkD
 
 
 def _chosen(decision: LinkDecision, offered: list[dict[str, Any]], believed: Sequence[str]) -> dict[str, Any]:
-    """The columns of the link."""
+    """Return the columns of the link."""
     match decision.choice:
         case "sources":
             return {"linking_source": None}
@@ -172,7 +176,7 @@ def _link(offered: dict[str, Any]) -> Link:
 
 
 def _own(decision: LinkDecision, believed: Sequence[str]) -> Link:
-    """An id that no source offered."""
+    """Check an id that no source offered."""
     source, id = decision.source, decision.id
     if source not in IDS and source not in believed:
         raise NoSuchThing(f"source is one of: {', '.join(dict.fromkeys((*IDS, *believed)))}")
@@ -190,7 +194,7 @@ def _own(decision: LinkDecision, believed: Sequence[str]) -> Link:
 
 
 def _idle(connection: sa.Connection, tables: Tables, entity_id: EntityId) -> str:
-    """The status of an entity, locked, that nobody is at work on."""
+    """Lock the entity, and return its status. Raises EntityChanged if a worker has it."""
     entity = tables.entity
     wanted = sa.select(entity.enrichment_status, entity.lease).where(entity.id == entity_id)
     row = connection.execute(wanted.with_for_update(key_share=True)).first()
@@ -203,8 +207,11 @@ def _idle(connection: sa.Connection, tables: Tables, entity_id: EntityId) -> str
 
 
 def _write(connection: sa.Connection, tables: Tables, entity_id: EntityId, status: str, values: dict[str, Any]) -> None:
-    """Write columns. One that waits for a worker at a later stage goes back to the first in the same statement: between
-    two, it might be claimed as it was."""
+    """Write columns.
+
+    An entity that waits at a later stage goes back to the first one in the same statement: between two statements it
+    could be claimed.
+    """
     if status in READY:
         values = values | {"enrichment_status": PENDING, "enrichment_retry_count": 0, "enrichment_error": None,
                            "enrichment_available_at": None}  # fmt: skip
@@ -213,6 +220,8 @@ def _write(connection: sa.Connection, tables: Tables, entity_id: EntityId, statu
 
 
 async def _begin(entities: "Entities", entity_id: EntityId, status: str) -> bool:
-    """Requeue an entity that was not ready before, which wakes a worker. False: a worker was quicker, and has claimed
-    it with the columns that were written."""
+    """Requeue an entity that was not ready, which wakes a worker.
+
+    Return False if a worker was quicker: it has claimed the entity with the new columns.
+    """
     return status in READY or bool(await entities.queue.requeue(entity_id, to_stage="link"))

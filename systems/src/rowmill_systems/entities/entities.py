@@ -1,4 +1,4 @@
-"""The parts of entities, put together."""
+"""The system: its mill, queue, tables, limits and sources."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -21,8 +21,10 @@ from rowmill_systems.parts.services.open import HttpServices
 
 
 class Entities:
-    """A database of entities, and the knowledge bases that they are linked to. `sources` take the place of those that
-    the settings name. Workers of one that does not `enrich` link, and leave the rest to others."""
+    """A database of entities, and the knowledge bases that they are linked to.
+
+    `sources` replace those of the settings. With `enrich=False` its workers only link.
+    """
 
     def __init__(
         self, settings: EntitiesSettings, *, sources: Sequence[Source] | None = None, enrich: bool = True
@@ -35,9 +37,9 @@ class Entities:
         self.knowledge_base: KnowledgeBase = open_knowledge_base(settings.knowledge_base)
         self.believed = [source.name for source in sources] if sources is not None else names_of(settings)
         self.limits = declare_limits(settings, self.mill)
-        """Of the services that are asked, by their names."""
+        """The limits of services, by name."""
         self.sources: Sequence[Source] = ()
-        """While it is opened."""
+        """Set while it is opened."""
         self._given, self._users = sources, 0
         self._services: HttpServices | None = None
         handle(self, enrich=enrich)
@@ -55,8 +57,10 @@ class Entities:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Connected, and the services at hand. It may be entered several times, as by a server and the worker beside
-        it: who leaves last closes."""
+        """Connect, and open the services.
+
+        It may be entered several times, as by a server and the worker beside it; the last one to leave closes it.
+        """
         async with self.mill.opened():
             if not self._users:
                 await self.mill.run(lambda connection: check_table(connection, self.tables.shape), write=False)
@@ -78,7 +82,7 @@ class Entities:
         await systems.migrate(self)
 
     async def in_outage(self) -> bool:
-        """Is the breaker of a service open, in the whole fleet?"""
+        """Tell whether the breaker of a service is open, in the whole fleet."""
         for limit in self.limits.values():
             if (await limit.state()).breaker == "open":
                 return True

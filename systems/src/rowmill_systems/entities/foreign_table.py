@@ -1,4 +1,4 @@
-"""A table of entities that was there before: is it one that the system can work on, and if not, what to do?"""
+"""Check a table of entities that existed before: can the system work on it, and if not, what is the fix?"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,8 +21,7 @@ IN_SQL = {"text": "text", "number": "double precision", "time": "timestamptz", "
 
 
 def check_table(connection: sa.Connection, shape: Shape) -> None:
-    """Raise DeclarationError with every problem and its fix. A table that is not there yet is fine, and so is a column:
-    migrations make them."""
+    """Raise DeclarationError with every problem and its fix. A missing table or column is fine: migrations add them."""
     inspector = sa.inspect(connection)
     if not inspector.has_table(TABLE):
         return
@@ -94,7 +93,7 @@ def _types(there: Mapping[str, Mapping[str, Any]], shape: Shape) -> Iterator[str
 
 
 def _id_type(kind: "sa.types.TypeEngine[Any]") -> str | None:
-    """SQLite knows no uuids: there they are text."""
+    """SQLite has no uuids: there they are text."""
     if isinstance(kind, sa.Uuid):
         return "uuid"
     return "text" if isinstance(kind, sa.String) and not isinstance(kind, sa.Enum) else None

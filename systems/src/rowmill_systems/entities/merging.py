@@ -1,4 +1,4 @@
-"""An entity's facts merged, in a transaction: its merged properties, its conflicts, and what changed."""
+"""Merge the facts of an entity in a transaction: write its merged properties, its conflicts and its history."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,12 +11,12 @@ from rowmill_systems.entities.things import Fact, local_facts
 
 
 def note(connection: sa.Connection, tables: Tables, entity_id: EntityId, kind: str, detail: dict[str, Any]) -> None:
-    """For the entity's history."""
+    """Add to the entity's history."""
     connection.execute(sa.insert(tables.change).values(entity_id=entity_id, kind=kind, detail=detail))
 
 
 def replace_facts(connection: sa.Connection, tables: Tables, entity_id: EntityId, facts: Sequence[Fact]) -> None:
-    """In place of what sources said before, what they say now. What did not change stays, with its time."""
+    """Replace what sources said before. Facts that did not change keep their time."""
     fact_of = tables.fact
     ours = fact_of.entity_id == entity_id
     rows = connection.execute(sa.select(fact_of.__table__).where(ours))
@@ -38,8 +38,7 @@ def replace_facts(connection: sa.Connection, tables: Tables, entity_id: EntityId
 
 
 def merge_entity(connection: sa.Connection, tables: Tables, entity_id: EntityId, believed: Sequence[str]) -> None:
-    """Merge what is known of an entity now. Whoever changes its local facts or decides a conflict meanwhile waits, or
-    is waited for."""
+    """Merge what is known of an entity now. Locks its row: people who change its facts or decide a conflict wait."""
     entity, fact_of = tables.entity, tables.fact
     wanted = sa.select(
         entity.properties.label("properties"), entity.enriched_properties.label("enriched_properties")
@@ -61,7 +60,7 @@ def differing(before: dict[str, Any], merged: Merged) -> list[str]:
 
 
 def decisions(connection: sa.Connection, tables: Tables, entity_id: EntityId) -> dict[tuple[str, str], Any]:
-    """What people chose, by property and hash of the conflict; the latest last."""
+    """Return what people chose, by property and hash of the conflict, the latest last."""
     conflict = tables.conflict
     wanted = (
         sa.select(conflict.property, conflict.values_hash, conflict.chosen_value)
@@ -74,8 +73,11 @@ def decisions(connection: sa.Connection, tables: Tables, entity_id: EntityId) ->
 def keep_conflicts(
     connection: sa.Connection, tables: Tables, entity_id: EntityId, conflicts: Sequence[ValueConflict]
 ) -> None:
-    """New ones are open, or decided where the same was decided before. Those that are no more are settled; if they
-    come again, they are what they were."""
+    """Write conflicts.
+
+    A new one is open, or decided if the same one was decided before. One that is gone is settled; if it comes back, it
+    has its former state.
+    """
     kept = tables.conflict
     rows = connection.execute(sa.select(kept.__table__).where(kept.entity_id == entity_id))
     before = {(row.property, row.values_hash): row for row in rows}

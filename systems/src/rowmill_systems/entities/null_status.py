@@ -1,7 +1,7 @@
-"""Rows whose status is NULL, as other programs write them: they are PENDING.
+"""Write PENDING where other programs leave the status NULL.
 
-A claim looks for words, by an index on words, so NULL has to become one. A trigger sees to it in the statement that
-inserts or updates the row. What no trigger saw (a replica's writes, a restore with triggers off) a sweep finds.
+A claim finds words by an index, so NULL must become one. A trigger does that in the statement that inserts or updates
+the row; a sweep finds rows that no trigger saw, as of a replica or a restore.
 """
 
 import sqlalchemy as sa
@@ -14,7 +14,7 @@ BATCH = 1000
 
 
 def make_triggers(connection: sa.Connection, shape: Shape) -> None:
-    """Idempotent."""
+    """Create the triggers. Idempotent."""
     drop_triggers(connection)
     quote = connection.dialect.identifier_preparer.quote
     status, key = quote(shape.column("enrichment_status")), quote(shape.key)
@@ -49,7 +49,7 @@ def _name(event: str) -> str:
 
 
 def fill(connection: sa.Connection, shape: Shape) -> None:
-    """All rows at once, for a migration."""
+    """Write PENDING on all rows at once, in a migration."""
     status: sa.ColumnClause[str] = sa.column(shape.column("enrichment_status"), sa.Text)
     table = sa.table(TABLE, status)
     connection.execute(sa.update(table).where(status.is_(None)).values({status: PENDING}))
@@ -57,7 +57,7 @@ def fill(connection: sa.Connection, shape: Shape) -> None:
 
 # served by: ix_entities_status
 def sweep(connection: sa.Connection, tables: Tables, batch: int = BATCH) -> int:
-    """Write PENDING on some rows that have no status; returns how many."""
+    """Write PENDING on some rows without a status. Return how many."""
     entity = tables.entity
     some = sa.select(entity.id).where(entity.enrichment_status.is_(None)).limit(batch).with_for_update(skip_locked=True)
     change = sa.update(entity).where(entity.id.in_(some), entity.enrichment_status.is_(None))

@@ -1,4 +1,4 @@
-"""Entities put in by whoever has them: one, or very many."""
+"""Put entities in: one, or very many."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,20 +11,22 @@ if TYPE_CHECKING:
     from rowmill_systems.entities.entities import Entities
 
 ROWS_AT_ONCE = 500
-"""In one statement: databases take some ten thousand parameters."""
+"""Rows in one statement: databases allow some ten thousand parameters."""
 EMPTY: dict[str, Any] = dict.fromkeys(("entity_type", "context", "properties", "dataset", "external_id"))
 
 
 def submit(entities: "Entities", connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> list[EntityId]:
-    """Put entities in, ready to be linked, in the transaction of this connection; answers their ids. Those of a dataset
-    that are there already are left as they are, and answered with the ids that they have."""
+    """Insert entities, ready to be linked, in the transaction of this connection.
+
+    Return their ids. Entities of a dataset that exist already stay as they are, and their ids are returned.
+    """
     given = _with_ids(entities, rows)
     _insert(entities, connection, given)
     return _ids(entities, connection, given)
 
 
 def submit_counted(entities: "Entities", connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> int:
-    """The same; answers how many of them were not there already."""
+    """As `submit`. Return how many are new."""
     return _insert(entities, connection, _with_ids(entities, rows))
 
 

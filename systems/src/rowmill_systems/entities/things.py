@@ -1,4 +1,4 @@
-"""The nouns of linking: what somebody mentions, what a knowledge base offers for it, what was chosen, what is known."""
+"""The nouns of linking: mention, candidate, link, fact."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from rowmill_systems.parts.names.types import EntityType
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A name that somebody wrote, and what is known of whom it means."""
+    """A name in a text, and what is known of the thing that it means."""
 
     name: str
     type: EntityType | None = None
@@ -21,7 +21,10 @@ class Mention:
 
 
 def local_facts(given: Any) -> dict[str, Any]:
-    """Of an entity's row. Whoever writes rows by SQL may put any JSON there: what is no object says nothing."""
+    """Return the local facts of a row.
+
+    Programs that write rows by SQL may put any JSON there: anything but an object is ignored.
+    """
     return given if isinstance(given, dict) else {}
 
 
@@ -48,7 +51,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The thing that was chosen, in as many knowledge bases as are known to have it."""
+    """The chosen thing, with its ids in all knowledge bases that are known to have it."""
 
     confidence: float
     """From 0 to 1."""

@@ -1,4 +1,4 @@
-"""The words of `enrichment_status`, and what they come to."""
+"""The values of `enrichment_status`, in groups."""
 
 PENDING = "PENDING"
 READY = (PENDING, "LINKED", "ENRICHED")

@@ -86,7 +86,7 @@ async def test_rate_and_concurrency_hold_across_processes(server: Server, databa
     """E3: four processes, each with handlers that ask as hard as they can."""
     server.plan.latency = 0.01
     async with mill_on(database_url):
-        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPOSITORY), *sys.path])}
         command = [sys.executable, "-m", "systems.tests.parts.services.pulling", database_url, server.url]
         fleet = [
             await asyncio.create_subprocess_exec(

@@ -1,4 +1,4 @@
-"""`rowmill systems entities kb`: the embedded knowledge base, made and asked."""
+"""`rowmill systems entities kb`: build and search a knowledge base."""
 
 import asyncio
 from pathlib import Path
@@ -112,7 +112,7 @@ async def _ask(
 
 
 def verdict(ranked: "list[Scored]", link: "Link | None", settings: "EntitiesSettings") -> str:
-    """Which one would be linked, or why none."""
+    """Return which candidate would be linked, or why none."""
     if link is not None:
         return f"would be linked to {link.label} ({link.confidence:.2f})"
     if not ranked:

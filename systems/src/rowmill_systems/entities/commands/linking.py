@@ -1,4 +1,4 @@
-"""`rowmill systems entities link`: the names of a file, linked and enriched, with progress."""
+"""`rowmill systems entities link`: link and enrich the names of a file, with progress."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": 
 
 @dataclass(frozen=True, slots=True)
 class LinkFileOptions:
-    """What the command was called with."""
+    """The options of the command."""
 
     file: Path | None
     """None: standard input."""
@@ -68,7 +68,7 @@ class LinkFileOptions:
 
 @dataclass(frozen=True, slots=True)
 class LinkedSheet:
-    """The file, and the dataset that its rows are."""
+    """The file, and the dataset of its rows."""
 
     sheet: Sheet
     columns: SheetColumns
@@ -79,7 +79,7 @@ class LinkedSheet:
 
 
 def link_file(entities: Entities, wanted: LinkFileOptions) -> int:
-    """Answers the exit code."""
+    """Link a file. Return the exit code."""
     settings = settings_of(entities.mill, None)
     start_log(None, LogFormat.TEXT, "error")
     try:
@@ -92,7 +92,7 @@ def link_file(entities: Entities, wanted: LinkFileOptions) -> int:
 
 @contextmanager
 def opened(path: Path | None) -> Iterator[BinaryIO]:
-    """A file that can be read several times: what comes from standard input is kept until the end."""
+    """Open a file that can be read several times. Standard input is copied to a temporary file."""
     if path is None:
         with tempfile.TemporaryFile() as kept:
             shutil.copyfileobj(sys.stdin.buffer, kept)
@@ -109,7 +109,7 @@ def opened(path: Path | None) -> Iterator[BinaryIO]:
 
 
 def understood(file: BinaryIO, wanted: LinkFileOptions, settings: EntitiesSettings) -> LinkedSheet:
-    """Before anything is put in, the whole file is looked at: if something is wrong, nothing is done."""
+    """Read the whole file before anything is put in. Raises BadSheet if something is wrong with it."""
     if wanted.type is not None and wanted.type_column is not None:
         raise UsageError("say what the names are once: --type for all of them, or --type-column")
     known_type(wanted.type)
@@ -134,7 +134,7 @@ def understood(file: BinaryIO, wanted: LinkFileOptions, settings: EntitiesSettin
 
 
 def dataset_of(sheet: Sheet, wanted: LinkFileOptions, settings: EntitiesSettings) -> str:
-    """The same for the same bytes and the same questions."""
+    """Return the name of the dataset: the same for the same bytes and the same options."""
     kb = settings.knowledge_base
     made = [kb.stat().st_mtime_ns, kb.stat().st_size] if kb is not None and kb.is_file() else None
     question = [
@@ -176,7 +176,7 @@ def run(entities: Entities, batch: LinkedSheet, wanted: LinkFileOptions, setting
 
 @contextmanager
 def suppressed_end() -> Iterator[None]:
-    """Whoever reads what we print may have enough of it: `… | head`."""
+    """Ignore that the reader of our output has closed it: `… | head`."""
     try:
         yield
     except BrokenPipeError:
@@ -206,7 +206,7 @@ def _submit(entities: Entities, rows: list[dict[str, Any]], connection: sa.Conne
 
 
 async def retry_failed(entities: Entities, batch: LinkedSheet) -> None:
-    """At the stage that failed, with no retries counted."""
+    """Requeue failed rows at the stage that failed, with no retries counted."""
     entity = entities.tables.entity
     wanted = sa.select(entity.id).where(entity.dataset == batch.dataset, entity.enrichment_status == FAILED)
     ids = await entities.mill.run(lambda connection: connection.scalars(wanted).all(), write=False)
@@ -217,7 +217,7 @@ async def retry_failed(entities: Entities, batch: LinkedSheet) -> None:
 async def work(
     entities: Entities, batch: LinkedSheet, wanted: LinkFileOptions, settings: WorkerSettings, told: StopSignals
 ) -> int:
-    """Work until every row of the file is final, or until told to stop; answers how many are left."""
+    """Work until every row of the file is final, or until a signal says stop. Return how many are left."""
     status = sa.func.coalesce(entities.tables.entity.enrichment_status, PENDING)
     is_open = status.not_in((COMPLETE, FAILED)) if wanted.enrich else status.in_(TO_LINK)
     left = await count(entities, batch, is_open)

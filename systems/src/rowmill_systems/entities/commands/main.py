@@ -48,7 +48,7 @@ app = typer.Typer(
 def load(
     database_url: str | None = None, sources: str | None = None, kb: Path | None = None, *, enrich: bool = True
 ) -> "Entities":
-    """The entities that options and environment describe."""
+    """Build the entities that options and environment describe."""
     try:
         from rowmill_systems.entities.entities import Entities
         from rowmill_systems.entities.settings import EntitiesSettings

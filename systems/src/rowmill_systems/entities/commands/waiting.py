@@ -1,4 +1,4 @@
-"""What keeps entities waiting, in a few words."""
+"""Say in a few words what keeps entities waiting."""
 
 from datetime import UTC, datetime
 
@@ -9,7 +9,7 @@ COMMAND = "rowmill --app rowmill_systems.entities.app:mill"
 
 
 async def waits(entities: Entities, worker: Worker) -> str:
-    """Services that can't be asked now, and stages that somebody paused."""
+    """Return the services that can't be asked now, and the stages that an operator paused."""
     found = [f"{stage} of {queue} is paused: {COMMAND} resume {queue}" for queue, stage in worker.paused]
     for name, limit in entities.limits.items():
         state = await limit.state()
@@ -21,6 +21,6 @@ async def waits(entities: Entities, worker: Worker) -> str:
 
 
 def clock(moment: datetime) -> str:
-    """By the clock on the wall, with its zone."""
+    """Return the local time with its zone."""
     zoned = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     return zoned.astimezone().strftime("%H:%M %Z")

@@ -1,1 +1,1 @@
-"""The embedded knowledge base: a file of things with names, types and properties, and how they are found in it."""
+"""The embedded knowledge base: a file of things with names, types and properties, and its search."""

@@ -1,4 +1,4 @@
-"""A knowledge base in a file, or in memory, that is asked by name."""
+"""Search a knowledge base in a file or in memory."""
 
 import heapq
 import json
@@ -21,20 +21,20 @@ from rowmill_systems.parts.names.types import EntityType
 
 SHIPPED = "slice.jsonl"
 _FARTHEST = 0.6
-"""What is less close than this to a name is not called so."""
+"""Names less similar than this do not match."""
 _PARTS = 6
 _COMPARED = 150
-"""Names that have the most parts in common, of which each is compared."""
+"""Names that share the most parts, each of which is compared."""
 _READ = 2000
 
 
 def open_knowledge_base(path: Path | None = None) -> "SqliteKnowledgeBase":
-    """The one in this file; without a file, the slice that comes with Rowmill."""
+    """Open the knowledge base in this file; without a file, the one that ships."""
     return SqliteKnowledgeBase(_shipped() if path is None else _opened(path))
 
 
 class SqliteKnowledgeBase:
-    """One connection, which threads use in turn: a search holds it for a few milliseconds."""
+    """A knowledge base in SQLite. Threads share one connection: a search holds it for a few milliseconds."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -85,7 +85,7 @@ class SqliteKnowledgeBase:
         return self._things
 
     def close(self) -> None:
-        """No more is asked after that. Twice is fine."""
+        """Close the connection. Idempotent."""
         with self._lock:
             self._connection.close()
 
@@ -104,20 +104,20 @@ class SqliteKnowledgeBase:
         return [number for (number,) in rows]
 
     def _containing(self, grams: Sequence[str], most: int) -> set[int]:
-        """Numbers of names that have all of this, of the best known things."""
+        """Return the numbers of names that contain all of this, for the best known things."""
         match = " AND ".join(map(_quoted, grams))
         rows = self._rows("SELECT rowid FROM grams WHERE grams MATCH ? ORDER BY rowid LIMIT ?", match, most)
         return {number for (number,) in rows}
 
     def _sharing(self, grams: Sequence[str]) -> set[int]:
-        """Numbers of names that have a good part of this: wherever the mistake is, it leaves other parts alone."""
+        """Return the numbers of names that share a good part of this: a misspelling leaves other parts intact."""
         size = max(-(-len(grams) // _PARTS), 2)
         parts = [grams[at : at + size] for at in range(0, len(grams), size)]
         shared = Counter(number for part in parts for number in self._containing(part, _READ))
         return set(heapq.nsmallest(_COMPARED, shared, key=lambda number: (-shared[number], number)))
 
     def _closest(self, asked: str, names: set[int], wanted: int) -> list[int]:
-        """Numbers of things, the closest first."""
+        """Return the numbers of things, the closest first."""
         rows = self._rows(
             """
             SELECT names.thing, names.name FROM names JOIN things ON things.number = names.thing
@@ -182,7 +182,7 @@ def _thing(body: str) -> Thing:
 
 
 def _quoted(gram: str) -> str:
-    """As a term: nothing in it is an operator of the index."""
+    """Quote a term, so that nothing in it is an operator of the index."""
     return '"' + gram.replace('"', '""') + '"'
 
 

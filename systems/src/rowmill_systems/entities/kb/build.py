@@ -1,4 +1,4 @@
-"""Makes a knowledge base of a file."""
+"""Build a knowledge base from a file."""
 
 import os
 import sqlite3
@@ -21,10 +21,10 @@ class BuildReport:
 
 
 def build(source: Path, target: Path, told: Callable[[int], None] | None = None) -> BuildReport:
-    """Of JSON Lines or CSV, one file that `open_knowledge_base` opens.
+    """Build one file for `open_knowledge_base` from JSON Lines or CSV.
 
-    The target has its name once all of it is on the disk; who reads an older one meanwhile goes on with that.
-    Whatever is wrong with the source raises BadKnowledgeBase, and leaves the target as it was.
+    The target appears when all of it is on the disk; readers of an older one continue with that. Raises
+    BadKnowledgeBase if the source is wrong, and leaves the target as it was.
     """
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)

@@ -1,7 +1,7 @@
-"""One entry of a file, checked: either a thing, or all that is wrong with it.
+"""Check one entry of a file: return a thing, or all that is wrong with it.
 
-A property that the catalogue does not have is refused, and so is one that things of this type can't have: nobody would
-ever ask for it, and what is kept and never shown looks as if it had been lost.
+Properties that are not in the catalogue, or that things of this type can't have, are errors: they would never be shown,
+and would seem lost.
 """
 
 import re
@@ -40,7 +40,7 @@ def checked(entry: Mapping[str, Any]) -> dict[str, Any] | Wrong:
 
 
 def filled(given: Mapping[str, Any]) -> dict[str, Any]:
-    """With all keys of a thing, and lists wherever there may be several."""
+    """Return the entry with all keys of a thing, and lists wherever several values are allowed."""
     return {
         "id": given["id"],
         "name": given["name"].strip(),
@@ -109,6 +109,6 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _some(names: list[str]) -> str:
-    """Names of keys, for a message: neither endless nor with control characters."""
+    """List keys for a message, shortened and without control characters."""
     shown = ", ".join(repr(name[:40])[1:-1] for name in names[:5])
     return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown

@@ -1,9 +1,12 @@
-"""What is wrong with a file."""
+"""Errors of knowledge bases."""
 
 import rowmill as rm
 
 
 class BadKnowledgeBase(rm.PermanentError):
-    """A file is no knowledge base, or none can be made of it. The message names the file, the lines and the fix."""
+    """A file is not a knowledge base, or none can be built from it.
+
+    The message names the file, the lines and the fix.
+    """
 
     code = "bad_knowledge_base"

@@ -1,7 +1,7 @@
-"""The file of a knowledge base: SQLite, written once, then read alone.
+"""The file of a knowledge base: SQLite, written once, then read only.
 
-Things are numbered by how well known they are, the best known first: whoever reads in the order of numbers, and stops
-early, has the likeliest.
+Things are numbered by how well known they are, the best known first: who reads in the order of numbers and stops early
+has the likeliest.
 """
 
 import sqlite3
@@ -15,7 +15,7 @@ APPLICATION_ID = 0x726D6B62
 VERSION = 1
 
 NAME, KEY, INITIALS = range(3)
-"""Ways to look a name up: as it is, without what people leave out, and cut to its initials."""
+"""Ways to look a name up: as it is, by its key, and by its initials."""
 
 SCHEMA = f"""
 PRAGMA application_id = {APPLICATION_ID};
@@ -41,7 +41,7 @@ def bits(types: Iterable[EntityType]) -> int:
 
 
 def check(connection: sqlite3.Connection, name: str) -> None:
-    """Raises unless this is a knowledge base of this version."""
+    """Raise BadKnowledgeBase unless this is a knowledge base of this version."""
     try:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()

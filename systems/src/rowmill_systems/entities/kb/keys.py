@@ -1,4 +1,4 @@
-"""What names are looked up by: forms that are the same for everybody who means the same name."""
+"""Keys by which names are looked up: the same for all spellings of a name."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from rowmill_systems.parts.names.folding import folded
 
 LONGEST = 200
-"""Signs of a name that are looked at. Whatever is longer is no name."""
+"""Characters of a name that are used. A longer text is not a name."""
 
 _ADDITION = re.compile(r"[,(\[（，、]")
 _FILLERS = frozenset({"the", "and", "of"})
@@ -23,12 +23,13 @@ _PARTICLES = frozenset({
 
 
 def cleaned(name: str) -> str:
-    """Folded, and of a length that does no harm. Half characters, which no database takes, are left out."""
+    """Return the folded name, cut, and without lone surrogates."""
     return folded(name[:LONGEST].encode("utf-8", "ignore").decode().replace("\0", " "))
 
 
 def key(name: str) -> str:
-    """Of a folded name. Of `the boeing co` and `boeing`, of `tolkien j r r` and `jrr tolkien` the same."""
+    """Return the key of a folded name: the same for `the boeing co` and `boeing`, for `tolkien j r r` and `jrr
+    tolkien`."""
     parts = name.split()
     kept = [word for word in joined(parts) if word not in _FILLERS]
     while len(kept) > 1 and kept[-1] in _LEGAL_FORMS:
@@ -37,7 +38,7 @@ def key(name: str) -> str:
 
 
 def initials(name: str) -> set[str]:
-    """Of a folded name, keys of the ways in which a person's is cut: a einstein, j r r tolkien, l van beethoven."""
+    """Return keys for the abbreviations of a person's folded name: a einstein, j r r tolkien, l van beethoven."""
     parts = name.split()
     given = [word for word in parts[:-1] if word not in _PARTICLES]
     if not given or len(parts[-1]) < 2:
@@ -50,19 +51,22 @@ def initials(name: str) -> set[str]:
 
 
 def grams(text: str) -> list[str]:
-    """Every three signs of each word, its ends marked by a space: what is left of a name with a typing mistake."""
+    """Return the trigrams of each word, with its ends marked by a space.
+
+    A typing mistake leaves most of them intact.
+    """
     padded = (f" {word} " for word in text.split())
     return list(dict.fromkeys(word[at : at + 3] for word in padded for at in range(len(word) - 2)))
 
 
 def without_addition(name: str) -> str:
-    """Folded, what stands before a comma or a bracket: people say there which one they mean, as in Paris, France."""
+    """Return the folded part before a comma or a bracket, which say which one is meant: Paris, France."""
     before, *added = _ADDITION.split(name[:LONGEST], maxsplit=1)
     return cleaned(before) if added else ""
 
 
 def joined(parts: Iterable[str]) -> Sequence[str]:
-    """Single letters that follow each other as one word: `u s a` as `usa`."""
+    """Join single letters that follow each other: `u s a` becomes `usa`."""
     result: list[str] = []
     run = False
     for part in parts:

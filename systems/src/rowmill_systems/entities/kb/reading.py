@@ -1,4 +1,4 @@
-"""Entries of a file, line by line: JSON Lines, or CSV."""
+"""Read the entries of a file line by line: JSON Lines or CSV."""
 
 import csv
 import json
@@ -19,7 +19,7 @@ Entry = tuple[int, dict[str, Any] | Wrong]
 
 
 def entries(source: Path) -> Iterator[Entry]:
-    """By the name of the file: .csv is CSV, all others are JSON Lines."""
+    """Yield entries. A file named .csv is CSV, any other is JSON Lines."""
     return _of_csv(source) if source.suffix.lower() == ".csv" else _of_json_lines(source)
 
 

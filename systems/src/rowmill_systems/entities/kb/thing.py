@@ -1,4 +1,4 @@
-"""A thing of the embedded knowledge base, and how it is asked for."""
+"""A thing of the embedded knowledge base, and the interface to search it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,16 +23,16 @@ class Thing:
 
 
 class KnowledgeBase(Protocol):
-    """Read alone, and by any thread."""
+    """Read-only, and safe for threads."""
 
     title: str
 
     def search(self, name: str, *, most: int = 10, type: EntityType | None = None) -> Sequence[Thing]:
-        """Things that may be called so, the closest first: by names and aliases, also where a letter is wrong, a word
-        is missing or accents are. With a type, of things of that type and of those without one."""
+        """Return things with such a name or alias, the closest first, also if a letter is wrong, or a word or accents
+        are missing. With a type, only things of that type, and those without one."""
 
     def complete(self, prefix: str, *, most: int = 10, type: EntityType | None = None) -> Sequence[Thing]:
-        """Things with a name or an alias that begins so, the best known first."""
+        """Return things with a name or alias that begins so, the best known first."""
 
     def get(self, id: str) -> Thing | None: ...
 

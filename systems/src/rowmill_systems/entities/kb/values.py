@@ -1,4 +1,4 @@
-"""Values of properties, as a file gives them and as a fact has them."""
+"""Values of properties, in a file and in a fact."""
 
 import math
 import re
@@ -21,7 +21,7 @@ SHAPES: dict[Kind, str] = {
     "thing": 'the id of a thing of this file, a label, or {"id": …, "label": …}',
     "place": 'a place as {"lat": 52.5, "lon": 13.4}, in CSV as 52.5, 13.4',
 }
-"""What a value has to be, in words for whoever writes the file."""
+"""The form of a value, in words for the author of the file."""
 
 
 def is_text(value: object) -> bool:
@@ -60,7 +60,7 @@ def fits(value: object, kind: Kind) -> bool:
 
 
 def from_cell(cell: str, property: Property) -> list[Any]:
-    """Values in a cell of CSV. What can't be read stays text, and does not fit then."""
+    """Return the values in a cell of CSV. What can't be parsed stays text, and then does not fit."""
     parts = cell.split("|") if property.many else [cell]
     return [_parsed(part.strip(), property.kind) for part in parts if part.strip()]
 

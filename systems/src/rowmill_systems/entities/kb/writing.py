@@ -1,4 +1,4 @@
-"""Writes the things of a file into an empty database."""
+"""Write the things of a file into an empty database."""
 
 import json
 import sqlite3
@@ -23,7 +23,7 @@ PAGE = 500
 MOST_LABELS = 10_000
 
 Label = Callable[[str], str | None]
-"""What the thing with this id is called, if there is one."""
+"""Returns the name of the thing with this id, if there is one."""
 
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _NO_THING = "it has no things. Write one per line, with an id and a name at least."
@@ -38,8 +38,11 @@ class Written:
 def write(
     source: Path, connection: sqlite3.Connection, title: str, told: Callable[[int], None] | None = None
 ) -> Written:
-    """Raises BadKnowledgeBase with all that is wrong in the first lines that are. `told` hears how many things were
-    read, now and then and at the end."""
+    """Write checked things.
+
+    Raises BadKnowledgeBase with the first lines that are wrong. `told` is called with the number of things read so far,
+    now and then and at the end.
+    """
     connection.executescript(SCHEMA)
     connection.execute(
         "CREATE TEMP TABLE given (id TEXT PRIMARY KEY, line INTEGER, name TEXT, prominence REAL, body TEXT)"
@@ -51,7 +54,7 @@ def write(
 
 
 def write_checked(lines: Iterable[str], connection: sqlite3.Connection, title: str) -> Written:
-    """The same for lines that are known to be right and in order, as those that ship: whoever starts waits for them."""
+    """Write lines that are known to be right and in order, as those that ship, without checking them again."""
     connection.executescript(SCHEMA)
     things = [filled(json.loads(line)) for line in lines]
     names = _number(things, {thing["id"]: thing["name"] for thing in things}.get, connection)
@@ -152,7 +155,7 @@ def _with_labels(properties: dict[str, list[Any]], label: Label) -> dict[str, li
 
 
 def _with_label(value: Any, label: Label) -> dict[str, str]:
-    """A text is the id of a thing of the file, or else what something is called that is not in it."""
+    """Return a reference: to the thing of the file with this id, or else by this name."""
     if not isinstance(value, str):
         return dict(value)
     name = label(value)

@@ -1,1 +1,1 @@
-"""Who is meant: names compared, candidates scored, one of them chosen, or nobody."""
+"""Linking: compare names, score candidates, choose one of them or none."""

@@ -1,4 +1,4 @@
-"""Chooses the candidate that is meant, or none: never a guess."""
+"""Choose the candidate that is meant, or none. Never guesses."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -9,28 +9,30 @@ from rowmill_systems.entities.linking.score import Parts, parts
 from rowmill_systems.entities.things import Candidate, Link, Mention, Offered
 
 ANOTHER_SOURCE = 0.1
-"""The share of the doubt that it takes away if another source has the same thing. It is small, and the same for two and
-for five: sources copy from each other."""
+"""The share of the doubt that a second source with the same thing removes.
+
+It is small, and the same for two and for five sources: they copy from each other.
+"""
 MOST_OFFERED = 8
-"""Candidates that are kept, for a person to choose from."""
+"""Candidates that are stored for a person to choose from."""
 MOST = 200
-"""Candidates that are looked at; sources give some ten each."""
+"""Candidates that are scored; sources return some ten each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A candidate, or several of different sources that are the same thing, and how likely it is meant."""
+    """A candidate with its score; or several of different sources that are the same thing."""
 
     candidates: tuple[Candidate, ...]
     """The best first."""
     parts: Parts
-    """What spoke for the best of them, and what against it."""
+    """The parts of the best one's score."""
     score: float
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was chosen, from what, and why nothing was."""
+    """What was chosen, among which candidates, or why nothing was."""
 
     link: Link | None
     candidates: tuple[Offered, ...] = ()
@@ -42,8 +44,10 @@ class Choice:
 def choose(
     mention: Mention, candidates: Sequence[Candidate], *, threshold: float, gap: float, order: Sequence[str] = ()
 ) -> Choice:
-    """The thing that is meant, if it is likely enough and far enough ahead of the next one. The same for any order of
-    candidates; `order` is that of sources, the one that is believed first in front."""
+    """Return the thing that is meant, if it is likely enough and far enough ahead of the next one.
+
+    The order of the candidates does not matter. `order` lists the sources, the most trusted first.
+    """
     ranked = rank(mention, candidates, order=order)
     offered = tuple(_offered(scored, order) for scored in ranked[:MOST_OFFERED])
     reason = _why_not(ranked, threshold, gap)
@@ -51,12 +55,12 @@ def choose(
 
 
 def decide(ranked: Sequence[Scored], *, threshold: float, gap: float) -> Scored | None:
-    """The first of them, unless it is too unlikely or another one is too close."""
+    """Return the first one, unless it is too unlikely or another one is too close."""
     return None if _why_not(ranked, threshold, gap) else ranked[0]
 
 
 def _why_not(ranked: Sequence[Scored], threshold: float, gap: float) -> str | None:
-    """Why none of them is chosen."""
+    """Return why none of them is chosen."""
     if not ranked:
         return "no source knows that name"
     best, *others = ranked
@@ -80,16 +84,18 @@ def _offered(scored: Scored, order: Sequence[str]) -> Offered:
 
 
 def _lead(best: Scored, other: Scored) -> float:
-    """By which share it leaves less doubt than the other. In the scores themselves, two that both are likely would
-    always be close. If the context says nothing of the best, fame puts nobody ahead: who is meant is told in words that
-    we do not have."""
+    """Return by which share the first leaves less doubt than the second.
+
+    By the scores alone, two likely ones would always be close. If the context does not mention the first, its fame does
+    not count: words that we don't have say who is meant.
+    """
     silent = best.parts.context < 0
     first, second = (each.parts.without_fame.score if silent else each.score for each in (best, other))
     return (first - second) / (1 - second) if second < 1 else 0.0
 
 
 def rank(mention: Mention, candidates: Sequence[Candidate], *, order: Sequence[str] = ()) -> list[Scored]:
-    """All things that may be meant, the likeliest first, each with what speaks for it."""
+    """Return all things that may be meant, the likeliest first, each with the parts of its score."""
     given = sorted(candidates, key=lambda each: _place(each, order))[:MOST]
     around, offered = words_of_mention(mention), [_with_words(thing) for thing in things(given)]
     worth = rarity(frozenset().union(*(words for _, words in thing)) for thing in offered)
@@ -132,6 +138,6 @@ def _rank_of(source: str, order: Sequence[str]) -> tuple[int, str]:
 
 
 def _place(candidate: Candidate, order: Sequence[str]) -> tuple[int | str, ...]:
-    """Which of two comes first that are as likely."""
+    """Return the order of two that are equally likely."""
     ids = (candidate.id, candidate.wikidata_id or "", candidate.dbpedia_uri or "")
     return (*_rank_of(candidate.source, order), *ids, candidate.name, candidate.description)

@@ -1,4 +1,4 @@
-"""How much of what stands around a name speaks for a thing: words that are in both, the rare ones first."""
+"""Score the words around a name: those that a candidate's description has too, rare words most."""
 
 import math
 import re
@@ -13,9 +13,9 @@ from rowmill_systems.parts.names.folding import folded
 from rowmill_systems.parts.names.readings import word_lists
 
 MOST_LETTERS = 4000
-"""Of a text; a page says who is meant in its first lines or not at all."""
+"""Characters of a text that are used: a page says who is meant in its first lines or not at all."""
 ONE_WORD = 0.5
-"""What one rare word in common says; each further one says as much of what is left."""
+"""The score of one rare common word; each further one adds the same share of the rest."""
 SAME_STEM = 0.5
 STEM = 5
 _POSSESSIVE = re.compile(r"['’]s\b")
@@ -23,12 +23,12 @@ _POSSESSIVE = re.compile(r"['’]s\b")
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """Words that say who is meant, without the name itself: every candidate has that."""
+    """Words that say who is meant, without the name itself."""
 
     text: frozenset[str]
-    """Of the context. It says something too if a candidate has none of them."""
+    """Of the context. A candidate that has none of them is less likely."""
     known: frozenset[str]
-    """Of local facts. Those that a candidate lacks say nothing: columns of a table can be about anything."""
+    """Of local facts. A candidate that has none of them is not less likely: a table may be about anything."""
 
 
 def words_of_mention(mention: Mention) -> Around:
@@ -44,14 +44,14 @@ def words_of_candidate(candidate: Candidate) -> frozenset[str]:
 
 
 def rarity(vocabularies: Iterable[frozenset[str]]) -> Mapping[str, float]:
-    """What each word is worth: 1 if one candidate alone has it, next to nothing if all have."""
+    """Return what each word is worth: 1 if one candidate has it, nearly nothing if all have it."""
     each = list(vocabularies)
     counts = Counter(word for vocabulary in each for word in vocabulary)
     return {word: 1 - (count - 1) / len(each) for word, count in counts.items()}
 
 
 def in_common(around: frozenset[str], vocabulary: frozenset[str], worth: Mapping[str, float]) -> float:
-    """From 0 to 1."""
+    """Return the score of the common words, from 0 to 1."""
     same = around & vocabulary
     stems = {word[:STEM]: word for word in sorted(vocabulary - same) if len(word) >= STEM}
     related = {stems[word[:STEM]] for word in around - same if len(word) >= STEM and word[:STEM] in stems}
@@ -60,7 +60,7 @@ def in_common(around: frozenset[str], vocabulary: frozenset[str], worth: Mapping
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """Whatever of a fact's value can be read: the label of a thing, not its id; the year of a date."""
+    """Return the readable parts of a fact's value: the label of a thing and not its id, the year of a date."""
     match value:
         case str():
             yield value[:MOST_LETTERS]
@@ -72,14 +72,14 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def telling(text: str) -> frozenset[str]:
-    """Its words, without those that stand in any text; one for all that say the same."""
+    """Return the words of a text, without stop words, and one form for words that mean the same."""
     plain = folded(_POSSESSIVE.sub("", text[: 4 * MOST_LETTERS]))
     found = (part for word in plain.split() for part in _parts(word))
     return frozenset(_same_words().get(part, part) for part in found if part not in _stop_words())
 
 
 def _parts(word: str) -> Iterator[str]:
-    """Words of Latin letters as they are; of scripts without spaces, each two signs."""
+    """Return words of Latin letters; in scripts without spaces, each pair of characters."""
     if len(word) > 2 and not word.isascii() and any("\u3040" <= sign <= "\u9fff" for sign in word):
         yield from (word[place : place + 2] for place in range(len(word) - 1))
     elif len(word) > 1 or not word.isascii():

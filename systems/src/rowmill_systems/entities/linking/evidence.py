@@ -1,4 +1,4 @@
-"""Local facts against those of a candidate: a second opinion on who is meant."""
+"""Compare local facts with those of a candidate."""
 
 import math
 import re
@@ -12,15 +12,15 @@ from rowmill_systems.parts.names.folding import folded, words
 
 _DATE = re.compile(r"([+-]?\d{1,6})(?:-(\d{2}))?(?:-(\d{2}))?(?:T.*)?")
 BY_YEAR, BY_MONTH, BY_DAY = 0.6, 0.8, 1.0
-"""What dates say that agree as far as both go."""
+"""Scores of dates that agree as far as both go."""
 OTHER_DAY, YEAR_BESIDE, OTHER_YEAR = -0.2, -0.5, -1.0
 NEAR_KM, FAR_KM = 30, 300
 MOST = 20
-"""Values of one property that are looked at."""
+"""Values of one property that are compared."""
 
 
 def agreement(known: Mapping[str, Any], facts: Mapping[str, tuple[Any, ...]]) -> float:
-    """From -1, they contradict each other, to 1, they agree; 0 if they have nothing in common."""
+    """Return the score: -1 if they contradict each other, 1 if they agree, 0 if they share no property."""
     agree, contradict = 1.0, 1.0
     for key in sorted(known.keys() & facts.keys() & catalogue().keys()):
         said = _compared(catalogue()[key], _values(known[key]), _values(facts[key]))
@@ -29,7 +29,7 @@ def agreement(known: Mapping[str, Any], facts: Mapping[str, tuple[Any, ...]]) ->
 
 
 def _compared(property: Property, ours: list[Any], theirs: list[Any]) -> float:
-    """The best that any two values say. Where there may be many, another one contradicts nobody."""
+    """Return the best score of any two values. If a property may have many values, another one is no contradiction."""
     said = max((_said(property, one, other) for one, other in product(ours, theirs)), default=0.0)
     return max(said, 0.0) if property.many else said
 
@@ -88,7 +88,10 @@ def _places(one: Any, other: Any) -> float:
 
 
 def _things(one: Any, other: Any) -> float:
-    """Another name proves nothing: a suburb is in the city, and England in the United Kingdom."""
+    """Compare things by name.
+
+    Another name proves nothing: a suburb is in the city, and England in the United Kingdom.
+    """
     match one, other:
         case {"id": str(ours)}, {"id": str(theirs)} if ours and ours == theirs:
             return 0.6

@@ -1,4 +1,4 @@
-"""Asks all sources, and chooses."""
+"""Ask all sources, and choose."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,8 +17,10 @@ class Linker:
         self._gap = gap
 
     async def link(self, mention: Mention) -> Choice:
-        """Choose among what all sources offer. Raises if a source could not be asked: it may have known better than the
-        others, so nothing is concluded."""
+        """Choose among the candidates of all sources.
+
+        Raises if a source could not be asked, since it may have known better.
+        """
         candidates = await self._candidates(mention)
         # Beside the loop: with many aliases it takes a while, and the loop has leases to renew.
         choice = await asyncio.to_thread(
@@ -34,14 +36,17 @@ class Linker:
         return replace(choice, link=await self.with_wikidata_id(choice.link))
 
     async def with_wikidata_id(self, link: Link) -> Link:
-        """The same, with Wikidata's id where one of the sources that have the thing can tell."""
+        """Return the choice with Wikidata's id, if one of the sources that have the thing knows it."""
         for source in self._sources:
             if isinstance(source, KnowsWikidata) and (id := link.id_in(source.name)):
                 link = replace(link, wikidata_id=link.wikidata_id or await source.wikidata_id(id))
         return link
 
     async def _candidates(self, mention: Mention) -> list[Candidate]:
-        """Of all, at once. If one fails the others still finish, since their answers are kept for the next attempt."""
+        """Ask all sources at once.
+
+        If one fails the others still finish: their answers are cached for the next attempt.
+        """
         asked = (source.candidates(mention) for source in self._sources)
         answers = await asyncio.gather(*asked, return_exceptions=True)
         if failures := [answer for answer in answers if isinstance(answer, BaseException)]:
@@ -50,8 +55,7 @@ class Linker:
 
 
 def _gravity(failure: BaseException) -> tuple[int, float]:
-    """Which of several failures is told. What waiting does not heal comes first; then whoever has to be waited for the
-    longest, since before that nothing is concluded anyway."""
+    """Order failures: those first that waiting does not heal, then those with the longest wait."""
     match failure:
         case rm.RateLimited() | rm.errors.ProviderDown() | rm.errors.ProviderRefused() | rm.errors.Limited():
             return (0, failure.retry_after)

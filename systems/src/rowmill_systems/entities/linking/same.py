@@ -1,4 +1,4 @@
-"""Which candidates are the same thing, and which may be."""
+"""Group candidates that are the same thing."""
 
 from collections.abc import Iterable, Sequence
 from urllib.parse import unquote
@@ -10,7 +10,7 @@ from rowmill_systems.parts.names.folding import folded
 
 
 def things(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
-    """Candidates that are the same, by any id that two of them have, also by way of a third."""
+    """Group candidates by any id that two of them share, also by way of a third."""
     found = list[tuple[set[str], list[Candidate]]]()
     for candidate in candidates:
         ids, same = set(_ids(candidate)), [candidate]
@@ -22,8 +22,11 @@ def things(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
 
 
 def may_be_the_same(one: Sequence[Candidate], other: Sequence[Candidate]) -> bool:
-    """Whether two things of sources without ids in common look like one. They are not taken for one; but who asks a
-    further source gets no worse an answer because that source has the same thing under an id of its own."""
+    """Tell whether two things without a common id look like one.
+
+    They are not merged; but a further source that has the same thing under its own id must not make the choice less
+    certain.
+    """
     if {each.source for each in one} & {each.source for each in other}:
         return False
     if any(any(map(of, one)) and any(map(of, other)) for of in (wikidata_id_of, dbpedia_uri_of)):
@@ -54,7 +57,7 @@ def _ids(candidate: Candidate) -> Iterable[str]:
 
 
 def _resource(uri: str) -> str:
-    """However it is written: with https, with %C3%BC, as a page."""
+    """Normalise a URI: with https, with %C3%BC, as a page."""
     return unquote(uri).removeprefix("https:").removeprefix("http:").replace("/page/", "/resource/", 1)
 
 

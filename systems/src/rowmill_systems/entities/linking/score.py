@@ -1,8 +1,8 @@
-"""How likely it is that a candidate is meant, and why.
+"""Score how likely a candidate is meant, and why.
 
-An exact name leaves a doubt of one in four. What else speaks for the candidate takes a share of that doubt away: its
-type, the words around the name, facts that agree, how well known it is. What speaks against it takes a share of the
-whole score. The name's similarity is the ceiling: nothing makes up for a name that is another.
+An exact name leaves a doubt of one in four. Each thing that speaks for the candidate removes a share of that doubt: its
+type, the words around the name, facts that agree, how well known it is. Each thing that speaks against it removes a
+share of the whole score. The score is never higher than the similarity of the names.
 """
 
 from collections.abc import Mapping
@@ -16,30 +16,30 @@ from rowmill_systems.parts.names.similarity import acronym, similarity
 from rowmill_systems.parts.names.types import EntityType
 
 DOUBT = 0.25
-"""That is left when the name is the same and nothing else is known."""
+"""The doubt when the name is the same and nothing else is known."""
 SPEAKS_FOR = {"type": 0.35, "context": 0.6, "facts": 0.8, "prominence": 0.35}
-"""The share of the doubt that each takes away at the most."""
+"""The largest share of the doubt that each removes."""
 SPEAKS_AGAINST = {"type": 0.5, "context": 0.5, "facts": 0.6}
-"""The share of the score that each takes away at the most."""
+"""The largest share of the score that each removes."""
 ALIAS = 0.99
 ASIDE_FITS, ASIDE_DOES_NOT_FIT = 0.98, 0.6
 OFTEN_MIXED_UP = {
     frozenset({EntityType.ORGANISATION, EntityType.PLACE}),
     frozenset({EntityType.ORGANISATION, EntityType.WORK}),
 }
-"""Universities are places too, and newspapers works: those who name types do not agree on these."""
+"""Types that people confuse: universities are places too, and newspapers works."""
 MIXED_UP, HALF = -0.15, -0.5
-"""What it says if types differ that are often mixed up, or if a candidate is of none of our types."""
+"""Scores of types that are often confused, and of a candidate that has none of our types."""
 ENOUGH_WORDS = 2
-"""From so many on it says something that a context and a description have none in common."""
+"""A context and a description with so many words and none in common speak against a candidate."""
 AT_LEAST = -0.05
-"""What that says of the best known."""
+"""That score for the best known candidates."""
 MOST_ALIASES = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What speaks for a candidate, from 0 to 1, or against it, from -1 to 0. The name is from 0 to 1."""
+    """The parts of a score: from 0 to 1 for a candidate, from -1 to 0 against it. The name is from 0 to 1."""
 
     name: float
     type: float = 0.0
@@ -62,7 +62,7 @@ class Parts:
 
 
 def score(mention: Mention, candidate: Candidate) -> Parts:
-    """By itself. Among others, words that all of them have are worth less: see `rank`."""
+    """Score a candidate by itself. `rank` scores it among others: words that all of them have are worth less there."""
     return parts(mention, words_of_mention(mention), candidate, words_of_candidate(candidate), {})
 
 
@@ -73,7 +73,7 @@ def parts(
     vocabulary: frozenset[str],
     worth: Mapping[str, float],
 ) -> Parts:
-    """With the words of both, which are made once for all."""
+    """Score a candidate, with the words of both sides, which are made once."""
     type = mention.type or implied_type(mention.name)
     return Parts(
         name=_name(mention, candidate, type, vocabulary),
@@ -85,7 +85,7 @@ def parts(
 
 
 def _name(mention: Mention, candidate: Candidate, type: EntityType | None, vocabulary: frozenset[str]) -> float:
-    """The likest of its names. Where nobody said of which type the mention is, it is read as one of the candidate's."""
+    """Return the similarity of the most similar name. A mention without a type is read as of the candidate's type."""
     if type is None and len(candidate.types) == 1:
         (type,) = candidate.types
     ways = [(way, _aside(way, vocabulary)) for way in readings(mention.name, type)]
@@ -99,7 +99,7 @@ def _name(mention: Mention, candidate: Candidate, type: EntityType | None, vocab
 
 
 def _aside(way: NameReading, vocabulary: frozenset[str]) -> float:
-    """What was put in brackets or behind a comma must be true of the candidate."""
+    """Check what stands in brackets or after a comma: it must be true of the candidate."""
     if not way.aside:
         return 1.0
     aside = " ".join(way.aside)
@@ -119,8 +119,11 @@ def _type(type: EntityType | None, types: frozenset[EntityType]) -> float:
 
 
 def _context(around: Around, vocabulary: frozenset[str], candidate: Candidate, worth: Mapping[str, float]) -> float:
-    """If there is nothing in common it speaks against a candidate, the more the less known it is: of the well known,
-    people speak without saying who they are."""
+    """Score the context.
+
+    Nothing in common speaks against a candidate, the more the less known it is: people name the well known without
+    explaining who they are.
+    """
     shared = in_common(around.text | around.known, vocabulary, worth)
     could_have = len(around.text) >= ENOUGH_WORDS and len(vocabulary) >= ENOUGH_WORDS and candidate.description
     return shared if shared or not could_have else min(_prominence(candidate) - 1, AT_LEAST)

@@ -1,4 +1,4 @@
-"""What others call our types: extractors, Wikidata and DBpedia. The words are in types.toml."""
+"""Map types of extractors, Wikidata and DBpedia to ours, by types.toml."""
 
 import re
 import tomllib
@@ -10,14 +10,16 @@ from rowmill_systems.parts.names.folding import folded, words
 from rowmill_systems.parts.names.types import EntityType
 
 _PLACE_IN_A_NAME = re.compile(r"^[BIELSU]-", re.IGNORECASE)
-"""B-PER begins a person's name: so write taggers of words."""
+"""Prefixes of taggers: B-PER begins a person's name."""
 _OF_DBPEDIA = re.compile(r"(?:https?://dbpedia\.org/ontology/|dbo:|dbpedia:|dbpedia-owl:)?([\w-]+)", re.IGNORECASE)
 _OF_WIKIDATA = re.compile(r"(?:https?://www\.wikidata\.org/(?:entity|wiki)/|wd:|wikidata:)?(Q\d+)", re.IGNORECASE)
 
 
 def type_of(text: str | None) -> EntityType | None:
-    """Of the word for a type, in whatever vocabulary; of several words, the last one counts: a software company is a
-    company. None if it says nothing."""
+    """Return the type for a word of any vocabulary, or None.
+
+    Of several words the last counts: a software company is a company.
+    """
     if not text:
         return None
     known, text = _words(), _PLACE_IN_A_NAME.sub("", text.strip())
@@ -28,13 +30,13 @@ def type_of(text: str | None) -> EntityType | None:
 
 
 def types_of_wikidata(ids: Iterable[str]) -> frozenset[EntityType]:
-    """Of the classes that a thing is an instance of; empty if none of them says anything here."""
+    """Return the types for the classes that a thing is an instance of."""
     found = (_OF_WIKIDATA.fullmatch(id.strip()) for id in ids)
     return _types("wikidata", (match[1].upper() for match in found if match))
 
 
 def types_of_dbpedia(uris: Iterable[str]) -> frozenset[EntityType]:
-    """Of classes of DBpedia's ontology, as URIs or as Spotlight writes them; classes of others say nothing."""
+    """Return the types for classes of DBpedia's ontology, as URIs or as Spotlight writes them."""
     found = (_OF_DBPEDIA.fullmatch(uri.strip()) for uri in uris)
     return _types("dbpedia", (match[1] for match in found if match))
 

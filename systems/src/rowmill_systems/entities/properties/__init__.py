@@ -1,1 +1,1 @@
-"""Properties of things: which there are by type, when two values agree, and how those of several sources are merged."""
+"""Properties of things: the catalogue, when two values agree, and how values of several sources are merged."""

@@ -1,4 +1,4 @@
-"""Which properties there are, for things of which type, and what each source calls them."""
+"""The catalogue of properties: by type of thing, with each source's name for them."""
 
 import tomllib
 from collections.abc import Sequence

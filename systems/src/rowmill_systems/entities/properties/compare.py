@@ -1,4 +1,4 @@
-"""When two values of a property say the same."""
+"""Compare two values of a property."""
 
 import math
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ from rowmill_systems.parts.names.folding import folded
 from rowmill_systems.parts.values import value_hash
 
 NEAR_DEGREES = 0.1
-"""Of places: sources mean the middle of a town, or its town hall."""
+"""Places closer than this are the same: sources mean the middle of a town, or its town hall."""
 
 
 def agree(property: Property, one: Any, other: Any) -> bool:
-    """Do they say the same, as far as both say something? 1815 agrees with 1815-12-10, and London with Q84."""
+    """Tell whether two values say the same, as far as both go: 1815 agrees with 1815-12-10, and London with Q84."""
     if one == other:
         return True
     match property.kind:
@@ -30,7 +30,7 @@ def agree(property: Property, one: Any, other: Any) -> bool:
 
 
 def form(property: Property, value: Any) -> str:
-    """The same for values that differ in their spelling alone."""
+    """Return a form that is the same for values that differ only in spelling."""
     match property.kind, value:
         case "url", str():
             return _url(value.strip())
@@ -44,7 +44,7 @@ def form(property: Property, value: Any) -> str:
 
 
 def finer(property: Property, one: Any, other: Any) -> bool:
-    """Does the other say more, of two values that agree? 1815-12-10 says more than 1815, {Q84, London} than London."""
+    """Tell whether the other of two values that agree says more: 1815-12-10 says more than 1815."""
     match property.kind, one, other:
         case "date", str(), str():
             return len(other) > len(one)
@@ -63,7 +63,7 @@ def _url(text: str) -> str:
 
 
 def _dates_agree(one: Any, other: Any) -> bool:
-    """Each as far as the other goes. Times of day do not count."""
+    """Compare dates as far as both go, without times of day."""
     if not isinstance(one, str | int) or not isinstance(other, str | int):
         return False
     one_parts, other_parts = _date_parts(str(one)), _date_parts(str(other))
@@ -85,7 +85,7 @@ def _amounts_agree(one: Any, other: Any, drifts: float) -> bool:
 
 
 def _amount(value: Any) -> tuple[float | None, str]:
-    """A number, with the unit where there is one."""
+    """Return a number with its unit, if it has one."""
     match value:
         case {"amount": amount}:
             return _amount(amount)[0], str(value.get("unit") or "")
@@ -100,7 +100,7 @@ def _amount(value: Any) -> tuple[float | None, str]:
 
 
 def _names_of(value: Any) -> set[str]:
-    """By which a thing is known: an id, a label, a text."""
+    """Return the names of a thing: an id, a label, a text."""
     match value:
         case {"id": id, "label": str(label)}:
             return {str(id), folded(label)}

@@ -1,4 +1,4 @@
-"""Local facts and those of sources, merged: who says what, and where they contradict each other."""
+"""Merge local facts with those of sources, and find contradictions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +11,12 @@ from rowmill_systems.parts.values import value_hash
 
 LOCAL = "local"
 DECISION = "decision"
-"""Who says so, of a value that a person put in the place of two others."""
+"""The source of a value that a person chose in place of two others."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueConflict:
-    """Two values for a property that has one. The current one holds until a person decides."""
+    """Two values for a property that has one. The current value holds until a person decides."""
 
     property: str
     current_value: Any
@@ -55,8 +55,11 @@ def merge(
     believed: Sequence[str],
     decisions: Mapping[tuple[str, str], Any],
 ) -> Merged:
-    """`believed` are the sources, the first before the next; `decisions` the values that people chose, by property and
-    hash of the conflict, the latest last. A local fact gives way to a decision, and to nothing else."""
+    """Merge facts.
+
+    `believed` lists the sources, the most trusted first; `decisions` has the values that people chose, by property and
+    hash of the conflict, the latest last. Only a decision overrides a local fact.
+    """
     rank = {source: number for number, source in enumerate(believed)}
     ordered = sorted(facts, key=lambda fact: (rank.get(fact.source, len(rank)), fact.source, fact.property))
     known, merged = catalogue(), Merged()
@@ -76,7 +79,7 @@ def merge(
 
 
 def _told(key: str, local: Mapping[str, Any], facts: Sequence[Fact]) -> Iterator[tuple[Any, dict[str, str]]]:
-    """Every value, and who says so: what is local comes first. Null says nothing, and no conflict can be kept of it."""
+    """Yield every value with its sources, local ones first. Null values say nothing."""
     if (value := local.get(key)) is not None:
         for one in value if isinstance(value, list) else [value]:
             if one is not None:
@@ -89,7 +92,7 @@ def _told(key: str, local: Mapping[str, Any], facts: Sequence[Fact]) -> Iterator
 
 
 def _united(property: Property, told: Sequence[tuple[Any, dict[str, str]]]) -> list[Claim]:
-    """Values that agree are one."""
+    """Join values that agree."""
     claims: list[Claim] = []
     for value, source in told:
         claim = next((claim for claim in claims if agree(property, claim.value, value)), None)
@@ -109,7 +112,10 @@ def _single(
     decisions: Mapping[tuple[str, str], Any],
     conflicts: list[ValueConflict],
 ) -> Claim:
-    """The value of whoever is believed first. A source with several values contradicts only if none of them agrees."""
+    """Return the value of the most trusted source.
+
+    A source with several values contradicts only if none of them agrees.
+    """
     claims = _united(property, told)
     current, others = claims[0], claims[1:]
     content = {source["source"] for source in current.sources}

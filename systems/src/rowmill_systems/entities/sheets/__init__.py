@@ -1,1 +1,1 @@
-"""Tables of entities in files, as people have them: read, and written again with what is known."""
+"""Read tables of entities in files, and write them with the results."""

@@ -1,10 +1,12 @@
-"""What is wrong with a file."""
+"""Errors of sheets."""
 
 import rowmill as rm
 
 
 class BadSheet(rm.PermanentError):
-    """It can't be read as a table, or not be written. The message says what to do, and names lines, not what is in
-    them."""
+    """A file can't be read as a table, or can't be written.
+
+    The message says what to do, and names lines, not their contents.
+    """
 
     code = "bad_sheet"

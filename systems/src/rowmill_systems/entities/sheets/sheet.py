@@ -33,7 +33,7 @@ class Row:
 
 
 class Sheet:
-    """Read from its start as often as wanted, row by row: it may be larger than memory."""
+    """A CSV file that may be larger than memory. It can be read several times."""
 
     def __init__(self, file: BinaryIO, delimiter: str | None = None) -> None:
         self._file = file
@@ -52,7 +52,7 @@ class Sheet:
         self.header = self._header()
 
     def rows(self) -> Iterator[Row]:
-        """Without lines that are empty. Cells that are missing at the end of a row are empty."""
+        """Yield rows, without empty lines. Missing cells at the end of a row are empty."""
         columns = len(self.header)
         for line, cells in islice(self._records(), 1, None):
             if any(cells[columns:]):
@@ -63,7 +63,7 @@ class Sheet:
             yield Row(line, cells[:columns] + [""] * (columns - len(cells)))
 
     def check_unchanged(self) -> None:
-        """What was read once must be what is read again."""
+        """Raise BadSheet if the file was changed since it was opened."""
         if self._changed_at() != self._stamp:
             raise BadSheet("it was changed meanwhile. Run the command again")
 

@@ -1,4 +1,4 @@
-"""A file that is there when all of it is written, and not before."""
+"""Write a file that appears when it is complete."""
 
 import os
 import stat
@@ -15,7 +15,7 @@ BOM = "\ufeff"
 
 
 def check_target(target: Path, source: Path | None) -> None:
-    """Before the work is done, whether its result can be written."""
+    """Check that the result can be written, before the work is done."""
     if source is not None and target.exists() and source.exists() and os.path.samefile(target, source):
         raise BadSheet("it can't be written to itself: the same command could not go on then. Name another --output")
     if target.is_dir() or not target.parent.is_dir():
@@ -25,14 +25,16 @@ def check_target(target: Path, source: Path | None) -> None:
 
 
 def is_special(target: Path) -> bool:
-    """A pipe or a device: there is nothing to rename."""
+    """Tell whether it is a pipe or a device, which can't be renamed."""
     return target.exists() and not stat.S_ISREG(target.stat().st_mode)
 
 
 @contextmanager
 def written(target: Path | None, *, mark: bool) -> Iterator[TextIO]:
-    """Text to write; to standard output without a target. `mark`: with a byte order mark, by which a spreadsheet knows
-    UTF-8."""
+    """Yield a text file to write; standard output without a target.
+
+    `mark` writes a byte order mark, by which spreadsheets recognise UTF-8.
+    """
     if target is None:
         sys.stdout.flush()
         with open(sys.stdout.fileno(), "w", encoding="utf-8", newline="", closefd=False) as out:
@@ -61,7 +63,7 @@ def written(target: Path | None, *, mark: bool) -> Iterator[TextIO]:
 
 
 def _mode(target: Path) -> int:
-    """That of the file whose place it takes, or that of any new one."""
+    """Return the permissions of the file that is replaced, or those of a new file."""
     if target.exists():
         return stat.S_IMODE(target.stat().st_mode)
     mask = os.umask(0)

@@ -1,4 +1,4 @@
-"""The rows of a file, with what is known of them."""
+"""Write the rows of a file with what was found for them."""
 
 import csv
 import json
@@ -38,7 +38,7 @@ async def write(
     as_json: bool,
     told: Callable[[int], None],
 ) -> None:
-    """In the order of the file, some hundred at a time."""
+    """Write all rows in the order of the file, some hundred at a time."""
     keys = [] if as_json else result.in_order(await properties_of(entities, dataset))
     with written(target, mark=sheet.from_spreadsheet and not as_json) as out:
         put = _json_lines(sheet, out) if as_json else _csv(sheet, out, keys)
@@ -54,7 +54,7 @@ async def write(
 
 
 async def properties_of(entities: "Entities", dataset: str) -> set[str]:
-    """Those that any entity of the dataset has."""
+    """Return the properties that any entity of the dataset has."""
     entity, keys, last = entities.tables.entity, set[str](), ""
     while True:
         wanted = (
@@ -84,7 +84,7 @@ Put = Callable[[Row, sa.RowMapping | None, str | None], None]
 
 
 def _csv(sheet: Sheet, out: TextIO, keys: Sequence[str]) -> Put:
-    """As the file is: with its signs between cells and its ends of lines."""
+    """Write CSV with the delimiter and line ends of the file."""
     writer = csv.writer(out, delimiter=sheet.delimiter, lineterminator=sheet.line_end)
     writer.writerow([*sheet.header, *result.names(sheet.header, keys)])
 
@@ -106,7 +106,7 @@ def _json_lines(sheet: Sheet, out: TextIO) -> Put:
 
 
 def _distinct(header: Sequence[str]) -> list[str]:
-    """An object has each name once."""
+    """Make names unique: an object has each name once."""
     found: list[str] = []
     for name in header:
         number = header[: len(found)].count(name) + 1

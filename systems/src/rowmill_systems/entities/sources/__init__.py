@@ -1,1 +1,1 @@
-"""Knowledge bases to ask: one that is embedded, Wikidata, DBpedia, services of the Reconciliation API."""
+"""Knowledge bases that are asked: the embedded one, Wikidata, DBpedia, and services of the Reconciliation API."""

@@ -11,7 +11,7 @@ KINDS = ("str", "date", "int", "float", "bool")
 
 
 def value_of(kind: Kind, cell: Any) -> Any:
-    """None if there is nothing in it, or nothing of this kind."""
+    """Return the value of a cell; None if it is empty or of another kind."""
     if not isinstance(cell, dict):
         return None
     if isinstance(cell.get("id"), str):

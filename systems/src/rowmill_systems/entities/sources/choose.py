@@ -1,4 +1,4 @@
-"""The sources that settings name, in the order in which they are believed."""
+"""Open the sources that the settings name, the most trusted first."""
 
 from collections.abc import Sequence
 

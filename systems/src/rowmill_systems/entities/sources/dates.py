@@ -1,15 +1,15 @@
-"""Dates as values of facts: 1815-12-10, 1815-12 or 1815, with a minus before Christ."""
+"""Dates in facts: 1815-12-10, 1815-12 or 1815; years before Christ are negative."""
 
 import re
 from datetime import date, timedelta
 
 REFORM = (1582, 10, 5)
-"""Since that day of the Julian calendar there is the Gregorian one."""
+"""The first day of the Julian calendar that has a Gregorian one."""
 WRITTEN = re.compile(r"\+?(-?\d{1,11})(?:-(\d\d))?(?:-(\d\d))?(?:T.*|Z|[+-]\d\d:\d\d)?")
 
 
 def written(year: int, month: int = 0, day: int = 0) -> str | None:
-    """Zeros: not known. None if there is no such day."""
+    """Return a date as text. Zeros are unknown parts. None if there is no such day."""
     if year == 0 or not 0 <= month <= 12 or not 0 <= day <= 31:
         return None
     sign = "-" if year < 0 else ""
@@ -18,13 +18,13 @@ def written(year: int, month: int = 0, day: int = 0) -> str | None:
 
 
 def read_date(text: str) -> str | None:
-    """Of a date or a moment, as XML and ISO 8601 write them, in any length."""
+    """Parse a date or time of XML or ISO 8601, of any precision."""
     found = WRITTEN.fullmatch(text.strip())
     return written(int(found[1]), int(found[2] or 0), int(found[3] or 0)) if found else None
 
 
 def gregorian(year: int, month: int, day: int) -> tuple[int, int, int]:
-    """Of a day of the Julian calendar; a day before the reform as it is."""
+    """Convert a day of the Julian calendar. Days before the reform stay as they are."""
     if (year, month, day) < REFORM or not (1 <= month <= 12 and 1 <= day <= 31):
         return year, month, day
     behind = year - (month < 3)

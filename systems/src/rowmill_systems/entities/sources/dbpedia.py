@@ -18,17 +18,20 @@ from rowmill_systems.parts.services.service import ServiceClient
 MOST = 10
 LONGEST_NAME, LONGEST_TEXT = 200, 1500
 CONFIDENCE = "0.1"
-"""Spotlight's own; choosing is for later."""
+"""Spotlight's own threshold, kept low: we choose later."""
 WELL_KNOWN = 20_000
-"""So many pages link to it: it is as well known as can be."""
+"""A thing with so many incoming links has prominence 1."""
 RESOURCE = "http://dbpedia.org/resource/"
 NO_THING = re.compile(r"(Category|Template|Portal|File|Help|Wikipedia):|Lists?_of_|.*_\(disambiguation\)$")
 MARK = re.compile(r"</?[a-zA-Z]{1,8}>")
-"""Lookup marks the words that it found."""
+"""Tags that Lookup puts around the words that it found."""
 
 
 class DbpediaSource:
-    """Candidates have no id of Wikidata's: neither Lookup nor Spotlight knows it. `wikidata_id` does."""
+    """Asks DBpedia.
+
+    Its candidates have no Wikidata id, since neither Lookup nor Spotlight has it: see `wikidata_id`.
+    """
 
     name = "dbpedia"
 
@@ -58,10 +61,10 @@ class DbpediaSource:
         return resource.wikidata_id if resource else None
 
     async def close(self) -> None:
-        """The services are closed by whoever opened them."""
+        """Does nothing: the caller closes the services that it opened."""
 
     async def _resource(self, uri: str, *, moved: bool = False) -> Resource | None:
-        """A redirect is followed once. None: there is no such thing."""
+        """Return a resource; None if there is none. Follows one redirect."""
         page = _page(uri)
         if not page:
             return None
@@ -77,7 +80,7 @@ class DbpediaSource:
         return found
 
     async def _by_context(self, name: str, context: str) -> list[Candidate]:
-        """Whom Spotlight takes the name for, between these words."""
+        """Return what Spotlight links the name to within these words."""
         if self._spotlight is None or not context.strip():
             return []
         asked = {"text": _around(name, context), "confidence": CONFIDENCE}

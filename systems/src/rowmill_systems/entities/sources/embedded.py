@@ -1,4 +1,4 @@
-"""The embedded knowledge base as a source: nobody has to be asked over a network."""
+"""The embedded knowledge base as a source, without a network."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ MOST = 10
 
 
 class EmbeddedSource:
-    """Answers beside the loop, since a search in a large file can wait for the disk."""
+    """Searches in a thread, since a large file may have to be read from disk."""
 
     name = NAME
 
@@ -21,7 +21,7 @@ class EmbeddedSource:
         self._knowledge_base = knowledge_base
 
     async def candidates(self, mention: Mention) -> Sequence[Candidate]:
-        """Of every type: whoever extracted the name may have been wrong about it."""
+        """Return candidates of every type: the type of the mention may be wrong."""
         things = await asyncio.to_thread(found, self._knowledge_base, mention)
         return [candidate_of(thing) for thing in things]
 
@@ -36,11 +36,11 @@ class EmbeddedSource:
         ]
 
     async def close(self) -> None:
-        """Whoever opened the knowledge base closes it: others may ask it too."""
+        """Does nothing: the caller closes the knowledge base that it opened."""
 
 
 def found(knowledge_base: KnowledgeBase, mention: Mention, most: int = MOST) -> Sequence[Thing]:
-    """Things that may be meant. Takes its time: not for the loop."""
+    """Return the things that may be meant. Blocks: call it in a thread."""
     anything = knowledge_base.search(mention.name, most=most)
     if mention.type is None or len(anything) < most:
         return anything

@@ -15,7 +15,10 @@ REFUSED = ("readapidenied", "permissiondenied", "blocked", "globalblocking-ipblo
 
 
 def of_mediawiki(name: str, answer: Any, headers: httpx2.Headers) -> rm.errors.WorkError | None:
-    """Errors come with status 200. Only their code is repeated: the text quotes the question."""
+    """Check for MediaWiki's errors, which come with status 200.
+
+    Repeats only their code: the text quotes the question.
+    """
     if not isinstance(answer, dict):
         return rm.errors.ProviderDown(f"{name} answers with something else than was asked for")
     error = answer.get("error")
@@ -35,14 +38,14 @@ def of_mediawiki(name: str, answer: Any, headers: httpx2.Headers) -> rm.errors.W
 
 
 def of_objects(name: str, answer: Any, headers: httpx2.Headers) -> rm.errors.WorkError | None:
-    """For services whose answers are objects by name: RDF as JSON."""
+    """Check for an object of objects, as RDF in JSON is."""
     if isinstance(answer, dict) and all(isinstance(value, dict) for value in answer.values()):
         return None
     return rm.errors.ProviderDown(f"{name} answers with something else than was asked for")
 
 
 def of_reconciliation(name: str, answer: Any, headers: httpx2.Headers) -> rm.errors.WorkError | None:
-    """A manifest, results by query, rows of values, or proposals of properties."""
+    """Check for a manifest, results by query, rows of values, or proposed properties."""
     if isinstance(answer, dict) and (
         "identifierSpace" in answer
         or isinstance(answer.get("rows"), dict)

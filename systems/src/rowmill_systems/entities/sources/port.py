@@ -1,4 +1,4 @@
-"""What is asked of a knowledge base, whichever it is."""
+"""What every source offers."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -8,26 +8,31 @@ from rowmill_systems.parts.names.types import EntityType
 
 
 class Source(Protocol):
-    """Whoever can't be asked raises, and nothing is concluded from that: ProviderDown, RateLimited, ProviderRefused or
-    Limited. An empty answer is a real one."""
+    """A knowledge base.
+
+    A source that can't be asked raises ProviderDown, RateLimited, ProviderRefused or Limited; an empty answer means
+    that it knows nothing.
+    """
 
     name: str
 
     async def candidates(self, mention: Mention) -> Sequence[Candidate]:
-        """Who may be meant, the likeliest first, some ten at the most."""
+        """Return the things that may be meant, the likeliest first, some ten at most."""
 
     async def facts(self, id: str, type: EntityType | None) -> Sequence[Fact]:
-        """What it knows of a thing, of the properties that things of this type have (of any type, without one). Empty
-        if it does not know the thing any more."""
+        """Return the facts of a thing, of the properties of its type; of all properties without a type.
+
+        Empty if the source does not know the thing any more.
+        """
 
     async def close(self) -> None: ...
 
 
 @runtime_checkable
 class KnowsWikidata(Protocol):
-    """A source whose data say what Wikidata calls a thing, though its candidates do not."""
+    """A source that can look up the Wikidata id of its things, though its candidates don't have it."""
 
     name: str
 
     async def wikidata_id(self, id: str) -> str | None:
-        """Of the same thing, if it is known. Raises as a source does."""
+        """Return the Wikidata id of a thing, if it is known. Raises as Source does."""

@@ -1,4 +1,4 @@
-"""What DBpedia says of a resource, in RDF/JSON, as plain values."""
+"""Read DBpedia's RDF/JSON of a resource."""
 
 import math
 import re
@@ -15,20 +15,20 @@ LAT, LON = (f"http://www.w3.org/2003/01/geo/wgs84_pos#{part}" for part in ("lat"
 UNIT = re.compile(r"http://dbpedia\.org/datatype/(\w+)")
 """Of money: usDollar, euro, poundSterling."""
 CURRENCIES = {"usDollar": "United States dollar", "japaneseYen": "Japanese yen", "swissFranc": "Swiss franc"}
-"""As Wikidata calls them, where that is more than the same words."""
+"""Names of Wikidata, where they differ."""
 SQUARE_METRES = 1_000_000
-"""The ontology measures areas in square metres, everybody else in square kilometres."""
+"""DBpedia has square metres, all others square kilometres."""
 
 
 class Resource:
-    """One subject of a document; others that it mentions are left aside."""
+    """One subject of a document, without the others that it mentions."""
 
     def __init__(self, uri: str, said: Mapping[str, Any]) -> None:
         self.uri, self._said = uri, said
 
     @classmethod
     def of(cls, document: Mapping[str, Any], uri: str) -> Self | None:
-        """None if the document says nothing of it."""
+        """Return the resource; None if the document does not describe it."""
         for subject, said in document.items():
             if unquote(subject) == unquote(uri) and said:
                 return cls(subject, said)
@@ -71,12 +71,12 @@ class Resource:
 
 
 def _best(property: Property, found: list[Any]) -> list[Any]:
-    """Of a property with one value: the most precise date, otherwise the first."""
+    """Return the one value of a property: the most precise date, otherwise the first."""
     return sorted(found, key=len, reverse=True)[:1] if property.kind == "date" else found[:1]
 
 
 def _value(property: Property, given: Mapping[str, Any]) -> Any:
-    """None if it is not of this kind."""
+    """Return the value; None if it is of another kind."""
     value, is_uri = given["value"], given.get("type") == "uri"
     match property.kind:
         case "thing":
@@ -93,7 +93,7 @@ def _value(property: Property, given: Mapping[str, Any]) -> Any:
 
 
 def _thing(uri: str) -> dict[str, str] | None:
-    """Two underscores are part of the names that DBpedia gives to what has no page: careers, tenures."""
+    """Return a thing. Names with two underscores are DBpedia's, for things without a page: careers, tenures."""
     name = uri.removeprefix(RESOURCE)
     return None if name == uri or "__" in name else {"id": uri, "label": unquote(name).replace("_", " ")}
 

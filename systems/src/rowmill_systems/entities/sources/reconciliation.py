@@ -1,4 +1,4 @@
-"""Any service of the Reconciliation API 0.2, as OpenRefine asks them."""
+"""Any service of the Reconciliation API 0.2, which OpenRefine uses."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from rowmill_systems.parts.services.service import BatchQuery, ServiceClient
 MOST = 10
 LONGEST_NAME = 200
 BATCH = 20
-"""Queries in one call, if the service does not say how many it takes."""
+"""Queries in one call, if the service does not say how many it accepts."""
 MOST_BATCH = 50
 MOST_PROPERTIES = 30
 WIKIDATA = re.compile(r"https?://(?:www\.)?wikidata\.org/entity/")

@@ -19,23 +19,23 @@ from rowmill_systems.parts.services.service import BatchQuery, ServiceClient
 MOST_FOUND, MOST_CANDIDATES = 10, 15
 LONGEST_SEARCH = 200
 LAG = "5"
-"""Seconds that its databases may be behind before we step back: what Wikimedia asks of programs."""
+"""The replication lag in seconds at which we wait, as Wikimedia asks of programs."""
 ID = re.compile(r"Q[1-9]\d{0,9}")
 GREATEST = 2**31 - 1
-"""One greater id is an error for the whole call."""
+"""A greater id is an error for the whole call."""
 OPERATORS = re.compile(r"[\W_]+")
-"""What a search by words might take for a command: a name with a colon or a slash must not become an expensive one."""
+"""Characters that a search may take for an operator: a name with a colon must not become an expensive query."""
 NO_THINGS = frozenset(
     # Pages of Wikimedia's own: disambiguations, categories, templates, lists, duplicates, modules, project pages.
     ["Q4167410", "Q22808320", "Q4167836", "Q11266439", "Q13406463", "Q17362920", "Q15184295", "Q14204246"]
 )
 WELL_KNOWN = 200
-"""So many sites write of it: it is as well known as can be."""
+"""A thing with pages on so many sites has prominence 1."""
 RESOURCE = "http://dbpedia.org/resource/"
 
 
 class WikidataSource:
-    """It is asked in one language, in English, and for names that are the same in all languages (`mul`)."""
+    """Asks Wikidata in English, and for names that are the same in all languages (`mul`)."""
 
     name = "wikidata"
 
@@ -48,7 +48,7 @@ class WikidataSource:
         self._labels = self._batch(f"labels {told}", "labels", self._label)
 
     async def candidates(self, mention: Mention) -> Sequence[Candidate]:
-        """By how names begin and by words together: each of them alone ranks badly, and misses some."""
+        """Search by prefix and by words, and combine both: each alone ranks badly and misses some."""
         words = " ".join(OPERATORS.sub(" ", mention.name).split())[:LONGEST_SEARCH]
         if not words:
             return []
@@ -79,7 +79,7 @@ class WikidataSource:
         return [Fact(key, values, self.name, item["id"]) for key, values in said.items()]
 
     async def close(self) -> None:
-        """The service is closed by whoever opened it."""
+        """Does nothing: the caller closes the service that it opened."""
 
     async def _asked(self, parameters: Mapping[str, str], nothing: Any) -> Any:
         return await self._service.get("", {**parameters, **USUAL}, nothing=nothing)

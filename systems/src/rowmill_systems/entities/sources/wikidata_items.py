@@ -1,4 +1,4 @@
-"""What we read of an item of Wikidata. The rest, most of its megabyte or two, is not kept."""
+"""Reduce an item of Wikidata, a megabyte or two, to what we use."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ Item = dict[str, Any]
 """id; labels, descriptions and aliases by language; claims by property; sites: how many write of it; page: its title in
 the English Wikipedia."""
 MISSING: Item = {"missing": True}
-"""Deleted, or never there."""
+"""An item that was deleted, or never existed."""
 
 END, AT = "P582", "P585"
 """End time, point in time."""

@@ -1,4 +1,4 @@
-"""Claims of Wikidata as plain values: which of them hold, and what they say."""
+"""Convert claims of Wikidata to plain values: which hold, and what they say."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,17 +12,17 @@ from rowmill_systems.parts.names.types import EntityType
 
 Claim = Mapping[str, Any]
 YEAR, MONTH, DAY = 9, 10, 11
-"""Precisions of a time. What is less precise, a decade or a century, is no date."""
+"""Precisions of a time. A decade or a century is not a date."""
 JULIAN = "Q1985786"
 EARTH = "Q2"
 MOST_DIGITS = 300
-"""Of an amount. A few letters, 1E9999999, can stand for one that takes minutes to write down."""
+"""Of an amount. 1E9999999 is short, and would take minutes to write out."""
 FILES = "https://commons.wikimedia.org/wiki/Special:FilePath/"
 
 
 def holding(property: Property, claims: Sequence[Claim]) -> list[Claim]:
-    """The preferred ones, where there are any. What has ended holds no longer; of a person it is still true that they
-    studied or worked there. Where there can be one value alone, the latest, or the most precise."""
+    """Return the claims that hold: the preferred ones, if there are any, without those that have ended; where a person
+    studied or worked stays true. For a property with one value, the latest or the most precise."""
     best = [claim for claim in claims if claim["preferred"]] or list(claims)
     if property.key != "educated_at":
         current = [claim for claim in best if not claim["ended"]]
@@ -33,13 +33,13 @@ def holding(property: Property, claims: Sequence[Claim]) -> list[Claim]:
 
 
 def things_in(property: Property, claims: Sequence[Claim]) -> list[str]:
-    """Ids of the things and units whose names are needed to say it."""
+    """Return the ids of things and units whose names are needed."""
     found = [_id(claim["value"]) or _unit(claim["value"]) for claim in holding(property, claims)]
     return [id for id in found if id]
 
 
 class StatementReader:
-    """With the names of other things, by id."""
+    """Converts claims, with the names of other things by id."""
 
     def __init__(self, labels: Mapping[str, str]) -> None:
         self._labels = labels

@@ -1,1 +1,1 @@
-"""What a worker does with an entity: link, enrich, save. The rest is Rowmill's."""
+"""The stages of an entity: link, enrich, save."""

@@ -1,4 +1,4 @@
-"""The second stage: what the sources know of whom the entity was linked to."""
+"""The second stage: look up the facts of the linked thing in all sources."""
 
 import asyncio
 import time
@@ -34,8 +34,10 @@ async def enrich(entities: "Entities", entity: rm.Lease[Entity]) -> rm.Outcome |
 
 
 async def known(entities: "Entities", row: Entity) -> Sequence[Fact]:
-    """All that all sources know. If one can't be asked, nothing is concluded; what the others said is kept for the next
-    time by the services."""
+    """Return the facts of all sources.
+
+    Raises if one can't be asked; the answers of the others are cached for the next attempt.
+    """
     link, type = link_of(row), type_of(row.entity_type)
     asked = [source.facts(id, type) for source in entities.sources if (id := link.id_in(source.name))]
     answers = await asyncio.gather(*asked, return_exceptions=True)

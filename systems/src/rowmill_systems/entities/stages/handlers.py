@@ -1,4 +1,4 @@
-"""The handlers of the three stages, registered with the queue."""
+"""Register the handlers of the three stages."""
 
 from typing import TYPE_CHECKING
 
@@ -27,8 +27,11 @@ def same_thing(row: Entity) -> str:
 
 
 def handle(entities: "Entities", *, enrich: bool) -> None:
-    """Register the handlers. Where services are asked over the network, entities of one name are linked one after
-    another in the whole fleet, and so are those of one thing enriched: nothing is looked up twice."""
+    """Register the handlers.
+
+    With services over the network, entities of one name are linked one after another in the whole fleet, and those of
+    one thing enriched so: nothing is looked up twice.
+    """
     size = entities.settings.batch_size
     linking, enriching = [], []
     if entities.limits:

@@ -1,4 +1,4 @@
-"""The first stage: who is meant."""
+"""The first stage: find out which thing is meant."""
 
 import time
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("wikidata_id", "dbpedia_uri", "other_ids", "linking_confidence", "linking_source", "linking_label")
 SAME = ("wikidata_id", "dbpedia_uri", "other_ids")
-"""What makes it the same link, however sure we are of it today."""
+"""Columns that make two links the same, whatever their confidence."""
 PERSON = "person"
 """The source of a link that a person chose."""
 
@@ -36,8 +36,10 @@ def mention_of(row: Entity) -> Mention:
 
 
 async def link(entities: "Entities", entity: rm.Lease[Entity]) -> rm.Outcome | None:
-    """Nobody is linked below the threshold. An entity without a link is complete, and says so. What a person chose
-    holds, and no source is asked."""
+    """Link an entity, or complete it without a link if no candidate reaches the threshold.
+
+    A person's choice holds, and then no source is asked.
+    """
     began, row = time.monotonic(), entity.row
     if row.linking_source == PERSON:
         values: dict[str, Any] = {name: getattr(row, name) for name in COLUMNS}
@@ -76,7 +78,7 @@ def columns(link: Link | None) -> dict[str, Any]:
 
 
 def kept(choice: Choice) -> dict[str, Any]:
-    """What a person needs to choose otherwise."""
+    """Return what a person needs to choose another candidate."""
     offered = [storable(as_json(each)) for each in choice.candidates]
     return {
         "linking_reason": storable(choice.reason),
@@ -100,7 +102,7 @@ def as_json(offered: Offered) -> dict[str, Any]:
 
 
 def note_change(connection: sa.Connection, tables: Tables, row: Entity, values: dict[str, Any]) -> None:
-    """Nothing is written of an entity that is linked as it was."""
+    """Add to the history, unless the link is the same as before."""
     if all(getattr(row, name) == values[name] for name in SAME):
         return
     linked = any(values[name] for name in SAME)
@@ -109,7 +111,7 @@ def note_change(connection: sa.Connection, tables: Tables, row: Entity, values: 
 
 
 def link_of(row: Entity) -> Link:
-    """The link that a row has."""
+    """Return the link of a row."""
     return Link(
         row.linking_confidence or 0.0,
         row.linking_source or "",

@@ -1,4 +1,4 @@
-"""The third stage: local facts and those of the sources, merged."""
+"""The third stage: merge local facts with those of the sources."""
 
 import time
 from typing import TYPE_CHECKING
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 async def save(entities: "Entities", entity: rm.Lease[Entity]) -> None:
-    """In one transaction with the completion, from what is in the database at that moment: somebody may have changed
-    the local facts since the entity was claimed."""
+    """Merge in one transaction with the completion, from the facts of that moment: a person may have changed them since
+    the claim."""
     began = time.monotonic()
     done = rm.Done()
     async with entity.settling(done) as session:

@@ -1,4 +1,4 @@
-"""Documents as plain JSON and back: between processes, and where results are kept. Only these nouns come out."""
+"""Convert documents to JSON and back, for pipes and databases."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ VERSION = 1
 
 
 def to_json(document: Document) -> dict[str, Any]:
-    """Places are lists, not objects: a page has thousands of them."""
+    """Convert a document. Places are lists and not objects: a page has thousands of them."""
     return {
         "version": VERSION,
         "kind": document.kind.value,
@@ -33,7 +33,7 @@ def _word(word: Word) -> list[Any]:
 
 
 def from_json(packed: Mapping[str, Any]) -> Document:
-    """ValueError for what `to_json` did not make."""
+    """Convert back. Raises ValueError for anything that `to_json` did not make."""
     try:
         if packed["version"] != VERSION:
             raise ValueError("a document of another version")

@@ -1,4 +1,4 @@
-"""A page as a picture, for those who look at what was found on it."""
+"""Render a page as an image."""
 
 import io
 
@@ -16,9 +16,9 @@ WIDEST = 4_000
 def render_page(
     file_bytes: bytes, kind: Kind, number: int, *, width: int = 1000, limits: DocumentLimits | None = None
 ) -> bytes:
-    """A PNG of a page of a PDF or an image, upright, of about this width; the boxes of its words lie on it.
+    """Return a PNG of a page of a PDF or an image, upright and about this wide.
 
-    UnsupportedFile for other kinds, and for pages that the file does not have.
+    The boxes of words lie on it. Raises UnsupportedFile for other kinds, and for pages that the file does not have.
     """
     limits, width = limits or DocumentLimits(), min(max(width, 16), WIDEST)
     match kind:

@@ -1,4 +1,4 @@
-"""A process that reads documents, from outside: asked, watched, and killed."""
+"""Start, ask, watch and kill a process that reads documents."""
 
 import asyncio
 import contextlib
@@ -19,8 +19,10 @@ START_SECONDS = 60.0
 LOOK_SECONDS = 0.02
 CRASHES = (signal.SIGABRT, signal.SIGTRAP, signal.SIGILL, signal.SIGSEGV, signal.SIGBUS)
 NEARLY = 0.6
-"""Of its memory: a process that has more and crashes was refused some. Parsers ask for the double of what they have,
-so they seldom come nearer."""
+"""A process that crashes above this share of its memory was refused memory.
+
+Parsers ask for twice of what they have, so that they seldom come closer.
+"""
 
 STRANGE = "the process that reads answered something else"
 
@@ -28,11 +30,14 @@ Progress = Callable[[int, int], None]
 
 
 class Cause(Exception):
-    """What went wrong in the process that read: classes and lines of code, no texts."""
+    """What failed in the reading process: classes and lines of code, no texts."""
 
 
 class ReadingProcess:
-    """Its promise is that no document can do more to us than to raise one of our errors."""
+    """A process that reads documents.
+
+    Whatever a document does to it, the caller gets an error of `parts.documents.errors`.
+    """
 
     def __init__(self, process: asyncio.subprocess.Process, limits: DocumentLimits) -> None:
         self._process, self._limits = process, limits
@@ -43,7 +48,7 @@ class ReadingProcess:
 
     @classmethod
     async def start(cls, limits: DocumentLimits, ocr: str) -> Self:
-        """A fresh interpreter in a session of its own, so that no signal for our group reaches it."""
+        """Start an interpreter in a session of its own, so that signals for our group don't reach it."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", PROGRAM, str(os.getpid()),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
@@ -70,7 +75,7 @@ class ReadingProcess:
         return self._process.returncode is None
 
     async def ask(self, request: Frame, progress: Progress | None) -> Frame:
-        """The answer, or one of our errors. A process that did not answer properly is dead afterwards."""
+        """Return the answer to a request. A process that did not answer properly is dead afterwards."""
         peak, self._asked = _Peak(self.pid), True
         self._peak = peak
         try:
@@ -106,8 +111,11 @@ class ReadingProcess:
                 progress(int(frame.said["page"]), int(frame.said["of"]))
 
     def _died(self) -> Exception:
-        """Of the memory that we allow: the file is too large, for ever, and trying again would only cost as much once
-        more. Of anything else: perhaps not the file's fault, so it may be tried again."""
+        """Return the error for a process that ended.
+
+        If it ran out of the memory that it may have, the file is too large, and a retry would cost as much again;
+        otherwise the file may not be at fault.
+        """
         ended = -(self._process.returncode or 0)
         if ended == signal.SIGXCPU:
             return ReadingTimedOut("seconds of CPU")
@@ -127,7 +135,7 @@ class ReadingProcess:
 
     @property
     def used(self) -> bool:
-        """Whether it was asked for anything before: what that left behind takes part of its memory."""
+        """Whether it was asked for something before, so that a part of its memory is taken."""
         return self._asked
 
     @property
@@ -136,14 +144,14 @@ class ReadingProcess:
         return self._peak.data >= NEARLY * self._limits.memory
 
     def held(self) -> int:
-        """The bytes of data that it has now, as its limit counts them; 0 where /proc does not exist."""
+        """Return the bytes of data that it holds now, as its limit counts them; 0 where there is no /proc."""
         try:
             return data_of(self.pid)
         except OSError:
             return 0
 
     async def kill(self) -> None:
-        """With all that it started. Twice is fine."""
+        """Kill it with all that it started. Idempotent."""
         if self.alive:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -151,13 +159,13 @@ class ReadingProcess:
 
 
 def data_of(pid: int) -> int:
-    """The data of a process in bytes, as RLIMIT_DATA counts it."""
+    """Return the data of a process in bytes, as RLIMIT_DATA counts it."""
     with open(f"/proc/{pid}/status") as file:
         return next((int(line.split()[1]) * 1024 for line in file if line.startswith("VmData:")), 0)
 
 
 class _Peak:
-    """The most data that a process was seen to have. What it had is gone with it when it dies."""
+    """Remembers the most data that a process was seen to hold: after its death that can't be asked."""
 
     def __init__(self, pid: int) -> None:
         self._pid, self.data = pid, 0

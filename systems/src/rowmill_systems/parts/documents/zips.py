@@ -1,7 +1,8 @@
-"""Zips that are safe to open.
+"""Open zips safely.
 
-Python's zipfile never unpacks more of an entry than the directory says, so that a directory which says too little makes
-a broken file, not a big one. It is enough to add up what is said: entries that lie over each other count each.
+Python's zipfile never unpacks more of an entry than the directory declares, so that a directory that declares too
+little makes a broken file, and not a large one. It is enough to add up the declared sizes; overlapping entries count
+each.
 """
 
 import io
@@ -20,7 +21,7 @@ BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueEr
 
 
 def open_zip(file_bytes: bytes, limits: DocumentLimits) -> zipfile.ZipFile:
-    """FileTooLarge for bombs, before anything is unpacked; EncryptedFile, CorruptFile."""
+    """Open a zip. Raises FileTooLarge for zip bombs before anything is unpacked, EncryptedFile and CorruptFile."""
     # Before zipfile makes an object for each of a million entries.
     limits.check("entries of the zip", file_bytes.count(ENTRY), limits.zip_entries)
     try:
@@ -38,7 +39,7 @@ def open_zip(file_bytes: bytes, limits: DocumentLimits) -> zipfile.ZipFile:
 
 
 def main_content_type(archive: zipfile.ZipFile) -> str:
-    """What an office file says that it is; empty of any other zip."""
+    """Return the content type that an office file declares; an empty text for other zips."""
     if TYPES not in archive.namelist():
         return ""
     try:
@@ -50,7 +51,8 @@ def main_content_type(archive: zipfile.ZipFile) -> str:
 
 
 def refuse_dtds(archive: zipfile.ZipFile) -> None:
-    """Office files have no document types. One that has wants entities: to grow, or to read other files."""
+    """Raise CorruptFile if an office file has a document type: it would serve to expand entities, or to read other
+    files."""
     for entry in archive.infolist():
         if entry.filename.endswith((".xml", ".rels", ".vml")):
             try:

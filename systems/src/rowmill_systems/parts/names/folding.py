@@ -1,4 +1,4 @@
-"""Names, so that two of them can be compared, whoever wrote them and with which keyboard."""
+"""Normalise names for comparison."""
 
 import re
 import unicodedata
@@ -7,17 +7,17 @@ _LETTERS = {
     "ø": "o", "đ": "d", "ð": "d", "ł": "l", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ŋ": "n",
     "ك": "ک", "ي": "ی", "ى": "ی", "ة": "ه", "ـ": "",
 }  # fmt: skip
-"""Letters that Unicode does not take apart, though they are written in two ways."""
+"""Letters that Unicode does not decompose, though people write them in two ways."""
 _APOSTROPHES = re.compile(r"(?<=\w)['’‘ʼʻ′`´＇](?=\w)")
 _SIGNS = ((re.compile(r"(?<=[\w+])\+"), " plus "), (re.compile(r"(?<=\w)[#♯]"), " sharp "))
-"""Signs that are a part of the name when a word ends with them: Disney+ is not Disney."""
+"""Signs that belong to a name when a word ends with them: Disney+ is not Disney."""
 
 
 def folded(name: str) -> str:
-    """In small letters, without accents, with one space where others write spaces, hyphens or dots.
+    """Return a name in lower case, without accents, with single spaces for spaces, hyphens and dots.
 
-    A name that is all punctuation stays as it is. Letters of every script stay; of marks, those go that readers leave
-    out: accents, Hebrew points, Arabic vowels, but no vowels of Thai or Hindi.
+    Letters of every script stay. Marks that readers leave out go: accents, Hebrew points, Arabic vowels; vowels of Thai
+    and Hindi stay. A name that is all punctuation stays as it is.
     """
     text = _APOSTROPHES.sub("", unicodedata.normalize("NFKC", name))
     for sign, word in _SIGNS:
@@ -28,12 +28,12 @@ def folded(name: str) -> str:
 
 
 def words(name: str) -> tuple[str, ...]:
-    """Of a name without spaces, as in Chinese, one."""
+    """Return the words of a folded name. A name without spaces, as in Chinese, is one word."""
     return tuple(folded(name).split())
 
 
 def _is_accent(letter: str) -> bool:
-    """Marks of the classes between are vowels, or change the letter: of kana, Devanagari, Thai."""
+    """Marks of the classes in between are vowels, or change the letter: in kana, Devanagari and Thai."""
     mark = unicodedata.combining(letter)
     return mark == 1 or 10 <= mark <= 36 or mark >= 200
 
@@ -50,7 +50,7 @@ def _fold(letter: str) -> str:
 
 
 class _Folded(dict[int, str]):
-    """By letter, as `str.translate` asks for it. The alphabets are remembered, signs of Chinese are not: too many."""
+    """A table for `str.translate`, filled on demand. Alphabets are remembered; Chinese characters are too many."""
 
     def __missing__(self, code: int) -> str:
         letter = _fold(chr(code))

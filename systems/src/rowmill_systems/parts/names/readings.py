@@ -1,4 +1,4 @@
-"""How a name can be read: which of its words weigh, and what tells it from others of nearly the same name."""
+"""The ways to read a name: the weights of its words, and what distinguishes it from similar names."""
 
 import re
 import tomllib
@@ -14,9 +14,9 @@ from rowmill_systems.parts.names.folding import folded, words
 from rowmill_systems.parts.names.types import EntityType
 
 MOST_LETTERS, MOST_WORDS = 300, 20
-"""A name that is longer is read up to there."""
+"""Longer names are cut."""
 INITIAL, MINOR, GENERIC, TITLE = 0.6, 0.2, 0.5, 0.1
-"""What words weigh; all others weigh 1."""
+"""Weights of words; all others weigh 1."""
 _IN_BRACKETS = re.compile(r"\s*[(\[]([^()\[\]]*)[)\]]\s*$")
 _ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)")
 
@@ -30,15 +30,17 @@ class NameReading:
     generation: str = ""
     """j or s: junior and senior are two people."""
     aside: tuple[str, ...] = ()
-    """What stands in brackets or behind a comma to say which one is meant: Paris, Texas."""
+    """What brackets or a comma add to say which one is meant: Paris, Texas."""
     squashed: str = ""
-    """Words and numbers, as they stand, without spaces."""
+    """All words and numbers without spaces."""
 
 
 @lru_cache(maxsize=20_000)
 def readings(name: str, type: EntityType | None) -> tuple[NameReading, ...]:
-    """The ways to read it, at least one if it has any letter. Behind a comma stands a first name, a place that it lies
-    in, or just more of the name."""
+    """Return the ways to read a name; at least one if it has a letter.
+
+    After a comma may come a first name, a place, or the rest of the name.
+    """
     name = unicodedata.normalize("NFKC", name[:MOST_LETTERS])
     base, aside = name, tuple[str, ...]()
     if (match := _IN_BRACKETS.search(name)) and match.start():
@@ -56,7 +58,7 @@ def readings(name: str, type: EntityType | None) -> tuple[NameReading, ...]:
 
 
 def implied_type(name: str) -> EntityType | None:
-    """What the name itself says: who is a GmbH is a company, and who is a doctor a person."""
+    """Return the type that a name itself tells: a GmbH is an organisation, a doctor is a person."""
     parts = words(name[:MOST_LETTERS])
     if len(parts) > 1 and parts[0] in _known("titles_of_people_alone"):
         return EntityType.PERSON
@@ -66,7 +68,7 @@ def implied_type(name: str) -> EntityType | None:
 
 
 def state_of(word: str) -> str:
-    """Of the two letters that stand behind a city of the United States, the state."""
+    """Return the state for the two letters after a city of the United States."""
     states: dict[str, str] = word_lists()["states"]
     return states.get(word, word)
 
@@ -106,7 +108,7 @@ def _weight(part: str, place: int, type: EntityType | None) -> float:
 
 
 def _number(part: str, romans: frozenset[str]) -> str:
-    """As digits; empty if it is none."""
+    """Return a number as digits; empty if the word is none."""
     if ordinal := _ORDINAL.fullmatch(part):
         return ordinal[1]
     if any(sign.isdigit() for sign in part):
@@ -117,8 +119,8 @@ def _number(part: str, romans: frozenset[str]) -> str:
 
 
 def _romans(name: str) -> frozenset[str]:
-    """Words of it that are Roman numerals: behind another word, and in capitals unless all of it is small. A single
-    letter is one only where a name ends or goes on with `of`; an initial has a dot or a name behind it."""
+    """Return the words that are Roman numerals: after another word, and in capitals unless the whole name is in lower
+    case. A single letter is one only at the end of a name or before `of`: an initial has a dot or a name after it."""
     found, parts = set[str](), name.replace("-", " ").split()
     for place, part in enumerate(parts):
         bare = part.strip(",;:")
@@ -132,7 +134,7 @@ def _romans(name: str) -> frozenset[str]:
 
 
 def _spread(name: str) -> str:
-    """JRR Tolkien with spaces between the initials."""
+    """Put spaces between joined initials: JRR Tolkien."""
     first, space, rest = name.partition(" ")
     is_initials = first.isalpha() and first.isupper() and 1 < len(first) < 4 and not name.isupper()
     return f"{' '.join(first)} {rest}" if space and is_initials else name
@@ -143,7 +145,7 @@ def _form_in_front(parts: Sequence[str]) -> int:
 
 
 def _legal_forms(parts: Sequence[str]) -> int:
-    """How many words at the end are one: of `acme s p a`, three."""
+    """Return how many words at the end are a legal form: three in `acme s p a`."""
     known, end = _known("legal_forms"), len(parts)
     while end > 1:
         letters = len(list(takewhile(lambda part: len(part) == 1, reversed(parts[:end]))))
@@ -156,7 +158,7 @@ def _legal_forms(parts: Sequence[str]) -> int:
 
 
 def _glued(part: str) -> str:
-    """The legal form that this word begins or ends with, in scripts without spaces."""
+    """Return the legal form that a word begins or ends with, in scripts without spaces."""
     forms = _known("legal_forms_without_spaces")
     return next((form for form in sorted(forms, key=len, reverse=True) if _has(part, form)), "")
 

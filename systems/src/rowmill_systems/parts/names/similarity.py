@@ -14,13 +14,13 @@ SURNAME_ALONE = 0.83
 ACRONYM_OF_TWO, ACRONYM = 0.8, 0.88
 INITIAL_FOR_A_NAME = 0.9
 EACH_HAS_ITS_OWN = 0.7
-"""Times this, if each of the two has a word that the other lacks: Manchester United, Manchester City."""
+"""Factor if each name has a word that the other lacks: Manchester United, Manchester City."""
 OTHER_NUMBER, A_NUMBER_MORE, NUMBER_IN_ONE = 0.3, 0.7, 0.6
 OTHER_GENERATION, GENERATION_IN_ONE = 0.3, 0.85
 MIDDLE_NAME = 0.5
-"""What a middle name weighs, if the other leaves it out."""
+"""Weight of a middle name that the other leaves out."""
 SLIP, SECOND_SLIP, FIRST_LETTER = 0.8, 0.1, 0.15
-"""What a wrong letter costs, by the length of the word; and what a second one and the first one cost on top: Austria is
+"""Cost of a wrong letter, by the length of the word; extra cost of a second one, and of the first letter: Austria is
 not Australia, and Gambia not Zambia."""
 _DIGIT = re.compile(r"\d")
 _UMLAUTS = (("ae", "a"), ("oe", "o"), ("ue", "u"))
@@ -61,7 +61,7 @@ def acronym(short: str, long: NameReading) -> float:
 
 
 def _by_words(one: NameReading, other: NameReading, type: EntityType | None) -> float:
-    """The weight of the words that both have, of the weight of all."""
+    """Return the weight of the words that both have, as a share of the weight of all."""
     if one.words == other.words:
         return 1.0
     pairs = _pairs(one.words, other.words, type)
@@ -79,7 +79,7 @@ def _by_words(one: NameReading, other: NameReading, type: EntityType | None) -> 
 
 
 def _pairs(ones: tuple[str, ...], others: tuple[str, ...], type: EntityType | None) -> list[tuple[int, int, float]]:
-    """Places of words that are the same, each once, the most alike first, the nearest first among these."""
+    """Pair the words that match, each word once: the most similar first, then the nearest."""
     alone = len(ones) == 1 or len(others) == 1
     found = (
         (left, right, alike)
@@ -97,7 +97,7 @@ def _pairs(ones: tuple[str, ...], others: tuple[str, ...], type: EntityType | No
 
 
 def _alike(one: str, other: str, type: EntityType | None, alone: bool) -> float:
-    """Two words: the same, an initial, one with a slip of the pen; otherwise 0."""
+    """Return how similar two words are: the same, an initial, or a misspelling; otherwise 0."""
     if one == other:
         return 1.0
     short, long = sorted((one, other), key=len)
@@ -112,8 +112,11 @@ def _alike(one: str, other: str, type: EntityType | None, alone: bool) -> float:
 
 
 def _with_slips(one: str, other: str, length: int, alone: bool) -> float:
-    """A short word is taken for another only beside words that are right, and if a letter is missing or two are turned
-    round: one letter for another makes June of Jane."""
+    """Compare two words that may be misspelt.
+
+    In a short word only a missing letter or two swapped ones count, and only beside words that are right: one letter
+    for another makes June of Jane.
+    """
     slips = 1 if length < 8 else 2
     distance = OSA.distance(one, other, score_cutoff=slips)
     if distance > slips:
@@ -131,7 +134,7 @@ def _plain(word: str) -> str:
 
 
 def _left_over(reading: NameReading, paired: set[int], type: EntityType | None) -> list[float]:
-    """The weights of its other words. Of people, middle names may be left out."""
+    """Return the weights of the words without a pair. Middle names of people may be left out."""
     last = len(reading.words) - 1
     of_people = type in (None, EntityType.PERSON) and last in paired
     return [

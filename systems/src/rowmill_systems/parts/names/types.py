@@ -1,4 +1,4 @@
-"""What a name can be the name of."""
+"""The types of things that have names."""
 
 import enum
 
@@ -10,4 +10,4 @@ class EntityType(enum.StrEnum):
     WORK = "work"
     EVENT = "event"
     OTHER = "other"
-    """Something else: it has a type, and none of these."""
+    """A type that is none of these."""

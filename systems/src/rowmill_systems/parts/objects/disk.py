@@ -1,4 +1,4 @@
-"""What the file system says and lists, in our words."""
+"""Errors and listings of the file system."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ FORBIDDEN = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOTDIR)
 
 @contextmanager
 def translated(missing: type[MissingObject | StorageFailed] = MissingObject) -> Iterator[None]:
-    """What the system says, as an error of ours."""
+    """Raise errors of `parts.objects.errors` in place of those of the operating system."""
     try:
         yield
     except OSError as error:
@@ -32,7 +32,7 @@ def translated(missing: type[MissingObject | StorageFailed] = MissingObject) -> 
 
 
 def names_in(folder: Path, *, folders: bool) -> list[str]:
-    """Names in the order that whole keys have: a folder's name goes on with a slash there."""
+    """Return names in the order of whole keys, in which a slash follows the name of a folder."""
     try:
         with os.scandir(folder) as found:
             names = [

@@ -1,4 +1,4 @@
-"""Files in a folder: the default. What is kept survives a loss of power, and is seen whole or not at all."""
+"""Store files in a folder, the default. A stored file survives a loss of power, and is visible whole or not at all."""
 
 import contextlib
 import os
@@ -18,15 +18,18 @@ from rowmill_systems.parts.objects.streams import CHUNK, FileIncoming, ThreadDow
 from rowmill_systems.parts.objects.threads import StorageThreads
 
 INCOMING = ".incoming"
-"""Where bytes wait for their key. It is in the folder itself, since a file can be renamed only within its file system;
-and it tells a folder of ours from the empty one that shows while a disk is not mounted."""
+"""Holds bytes until their key is known.
+
+It is inside of the folder, since files can be renamed only within a file system; and it distinguishes our folder from
+the empty one of a disk that is not mounted.
+"""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe that somebody put there must not hang us
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 class FolderStorage:
-    """Only the owner of the process can read the files. Links below the folder are not followed."""
+    """A Storage in a folder. Only the owner of the process can read the files. Symbolic links are not followed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.expanduser().absolute()
@@ -129,7 +132,7 @@ class FolderStorage:
 
     @contextmanager
     def _object(self, key: str) -> Iterator[tuple[int, str]]:
-        """The folder of an object, open, and its name there."""
+        """Open the folder of an object. Yields its descriptor, and the name of the object in it."""
         *folders, name = parts_of(key)
         try:
             with translated():
@@ -150,7 +153,7 @@ class FolderStorage:
             )
 
     def enter(self, *names: str, make: bool = False) -> int:
-        """A folder below the root, open, step by step: so no link that somebody puts there can lead us elsewhere."""
+        """Open a folder below the root step by step, so that no symbolic link can lead elsewhere."""
         folder = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
         for name in names:
             try:
@@ -190,7 +193,7 @@ class FolderIncoming(FileIncoming):
                 os.close(target)
 
     def drop(self) -> None:
-        """Twice is fine; also after it was kept, when its name is gone."""
+        """Remove the file, unless it was kept. Idempotent."""
         self.file.close()
         if self._folder >= 0:
             with contextlib.suppress(OSError):

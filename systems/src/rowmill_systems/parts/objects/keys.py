@@ -1,7 +1,7 @@
 """Keys of objects: `{organization}/{project}/{sha256}`.
 
-The same bytes in the same project are the same object, so that storing them again is harmless, and an object never
-changes. Objects that somebody else put there, under other keys, can be read; no key leads out of the storage.
+The same bytes in the same project are the same object: storing them again is harmless, and an object never changes.
+Objects under other keys, which another program stored, can be read. No key leads out of the storage.
 """
 
 import re
@@ -12,11 +12,11 @@ from rowmill_systems.parts.objects.errors import ForbiddenObject
 NAME = r"[A-Za-z0-9_~=][A-Za-z0-9_~=.-]*"
 SHAPE = re.compile(rf"({NAME})/({NAME})/([0-9a-f]{{64}})")
 LONGEST_NAME = 200
-"""File systems take 255 bytes."""
+"""File systems allow 255 bytes."""
 
 
 def key_of(organization_id: object, project_id: object, sha256: str) -> str:
-    """The key of these bytes in this project. Two projects never share one, however they are called."""
+    """Return the key of these bytes in this project. Two projects never share a key."""
     key = f"{name_of(organization_id)}/{name_of(project_id)}/{sha256}"
     if not SHAPE.fullmatch(key):
         raise ValueError("the sha256 of an object is 64 hexadecimal digits in lower case")
@@ -24,8 +24,10 @@ def key_of(organization_id: object, project_id: object, sha256: str) -> str:
 
 
 def name_of(given: object) -> str:
-    """An id as the name of a folder. What is not plain is escaped as in URLs, with `=` for `%`: some servers decode
-    keys once too often."""
+    """Return an id as the name of a folder.
+
+    Other characters are escaped as in URLs, with `=` for `%`, since some servers decode keys twice.
+    """
     name = quote(str(given), safe="").replace("%", "=")
     name = f"=2E{name[1:]}" if name.startswith(".") else f"=2D{name[1:]}" if name.startswith("-") else name
     if not 0 < len(name) <= LONGEST_NAME:
@@ -34,7 +36,7 @@ def name_of(given: object) -> str:
 
 
 def parts_of(key: str) -> list[str]:
-    """The names of the folders that lead to an object, and its own. Raises ForbiddenObject for what leads elsewhere."""
+    """Split a key into the names of its folders and its own. Raises ForbiddenObject if it leads elsewhere."""
     names = key.split("/")
     if not all(is_plain(name) for name in names):
         raise ForbiddenObject("that is not a key of this storage")
@@ -42,11 +44,11 @@ def parts_of(key: str) -> list[str]:
 
 
 def is_plain(name: str) -> bool:
-    """Names with a dot in front are our own, or lead upwards."""
+    """Names with a leading dot are ours, or lead upwards."""
     return 0 < len(name) <= LONGEST_NAME and name.isprintable() and name[0] != "." and "\\" not in name
 
 
 def digest_of(key: str) -> str | None:
-    """The sha256 of the bytes under a key, if it tells."""
+    """Return the sha256 in a key; None if the key has none."""
     found = SHAPE.fullmatch(key)
     return found[3] if found else None

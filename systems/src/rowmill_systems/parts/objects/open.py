@@ -1,4 +1,4 @@
-"""A storage by its URL."""
+"""Open a storage by its URL."""
 
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -14,10 +14,10 @@ OPTIONS = ("endpoint_url", "region")
 def open_storage(
     url: str, *, access_key: str | None = None, secret_key: str | None = None, spool: str | None = None
 ) -> Storage:
-    """`./files`, `file:///var/lib/files` or `s3://bucket/prefix?endpoint_url=…&region=…`.
+    """Open `./files`, `file:///var/lib/files` or `s3://bucket/prefix?endpoint_url=…&region=…`.
 
-    Nothing is asked for yet: a storage that is away is found out when it is used. The keys are for S3; without them
-    boto3 looks where it always does. `spool` is where files for S3 wait until all of their bytes have come.
+    Does not connect: a storage that is unavailable fails when it is used. The keys are for S3; without them boto3 looks
+    in its usual places. `spool` is the folder for files on their way to S3.
     """
     if "://" not in url:
         if not url.strip():
@@ -84,5 +84,5 @@ def is_server(url: str) -> bool:
 
 
 def wrong(scheme: str, *problems: str) -> rm.errors.DeclarationError:
-    """Without the URL: it may hold what must not be shown."""
+    """Return the error without the URL, which may have secrets in it."""
     return rm.errors.DeclarationError(f"{scheme}://…" if scheme else "of files", problems, "storage")

@@ -1,4 +1,4 @@
-"""What document intake asks of a storage.
+"""What a storage offers.
 
     async with storage.receive(most=50_000_000) as incoming:
         async for chunk in request.stream():
@@ -6,7 +6,7 @@
         stored = await incoming.keep(organization_id, project_id)
 
 Errors are those of `parts.objects.errors`, with their cause: MissingObject and ForbiddenObject are permanent;
-StorageFailed, NetworkFailed and StorageTimedOut are not. A store that can't be reached never raises MissingObject.
+StorageFailed, NetworkFailed and StorageTimedOut are not. A storage that can't be reached never raises MissingObject.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -17,13 +17,13 @@ from types import TracebackType
 from typing import Protocol, Self
 
 Facts = Mapping[str, datetime | int]
-"""Of an object: `at`, when it was stored, and `size`."""
+"""Facts of an object: `at`, the time when it was stored, and `size`."""
 DAY = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An object as it was kept."""
+    """An object that was stored."""
 
     key: str
     size: int
@@ -31,7 +31,7 @@ class Stored:
 
 
 class Incoming(Protocol):
-    """Bytes on their way in. They are nowhere to be seen until they are kept."""
+    """Bytes that are being received. They are not visible until they are kept."""
 
     @property
     def size(self) -> int:
@@ -39,17 +39,17 @@ class Incoming(Protocol):
 
     @property
     def sha256(self) -> str:
-        """Of the bytes so far."""
+        """Hash of the bytes so far."""
 
     async def write(self, chunk: bytes) -> None:
-        """Raises ObjectTooLarge as soon as there are more bytes than was allowed."""
+        """Add bytes. Raises ObjectTooLarge as soon as there are more than allowed."""
 
     async def keep(self, organization_id: object, project_id: object) -> Stored:
-        """All bytes, on disk and visible under their key, at once; or an error, and none of them. Once."""
+        """Make all bytes durable and visible under their key, at once, or raise and leave nothing. Call it once."""
 
 
 class Download(Protocol):
-    """An object on its way out: iterate over its chunks. Whoever may stop before the end uses `async with`."""
+    """An object in chunks: iterate over it. Use `async with` if you may stop before the end."""
 
     @property
     def size(self) -> int: ...
@@ -57,7 +57,7 @@ class Download(Protocol):
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
     async def aclose(self) -> None:
-        """Twice is fine."""
+        """Stop. Idempotent."""
 
     async def __aenter__(self) -> Self: ...
 
@@ -68,8 +68,10 @@ class Download(Protocol):
 
 class Storage(Protocol):
     def receive(self, *, most: int | None = None) -> AbstractAsyncContextManager[Incoming]:
-        """Room for `most` bytes. Whatever ends the block, nothing but what was kept is left behind; what a process that
-        was killed left behind is swept."""
+        """Receive up to `most` bytes.
+
+        At the end of the block nothing is left but what was kept; `sweep` removes what a killed process left.
+        """
 
     async def get(self, key: str, *, most: int) -> bytes:
         """Return the whole object.
@@ -79,18 +81,18 @@ class Storage(Protocol):
         """
 
     async def open(self, key: str) -> Download:
-        """The object in chunks. It is there, and may be read, once this returns."""
+        """Return the object in chunks. Raises at once if it is missing or may not be read."""
 
     async def delete(self, key: str) -> None:
-        """Also if it is not there."""
+        """Delete the object. Idempotent."""
 
     async def exists(self, key: str) -> bool: ...
 
     def keys(self) -> AsyncIterator[tuple[str, Facts]]:
-        """Every key with its facts, in the order of its bytes: `reconcile.inventory(storage.keys)`."""
+        """Yield every key with its facts, sorted by bytes, for `reconcile.inventory(storage.keys)`."""
 
     async def sweep(self, older: float = DAY) -> int:
-        """Remove what uploads that never ended left behind so many seconds ago; says how many."""
+        """Remove what unfinished uploads left behind more than `older` seconds ago. Return how many there were."""
 
     async def close(self) -> None:
-        """Twice is fine."""
+        """Release threads and connections. Idempotent."""

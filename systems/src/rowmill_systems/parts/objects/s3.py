@@ -1,9 +1,9 @@
-"""Files in a bucket of AWS S3, MinIO, SeaweedFS or another server that speaks S3. Needs the extra `s3`.
+"""Store files in a bucket of AWS S3, MinIO, SeaweedFS or another S3 server. Needs the extra `s3`.
 
-Bytes wait on this machine until all have come: 8 MiB of a file in memory, more of it in a nameless temporary file. Then
-they go to the bucket under their key, which is made of their hash. To send them on at once would need a temporary
-object, a copy and a deletion for each file. This way an upload that breaks off costs the bucket nothing, and what a
-killed process held is gone with it. Objects in S3 are seen whole or not at all.
+Bytes are collected on this machine, 8 MiB of a file in memory and the rest in an unnamed temporary file, and then
+uploaded under their key, which is their hash. To upload them at once would need a temporary object, a copy and a
+deletion for each file. This way an upload that breaks off costs the bucket nothing, and nothing is left of a killed
+process. Objects in S3 are visible whole or not at all.
 """
 
 import contextlib
@@ -27,14 +27,16 @@ from rowmill_systems.parts.objects.threads import StorageThreads
 
 MEBIBYTE = 1024 * 1024
 PART = 8 * MEBIBYTE
-"""What is bigger goes in parts of this size, and none of them stays if one fails."""
+"""Larger files are uploaded in parts of this size. If one part fails, none stays."""
 CONNECT_SECONDS, READ_SECONDS = 5.0, 30.0
 TRIES = 3
 
 
 class S3Storage:
-    """Everything below `prefix` in a bucket that is there already. Without keys, boto3 looks for them where it always
-    does: the environment, the shared files, the role of the machine."""
+    """A Storage below `prefix` in an existing bucket.
+
+    Without keys, boto3 looks for them in the environment, in its files and in the role of the machine.
+    """
 
     def __init__(
         self,
@@ -50,7 +52,7 @@ class S3Storage:
         read_seconds: float = READ_SECONDS,
         tries: int = TRIES,
     ) -> None:
-        """`spool` is the folder for bytes that wait, if not the usual temporary one."""
+        """`spool` is the folder for bytes that wait, in place of the default one for temporary files."""
         self.bucket, self.prefix = bucket, f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         self.endpoint: str | None = endpoint_url
         self._spool = spool
@@ -139,8 +141,11 @@ class S3Storage:
         return self._threads.pages(self._keys())
 
     def _keys(self) -> Iterator[tuple[str, Facts]]:
-        """Folder by folder: SeaweedFS lists `a/1` before `a-b/1`, and only within a folder is the order the same on all
-        servers. The names of an organisation's projects are kept in memory, those of its files are not."""
+        """List folder by folder.
+
+        SeaweedFS lists `a/1` before `a-b/1`: only within a folder is the order the same on all servers. The project
+        names of one organisation are held in memory, those of files are not.
+        """
         with translated(missing=StorageFailed):
             for organization in self._folders(self.prefix):
                 for project in self._folders(organization):
@@ -158,7 +163,7 @@ class S3Storage:
             yield from page.get(what, ())
 
     async def sweep(self, older: float = DAY) -> int:
-        """Uploads in parts that never ended. Nobody sees them, but they are paid for."""
+        """Abort multipart uploads that never ended: they are invisible, but cost money."""
         return await self._threads.run(self._sweep, datetime.now(UTC) - timedelta(seconds=older))
 
     def _sweep(self, before: datetime) -> int:

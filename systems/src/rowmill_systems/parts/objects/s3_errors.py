@@ -1,4 +1,4 @@
-"""What an S3 server says, or the way to it, in our words."""
+"""Errors of an S3 server, and of the way to it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from rowmill_systems.parts.objects.errors import (
 )
 
 PASSING = {"RequestTimeTooSkewed", "ExpiredToken", "TokenRefreshRequired", "RequestTimeout", "NoSuchUpload"}
-"""Refusals that are not of the object: our clock, a token that is renewed, an answer that was lost."""
+"""Refusals that are not about the object: a wrong clock, a token that is being renewed, a lost response."""
 NO_CREDENTIALS = (boto.NoCredentialsError, boto.PartialCredentialsError, boto.CredentialRetrievalError)
 TIMED_OUT = (boto.ConnectTimeoutError, boto.ReadTimeoutError)
 
@@ -38,7 +38,7 @@ def translated(missing: type[MissingObject | StorageFailed] = MissingObject) -> 
 
 
 def said(error: boto.ClientError, missing: type[MissingObject | StorageFailed]) -> rm.errors.WorkError:
-    """By status and code; never by text."""
+    """Return the error for a response, by its status and code, never by its text."""
     code = str(error.response.get("Error", {}).get("Code", ""))
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     if code in PASSING:

@@ -1,4 +1,4 @@
-"""Bytes on their way in and out, as both storages have them: a file, read and written in threads."""
+"""Uploads and downloads by files in threads, as both storages use them."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ CHUNK = 256 * 1024
 
 
 class FileIncoming(ABC):
-    """Bytes that wait in a file until all have come and their hash, and so their key, is known."""
+    """Collects bytes in a file until all have come and their hash, and so their key, is known."""
 
     def __init__(self, file: IO[bytes], threads: StorageThreads, most: int | None) -> None:
         self.file, self._threads, self._most = file, threads, most
@@ -51,15 +51,15 @@ class FileIncoming(ABC):
 
     @abstractmethod
     def append(self, chunk: bytes) -> None:
-        """In a thread: add to the file."""
+        """Add to the file. Runs in a thread."""
 
     @abstractmethod
     def place(self, key: str) -> None:
-        """In a thread: make the file's bytes visible under the key, at once."""
+        """Make the file visible under the key, at once. Runs in a thread."""
 
 
 class ThreadDownload:
-    """Chunks that a function reads, in a thread, until it gives none."""
+    """Yields the chunks that a function reads in a thread, until it returns none."""
 
     def __init__(
         self, size: int, read: Callable[[], bytes], close: Callable[[], None], threads: StorageThreads
@@ -98,7 +98,7 @@ def check_size(size: int, most: int) -> None:
 
 
 def checked(content: bytes, key: str) -> bytes:
-    """The bytes, if they are those that the key was made of, where it was made of any."""
+    """Return the bytes. Raises CorruptObject if the key has a hash and the bytes have another."""
     if (digest := digest_of(key)) is not None and hashlib.sha256(content).hexdigest() != digest:
         raise CorruptObject("the storage gives other bytes than were stored")
     return content

@@ -1,7 +1,5 @@
-"""Blocking work of a storage, beside the loop.
-
-The threads are its own: a bucket that hangs must not take the loop's default ones from everybody else.
-"""
+"""Run blocking calls of a storage in threads of its own, so that a bucket that hangs does not block other users of the
+loop's default threads."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -20,12 +18,15 @@ class StorageThreads:
         self._pool = ThreadPoolExecutor(most, thread_name_prefix=name)
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Whoever is cancelled leaves at once. The work goes on, and nobody sees its end."""
+        """Run a call. A caller that is cancelled leaves at once; the call goes on unseen."""
         return await asyncio.wrap_future(self._pool.submit(work, *args, **kwargs))
 
     async def finish(self, work: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
-        """Whoever is cancelled waits for the work, and leaves then: for files, which must not be closed under a thread.
-        Its descriptor could be somebody else's file by then. `undo` is given what nobody takes any more."""
+        """Run a call.
+
+        A caller that is cancelled waits for its end: a file must not be closed while a thread uses it, since its
+        descriptor could be another file's by then. `undo` gets the result that nobody takes.
+        """
         future = asyncio.wrap_future(self._pool.submit(work))
         cancelled: asyncio.CancelledError | None = None
         while not future.done():
@@ -40,7 +41,7 @@ class StorageThreads:
         return future.result()
 
     async def pages(self, items: Iterable[T]) -> AsyncIterator[T]:
-        """What a blocking iterable gives, a page at a time."""
+        """Iterate over a blocking iterable, a page at a time."""
         iterator = iter(items)
         while page := await self.run(lambda: list(islice(iterator, PAGE))):
             for item in page:

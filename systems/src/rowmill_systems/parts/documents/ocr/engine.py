@@ -1,4 +1,4 @@
-"""What an OCR engine is to the rest: an image in, lines with places out."""
+"""What an OCR engine offers: an image in, lines with places out."""
 
 from typing import Protocol
 
@@ -9,11 +9,11 @@ from rowmill_systems.parts.documents.document import Line
 
 class Ocr(Protocol):
     name: str
-    """As it stands in the facts of a document."""
+    """As it appears in the facts of a document."""
 
     def read(self, image: Image.Image) -> tuple[Line, ...]:
-        """The lines of an RGB image, from top to bottom; none if there is no text in it.
+        """Return the lines of an RGB image, from top to bottom; none if it has no text.
 
-        OcrFailed if the engine could not do its work: that is not the document's fault.
+        Raises OcrFailed if the engine fails.
         """
         ...

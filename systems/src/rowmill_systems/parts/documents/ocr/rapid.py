@@ -1,4 +1,4 @@
-"""RapidOCR: comes with pip, its models in its wheel. Imported when the first image is read: it takes 60 MB."""
+"""RapidOCR: installed by pip, with its models in its wheel. Imported with the first image, since it takes 60 MB."""
 
 from typing import Any
 
@@ -11,8 +11,10 @@ from rowmill_systems.parts.documents.layout import Spot, lines_of
 THREADS = 2
 LONGEST_SIDE = 3600
 DETECTION_SIDE = 960
-"""Lines are looked for in a copy whose longer side has so many pixels; what they say is read from the image as it is.
-Looking in the whole page takes half a gigabyte more, and finds no more."""
+"""Lines are located in a copy whose longer side has so many pixels, and read from the full image.
+
+Locating them in the full image takes half a gigabyte more, and finds no more.
+"""
 
 
 class RapidOcr:
@@ -66,7 +68,7 @@ def _load() -> Any:
 
 
 def split_words(text: str, left: float, top: float, right: float, bottom: float, size: tuple[int, int]) -> list[Spot]:
-    """The words of a line whose place is known only as a whole: each gets its share by its letters."""
+    """Split a line into words. Only the place of the line is known: each word gets a share of it by its letters."""
     width, height = size
     share, spots, at = (right - left) / max(len(text), 1), [], 0
     for word in text.split():

@@ -1,4 +1,4 @@
-"""Tesseract, where it is installed: a program of its own for each page."""
+"""Tesseract, where it is installed. It runs as a program, once per page."""
 
 import csv
 import io
@@ -14,9 +14,9 @@ from rowmill_systems.parts.documents.errors import OcrFailed, ReadingTimedOut
 from rowmill_systems.parts.documents.layout import Spot, lines_of
 
 LANGUAGES = ("eng", "deu", "fra", "spa", "ita", "nld", "por", "pol")
-"""Of those that are installed. Each one makes it slower."""
+"""Those of these that are installed are used. Each one makes it slower."""
 WORD = "5"
-"""The level of a row that is a word."""
+"""The level of rows that are words."""
 UNSURE = 20.0
 
 
@@ -60,7 +60,7 @@ class Tesseract:
 
 
 def spots_of(answer: str, size: tuple[int, int]) -> list[Spot]:
-    """The words in tesseract's table."""
+    """Return the words in tesseract's table."""
     width, height = size
     spots = []
     for row in csv.DictReader(io.StringIO(answer), delimiter="\t", quoting=csv.QUOTE_NONE):
