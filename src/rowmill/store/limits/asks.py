@@ -7,15 +7,14 @@ from typing import Literal, Protocol
 from rowmill.model.limits import Breaker, BudgetPeriod, RefusalReason
 
 FAR = 60.0
-"""Seconds after which somebody who waits for nobody knows what looks again."""
+"""Seconds until the next try of a call whose turn can't be computed."""
 USUAL_HOLD = 0.1
-"""Seconds that a slot is thought to be held, before anybody has held one."""
+"""Assumed seconds that a call holds a slot, before any call was measured."""
 KEEP_DONE = 300.0
-"""Seconds for which an ended ticket is known: an end that is told twice must not count twice."""
+"""Seconds for which an ended ticket is remembered, so that a repeated report of its end does not count twice."""
 
 Outcome = Literal["ok", "down", "limited", "refused", "unknown", "unused"]
-"""How a call ended: the provider answered; was away; asked us to wait; took us for a stranger; nobody knows; or the
-call was never made."""
+"""How a call ended: ok, provider down, rate limited, credentials refused, unknown, or never made."""
 Change = Literal["opened", "closed", "parked", "off"]
 
 
@@ -50,13 +49,13 @@ class TakePermits:
     amounts: Sequence[int] = ()
     spans: Sequence[BudgetPeriod] = ()
     hold: int = 0
-    """So many of those that are refused would rather ask again, if there may be room within `horizon` seconds. The rest
-    get in line."""
+    """How many refused calls would rather ask again, if a permit may become free within `horizon` seconds. The others
+    are queued."""
     horizon: float = 0.0
     late: float = 0.0
-    """Seconds by which permits would rather be used later, if less than half of the calls are made."""
+    """Extra seconds in which permits should stay usable, if less than half of the rate is in use."""
     at: float | None = None
-    """The time, where a test says it instead of the database."""
+    """The time, set by tests instead of the database's clock."""
 
 
 @dataclass(slots=True)
@@ -73,14 +72,14 @@ class PermitsTaken:
     reason: RefusalReason | None
     bucket: int
     late: float
-    """Seconds by which the permits may be used later than otherwise."""
+    """Extra seconds in which the permits may be used."""
     failures: int
-    """In a row, so far."""
+    """Consecutive failures of the provider so far."""
     probe: bool
-    """This is the one call that is let through to see whether the provider is back."""
+    """True for the one trial call to a provider that is down."""
     span: str | None
     astray: bool = False
-    """None of the spans holds the database's time: ask again, with those around `now`."""
+    """True if no span contains the database's time. The caller asks again with the spans around `now`."""
 
     def wait(self, place: int) -> float:
         """Return the seconds until the turn of a queued call, counted from 0."""
@@ -99,9 +98,9 @@ class FinishCalls:
     estimates: Sequence[int] = ()
     spans: Sequence[str | None] = ()
     seconds: float = 0.0
-    """How long the provider asked us to wait."""
+    """Seconds that the provider asked us to wait."""
     held: float = 0.0
-    """How long a call took."""
+    """Seconds that a call took on average."""
     bucket: int = 0
     unused: int = 0
     """Permits of that bucket that were not used."""
@@ -133,9 +132,9 @@ class LimitView:
     width: float = 0.0
     head: int = 0
     counts: list[int] = field(default_factory=list)
-    """Of calls, by buckets. See `Meter`."""
+    """Calls by time bucket. See `Meter`."""
     turn: float = 0.0
-    """The turn of the last one in line; 0: nobody is."""
+    """The turn of the last queued call; 0 if none is queued."""
     slots: int = 0
     spent: dict[str, int] = field(default_factory=dict)
     reserved: dict[str, int] = field(default_factory=dict)
@@ -143,7 +142,7 @@ class LimitView:
     off: bool = False
     failures: int = 0
     open_until: float = 0.0
-    """0: the breaker is closed."""
+    """When the next trial call is allowed; 0 if the breaker is closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +155,8 @@ class LimitSummary:
     parked: int = 0
     down: int = 0
     spent: int = 0
-    """Keys whose budget is."""
+    """Number of keys whose budget is spent."""
     declared: tuple[str, ...] = ()
-    """The ways in which living processes declare it, if they differ."""
+    """The declarations of live processes, if they differ."""
     holds: str = ""
-    """What holds then."""
+    """The declaration in effect, if they differ."""

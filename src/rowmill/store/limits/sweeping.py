@@ -13,13 +13,13 @@ from rowmill.store.limits.views import KNOWN_SECONDS, seconds
 from rowmill.store.own.schema import own_tables
 
 WIDTHS = 1500
-"""Of buckets, for which a rate can reach back: a period is 128 buckets at the most, its margin ten periods."""
+"""Buckets that a rate reaches back: a period has at most 128 buckets, and its margin is at most ten periods."""
 IDLE_SECONDS = 3600.0
-"""For how long a key is known at least after its last call."""
+"""Least seconds for which a key is remembered after its last call."""
 KEYS = 500
-"""Keys that are named in one statement."""
+"""Keys in one statement."""
 SPANS = {"hour": 2 * 3600.0, "day": 2 * 86400.0}
-"""Seconds after the last change for which what was spent in a span is known; a month or a run for the longest time."""
+"""Seconds for which the spent amount of a span is remembered after its last change. Longest for a month or a run."""
 
 
 def sweep(connection: Connection, most: int) -> int:

@@ -15,9 +15,9 @@ from rowmill.store.own.schema import own_tables
 KNOWN_SECONDS = 35 * 86400.0
 """Longer than a month, the longest span of a budget."""
 AT_ONCE = 500
-"""Keys that are named in one statement."""
+"""Keys in one statement."""
 EVERY = ""
-"""The key under which what holds for a whole limit is kept."""
+"""The key under which the state of a whole limit is stored."""
 
 
 def seconds(dialect: str, shift: float = 0.0) -> "sa.ColumnElement[Any]":
