@@ -22,7 +22,7 @@ from faults.scenario import Finding, Scenario
 from faults.scenarios import SCENARIOS
 
 SHOWN = 10
-"""Violations that are told of one run."""
+"""Violations that are printed per run."""
 
 
 def main() -> None:
@@ -68,14 +68,14 @@ def runs(chosen: list[type[Scenario]], given: argparse.Namespace, seed: int) -> 
 
 
 def broken(chosen: list[type[Scenario]], name: str) -> dict[str, list[type[Scenario]]]:
-    """The guards that are taken out, one after another, each with the scenarios that need it."""
+    """Return the guards to remove, one at a time, each with the scenarios that need it."""
     wanted = list(GUARDS) if name == "all" else [name]
     needed = {guard: [kind for kind in chosen if guard in kind.guards] for guard in wanted}
     return {guard: kinds for guard, kinds in needed.items() if kinds}
 
 
 def noticed(chosen: list[type[Scenario]], given: argparse.Namespace, guard: str) -> bool:
-    """Does every run break a rule, with this guard taken out?"""
+    """Return whether every run breaks a rule with this guard removed."""
     os.environ["FAULTS_BROKEN"] = guard
     unseen = [finding.store for finding in runs(chosen, given, given.seed) if not (finding.violations or finding.broke)]
     print(f"without the guard in {guard}: {'NOT NOTICED on ' + ', '.join(unseen) if unseen else 'noticed'}", flush=True)
@@ -90,7 +90,7 @@ def tell(finding: Finding, *, as_json: bool) -> None:
         print(f"not run {finding.scenario}, {report.STORES[finding.store]}: {finding.not_run}", flush=True)
         return
     verdict = "passed" if finding.passed else "FAILED"
-    seen = report.told(finding.dose | finding.measured)
+    seen = report.dose_text(finding.dose | finding.measured)
     print(
         f"{verdict}  {finding.scenario}, {report.STORES[finding.store]}: {seen}; "
         f"{finding.rows:,} rows, {finding.stale_refused:,} stale refused, {finding.seconds:.0f} s, seed {finding.seed}",

@@ -1,4 +1,4 @@
-"""The engine with one guard taken out: a lab that does not notice is worth nothing."""
+"""The engine with one guard removed. A lab that does not detect it is worthless."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -20,11 +20,11 @@ from rowmill.store.sqlite import sql as sqlite_sql
 Builds = Callable[..., str]
 
 FENCE = re.compile(r' AND (?:t\.)?"?lease"? = (?:g_lease|:lease)')
-"""The condition that a lease still holds, in the statements of both stores."""
+"""The condition that the lease still holds, in the statements of both databases."""
 
 
 def unfenced(build: Builds, applies: Callable[[Move], bool] | None = None) -> Builds:
-    """A builder of statements whose statements ask for no lease, for some moves or always."""
+    """Wrap a builder of statements so that they check no lease, for some moves or always."""
 
     def built(sql: Any, *about: Any, **options: Any) -> str:
         statement = build(sql, *about, **options)
@@ -45,22 +45,22 @@ def unfence(names: Sequence[str], applies: Callable[[Move], bool] | None = None)
 
 
 def without_settle_fence() -> None:
-    """Any verdict but a release is written, whoever has the row by now."""
+    """Write every verdict but a release, whoever holds the row."""
     unfence(("settle_statement", "settle_alike_statement"), lambda move: move is not RELEASE)
 
 
 def without_release_fence() -> None:
-    """A row is given back, whoever has it by now."""
+    """Release a row, whoever holds it."""
     unfence(("settle_statement", "settle_alike_statement"), lambda move: move is RELEASE)
 
 
 def without_renew_fence() -> None:
-    """A lease is renewed, whoever has the row by now."""
+    """Renew a lease, whoever holds the row."""
     unfence(("renew", "renew_statement"))
 
 
-class Hasty:
-    """The SQL of a queue, for which it is an hour later."""
+class SqlWithFastClock:
+    """The SQL of a queue with a clock that is an hour ahead."""
 
     def __init__(self, sql: Any) -> None:
         self._sql = sql
@@ -73,22 +73,22 @@ class Hasty:
 
 
 def without_rescue_guard() -> None:
-    """Rows are taken from their workers while their leases run."""
+    """Take rows from workers whose leases are valid."""
     rescue = rescuing.rescue
 
     def hasty(connection: Any, sql: Any, step: Step, most: int, **options: Any) -> rescuing.Rescued:
-        return rescue(connection, Hasty(sql), step, most, **options)  # type: ignore[arg-type]
+        return rescue(connection, SqlWithFastClock(sql), step, most, **options)  # type: ignore[arg-type]
 
     rescuing.rescue = hasty
 
 
 def without_due_time() -> None:
-    """Rows are claimed before their backoff is over."""
+    """Claim rows before their backoff is over."""
     QueueSql.due = property(lambda self: f"{self.available_at} IS NOT NULL")  # type: ignore[method-assign, assignment]
 
 
 def without_second_chance() -> None:
-    """Whoever was in the hands of a worker that is gone is buried, at any attempt."""
+    """Bury all rows of a dead worker, at any attempt."""
 
     def merciless(connection: Any, sql: Any, step: Step, rows: Sequence[Any], acquit: bool) -> rescuing.Rescued:
         return rescuing.Rescued(buried=len(rescuing._rescue_as(BURY, connection, sql, step, rows, sa.true())))
@@ -97,22 +97,22 @@ def without_second_chance() -> None:
 
 
 def without_requeue_guard() -> None:
-    """An operator puts back rows that run, as well."""
+    """Let operators requeue running rows."""
     setattr(change, "requeueable", _any_row)  # noqa: B010
 
 
 def without_cancel_guard() -> None:
-    """An operator cancels rows that run or are finished, as well."""
+    """Let operators cancel running and finished rows."""
     setattr(change, "cancellable", _any_row)  # noqa: B010
 
 
 def without_prune_guard() -> None:
-    """An operator deletes rows that are not finished, as well."""
+    """Let operators delete unfinished rows."""
     setattr(change, "prunable", lambda sql, wanted, older_than: [_any_row(sql, wanted)])  # noqa: B010
 
 
 def _any_row(sql: QueueSql, wanted: Filter) -> "sa.ColumnElement[bool]":
-    """Whatever its state is."""
+    """Match rows in any state."""
     return sa.and_(sa.true(), *wanted.conditions(sql))
 
 

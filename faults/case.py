@@ -1,4 +1,4 @@
-"""A history, laid out by row: who made each change, and under which lease."""
+"""A history by row: who made each change, and under which lease."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -13,14 +13,14 @@ from rowmill import CrashCodes
 from rowmill.model.lifecycle import ADVANCE, AGAIN, DIE, DONE, HOLD, MOVES, PARK, RELEASE
 
 CRASHES = (CrashCodes().requeued, CrashCodes().buried)
-"""What stands on a row that was taken from a worker whose lease had run out, and on one that is on trial."""
+"""Error codes of rows that were taken from a worker after their lease expired, or whose last attempt runs alone."""
 DISCLAIM = "disclaim"
-"""What a worker does with rows of a claim whose answer was lost: it gives them back. No settle, so nobody counts it."""
+"""The release of rows from a claim whose reply was lost. It is no settle, and is not counted."""
 TICK = 0.002
-"""Seconds by which two clocks of one machine may be read apart: SQLite's has milliseconds."""
+"""Seconds by which two clock readings on one machine may differ. SQLite's clock has milliseconds."""
 
 LATE = 0.5
-"""Seconds by which a row may be noted later than the statement that changes it began: it may change a thousand."""
+"""Seconds between the start of a statement and the logged change of a row: one statement may change a thousand rows."""
 
 Held = tuple[Place, int | None]
 """A row, and the lease that it was under."""
@@ -38,13 +38,13 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
-    """A row ceases to run."""
+class RunEnd:
+    """The end of a row's running state."""
 
     change: Change
     step: Step
     move: str | None
-    """What its holder asked for; None: somebody else took it away."""
+    """The move that its holder requested; None if somebody else took the row."""
 
     @property
     def rescued(self) -> bool:
@@ -52,12 +52,12 @@ class Leave:
 
     @property
     def finished(self) -> bool:
-        """Has it a result of its stage now?"""
+        """Whether the row has a result of its stage now."""
         return self.change.new_state == self.step.done
 
     @property
     def failed(self) -> bool:
-        """Does it belong into the history of failures?"""
+        """Whether it belongs in the history of failures."""
         return self.rescued or (self.move in MOVES and MOVES[self.move].failed)
 
     @property
@@ -84,8 +84,8 @@ class Case:
         return (entry for entry in self.history.entries if entry.what is what)
 
     def remembered(self, what: What) -> Iterator[Entry]:
-        """What was said, but for times whose commits the database itself has lost. A settlement of many rows is
-        answered when all of them are written, and the first may have been long before."""
+        """Return ledger entries, except from times whose commits the database itself has lost. A settle of many rows is
+        confirmed when all of them are written; the first may be long before."""
         for entry in self.said(what):
             asked = min((ask.at for ask in self.asked.get(held(entry), ())), default=entry.at)
             if not any(since <= entry.at and min(asked, entry.at) <= until for since, until in self.history.forgotten):
@@ -95,7 +95,7 @@ class Case:
         return self.history.words[place[0]]
 
     def operated(self, change: Change) -> Verb | None:
-        """What an operator did to a row that nobody held, if that may do so, and was under way."""
+        """Return the operator's action that made this change of a free row, if one was under way that may."""
         verb = self._verb(change)
         return verb if verb is not None and self.under_way(verb, change) else None
 
@@ -103,7 +103,7 @@ class Case:
         return any(operation.covers(change) for operation in self.operations[change.queue, verb])
 
     def _verb(self, change: Change) -> Verb | None:
-        """The operator's verb that makes such a change, if one does."""
+        """Return the operator's command that makes such a change, if any."""
         words = self.words(change.place)
         if change.old_lease is not None or change.new_lease is not None:
             return None
@@ -115,13 +115,13 @@ class Case:
         return Verb.REQUEUE if put_back and change.new_attempts == 0 and change.error is None else None
 
     def _old_enough(self, change: Change) -> bool:
-        """Had the row been finished for long enough to be pruned?"""
+        """Return whether the row had been finished for long enough to be pruned."""
         words = self.words(change.place)
         ends = [one.at for one in self.changes[change.place] if one.id < change.id and one.new_state in words.final]
         return not ends or change.at - ends[-1] >= words.keep - LATE
 
     def between(self, queue: str, since: float, until: float) -> list[Change]:
-        """The changes of a queue's rows between two times."""
+        """Return the changes of a queue's rows between two times."""
         changes = self._by_time[queue]
         first = bisect_left(changes, since, key=lambda change: change.at)
         return changes[first : bisect_right(changes, until, key=lambda change: change.at)]
@@ -135,11 +135,11 @@ class Case:
 
     @cached_property
     def pruned(self) -> set[Place]:
-        """Rows that an operator deleted, as it may."""
+        """Return rows that an operator deleted and was allowed to."""
         return {change.place for change in self.history.changes if self.operated(change) is Verb.PRUNE}
 
     def life(self, change: Change) -> int:
-        """How often its row had been put back by an operator before this."""
+        """Return how often an operator had requeued the row before this change."""
         return bisect_left(self._put_back[change.place], change.id)
 
     @cached_property
@@ -150,40 +150,40 @@ class Case:
         return found
 
     def lives(self, place: Place) -> int:
-        """How many times this row went through its stages, or began to."""
+        """Return how many times this row went through its stages, or began to."""
         return len(self._put_back[place]) + 1 if place in self._put_back else 1
 
     @cached_property
-    def leaves(self) -> list[Leave]:
-        """Every time that a row ceased to run."""
+    def run_ends(self) -> list[RunEnd]:
+        """Return every end of a running state."""
         found = []
         for place, changes in self.changes.items():
             running = self.words(place).running
             for change in changes:
                 step = running.get(change.old_state)
                 if step is not None and change.new_state != change.old_state:
-                    found.append(Leave(change, step, self._mover(change, step)))
+                    found.append(RunEnd(change, step, self._mover(change, step)))
         return found
 
     @cached_property
-    def _leaves_of(self) -> Mapping[Place, list[Leave]]:
-        found: defaultdict[Place, list[Leave]] = defaultdict(list)
-        for leave in self.leaves:
-            found[leave.change.place].append(leave)
+    def _leaves_of(self) -> Mapping[Place, list[RunEnd]]:
+        found: defaultdict[Place, list[RunEnd]] = defaultdict(list)
+        for end in self.run_ends:
+            found[end.change.place].append(end)
         return found
 
-    def left(self, place: Place) -> list[Leave]:
-        """Every time that this row ceased to run."""
+    def run_ends_of(self, place: Place) -> list[RunEnd]:
+        """Return every end of this row's running state."""
         return self._leaves_of.get(place, [])
 
     @cached_property
     def on_trial(self) -> set[Held]:
-        """Last attempts of which it was noted, as they began, that they run alone."""
+        """Return last attempts that were marked at their start as running alone."""
         changes = (change for change in self.history.changes if change.new_lease is not None)
         return {(change.place, change.new_lease) for change in changes if change.error in CRASHES}
 
     def _mover(self, change: Change, step: Step) -> str | None:
-        """The move that a worker had asked for under the lease that was there, if it leads where the row went."""
+        """Return the move that a worker requested under this lease, if it leads to the row's new state."""
         words = self.words(change.place)
         asked = self.asked[change.place, change.old_lease or 0]
         moves = {entry.move for entry in asked if entry.at <= change.at + TICK}
@@ -199,7 +199,7 @@ def held(entry: Entry) -> Held:
 
 
 def leads(move: str, words: Words, step: Step, change: Change) -> bool:
-    """Could this move have made this change?"""
+    """Return whether this move could have made this change."""
     given_back = change.new_attempts == max(change.old_attempts - 1, 0)
     kept = change.new_attempts == change.old_attempts
     if move == ADVANCE.name:

@@ -10,7 +10,7 @@
 | 6 | an event exists exactly when its row was committed, and the events of a group are handled in order |
 | 7 | everything is final within the bound |
 | 8 | every claim counts as one attempt, none goes beyond their maximum, and none is begun twice |
-| 9 | what an operator asks for is done to every row that it is meant for, and to as many as it is told |
+| 9 | what an operator asks for is done to every row that it is meant for, and the reported number of rows is right |
 
 A row that an operator puts back begins a new life: rules 2 and 6 hold for each of its lives.
 """
@@ -19,7 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from faults.case import CRASHES, TICK, Case, Leave, Violation, held
+from faults.case import CRASHES, TICK, Case, RunEnd, Violation, held
 from faults.history import History, Row
 from faults.lease_rules import leases, refusals, renewals, settlements
 from faults.ledger import What
@@ -27,11 +27,11 @@ from faults.operations import SLACK, Operation, Verb
 from rowmill.model.lifecycle import DIE, MOVES
 
 BEGUN = 1.0
-"""Seconds for which a statement may have been under way that did not see what others changed meanwhile."""
+"""Seconds for which a statement may have run without seeing concurrent changes."""
 
 
 def check(history: History) -> list[Violation]:
-    """All violations, in the order of the rules."""
+    """Return all violations, in the order of the rules."""
     case = Case(history)
     rules = (
         lost, deaths, results, settlements, refusals, renewals, leases, counters, notes, events, ends, attempts,
@@ -60,23 +60,23 @@ def lost(case: Case) -> Iterator[Violation]:
 
 
 def deaths(case: Case) -> Iterator[Violation]:
-    """A row dies when its handler says so, or when its attempts are used up; by a crash, only if it had been alone, or
-    if an operator rescues it, who does not ask."""
+    """Check deaths: a row dies when its handler says so, or when its attempts are used up. It dies by a crash only if
+    it ran alone, or if an operator rescued it, which does not check that."""
     decided = {held(entry) for entry in case.said(What.END) if entry.move == DIE.name}
-    for leave in case.leaves:
-        change, words = leave.change, case.words(leave.change.place)
+    for end in case.run_ends:
+        change, words = end.change, case.words(end.change.place)
         if change.new_state != words.dead:
             continue
-        if leave.rescued and leave.held not in case.on_trial and not case.under_way(Verb.RESCUE, change):
+        if end.rescued and end.held not in case.on_trial and not case.under_way(Verb.RESCUE, change):
             yield Violation(1, change.place, "was buried for a crash, and had not been on trial")
-        elif leave.held not in decided and change.old_attempts < words.attempts:
+        elif end.held not in decided and change.old_attempts < words.attempts:
             yield Violation(1, change.place, f"died at attempt {change.old_attempts} of {words.attempts}")
 
 
 def results(case: Case) -> Iterator[Violation]:
     for place in case.rows.keys() | case.changes.keys():
-        finished = [leave for leave in case.left(place) if leave.finished]
-        for (_, stage), times in Counter((case.life(leave.change), leave.step.name) for leave in finished).items():
+        finished = [end for end in case.run_ends_of(place) if end.finished]
+        for (_, stage), times in Counter((case.life(end.change), end.step.name) for end in finished).items():
             if times > 1:
                 yield Violation(2, place, f"has {times} results of stage {stage}")
     for place, row in case.rows.items():
@@ -84,29 +84,27 @@ def results(case: Case) -> Iterator[Violation]:
         last = words.steps[-1]
         if row.state != last.done:
             continue
-        done = {leave.step.name for leave in case.left(place) if leave.finished}
+        done = {end.step.name for end in case.run_ends_of(place) if end.finished}
         for step in words.steps:
             if step.name not in done:
                 yield Violation(2, place, f"is {row.state} without a result of stage {step.name}")
-        lives = {case.life(leave.change) for leave in case.left(place) if leave.finished and leave.step == last}
+        lives = {case.life(end.change) for end in case.run_ends_of(place) if end.finished and end.step == last}
         if done and case.lives(place) - 1 not in lives:
             yield Violation(2, place, f"is {row.state} without a result since it was put back")
     written = Counter(item for item, _ in case.history.effects)
     tokens = set(case.history.effects)
     for place in case.history.with_effect & case.rows.keys():
         key = place[1]
-        finished = [leave for leave in case.left(place) if leave.finished]
+        finished = [end for end in case.run_ends_of(place) if end.finished]
         if written[key] != len(finished):
             yield Violation(2, place, f"has {written[key]} effects of its handler and {len(finished)} results")
-        for leave in finished:
-            if (key, leave.change.old_lease) not in tokens:
-                yield Violation(2, place, f"its effect is not by lease {leave.change.old_lease}, which finished it")
+        for end in finished:
+            if (key, end.change.old_lease) not in tokens:
+                yield Violation(2, place, f"its effect is not by lease {end.change.old_lease}, which finished it")
 
 
 def counters(case: Case) -> Iterator[Violation]:
-    failed = Counter(
-        (leave.change.place, leave.step.name, leave.change.old_attempts) for leave in case.leaves if leave.failed
-    )
+    failed = Counter((end.change.place, end.step.name, end.change.old_attempts) for end in case.run_ends if end.failed)
     for place, row in case.rows.items():
         changes = case.changes.get(place, [])
         for earlier, later in pairwise(changes):
@@ -122,7 +120,7 @@ def counters(case: Case) -> Iterator[Violation]:
         if found != failed[about] and place in case.rows:
             times = f"failed {failed[about]} times at attempt {attempt} of stage {stage}"
             yield Violation(5, place, f"{times}, and the history has {found}")
-    moved = Counter((leave.change.queue, leave.move) for leave in case.leaves if leave.move in MOVES)
+    moved = Counter((end.change.queue, end.move) for end in case.run_ends if end.move in MOVES)
     for queue, move in sorted(moved.keys() | case.history.counted.keys()):
         counted = case.history.counted.get((queue, move), 0)
         if counted != moved[queue, move]:
@@ -130,15 +128,15 @@ def counters(case: Case) -> Iterator[Violation]:
 
 
 def notes(case: Case) -> Iterator[Violation]:
-    """A row that failed says why, and one that is done says nothing."""
-    for leave in case.leaves:
-        error = leave.change.error
-        if leave.rescued and error not in CRASHES:
-            yield Violation(5, leave.change.place, f"was taken back, and its error is {error}")
-        elif leave.failed and error is None:
-            yield Violation(5, leave.change.place, f"went {leave.move} without an error")
-        elif leave.finished and error is not None:
-            yield Violation(5, leave.change.place, f"has a result and an error: {error}")
+    """Check errors: a failed row has one, and a done row has none."""
+    for end in case.run_ends:
+        error = end.change.error
+        if end.rescued and error not in CRASHES:
+            yield Violation(5, end.change.place, f"was taken back, and its error is {error}")
+        elif end.failed and error is None:
+            yield Violation(5, end.change.place, f"went {end.move} without an error")
+        elif end.finished and error is not None:
+            yield Violation(5, end.change.place, f"has a result and an error: {error}")
 
 
 def events(case: Case) -> Iterator[Violation]:
@@ -158,8 +156,8 @@ def events(case: Case) -> Iterator[Violation]:
 
 
 def _in_order(case: Case, rows: Iterable[Row]) -> Iterator[Violation]:
-    """No event of a group is claimed while one before it has not come to its end. One that is put back holds back those
-    that have not begun by then."""
+    """Check the order per group: no event is claimed while an earlier one is unfinished. A requeued event blocks those
+    that have not started by then."""
     before: list[tuple[int, float, float]] = []
     for row in rows:
         running = case.words(row.place).running
@@ -172,7 +170,7 @@ def _in_order(case: Case, rows: Iterable[Row]) -> Iterator[Violation]:
 
 
 def _unfinished(case: Case, row: Row) -> Iterator[tuple[float, float]]:
-    """From when to when a row was not in a final state. That it was put back, a claim need not see which had begun."""
+    """Return the periods in which a row was not in a final state. A claim that had started need not see a requeue."""
     final = case.words(row.place).final
     since: float | None = float("-inf")
     for change in case.changes.get(row.place, []):
@@ -192,7 +190,8 @@ def ends(case: Case) -> Iterator[Violation]:
 
 
 def attempts(case: Case) -> Iterator[Violation]:
-    """A crash may be others' fault, and then costs no attempt; nothing else is tried more often than it may be."""
+    """Check attempts: a crash may be the fault of others, and then costs none. Nothing else runs more often than
+    allowed."""
     for place, changes in case.changes.items():
         most = case.words(place).attempts
         for change in changes:
@@ -201,9 +200,9 @@ def attempts(case: Case) -> Iterator[Violation]:
                 yield Violation(8, place, f"a claim made {change.new_attempts} attempts of {change.old_attempts}")
             if taken and change.new_attempts > most:
                 yield Violation(8, place, f"was claimed for attempt {change.new_attempts} of {most}")
-    for leave in case.leaves:
-        if leave.rescued and not _counted(case, leave):
-            change = leave.change
+    for end in case.run_ends:
+        if end.rescued and not _counted(case, end):
+            change = end.change
             what = f"{change.new_attempts} attempts of {change.old_attempts}"
             yield Violation(8, change.place, f"was taken from lease {change.old_lease} with {what}")
     over = {held(entry): entry.at for entry in reversed(list(case.said(What.ASK)))}
@@ -216,31 +215,32 @@ def attempts(case: Case) -> Iterator[Violation]:
             yield Violation(8, place, f"was begun {times} times under lease {token}")
 
 
-def _counted(case: Case, leave: Leave) -> bool:
-    """A rescue leaves the count as it is. Only the last attempt is given back, of a row that was not alone."""
-    change = leave.change
-    acquitted = change.old_attempts >= case.words(change.place).attempts and leave.held not in case.on_trial
-    given_back = acquitted and change.new_state in leave.step.claimable
+def _counted(case: Case, end: RunEnd) -> bool:
+    """Check the count after a row stops running. A rescue keeps it; only the last attempt of a row that did not run
+    alone is given back."""
+    change = end.change
+    acquitted = change.old_attempts >= case.words(change.place).attempts and end.held not in case.on_trial
+    given_back = acquitted and change.new_state in end.step.claimable
     return change.new_attempts == change.old_attempts - given_back
 
 
 def operators(case: Case) -> Iterator[Violation]:
-    """A row that was finished, and that nobody else touched, is put back when an operator asks for it by its key. And
-    so many rows are changed as the operator is told."""
+    """Check operators: a finished row that nobody else touched is requeued when an operator names its key, and the
+    reported number of changed rows is right."""
     for (queue, verb), done in case.operations.items():
         for operation in done:
             if verb in (Verb.REQUEUE, Verb.CANCEL, Verb.PRUNE) and operation.rows is not None:
-                yield from _as_told(case, queue, operation)
+                yield from _as_reported(case, queue, operation)
             if verb is Verb.REQUEUE and operation.rows is not None:
                 yield from _honoured(case, queue, operation)
 
 
-def _as_told(case: Case, queue: str, operation: Operation) -> Iterator[Violation]:
+def _as_reported(case: Case, queue: str, operation: Operation) -> Iterator[Violation]:
     changes = case.between(queue, operation.since - SLACK, operation.until + SLACK)
     changed = sum(operation.covers(change) and case.operated(change) is operation.verb for change in changes)
     if changed != operation.rows:
-        told = f"{operation.verb} said that it changed {operation.rows} rows, and {changed} were changed"
-        yield Violation(9, (queue, 0), told)
+        text = f"{operation.verb} said that it changed {operation.rows} rows, and {changed} were changed"
+        yield Violation(9, (queue, 0), text)
 
 
 def _honoured(case: Case, queue: str, operation: Operation) -> Iterator[Violation]:

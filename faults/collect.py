@@ -1,4 +1,4 @@
-"""Reads a history out of the database and the ledgers when a run is over."""
+"""Collect the history from the database and the ledgers after a run."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def words_of(queue: QueueSpec[Any]) -> Words:
 
 
 async def collect(world: World, folder: Path, *, forgotten: Sequence[tuple[float, float]] = ()) -> History:
-    """Everything, with nobody at work any more."""
+    """Read everything, after all processes have ended."""
     history = await world.mill.run(lambda connection: from_tables(connection, world), write=False)
     history.entries = ledger.read(folder)
     history.forgotten = forgotten

@@ -33,8 +33,8 @@ def engine_of(url: str) -> sa.Engine:
     return sa.create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
 
 
-def lay_in(engine: sa.Engine, ledger: Ledger, rows: int) -> None:
-    """So many lots and papers, at once."""
+def insert_backlog(engine: sa.Engine, ledger: Ledger, rows: int) -> None:
+    """Insert so many lots and papers at once."""
     keys = range(1, rows + 1)
     with engine.begin() as connection:
         for model in (Lot, Paper):
@@ -46,7 +46,7 @@ def lay_in(engine: sa.Engine, ledger: Ledger, rows: int) -> None:
 
 
 def feed(engine: sa.Engine, ledger: Ledger, seed: int, rate: float, first: int, groups: int) -> None:
-    """Transactions of a few rows of each kind, so many rows a second, for ever."""
+    """Insert a few rows of each kind per transaction, at this rate, until the process ends."""
     chance = random.Random(f"{seed}:feeder")
     due = time.monotonic()
     while True:
@@ -71,7 +71,7 @@ def feed(engine: sa.Engine, ledger: Ledger, seed: int, rate: float, first: int, 
                 now = time.time()
                 ledger.say_all(ledger.entry(What.INSERTED, *place, now, 0, "") for place in places)
         except DBAPIError:
-            time.sleep(0.2)  # the database is away; what became of the commit, the ledger leaves open
+            time.sleep(0.2)  # the database is away; what became of the commit, the ledger run_ends open
         due = max(due + len(places) / rate, time.monotonic() - 1.0)
         time.sleep(max(0.0, due - time.monotonic()))
 

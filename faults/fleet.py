@@ -1,4 +1,4 @@
-"""The processes of a run: workers and a feeder, started, hurt, replaced, and gone at the end."""
+"""The processes of a run: start workers and a feeder, harm them, replace them, stop them."""
 
 import os
 import random
@@ -21,7 +21,7 @@ LEAVE_SECONDS = 20.0
 
 
 class FleetBroke(RuntimeError):
-    """A process ended by itself: no fault of ours explains it."""
+    """A process ended by itself, and no injected fault explains it."""
 
 
 @dataclass(eq=False)
@@ -37,7 +37,7 @@ class Member:
 
     @property
     def is_up(self) -> bool:
-        """Has it said so?"""
+        """Whether the process has reported that it is up."""
         return b"up" in self.log.read_bytes().splitlines()
 
     def wait_until_up(self) -> None:
@@ -65,15 +65,15 @@ class Member:
 class Fleet:
     url: str
     folder: Path
-    """Ledgers and logs."""
+    """Holds ledgers and logs."""
     seed: int
     workers: int = 3
     rate: float = 400.0
     first: int = 1
-    """The first key that the feeder gives out."""
+    """The first key that the feeder uses."""
     groups: int = GROUPS
     environment: Callable[[int], Mapping[str, str]] = lambda worker: {}
-    """What the nth worker is told by its environment, from 1."""
+    """Returns the environment of the nth worker, from 1."""
 
     def __post_init__(self) -> None:
         self.chance = random.Random(f"{self.seed}:fleet")
@@ -81,28 +81,28 @@ class Fleet:
         self.feeder: Member | None = None
         self._leaving: list[Member] = []
         self.others: list[Member] = []
-        """Processes beside the workers, which a scenario hires."""
+        """Processes besides the workers that a scenario started."""
         self._started = 0
 
     def __enter__(self) -> Self:
         for _ in range(self.workers):
             self.start()
-        told = {"--rate": self.rate, "--first": self.first, "--groups": self.groups}
+        options = {"--rate": self.rate, "--first": self.first, "--groups": self.groups}
         self.feeder = self._launch(
-            "faults.feeder", "feeder", *(str(part) for option in told.items() for part in option)
+            "faults.feeder", "feeder", *(str(part) for option in options.items() for part in option)
         )
         return self
 
     def start(self) -> Member:
-        """One more worker, which may not be up yet."""
+        """Start one more worker, without waiting until it is up."""
         self._started += 1
-        name, told = f"worker-{self._started}", self.environment(self._started)
-        member = self._launch("faults.worker", name, environment=told)
+        name, environment = f"worker-{self._started}", self.environment(self._started)
+        member = self._launch("faults.worker", name, environment=environment)
         self.members.append(member)
         return member
 
-    def hire(self, module: str) -> Member:
-        """A process beside the workers, which runs until it is dismissed or killed."""
+    def start_other(self, module: str) -> Member:
+        """Start a process besides the workers. It runs until it is stopped or killed."""
         self._started += 1
         member = self._launch(module, f"{module.rpartition('.')[2]}-{self._started}")
         self.others.append(member)
@@ -119,39 +119,39 @@ class Fleet:
         return Member(process, path, ledger)
 
     def is_up(self) -> bool:
-        """Has every worker said that it is?"""
+        """Whether every worker has reported that it is up."""
         return all(member.is_up for member in self.members)
 
-    def wait_until_up(self, tend: Callable[[], None] | None = None) -> None:
+    def wait_until_up(self, while_finishing: Callable[[], None] | None = None) -> None:
         deadline = time.monotonic() + UP_SECONDS
         while not self.is_up():
-            (tend or self.look)()
+            (while_finishing or self.look)()
             if time.monotonic() > deadline:
                 raise FleetBroke("a worker does not come up")
             time.sleep(0.01)
 
     def pick(self) -> Member | None:
-        """One of those that are at work."""
+        """Return one of the running workers."""
         able = [member for member in self.members if member.alive and not member.frozen]
         return self.chance.choice(able) if able else None
 
     def replace(self, member: Member) -> None:
-        """A worker was killed: another takes its place."""
+        """Start another worker in place of one that was killed."""
         self.members.remove(member)
         self.start()
 
-    def dismiss(self, member: Member) -> None:
-        """A worker is told to leave, whether or not it stands still, and another takes its place meanwhile."""
+    def stop_and_replace(self, member: Member) -> None:
+        """Stop a worker, frozen or not, and start another one in its place."""
         member.process.terminate()
         member.wake()
         self._leaving.append(member)
         self.replace(member)
 
     def look(self) -> None:
-        """Has anybody ended by itself?"""
+        """Raise FleetBroke if a process ended by itself."""
         for member in [*self.members, *self.others, *([self.feeder] if self.feeder else [])]:
             if not member.alive:
-                raise FleetBroke(told(member))
+                raise FleetBroke(last_lines(member))
 
     def stop_feeding(self) -> None:
         if self.feeder is not None:
@@ -159,7 +159,7 @@ class Fleet:
             self.feeder = None
 
     def stop(self) -> None:
-        """Everybody leaves, as SIGTERM asks them to."""
+        """Stop all processes with SIGTERM."""
         self.stop_feeding()
         for member in self.members:
             if member.alive:
@@ -173,7 +173,7 @@ class Fleet:
                 member.kill()
                 raise FleetBroke(f"a worker did not leave:\n{member.log.read_text()[-3000:]}") from None
             if member.process.returncode not in (0, -signal.SIGTERM):  # which it gets if it is just coming up
-                raise FleetBroke(told(member))
+                raise FleetBroke(last_lines(member))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -182,5 +182,5 @@ class Fleet:
             member.kill()
 
 
-def told(member: Member) -> str:
+def last_lines(member: Member) -> str:
     return f"a process ended with {member.process.returncode}:\n{member.log.read_text()[-3000:]}"

@@ -1,4 +1,4 @@
-"""Everything that is known of a run when it is over: what the processes said, and what the database holds."""
+"""Everything that is known about a run: what the processes logged, and what the database holds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from faults.ledger import Entry
 
 DELETED = ""
-"""The state of a row that was deleted, as the witness notes it."""
+"""The state of a deleted row in the witness's log."""
 
 Place = tuple[str, int]
 """A row: its queue and its key."""
@@ -14,7 +14,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of one row, noted by the database itself, in the order of `id` for each row."""
+    """One change of one row, logged by the database itself, in the order of `id` per row."""
 
     id: int
     at: float
@@ -30,9 +30,9 @@ class Change:
     mark: int | None = None
     error: str | None = None
     due: float | None = None
-    """Until when the row waits, as this change left it."""
+    """Until when the row waits after this change."""
     committed: float | None = None
-    """When others could see it, where the database tells: a large transaction takes its time."""
+    """When the change became visible, if the database knows: a large transaction takes time."""
 
     @property
     def place(self) -> Place:
@@ -44,13 +44,13 @@ class Change:
 
     @property
     def seen(self) -> float:
-        """When others could see it, as far as the database tells."""
+        """When the change became visible, as far as the database knows."""
         return self.committed or self.at
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row as it stands at the end."""
+    """A row at the end of the run."""
 
     queue: str
     key: int
@@ -73,24 +73,24 @@ class Step:
     claimable: frozenset[str]
     running: str
     done: str
-    """What a row is called when this stage is done: the next stage's word for ready, or done."""
+    """The word of a row after this stage: the next stage's ready, or done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of one queue."""
+    """The words and policies of one queue."""
 
     steps: tuple[Step, ...]
     final: frozenset[str]
     dead: str
     attempts: int
-    """The most attempts of a stage."""
+    """The most attempts per stage."""
     lease: float = 0.0
-    """Seconds that a lease lasts, at least."""
+    """Least seconds of a lease."""
     backoff: float = 0.0
-    """Seconds that a row waits after it failed, at least."""
+    """Least seconds that a row waits after a failure."""
     keep: float = 0.0
-    """Seconds that a finished row stays before an operator may prune it, at least."""
+    """Least seconds that a finished row stays before an operator may prune it."""
     cancelled: str = "cancelled"
 
     @property
@@ -104,28 +104,28 @@ class Words:
 
 @dataclass
 class History:
-    """All of it."""
+    """The history of a run."""
 
     words: Mapping[str, Words]
     entries: Sequence[Entry]
     changes: Sequence[Change]
     rows: Sequence[Row]
     effects: Sequence[tuple[int, int]] = ()
-    """(item, token) of what handlers wrote in the transactions of their rows."""
+    """(item, token) of effects that handlers wrote in the transactions of their rows."""
     with_effect: frozenset[Place] = frozenset()
     """The rows whose handlers write an effect."""
     failures: Mapping[tuple[Place, str, int], int] = field(default_factory=dict)
     """Entries in Rowmill's own history of failures, by row, stage and attempt."""
     counted: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """Rows by queue and move, as Rowmill's own counters have them."""
+    """Rows by queue and move, from Rowmill's own counters."""
     pairs: Mapping[str, str] = field(default_factory=dict)
-    """Outbox queue → the queue with whose rows, of the same key, its events are written."""
+    """Outbox queue → the queue whose rows, with the same key, its events are written with."""
     forgotten: Sequence[tuple[float, float]] = ()
-    """Times from which the database itself lost what it had confirmed, as a standby that was behind does when it takes
-    over. What was confirmed before and after still binds it."""
+    """Times from which the database itself lost confirmed commits, like a standby that lagged behind and took over.
+    Commits before and after still count."""
 
     def rate(self, since: float, until: float) -> float:
-        """Attempts a second that were settled between two times of the machine's clock."""
+        """Return the settled attempts per second between two times of the machine's clock."""
         settled = sum(
             since <= change.at < until and change.old_lease is not None and change.new_lease is None
             for change in self.changes

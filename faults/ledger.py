@@ -19,27 +19,27 @@ class What(StrEnum):
     INSERTED = "inserted"
     """Its commit was confirmed."""
     UNDONE = "undone"
-    """Its transaction was rolled back, on purpose."""
+    """Its transaction was rolled back on purpose."""
     CLAIMED = "claimed"
     UNANSWERED = "unanswered"
-    """A claim under this token was asked for, and its answer lost: what it took may be given back. Of no one row."""
+    """The reply to a claim with this token was lost. Its rows may be released. Belongs to no single row."""
     BEGIN = "begin"
-    """A handler begins."""
+    """A handler starts."""
     END = "end"
-    """A handler ends, and is about to answer with this move."""
+    """A handler ends, and is about to return this move."""
     ASK = "ask"
-    """A settlement is about to be asked for."""
+    """A settle is about to be sent."""
     KEPT = "kept"
-    """It was confirmed."""
+    """The settle was confirmed."""
     REFUSED = "refused"
-    """It was refused: the lease is gone."""
+    """The settle was refused: the lease is gone."""
     RENEWED = "renewed"
-    """A renewal that was asked for at this time was confirmed."""
+    """A renewal that was sent at this time was confirmed."""
     OPERATE = "operate"
-    """An operator is about to make this move, on this row, or (key 0) on rows of its own choice. `token` numbers what
-    one operator does."""
+    """An operator is about to make this move on this row, or, with key 0, on rows of its choice. `token` numbers the
+    actions of an operator."""
     OPERATED = "operated"
-    """It was carried out, and so many rows were changed."""
+    """The action was completed, and changed so many rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,11 @@ class Entry:
     move: str = ""
     process: int = 0
     rows: int = 0
-    """Of what an operator did."""
+    """Rows that an operator changed."""
 
 
 class Ledger:
-    """The writing side."""
+    """Writes a ledger."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -88,7 +88,7 @@ class Ledger:
 
 
 def read(folder: Path) -> list[Entry]:
-    """Everything that all processes said, in the order of time."""
+    """Read the entries of all processes, in the order of time."""
     lines = (line for path in folder.glob("*.ledger") for line in path.read_text().splitlines(keepends=True))
     facts = (json.loads(line) for line in lines if line.endswith("\n"))
     return sorted((Entry(**{**fact, "what": What(fact["what"])}) for fact in facts), key=lambda entry: entry.at)

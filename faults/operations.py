@@ -1,4 +1,4 @@
-"""What operators did, out of their ledgers."""
+"""Read the operators' actions from their ledgers."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from faults.history import Change
 from faults.ledger import Entry, What
 
 SLACK = 0.05
-"""Seconds by which clocks, and what is noted before and after an action, may be apart."""
+"""Seconds by which clocks, and log entries before and after an action, may differ."""
 UNANSWERED = 10.0
-"""Seconds for which an action whose operator was killed may still take effect."""
+"""Seconds for which an action may still take effect after its operator was killed."""
 
 
 class Verb(StrEnum):
@@ -22,27 +22,27 @@ class Verb(StrEnum):
     RESUME = "resume"
     MIGRATE = "migrate"
     PLAN = "plan"
-    """To look at what a table lacks to be a queue."""
+    """List what a table lacks to be a queue."""
     ADOPT = "adopt"
-    """To give it that."""
+    """Migrate the table."""
     COUNT = "count"
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One action of an operator, from before it was asked for until it was answered."""
+    """One action of an operator, from before its request until its reply."""
 
     verb: Verb
     queue: str
     since: float
     until: float
     rows: int | None
-    """How many rows it says that it changed; None: its operator was killed before it was told."""
+    """The number of changed rows that it reported; None if its operator was killed before."""
     keys: frozenset[int] = frozenset()
-    """The rows that it was asked to change; none: rows of its own choice."""
+    """The rows that it was asked to change; empty if it chose the rows itself."""
 
     def covers(self, change: Change) -> bool:
-        """May it have made this change?"""
+        """Return whether it may have made this change."""
         in_time = self.since - SLACK <= change.at <= self.until + SLACK
         return in_time and (not self.keys or change.key in self.keys)
 

@@ -25,7 +25,7 @@ import rowmill as rm
 from faults.broken import GUARDS
 from faults.ledger import Ledger, What
 from faults.operations import Verb
-from faults.worker import URL_VARIABLE, Told
+from faults.worker import URL_VARIABLE, WorkerFaults
 from faults.world import KEEP, World, world
 from rowmill import adopt
 from rowmill.demo.worker import die_with_parent
@@ -38,11 +38,11 @@ from rowmill.store.own import fleet
 from rowmill.store.port import Disconnected
 
 SOME = 10
-"""Rows that one action changes, or of which it chooses some."""
+"""Rows that one action changes, or from which it chooses."""
 PAUSED = 0.6
-"""Seconds that a queue is paused, at least: workers hear of it with their next sign of life."""
+"""Least seconds that a queue is paused. Workers learn of it with their next heartbeat."""
 LEGACY = "faults_legacy"
-"""A table that is no queue yet."""
+"""A table that is not a queue yet."""
 
 
 Act = Callable[[rm.Queue[Any]], Awaitable[None]]
@@ -54,8 +54,8 @@ class Operator:
         self._numbers = count(1)
 
     async def work(self, stopped: asyncio.Event) -> None:
-        """All of it in turns until told to stop: what is done to rows, and beside it what is done to tables. What
-        another operator left paused goes on first."""
+        """Run all actions in turn until stopped: on rows and on tables. First resume what another operator left
+        paused."""
         await self.resume_all()
         rows = (
             self.requeue_some, self.requeue_dead, self.cancel_paused, self.prune, self.requeue_some, self.rescue,
@@ -82,7 +82,7 @@ class Operator:
             await self.resume(queue)
 
     async def requeue_some(self, queue: rm.Queue[Any]) -> None:
-        """Rows in any state: those that run must stay with their workers."""
+        """Requeue rows in any state. Running ones must stay with their workers."""
         keys = await self._keys(queue)
         if keys:
             async with self._telling(Verb.REQUEUE, queue, keys) as answer:
@@ -93,7 +93,7 @@ class Operator:
             answer((await change.requeue(self._store, queue, Filter(states=("dead",)), most=SOME)).rows)
 
     async def cancel_paused(self, queue: rm.Queue[Any]) -> None:
-        """While nothing is claimed, there are rows to cancel."""
+        """Cancel rows of a paused queue, where nothing is claimed."""
         async with self._telling(Verb.PAUSE, queue):
             await self._store.run(lambda connection: fleet.pause(connection, queue))
         await asyncio.sleep(PAUSED)
@@ -107,7 +107,7 @@ class Operator:
             await self._store.notify_workers([queue])
 
     async def prune(self, queue: rm.Queue[Any]) -> None:
-        """Rows in any state: those that are not finished must stay."""
+        """Prune rows in any state. Unfinished ones must stay."""
         keys = await self._keys(queue)
         if keys:
             async with self._telling(Verb.PRUNE, queue, keys) as answer:
@@ -124,13 +124,13 @@ class Operator:
             await change.tell(self._store, queue)
 
     async def migrate(self, queue: rm.Queue[Any]) -> None:
-        """Somebody dropped an index."""
+        """Drop an index, and let `migrate` create it again."""
         await self._drop_index(queue)
         async with self._telling(Verb.MIGRATE, queue):
             await self._made.mill.migrate()
 
     async def adopt_again(self, queue: rm.Queue[Any]) -> None:
-        """The same for a table at which workers are, by the plan for it."""
+        """Drop an index, and let `adopt` create it again while workers run."""
         await self._drop_index(queue)
         sql = self._store.sql(queue)
         async with self._telling(Verb.PLAN, queue) as answer:
@@ -141,7 +141,7 @@ class Operator:
             answer(len(found.plan.changes))
 
     async def adopt_legacy(self, queue: rm.Queue[Any]) -> None:
-        """A table that is no queue yet, beside those that are."""
+        """Adopt a table that is not a queue yet."""
         await self._store.run(_make_legacy)
         async with self._telling(Verb.PLAN, queue) as answer:
             found = await self._store.run(lambda connection: adopt.examine_table(connection, LEGACY))
@@ -163,8 +163,7 @@ class Operator:
         )
 
     async def _keys(self, queue: rm.Queue[Any]) -> list[int]:
-        """Rows that run just now, which nobody may touch, rows that have been finished for longest, and the last that
-        came in; a few of each."""
+        """Return a few keys each of running rows, of rows that finished long ago, and of the newest rows."""
         key, state = queue.table.c.id, queue.table.c.state
         running = [str(word) for word in queue.vocabulary.of(StateKind.RUNNING)]
         final = [str(word) for word in queue.vocabulary.all_of(FINAL)]
@@ -182,7 +181,7 @@ class Operator:
     async def _telling(
         self, verb: Verb, queue: rm.Queue[Any], keys: Sequence[int] = (0,)
     ) -> AsyncIterator[Callable[[int], None]]:
-        """Note what is about to be done, and how many rows it changed when it is; nothing, if it failed."""
+        """Log an action before it starts, and the number of changed rows afterwards; nothing if it failed."""
         number, rows = next(self._numbers), 0
 
         def answer(changed: int) -> None:
@@ -219,7 +218,7 @@ def main() -> None:
     options.add_argument("--seed", type=int, required=True)
     options.add_argument("--ledger", type=Path, required=True)
     given = options.parse_args()
-    if broken := Told.by_environment().broken:
+    if broken := WorkerFaults.by_environment().broken:
         GUARDS[broken]()
     asyncio.run(operate_on(os.environ[URL_VARIABLE], given.seed, Ledger(given.ledger)))
 

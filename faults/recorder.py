@@ -1,4 +1,4 @@
-"""Writes into the ledger what a worker asks of its store, before it asks and after it was answered."""
+"""Log what a worker asks of its store, before each request and after its reply."""
 
 from collections.abc import Sequence
 from time import time

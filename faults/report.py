@@ -1,4 +1,4 @@
-"""What was done to the fleet and what was seen: as a table, as JSON, and in docs/reliability.md."""
+"""Report the runs: as a table, as JSON, and in docs/reliability.md."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ def as_dict(finding: Finding) -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The commit that was tried, with a plus if files were changed since."""
+    """Return the commit that was tested, with a plus if files were changed since."""
     name = _git("rev-parse", "--short", "HEAD") or "unknown"
     return f"{name}+" if _git("status", "--porcelain", "--untracked-files=no") else name
 
@@ -47,7 +47,7 @@ def _git(*arguments: str) -> str:
     return ran.stdout.strip() if ran.returncode == 0 else ""
 
 
-def told(dose: Mapping[str, float]) -> str:
+def dose_text(dose: Mapping[str, float]) -> str:
     return ", ".join(f"{number:,} {name}" for name, number in dose.items()) or "none"
 
 
@@ -58,8 +58,8 @@ def table(findings: Sequence[dict[str, Any]]) -> str:
     ]
     for found in findings:
         cells = [
-            found["scenario"], STORES[found["store"]], told(found["dose"] | found["measured"]), f"{found['rows']:,}",
-            found["lost"], found["applied_twice"], f"{found['stale_refused']:,}", f"{found['seconds']:.0f}",
+            found["scenario"], STORES[found["store"]], dose_text(found["dose"] | found["measured"]),
+            f"{found['rows']:,}", found["lost"], found["applied_twice"], f"{found['stale_refused']:,}", f"{found['seconds']:.0f}",
             "passed" if found["passed"] else f"not run: {found['not_run']}" if found["not_run"] else "**failed**",
         ]  # fmt: skip
         lines.append(f"| {' | '.join(map(str, cells))} |")
@@ -67,8 +67,7 @@ def table(findings: Sequence[dict[str, Any]]) -> str:
 
 
 def write(findings: Sequence[Finding], seed: int, *, update: bool = False) -> None:
-    """Write the page and the JSON anew; or put these findings in the place of those that are there, and new ones behind
-    them."""
+    """Write the page and the JSON; with `update`, replace the findings of these scenarios and add new ones."""
     scenarios = [as_dict(finding) for finding in findings]
     if update:
         new = {(one["scenario"], one["store"]): one for one in scenarios}

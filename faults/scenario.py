@@ -1,4 +1,4 @@
-"""One scenario: a fleet at work on a fresh database, something that goes wrong, and the verdict on what was seen."""
+"""A scenario: a fleet on a fresh database, a fault, and the verdict."""
 
 import asyncio
 import shutil
@@ -17,17 +17,17 @@ import sqlalchemy as sa
 from faults.case import Violation
 from faults.checker import check
 from faults.collect import collect
-from faults.feeder import engine_of, lay_in
+from faults.feeder import engine_of, insert_backlog
 from faults.fleet import Fleet, FleetBroke
 from faults.history import History
 from faults.ledger import Ledger, What
-from faults.room import NoRoomToBeHad
+from faults.small_disk import CannotMount
 from faults.world import GROUPS, World, create_witness, world
 from rowmill.model.lifecycle import UNFINISHED
 from tests.support.postgres import TemporaryPostgres
 
 BOUND = 60.0
-"""Seconds after the last fault within which everything has to be final."""
+"""Seconds after the last fault within which everything must be final."""
 
 
 SERVER = {"fsync": "on", "track_commit_timestamp": "on"}
@@ -35,7 +35,7 @@ SERVER = {"fsync": "on", "track_commit_timestamp": "on"}
 
 @dataclass
 class Site:
-    """Where a scenario takes place."""
+    """The place of a scenario: folder, database, server."""
 
     url: str
     folder: Path
@@ -48,7 +48,7 @@ class Site:
 
 @dataclass
 class Finding:
-    """What was done, and what was seen."""
+    """The result of a run: what was done, and what was observed."""
 
     scenario: str
     store: str
@@ -60,17 +60,17 @@ class Finding:
     measured: dict[str, float] = field(default_factory=dict)
     violations: list[Violation] = field(default_factory=list)
     not_run: str = ""
-    """Why it could not take place here."""
+    """Why it could not run here."""
     broke: str = ""
-    """What a process said that ended by itself."""
+    """The error of a process that ended by itself."""
     without_dose: list[str] = field(default_factory=list)
-    """What should have happened at least once, and did not: such a run proves nothing."""
+    """Faults that should have happened at least once and did not: such a run proves nothing."""
     short_of: list[str] = field(default_factory=list)
-    """Goals for what was measured that were not reached."""
+    """Performance goals that were missed."""
 
     @property
     def wrong(self) -> list[str]:
-        """What is wrong with the run besides violations of the rules."""
+        """What is wrong with the run besides violated rules."""
         unharmed = [f"did no harm: {name} is zero" for name in self.without_dose]
         return [
             *unharmed,
@@ -92,58 +92,59 @@ class Finding:
 
 
 class Scenario(ABC):
-    """What goes wrong. `torment` is called with a fleet at work, and returns when its time is over."""
+    """A fault. `inject` is called with a running fleet, and returns when its time is over."""
 
     name: str
     stores: tuple[str, ...] = ("postgresql", "sqlite")
     workers = 3
     rate = 400.0
     groups = GROUPS
-    """Aggregates over which events are spread."""
+    """Number of aggregates over which events are spread."""
     backlog = 0
-    """Lots and papers that are there before the fleet is, so many of each."""
+    """Number of lots and of papers that exist before the fleet starts."""
     settings: Mapping[str, str] = MappingProxyType({})
-    """Of the PostgreSQL that it starts."""
+    """Settings of the PostgreSQL server that it starts."""
     needed: tuple[str, ...] = ()
-    """Doses that must not be zero."""
+    """Faults that must happen at least once."""
     guards: tuple[str, ...] = ("settle", "release", "renew", "rescue", "due", "chance")
-    """Those of the engine without which it breaks a rule."""
+    """Guards of the engine without which a rule is broken."""
 
     def __init__(self, seed: int, seconds: float) -> None:
         self.seed, self.seconds = seed, seconds
         self.dose: Counter[str] = Counter()
         self.forgotten: list[tuple[float, float]] = []
-        """Times from which the server itself lost what it had confirmed."""
+        """Times from which the server itself lost confirmed commits."""
 
     @abstractmethod
-    def torment(self, fleet: Fleet, site: Site) -> None: ...
+    def inject(self, fleet: Fleet, site: Site) -> None: ...
 
     def database(self, site: Site) -> str:
-        """The URL that the fleet is given."""
+        """Return the URL that the fleet uses."""
         return site.url
 
     @contextmanager
     def ground(self) -> Iterator[Path | None]:
-        """The folder in which the database lies; None: any."""
+        """Return the folder of the database; None for any."""
         yield None
 
     @contextmanager
     def around(self, site: Site) -> Iterator[None]:
-        """What has to stand for the whole run: a proxy, say."""
+        """Set up what must exist for the whole run, such as a proxy."""
         yield
 
     def environment(self, worker: int) -> Mapping[str, str]:
-        """What the nth worker is told by its environment."""
+        """Return the environment of the nth worker."""
         return {}
 
-    def tend(self, fleet: Fleet) -> None:
-        """Called again and again while everything comes to its end."""
+    def while_finishing(self, fleet: Fleet) -> None:
+        """Called repeatedly while the remaining rows are finished."""
         fleet.look()
 
     def ticks(
         self, every: float, harmed: Callable[[], bool] = lambda: True, *, seconds: float | None = None
     ) -> Iterator[float]:
-        """The seconds that have passed, every so often, until the time is over; or longer, until harm was done."""
+        """Yield the seconds that have passed at this interval, until the time is over; longer, until the fault has
+        happened."""
         began, time_is_over = time.monotonic(), self.seconds if seconds is None else seconds
         while (passed := time.monotonic() - began) < time_is_over or (passed < time_is_over * 5 and not harmed()):
             yield passed
@@ -153,7 +154,7 @@ class Scenario(ABC):
         began = time.monotonic()
         try:
             history = self._played(store)
-        except NoRoomToBeHad as error:
+        except CannotMount as error:
             return Finding(self.name, store, self.seed, {}, not_run=str(error))
         except FleetBroke as error:
             return Finding(self.name, store, self.seed, dict(self.dose), broke=str(error))
@@ -166,19 +167,19 @@ class Scenario(ABC):
                 self.database(site), site.folder, self.seed, self.workers, self.rate, self.backlog + 1, self.groups,
                 self.environment,
             ) as fleet:  # fmt: skip
-                fleet.wait_until_up(lambda: self.tend(fleet))
-                self.torment(fleet, site)
+                fleet.wait_until_up(lambda: self.while_finishing(fleet))
+                self.inject(fleet, site)
                 fleet.stop_feeding()
-                asyncio.run(the_end(site.world, lambda: self.tend(fleet)))
+                asyncio.run(wait_until_final(site.world, lambda: self.while_finishing(fleet)))
                 fleet.stop()
             return asyncio.run(collect(site.world, site.folder, forgotten=self.forgotten))
 
     def count(self, history: History) -> None:
-        """Doses of which only the history knows."""
+        """Count faults that only the history shows."""
         return
 
     def measure(self, history: History, finding: Finding) -> None:
-        """Note what was measured, and which goals it is short of."""
+        """Record measurements, and the goals that they miss."""
         return
 
     def judged(self, store: str, history: History, seconds: float) -> Finding:
@@ -211,11 +212,11 @@ async def prepare(site: Site, backlog: int = 0) -> None:
         await made.mill.migrate(tables=True)
         await made.mill.run(create_witness)
         if backlog:
-            lay_in(engine_of(site.url), Ledger(site.folder / "backlog.ledger"), backlog)
+            insert_backlog(engine_of(site.url), Ledger(site.folder / "backlog.ledger"), backlog)
 
 
-async def the_end(made: World, tend: Callable[[], None]) -> None:
-    """Wait until everything is final, or the bound is over: the checker says what is not."""
+async def wait_until_final(made: World, while_finishing: Callable[[], None]) -> None:
+    """Wait until everything is final, or the bound is over. The checker reports what is not."""
     deadline = time.monotonic() + BOUND
 
     def open_rows(connection: sa.Connection) -> int:
@@ -234,5 +235,5 @@ async def the_end(made: World, tend: Callable[[], None]) -> None:
         while time.monotonic() < deadline:
             if not await made.mill.run(open_rows, write=False):
                 return
-            tend()
+            while_finishing()
             await asyncio.sleep(0.1)

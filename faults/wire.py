@@ -1,4 +1,4 @@
-"""A network that breaks between a fleet and its server: the proxy of the tests, in a thread of its own."""
+"""A faulty network between a fleet and its server: the proxy of the tests, in its own thread."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ class Wire:
     def __init__(self, url: str) -> None:
         self.proxy: Proxy
         self.url = ""
-        """The server's, through the proxy."""
+        """The server's URL through the proxy."""
         self._server = url
         self._loop = asyncio.new_event_loop()
         self._over = asyncio.Event()
@@ -33,18 +33,18 @@ class Wire:
         self._thread.join()
 
     def cut(self) -> int:
-        """Cut every connection; how many there were."""
+        """Cut every connection. Return their number."""
         return asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result()
 
     def heal(self) -> None:
-        """Everything gets through again. What was lost is lost: connections that missed something are cut."""
+        """Let everything through again. Connections that missed something are cut."""
         self.proxy.delay, self.proxy.rate = 0.0, None
         if self.proxy.muted:
             self.proxy.muted.clear()
             self.cut()
 
-    def lead_to(self, url: str) -> None:
-        """From now on, to another server."""
+    def redirect(self, url: str) -> None:
+        """Redirect to another server."""
         server = make_url(url)
         self.proxy.host, self.proxy.port = server.host or "127.0.0.1", server.port or 5432
         self.cut()

@@ -1,4 +1,4 @@
-"""One worker process of the lab: `python -m faults.worker`. Never outlives who started it."""
+"""A worker process of the lab: `python -m faults.worker`. It never outlives the process that started it."""
 
 import argparse
 import asyncio
@@ -23,19 +23,19 @@ from rowmill.demo.worker import die_with_parent
 
 URL_VARIABLE = "FAULTS_DATABASE_URL"
 MEMORY = 1 << 30
-"""Bytes that a process may have where rows eat memory."""
+"""Most bytes of a process where rows use up memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a scenario wants of this process."""
+class WorkerFaults:
+    """What a scenario tells this process by its environment."""
 
     version: int = 1
     clock: float = 0.0
     """Seconds by which its clock is wrong."""
     poison: bool = False
     broken: str = ""
-    """The guard that the engine goes without."""
+    """The guard of the engine that is removed."""
 
     @classmethod
     def by_environment(cls) -> Self:
@@ -57,19 +57,19 @@ class Broken(rm.PermanentError):
 
 
 class Handlers:
-    """Handlers that do what fate says, and tell the ledger."""
+    """Handlers that follow the fate of each row, and write the ledger."""
 
-    def __init__(self, made: World, seed: int, ledger: Ledger, told: Told) -> None:
-        self._seed, self._ledger, self._told = seed, ledger, told
+    def __init__(self, made: World, seed: int, ledger: Ledger, faults: WorkerFaults) -> None:
+        self._seed, self._ledger, self._faults = seed, ledger, faults
         made.items.handler(concurrency=8)(self.item)
-        made.lots.batch_handler(size=20 * told.version, concurrency=2)(self.lot)
+        made.lots.batch_handler(size=20 * faults.version, concurrency=2)(self.lot)
         made.papers.handler(stage="read", concurrency=4)(self.paper)
         made.papers.handler(stage="write", concurrency=4)(self.paper_in_a_thread)
         made.events.handler(concurrency=8)(self.event)
 
     async def item(self, lease: rm.Lease[Item]) -> Mapping[str, Any] | None:
         await self._live(lease)
-        if self._told.poison:
+        if self._faults.poison:
             poisoned(lease.key)
         if not settled_by_handler(lease.key):
             return {"mark": lease.token}
@@ -105,7 +105,7 @@ class Handlers:
         return {"mark": lease.token}
 
     async def _live(self, lease: rm.Lease[Any]) -> None:
-        """Take as long as fate says, and fail if it says so."""
+        """Take as long as the fate says, and fail if it says so."""
         if seconds := self._begin(lease).seconds:
             await asyncio.sleep(seconds)
         self._end(lease)
@@ -128,7 +128,7 @@ class Handlers:
 
 
 def poisoned(key: int) -> None:
-    """What a poison row does to us."""
+    """Do to this process what a poison row does."""
     match poison(key):
         case "kills":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -139,7 +139,7 @@ def poisoned(key: int) -> None:
 
 
 def shift_clock(seconds: float) -> None:
-    """As if the clock of this machine were wrong. The ledger keeps the right one."""
+    """Shift the clock of this process. The ledger keeps the right time."""
     real = time.time
 
     class Wide(type):
@@ -157,9 +157,9 @@ def shift_clock(seconds: float) -> None:
     time.time = lambda: real() + seconds
 
 
-async def work(url: str, seed: int, ledger: Ledger, told: Told) -> None:
-    made = world(url, told.version)
-    Handlers(made, seed, ledger, told)
+async def work(url: str, seed: int, ledger: Ledger, faults: WorkerFaults) -> None:
+    made = world(url, faults.version)
+    Handlers(made, seed, ledger, faults)
     Recorder(made.mill.store, ledger)
     async with made.mill.worker() as worker:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
@@ -173,15 +173,15 @@ def main() -> None:
     options.add_argument("--seed", type=int, required=True)
     options.add_argument("--ledger", type=Path, required=True)
     given = options.parse_args()
-    told = Told.by_environment()
-    if told.broken:
-        GUARDS[told.broken]()
-    if told.clock:
-        shift_clock(told.clock)
-    if told.poison:
+    faults = WorkerFaults.by_environment()
+    if faults.broken:
+        GUARDS[faults.broken]()
+    if faults.clock:
+        shift_clock(faults.clock)
+    if faults.poison:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     with suppress(KeyboardInterrupt):
-        asyncio.run(work(os.environ[URL_VARIABLE], given.seed, Ledger(given.ledger), told))
+        asyncio.run(work(os.environ[URL_VARIABLE], given.seed, Ledger(given.ledger), faults))
 
 
 if __name__ == "__main__":

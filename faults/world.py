@@ -21,7 +21,7 @@ BACKOFF = 0.1
 KEEP = 1.0
 """Seconds after which operators delete finished rows."""
 GROUPS = 40
-"""Aggregates over which events are spread: few, so that they are in each other's way."""
+"""Number of aggregates over which events are spread: few, so that they block each other."""
 SETTINGS = rm.worker.WorkerSettings(
     poll_base=0.05, poll_max=0.5, grace=3.0, heartbeat=0.4, rescue_every=0.4, rescue_most=2000
 )
@@ -32,32 +32,33 @@ class Base(DeclarativeBase):
 
 
 class Marked(rm.QueueMixin):
-    """`mark` is the result: the token of the lease under which it was written."""
+    """A row whose `mark` is the result: the token of the lease under which it was written."""
 
     id: Mapped[int] = mapped_column(sa.BigInteger, primary_key=True, autoincrement=False)
     mark: Mapped[int | None] = mapped_column(sa.BigInteger)
 
 
 class Item(Marked, Base):
-    """One at a time. Every fourth is settled by its handler itself, with an effect in the same transaction."""
+    """A row for a single handler. Every fourth is settled by the handler itself, with an effect in the same
+    transaction."""
 
     __tablename__ = "faults_item"
 
 
 class Lot(Marked, Base):
-    """In batches."""
+    """A row for a batch handler."""
 
     __tablename__ = "faults_lot"
 
 
 class Paper(Marked, Base):
-    """Two stages: it is read, then written."""
+    """A row with two stages: it is read, then written."""
 
     __tablename__ = "faults_paper"
 
 
 class Event(Marked, Base):
-    """An outbox: written with an item in one transaction, handled in order per group."""
+    """An outbox event, written with an item in one transaction, handled in order per group."""
 
     __tablename__ = "faults_event"
 
@@ -65,7 +66,7 @@ class Event(Marked, Base):
 
 
 class Effect(Base):
-    """What the handler of an item wrote itself. No unique key: nothing here hides a second one."""
+    """What the handler of an item wrote itself. No unique key, so that a duplicate shows."""
 
     __tablename__ = "faults_effect"
 
@@ -75,7 +76,7 @@ class Effect(Base):
 
 
 class Change(Base):
-    """One change of one row, as the database made it. Times are seconds of its own clock."""
+    """One change of one row, logged by the database. Times are seconds of its own clock."""
 
     __tablename__ = "faults_change"
 
@@ -113,7 +114,7 @@ class World:
 
 
 def world(url: str, version: int = 1) -> World:
-    """The queues, without handlers. The second version of this application keeps its leases longer."""
+    """Return the queues without handlers. The second version of this application has longer leases."""
     mill = rm.Mill(url, settings=SETTINGS)
     lease = LEASE * version
     retry = rm.Retry(attempts=ATTEMPTS, backoff=rm.exponential(BACKOFF, cap=0.5), jitter=0.5)
@@ -128,19 +129,19 @@ def world(url: str, version: int = 1) -> World:
 
 @dataclass(frozen=True)
 class Fate:
-    """What happens to a row at each of its attempts in a stage."""
+    """What happens to a row at each attempt in a stage."""
 
     fails: int = 0
-    """Attempts that fail before one goes well."""
+    """Attempts that fail before one succeeds."""
     dies: bool = False
-    """It fails for good at its first attempt."""
+    """Whether it fails permanently at its first attempt."""
     seconds: float = 0.0
     """How long its handler takes."""
 
 
 def fate(seed: int, queue: str, stage: str, key: int) -> Fate:
-    """One in five fails once or twice; one in fifty dies; one item in a hundred takes longer than its lease.
-    The same for every process that asks."""
+    """Return the fate of a row, the same in every process. One in five fails once or twice, one in fifty dies, one item
+    in a hundred takes longer than its lease."""
     chance = random.Random(f"{seed}:{queue}:{stage}:{key}")
     draw = chance.random()
     seconds = chance.choice((0.0, 0.0, 0.0, 0.01, 0.05))
@@ -156,7 +157,7 @@ POISON_EVERY = 400
 
 
 def poison(key: int) -> str | None:
-    """What an item does to the process that works on it, where items are poisoned."""
+    """Return what an item does to its process, in the scenario with poison rows."""
     return POISONS.get(key % POISON_EVERY)
 
 
@@ -165,7 +166,7 @@ def settled_by_handler(key: int) -> bool:
 
 
 def create_witness(connection: Connection) -> None:
-    """The tables of the witness, and a trigger on each table that it watches."""
+    """Create the tables of the witness, and its trigger on each table."""
     for table in (Effect, Change):
         Base.metadata.tables[table.__tablename__].create(connection)
     for statement in NOTE_FUNCTION if connection.dialect.name == "postgresql" else ():
@@ -199,7 +200,7 @@ STATES = "OLD.state, NEW.state, OLD.lease, NEW.lease"
 REST = "OLD.attempts, NEW.attempts, NEW.mark, NEW.error"
 GONE = f"OLD.state, '{DELETED}', OLD.lease, NULL"
 GONE_REST = "OLD.attempts, OLD.attempts, OLD.mark, OLD.error"
-"""The same of a row that is deleted."""
+"""The same for a deleted row."""
 SQLITE_NOW = "(julianday('now') - 2440587.5) * 86400.0"
 NOTE_FUNCTION = [
     "CREATE FUNCTION faults_note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "

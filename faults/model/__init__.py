@@ -1,1 +1,1 @@
-"""The lease protocol as a machine, so small that every interleaving of a few workers and rows is looked at."""
+"""The lease protocol as a model, small enough to check every interleaving of a few workers and rows."""

@@ -1,4 +1,4 @@
-"""Looks at every state that the machine can reach, by the shortest way, and at what must hold in each."""
+"""Explore all reachable states, shortest path first, and check the invariants in each."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from faults.model.machine import DEAD, DONE, RUNNING, Rules, World, beginning, steps
 
 MOST = 2_000_000
-"""States after which an exploration gives up: it would prove nothing."""
+"""Number of states after which an exploration gives up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     what: str
     steps: tuple[str, ...]
-    """The shortest way to it."""
+    """The shortest path to the fault."""
 
     def __str__(self) -> str:
         return "\n".join([self.what, *(f"  {number}. {step}" for number, step in enumerate(self.steps, start=1))])
@@ -26,7 +26,7 @@ class Explored:
 
 
 def explore(rules: Rules, tokens: int) -> Explored:
-    """Every interleaving in which at most so many claims are made."""
+    """Explore every interleaving with at most so many claims."""
     first = beginning(rules)
     before: dict[World, tuple[World, str] | None] = {first: None}
     waiting = deque([first])

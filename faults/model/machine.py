@@ -16,19 +16,19 @@ class Rules:
     """The protocol as it is, or with one mistake."""
 
     fence_settle: bool = True
-    """A settle asks whether the row still bears the token."""
+    """A settle checks that the row still has its token."""
     fence_renew: bool = True
     fence_release: bool = True
     rescue_looks_again: bool = True
-    """A rescue asks, in the statement that writes, whether the lease is still the one that had run out."""
+    """A rescue checks, in the statement that writes, that the lease is still the expired one."""
     watermark_resets: bool = True
-    """A claim that finds nothing behind its watermark looks from the start."""
+    """A claim that finds nothing behind its watermark starts from the beginning."""
     workers: int = 2
     rows: int = 2
     attempts: int = 2
     crashes: int = 1
     late: int = 0
-    """The first so many rows are committed late, in any order."""
+    """Number of rows that are committed late, in any order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Row:
     committed: bool = True
     token: int = 0
     live: bool = False
-    """The lease has not run out."""
+    """Whether the lease has not expired."""
     attempts: int = 0
     results: int = 0
-    """How often a result was written: nothing here hides a second one."""
+    """How often a result was written. A duplicate shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Worker:
     row: int | None = None
     token: int = 0
     mark: int = -1
-    """The place of the last row that it claimed."""
+    """The position of the last row that it claimed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class World:
     rows: tuple[Row, ...]
     workers: tuple[Worker, ...]
     seen: tuple[int, int] | None = None
-    """(row, token) that the rescuer saw with a lease that had run out."""
+    """(row, token) that the rescuer saw with an expired lease."""
     next_token: int = 1
     crashes: int = 0
     broken: str = ""
-    """What a step did that nobody may do."""
+    """A violation that a step caused."""
 
 
 Step = tuple[str, World]
@@ -72,7 +72,7 @@ def beginning(rules: Rules) -> World:
 
 
 def steps(world: World, rules: Rules) -> Iterator[Step]:
-    """Everything that may happen next."""
+    """Yield every possible next step."""
     for who, worker in enumerate(world.workers):
         if worker.row is None:
             yield from _claim(world, rules, who)
@@ -133,7 +133,7 @@ def _holds(row: Row, worker: Worker) -> bool:
 
 
 def _lay_down(world: World, who: int) -> tuple[World, int, Row, Worker]:
-    """A worker has nothing in hand any more: the row that it had, and what it knew of it."""
+    """Remove a row, and what the worker knew about it, from the worker's hands."""
     worker = world.workers[who]
     assert worker.row is not None
     free = replace(world, workers=_put(world.workers, who, Worker(mark=worker.mark)))

@@ -1,4 +1,4 @@
-"""What goes wrong."""
+"""The faults."""
 
 from faults.scenario import Scenario
 from faults.scenarios.commits import CommitKills

@@ -1,4 +1,4 @@
-"""Processes on one SQLite file that are killed in the middle of their commits, by the thousand."""
+"""Processes on one SQLite file, killed in the middle of commits by the thousand."""
 
 import asyncio
 import ctypes
@@ -27,12 +27,12 @@ AT_ONCE = 3
 ENLISTED = 200
 ENDS = (signal.SIGINT, signal.SIGTERM)
 LONGEST = 0.03
-"""Seconds that a process may live from its first claim on."""
+"""Most seconds that a process lives after its first claim."""
 
 
 class CommitKills(Scenario):
-    """Processes claim and settle as fast as the file allows, three of them at once, and are killed within
-    milliseconds; others take their place. A worker that nobody kills gives their rows back."""
+    """Three processes claim and settle as fast as the file allows. Each is killed within milliseconds, and replaced. A
+    worker that is never killed rescues their rows."""
 
     name = "killed inside commits"
     stores = ("sqlite",)
@@ -40,21 +40,21 @@ class CommitKills(Scenario):
     needed = ("kills",)
     enough = 2000
 
-    def torment(self, fleet: Fleet, site: Site) -> None:
+    def inject(self, fleet: Fleet, site: Site) -> None:
         made = world(site.url)
         churns: list[Churn] = []
         try:
             self._churn(fleet, site, made, churns)
         finally:
-            with undisturbed():
+            with without_signals():
                 for churn in churns:
                     churn.kill()
 
     def _churn(self, fleet: Fleet, site: Site, made: World, churns: "list[Churn]") -> None:
         launched, numbers = count(1), list[int]()
         for _ in self.ticks(0.0, lambda: self.dose["kills"] >= self.enough):
-            with undisturbed():
-                numbers = numbers or asyncio.run(enlist(made))
+            with without_signals():
+                numbers = numbers or asyncio.run(register_workers(made))
                 while len(churns) < AT_ONCE and numbers:
                     ledger = site.folder / f"churn-{next(launched)}.ledger"
                     churns.append(launch(made, numbers.pop(), ledger, fleet.chance.random() * LONGEST))
@@ -67,9 +67,9 @@ class CommitKills(Scenario):
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """Whoever wants the lab to end has to wait a moment: what a signal raises inside of a fork is lost, and what it
-    raises inside of a kill leaves half of it undone."""
+def without_signals() -> Iterator[None]:
+    """Delay signals in this block. An exception that a signal raises inside a fork would be lost, and inside a kill it
+    would leave half of it undone."""
     heard: list[int] = []
     former = {number: signal.signal(number, lambda got, _: heard.append(got)) for number in ENDS}
     try:
@@ -86,7 +86,7 @@ class Churn:
     pid: int
     heard: int
     seconds: float
-    """How long it may live, once it has begun."""
+    """How long the process may live after it has started."""
     begun: float = float("inf")
 
     def due(self) -> bool:
@@ -101,7 +101,7 @@ class Churn:
 
 
 def launch(made: World, worker: int, ledger: Path, seconds: float) -> Churn:
-    """A fork: to start a Python would take longer than it may live."""
+    """Fork a process. Starting a Python would take longer than it may live."""
     heard, says = os.pipe()
     parent, pid = os.getpid(), os.fork()
     if pid == 0:
@@ -115,15 +115,15 @@ def launch(made: World, worker: int, ledger: Path, seconds: float) -> Churn:
 
 
 def die_with(parent: int) -> None:
-    """Claim nothing any more when the lab is gone, however it went."""
+    """Stop claiming when the lab is gone, however it ended."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 
 
-async def enlist(made: World) -> list[int]:
-    """Numbers for the next workers, which live too short to get one each by themselves; nor do they have the time to
-    prepare statements, which is done before they are forked."""
+async def register_workers(made: World) -> list[int]:
+    """Register numbers for the next processes, and prepare their statements before the fork: they live too short for
+    either."""
 
     def register(connection: sa.Connection) -> list[int]:
         return [members.register(connection, [made.lots, made.papers]) for _ in range(ENLISTED)]

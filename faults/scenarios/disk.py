@@ -1,4 +1,4 @@
-"""A disk that is full, and has room again."""
+"""A disk that fills up and is freed again."""
 
 import sqlite3
 import time
@@ -11,37 +11,37 @@ import psycopg
 from sqlalchemy import make_url
 
 from faults.fleet import Fleet
-from faults.room import Room, room
 from faults.scenario import Scenario, Site
+from faults.small_disk import SmallDisk, small_disk
 
 MEGABYTES = 400
 FULL_SECONDS = 1.5
 
 
 class DiskFull(Scenario):
-    """The disk under the database is full to the last byte, again and again. A server that falls over for it is started
-    when there is room again."""
+    """Fills the disk of the database to the last byte, again and again. A server that stops because of it is started
+    when there is space again."""
 
     name = "disk full"
     needed = ("times full", "writes refused")
     settings = MappingProxyType({"min_wal_size": "32MB", "max_wal_size": "64MB", "shared_buffers": "32MB"})
-    room: Room
+    disk: SmallDisk
 
     @contextmanager
     def ground(self) -> Iterator[Path | None]:
-        with room(MEGABYTES) as self.room:
-            yield self.room.path
+        with small_disk(MEGABYTES) as self.disk:
+            yield self.disk.path
 
-    def torment(self, fleet: Fleet, site: Site) -> None:
+    def inject(self, fleet: Fleet, site: Site) -> None:
         for _ in self.ticks(1.5):
-            self.room.fill()
+            self.disk.fill()
             self.dose["times full"] += 1
             until = time.monotonic() + FULL_SECONDS
             while time.monotonic() < until:
                 if refused(site):
                     self.dose["writes refused"] += 1
                 time.sleep(0.2)
-            self.room.clear()
+            self.disk.clear()
             if site.server is not None and not reachable(site):
                 site.server.down()
                 site.server.up()
@@ -50,7 +50,7 @@ class DiskFull(Scenario):
 
 
 def refused(site: Site) -> bool:
-    """Does a write fail for want of room?"""
+    """Return whether a write fails for lack of space."""
     try:
         if site.server is None:
             with sqlite3.connect(make_url(site.url).database or "", timeout=0.1) as file:

@@ -11,26 +11,26 @@ DOSES = {"kills": "rows that killed", "hangs": "rows that hung", "eats": "rows t
 
 
 class Poison(Scenario):
-    """Rows that kill the process that works on them, stop it for longer than its lease, or take more memory than there
-    is. They end dead; the others come through."""
+    """Rows that kill their process, freeze it past its lease, or use more memory than there is. They end dead; the
+    others succeed."""
 
     name = "poison rows"
     needed = ("workers that died", *DOSES.values())
 
-    def torment(self, fleet: Fleet, site: Site) -> None:
+    def inject(self, fleet: Fleet, site: Site) -> None:
         for _ in self.ticks(0.2):
-            self.tend(fleet)
+            self.while_finishing(fleet)
 
     def environment(self, worker: int) -> dict[str, str]:
         return {"FAULTS_POISON": "1"}
 
-    def tend(self, fleet: Fleet) -> None:
+    def while_finishing(self, fleet: Fleet) -> None:
         for member in [member for member in fleet.members if not member.alive]:
             fleet.replace(member)
             self.dose["workers that died"] += 1
 
     def count(self, history: History) -> None:
-        """Of each kind, the rows whose handlers got as far as what they do."""
+        """Count the poison rows of each kind whose handlers started."""
         items = [entry for entry in history.entries if entry.queue == Item.__tablename__ and entry.what is What.END]
         for key in {entry.key for entry in items if entry.move == DONE.name}:
             if (kind := poison(key)) is not None:
@@ -38,8 +38,8 @@ class Poison(Scenario):
 
 
 class WrongClocks(Scenario):
-    """One worker's clock is ten minutes ahead, another's ten minutes behind; some are killed. It is Python's clock
-    that is wrong: on SQLite, the database's is that of the machine, which all of them share."""
+    """One worker's clock is ten minutes ahead, another's ten minutes behind, and some are killed. Only Python's clock
+    is wrong: SQLite uses the clock of the machine, which all workers share."""
 
     name = "clocks ten minutes off"
     needed = ("workers with a wrong clock", "kills")
@@ -49,7 +49,7 @@ class WrongClocks(Scenario):
         self.dose["workers with a wrong clock"] += bool(shift)
         return {"FAULTS_CLOCK": str(shift)}
 
-    def torment(self, fleet: Fleet, site: Site) -> None:
+    def inject(self, fleet: Fleet, site: Site) -> None:
         for _ in self.ticks(1.5):
             if (victim := fleet.pick()) is not None:
                 victim.kill()
@@ -59,7 +59,7 @@ class WrongClocks(Scenario):
 
 
 class Deployments(Scenario):
-    """Workers of a new version, with other leases and batches, take the place of the old ones, one by one, and back."""
+    """Workers of a new version, with other leases and batches, replace the old ones one by one, and back."""
 
     name = "two versions side by side"
     needed = ("deployments",)
@@ -67,9 +67,9 @@ class Deployments(Scenario):
     def environment(self, worker: int) -> dict[str, str]:
         return {"FAULTS_VERSION": str(worker % 2 + 1)}
 
-    def torment(self, fleet: Fleet, site: Site) -> None:
+    def inject(self, fleet: Fleet, site: Site) -> None:
         for _ in self.ticks(1.0):
             if (leaving := fleet.pick()) is not None:
-                fleet.dismiss(leaving)
+                fleet.stop_and_replace(leaving)
                 self.dose["deployments"] += 1
             fleet.look()

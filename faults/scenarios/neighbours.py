@@ -1,6 +1,6 @@
-"""Others who use the same database: they lock rows, hold everything up, or make writing slow.
+"""Other users of the same database: they lock rows, block everything, or make writes slow.
 
-No worker dies here. So no lease may be swept, and no result refused: whatever is, was taken from a worker that lives.
+No worker dies here. So no lease may be rescued, and no result refused: it would belong to a live worker.
 """
 
 import json
@@ -26,7 +26,7 @@ class Neighbours(Scenario):
 
 
 class LockedRows(Neighbours):
-    """Somebody has a few running rows locked, for longer than their leases, all the time."""
+    """Another session locks a few running rows for longer than their leases, all the time."""
 
     name = "rows locked by others"
     stores = ("postgresql",)
@@ -36,7 +36,7 @@ class LockedRows(Neighbours):
         "SELECT id FROM faults_lot WHERE state = 'running' ORDER BY random() LIMIT 3 FOR UPDATE SKIP LOCKED",
     )
 
-    def torment(self, fleet: Fleet, site: Site) -> None:
+    def inject(self, fleet: Fleet, site: Site) -> None:
         with asking(site) as connection:
             for _ in self.ticks(0.05):
                 with connection.transaction():
@@ -48,12 +48,12 @@ class LockedRows(Neighbours):
 
 
 class Stalls(Neighbours):
-    """Nobody can write for longer than a lease, again and again: another writer has the SQLite file, or the tables."""
+    """Nobody can write for longer than a lease, again and again: another writer holds the SQLite file or the tables."""
 
     name = "database held by others"
     needed = ("stalls",)
 
-    def torment(self, fleet: Fleet, site: Site) -> None:
+    def inject(self, fleet: Fleet, site: Site) -> None:
         for _ in self.ticks(LEASE):
             with everything_held(site):
                 time.sleep(LEASE * 1.5)
@@ -84,7 +84,7 @@ $$ BEGIN IF NEW.state = 'done' THEN PERFORM pg_sleep(0.03); END IF; RETURN NEW; 
 
 
 class SlowSettles(Neighbours):
-    """A trigger makes each finished row cost time, and the server cuts off statements that take long."""
+    """A trigger makes each finished row slow, and the server cancels long statements."""
 
     name = "slow settles cut off"
     stores = ("postgresql",)
@@ -97,7 +97,7 @@ class SlowSettles(Neighbours):
         self._set_timeout(site, "= '500ms'")
         yield
 
-    def torment(self, fleet: Fleet, site: Site) -> None:
+    def inject(self, fleet: Fleet, site: Site) -> None:
         table = Lot.__tablename__
         with asking(site) as connection:
             connection.execute("SET statement_timeout = 0")

@@ -1,4 +1,4 @@
-"""A network between the fleet and its server that cuts, swallows and slows."""
+"""A network between the fleet and its server that cuts, drops and delays."""
 
 import time
 from collections.abc import Iterator
@@ -28,25 +28,25 @@ class Network(Scenario):
 
 
 class Cuts(Network):
-    """Every connection is cut, again and again."""
+    """Cuts every connection, again and again."""
 
     name = "connections cut"
     needed = ("connections",)
 
-    def torment(self, fleet: Fleet, site: Site) -> None:
+    def inject(self, fleet: Fleet, site: Site) -> None:
         for _ in self.ticks(0.8):
             self.dose["connections"] += self.wire.cut()
             fleet.look()
 
 
 class LostAnswers(Network):
-    """The server carries out what it is asked, and nobody hears of it: its answers are swallowed, then the connections
-    cut. Whether a claim or a settle was committed, the worker can't know."""
+    """Drops the server's replies, then cuts the connections. The worker can't know whether a claim or settle was
+    committed."""
 
     name = "answers lost after the commit"
     needed = ("answers", "claims among them")
 
-    def torment(self, fleet: Fleet, site: Site) -> None:
+    def inject(self, fleet: Fleet, site: Site) -> None:
         for _ in self.ticks(0.6):
             before = self.wire.proxy.swallowed
             self.wire.proxy.muted.add(Way.ANSWERS)
@@ -61,12 +61,12 @@ class LostAnswers(Network):
 
 
 class Silence(Network):
-    """Nothing gets through on one way or on both, for longer than a lease, and every connection looks alive."""
+    """Drops everything in one direction or both for longer than a lease, while every connection looks alive."""
 
     name = "network silent past the lease"
     needed = ("silences", "pieces swallowed")
 
-    def torment(self, fleet: Fleet, site: Site) -> None:
+    def inject(self, fleet: Fleet, site: Site) -> None:
         ways = ({Way.ANSWERS}, {Way.REQUESTS}, {Way.ANSWERS, Way.REQUESTS})
         for _ in self.ticks(1.5):
             self.wire.proxy.muted |= ways[self.dose["silences"] % 3]
@@ -78,12 +78,12 @@ class Silence(Network):
 
 
 class Slow(Network):
-    """Everything is half a second late, then comes at a trickle."""
+    """Delays everything by half a second, then limits the bandwidth."""
 
     name = "network slow"
     needed = ("pieces delayed",)
 
-    def torment(self, fleet: Fleet, site: Site) -> None:
+    def inject(self, fleet: Fleet, site: Site) -> None:
         for passed in self.ticks(0.5):
             late = passed < self.seconds / 2
             self.wire.proxy.delay, self.wire.proxy.rate = (0.5, None) if late else (0.0, 100_000.0)

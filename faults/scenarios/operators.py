@@ -1,9 +1,9 @@
-"""People and scripts who do everything at once, while workers die."""
+"""Operators who do everything at once, while workers die."""
 
 import json
 from pathlib import Path
 
-from faults.fleet import Fleet, FleetBroke, Member, told
+from faults.fleet import Fleet, FleetBroke, Member, last_lines
 from faults.history import History
 from faults.operations import Verb, operations
 from faults.scenario import Scenario, Site
@@ -28,16 +28,16 @@ ANSWERED = b'"operated"'
 
 
 class Operators(Scenario):
-    """An operator does all that the command line offers, in turns and without a pause, and is killed now and then; so
-    are workers. Indexes are dropped under them and made again."""
+    """An operator runs all commands in turn without a pause, and is killed now and then, like workers. Indexes are
+    dropped and created again."""
 
     name = "operators at work"
     rate = 100.0
     needed = ("kills", "operators killed", *DOSES.values())
     guards = ("requeue", "cancel", "prune")
 
-    def torment(self, fleet: Fleet, site: Site) -> None:
-        operator, patience = self._hire(fleet)
+    def inject(self, fleet: Fleet, site: Site) -> None:
+        operator, patience = self._start_operator(fleet)
         for _ in self.ticks(0.3, lambda: self._all_done(site)):
             fleet.look()
             # Whoever is just coming up has nothing in hand.
@@ -49,30 +49,30 @@ class Operators(Scenario):
                 fleet.others.remove(operator)
                 operator.kill()
                 self.dose["operators killed"] += 1
-                operator, patience = self._hire(fleet)
-        self._dismiss(fleet, operator)
+                operator, patience = self._start_operator(fleet)
+        self._stop_operator(fleet, operator)
 
     @staticmethod
-    def _hire(fleet: Fleet) -> tuple[Member, int]:
-        """An operator who is up, and the number of actions after which it is killed."""
-        operator = fleet.hire("faults.operator")
+    def _start_operator(fleet: Fleet) -> tuple[Member, int]:
+        """Start an operator. Return it with the number of actions after which it is killed."""
+        operator = fleet.start_other("faults.operator")
         operator.wait_until_up()
         return operator, fleet.chance.randint(*LIVES)
 
-    def _dismiss(self, fleet: Fleet, operator: Member) -> None:
-        """The last one leaves nothing paused."""
+    def _stop_operator(self, fleet: Fleet, operator: Member) -> None:
+        """Stop the last operator, and resume what is paused."""
         fleet.others.remove(operator)
         operator.process.terminate()
         if operator.process.wait(LEAVE_SECONDS):
-            raise FleetBroke(told(operator))
+            raise FleetBroke(last_lines(operator))
 
     @staticmethod
     def _actions(ledger: Path) -> int:
-        """How many actions were answered."""
+        """Count completed actions."""
         return ledger.read_bytes().count(ANSWERED) if ledger.exists() else 0
 
     def _all_done(self, site: Site) -> bool:
-        """Was every kind of action answered, and somebody of each kind killed?"""
+        """Return whether every kind of action was completed, and operators and workers were killed."""
         ledgers = b"".join(path.read_bytes() for path in site.folder.glob("operator-*.ledger"))
         answers = [line for line in ledgers.splitlines() if ANSWERED in line and line.endswith(b"}")]
         killed = self.dose["kills"] and self.dose["operators killed"]
@@ -85,6 +85,6 @@ class Operators(Scenario):
 
 
 def _changed(answer: bytes, verb: Verb) -> bool:
-    """Is it the answer to such an action, one that changed rows if it is there for that?"""
+    """Return whether this is the reply to such an action, and, if it should change rows, whether it did."""
     about = json.loads(answer)
     return bool(about["move"] == verb and (about["rows"] or verb not in OF_ROWS))

@@ -1,4 +1,4 @@
-"""Transactions elsewhere that keep anything from being cleaned away, while rows go on arriving."""
+"""Transactions elsewhere that prevent cleanup, while rows keep arriving."""
 
 import time
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ FEEDBACK = {
 
 
 JUDGED = 60.0
-"""Seconds from which on the rate is judged: the fifth of a shorter time says little."""
+"""Seconds of a run from which the rate is judged. A fifth of a shorter run says little."""
 
 
 class Pinned(Scenario):
-    """A transaction left open, a prepared one that nobody finishes, a replication slot that nobody reads, and a query
-    on a standby, of which the primary is told through the standby's slot."""
+    """An open transaction, a prepared transaction that nobody finishes, a replication slot that nobody reads, and a
+    query on a standby with feedback to the primary."""
 
     name = "horizon pinned"
     stores = ("postgresql",)
@@ -37,7 +37,7 @@ class Pinned(Scenario):
     needed = ("pins",)
     goal = 0.9
 
-    def torment(self, fleet: Fleet, site: Site) -> None:
+    def inject(self, fleet: Fleet, site: Site) -> None:
         for _ in self.ticks(0.5, seconds=self.seconds / 5):  # they come up to their speed
             fleet.look()
         began = time.time()
@@ -75,8 +75,8 @@ def pins(site: Site) -> Iterator[int]:
             with psycopg.connect(site.url, application_name="lab", autocommit=True) as other:
                 for statement in ("BEGIN", "SELECT txid_current()", "PREPARE TRANSACTION 'lab'"):
                     other.execute(statement)
-            told = "SELECT xmin FROM pg_replication_slots WHERE slot_name = 'standby' AND xmin IS NOT NULL"
-            until(lambda: admin.execute(told).fetchall(), "a standby that tells of its query")
+            pinned = "SELECT xmin FROM pg_replication_slots WHERE slot_name = 'standby' AND xmin IS NOT NULL"
+            until(lambda: admin.execute(pinned).fetchall(), "a standby that tells of its query")
             yield 4
         admin.execute("SELECT pg_drop_replication_slot('lab')")
         admin.execute("ROLLBACK PREPARED 'lab'")

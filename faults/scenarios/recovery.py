@@ -1,4 +1,4 @@
-"""How soon a fleet is back at its speed when its server is."""
+"""How soon a fleet is back to its speed after a server restart."""
 
 import time
 
@@ -7,12 +7,11 @@ from faults.history import History
 from faults.scenario import Finding, Scenario, Site
 
 WARM, BEFORE, AFTER, WINDOW = 3.0, 6.0, 14.0, 3.0
-"""Seconds: until they are at their speed, over which it is measured, for which they are watched afterwards, and over
-which it is taken again and again."""
+"""Seconds: warm-up, measurement before, observation after, and the sliding window."""
 
 
 class Recovery(Scenario):
-    """More rows than the fleet can do, and one restart of the server in the middle of it."""
+    """More rows than the fleet can process, and one restart of the server."""
 
     name = "back to speed after a restart"
     stores = ("postgresql",)
@@ -20,7 +19,7 @@ class Recovery(Scenario):
     needed = ("restarts",)
     wanted, within = 0.95, 10.0
 
-    def torment(self, fleet: Fleet, site: Site) -> None:
+    def inject(self, fleet: Fleet, site: Site) -> None:
         assert site.server is not None
         for _ in self.ticks(0.5, seconds=WARM + BEFORE):
             fleet.look()
@@ -33,7 +32,7 @@ class Recovery(Scenario):
             fleet.look()
 
     def measure(self, history: History, finding: Finding) -> None:
-        """The first window after the restart in which they are as fast as before."""
+        """Find the first window after the restart with the speed of before."""
         before = history.rate(self.down - BEFORE, self.down)
         tenths = range(int((AFTER - WINDOW) * 10))
         back = [history.rate(self.up + tenth / 10, self.up + tenth / 10 + WINDOW) / before for tenth in tenths]

@@ -1,4 +1,4 @@
-"""A server that throws its sessions out, falls over, or has no room for more of them."""
+"""A server that ends sessions, crashes, or has no connections left."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ FLEET = "application_name <> 'lab' AND datname IS NOT NULL AND backend_type = 'c
 
 
 PATIENCE = 60.0
-"""Seconds after which what we wait for will not come any more."""
+"""Seconds after which a wait is given up."""
 
 
 @contextmanager
@@ -32,13 +32,13 @@ def until(true: Callable[[], object], what: str) -> None:
 
 
 class Terminations(Scenario):
-    """`pg_terminate_backend` on sessions of the fleet, twice a second."""
+    """Runs `pg_terminate_backend` on sessions of the fleet twice a second."""
 
     name = "sessions terminated"
     stores = ("postgresql",)
     needed = ("sessions",)
 
-    def torment(self, fleet: Fleet, site: Site) -> None:
+    def inject(self, fleet: Fleet, site: Site) -> None:
         with asking(site) as connection:
             for _ in self.ticks(0.5):
                 ended = connection.execute(
@@ -49,14 +49,14 @@ class Terminations(Scenario):
 
 
 class Restarts(Scenario):
-    """The server ends at once, as by a crash, and is started again, over and over."""
+    """Stops the server immediately, like a crash, and starts it again, over and over."""
 
     name = "server restarted at once"
     stores = ("postgresql",)
     needed = ("restarts",)
     enough = 20
 
-    def torment(self, fleet: Fleet, site: Site) -> None:
+    def inject(self, fleet: Fleet, site: Site) -> None:
         assert site.server is not None
         for _ in self.ticks(0.6, lambda: self.dose["restarts"] >= self.enough):
             if self.dose["restarts"] >= self.enough:
@@ -68,18 +68,18 @@ class Restarts(Scenario):
 
 
 class NoRoom(Scenario):
-    """Every connection that the server has is taken by others for a while, and those of the fleet are thrown out."""
+    """Uses up all connections of the server for a while, and ends those of the fleet."""
 
     name = "no connection to be had"
     stores = ("postgresql",)
     needed = ("droughts",)
     settings = MappingProxyType({"max_connections": "60"})
 
-    def torment(self, fleet: Fleet, site: Site) -> None:
+    def inject(self, fleet: Fleet, site: Site) -> None:
         with asking(site) as admin:
             for _ in self.ticks(1.0):
                 with ExitStack() as hoard:
-                    while throw_out(admin):  # some are back sooner than we have taken their place
+                    while end_sessions(admin):  # some are back sooner than we have taken their place
                         with suppress(psycopg.OperationalError):
                             while True:
                                 hoard.enter_context(closing(psycopg.connect(site.url, application_name="lab")))
@@ -88,6 +88,6 @@ class NoRoom(Scenario):
                 fleet.look()
 
 
-def throw_out(admin: "psycopg.Connection[tuple[object, ...]]") -> int:
-    """End every session of the fleet; how many there were."""
+def end_sessions(admin: "psycopg.Connection[tuple[object, ...]]") -> int:
+    """End every session of the fleet. Return their number."""
     return len(admin.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {FLEET}").fetchall())

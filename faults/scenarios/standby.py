@@ -1,4 +1,4 @@
-"""A server that is lost for good: its standby takes over, with all that was confirmed, or without the last of it."""
+"""A server that is lost: its standby takes over, with all confirmed commits, or without the last ones."""
 
 import time
 from collections.abc import Iterator
@@ -15,20 +15,20 @@ from tests.support.postgres import TemporaryPostgres
 from tests.support.proxy import Way
 
 CALM = 1.5
-"""Seconds between two disasters."""
+"""Seconds between two failovers."""
 LAG = 0.3
-"""Seconds that a standby may be behind, and a process with what it says."""
+"""Seconds that a standby, and a process with its ledger, may lag behind."""
 
 
 class Promotion(Network):
-    """The primary ends at once, and its synchronous standby is promoted: nothing that was confirmed is gone. Then it
-    gets a standby of its own, and it is lost in its turn."""
+    """Stops the primary immediately and promotes its synchronous standby: no confirmed commit is lost. Then the new
+    primary gets a standby, and is lost in turn."""
 
     name = "synchronous standby promoted"
     needed: tuple[str, ...] = ("promotions",)
     synchronous = True
 
-    def torment(self, fleet: Fleet, site: Site) -> None:
+    def inject(self, fleet: Fleet, site: Site) -> None:
         for _ in self.ticks(0.2):
             assert site.server is not None
             with Wire(site.url) as following:
@@ -43,13 +43,14 @@ class Promotion(Network):
                 connection.execute("SELECT pg_promote()")
                 connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
                 connection.execute("SELECT pg_reload_conf()")
-            self.wire.lead_to(standby.url)
+            self.wire.redirect(standby.url)
             self.took_over()
             self.dose["promotions"] += 1
             fleet.look()
 
     def follow(self, site: Site) -> None:
-        """Until the standby gets what the primary writes, and, if it is synchronous, no commit goes without it."""
+        """Wait until the standby receives what the primary writes, and, if it is synchronous, until no commit goes
+        without it."""
         wanted = "sync" if self.synchronous else "async"
         with asking(site) as connection:
             if self.synchronous:
@@ -76,8 +77,8 @@ class Promotion(Network):
 
 
 class LatePromotion(Promotion):
-    """The same with a standby that is behind: it never got the last second of what the primary had confirmed. Claims
-    and results are gone that their workers know of, and a worker has come whom the new primary never heard of."""
+    """The same with a standby that lags behind by a second. Claims and results are lost that their workers know of, and
+    the new primary has never heard of the newest worker."""
 
     name = "standby promoted that was behind"
     needed = ("promotions", "rows lost by the server", "stale_refused")

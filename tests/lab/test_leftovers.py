@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.scenarios.commits import undisturbed
+from faults.scenarios.commits import without_signals
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +62,7 @@ def test_who_ends_the_lab_waits_while_processes_come_and_go() -> None:
 
     former = signal.signal(signal.SIGTERM, end)
     try:
-        with undisturbed():
+        with without_signals():
             os.kill(os.getpid(), signal.SIGTERM)
             seen.append("whole")
     finally:

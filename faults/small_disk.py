@@ -1,4 +1,4 @@
-"""A file system of a few megabytes, which can be filled and emptied. It is gone with the processes that use it."""
+"""A file system of a few megabytes that can be filled up. It disappears with the processes that use it."""
 
 import ctypes
 import os
@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NEW_MOUNTS = 0x00020000
-"""CLONE_NEWNS, of unshare(2), which Python has from 3.12 on."""
+"""CLONE_NEWNS of unshare(2), which Python has from 3.12 on."""
 
 
-class NoRoomToBeHad(RuntimeError):
-    """This process may not mount anything."""
+class CannotMount(RuntimeError):
+    """This process has no permission to mount."""
 
 
 @dataclass(frozen=True)
-class Room:
+class SmallDisk:
     path: Path
 
     def fill(self) -> None:
-        """To the last byte."""
+        """Fill it to the last byte."""
         ballast = os.open(self.path / "ballast", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             for piece in (1 << 20, 1 << 12, 1):
@@ -39,21 +39,21 @@ class Room:
 
 
 @contextmanager
-def room(megabytes: int) -> Iterator[Room]:
+def small_disk(megabytes: int) -> Iterator[SmallDisk]:
     with tempfile.TemporaryDirectory(prefix="rowmill-room-") as folder:
         apart()
         _run("mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=755", "tmpfs", folder)
         try:
-            yield Room(Path(folder))
+            yield SmallDisk(Path(folder))
         finally:
             _run("umount", "--lazy", folder)
 
 
 def apart() -> None:
-    """See mounts of our own from now on, which nobody else sees and which go with us."""
+    """Give this process its own mounts, which disappear with it."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(NEW_MOUNTS):
-        raise NoRoomToBeHad(f"mounts of our own: {os.strerror(ctypes.get_errno())}")
+        raise CannotMount(f"mounts of our own: {os.strerror(ctypes.get_errno())}")
     _run("mount", "--make-rprivate", "/")
 
 
@@ -61,6 +61,6 @@ def _run(*command: str) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise NoRoomToBeHad(f"{command[0]}: {error.strerror}") from error
+        raise CannotMount(f"{command[0]}: {error.strerror}") from error
     if done.returncode:
-        raise NoRoomToBeHad(f"{command[0]}: {done.stderr.strip()}")
+        raise CannotMount(f"{command[0]}: {done.stderr.strip()}")
