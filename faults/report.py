@@ -59,7 +59,8 @@ def table(findings: Sequence[dict[str, Any]]) -> str:
     for found in findings:
         cells = [
             found["scenario"], STORES[found["store"]], dose_text(found["dose"] | found["measured"]),
-            f"{found['rows']:,}", found["lost"], found["applied_twice"], f"{found['stale_refused']:,}", f"{found['seconds']:.0f}",
+            f"{found['rows']:,}", found["lost"], found["applied_twice"], f"{found['stale_refused']:,}",
+            f"{found['seconds']:.0f}",
             "passed" if found["passed"] else f"not run: {found['not_run']}" if found["not_run"] else "**failed**",
         ]  # fmt: skip
         lines.append(f"| {' | '.join(map(str, cells))} |")
