@@ -58,7 +58,7 @@ MORE: dict[str, Measure] = {
     "unpinned": pinned.control,
     "finished": backlog.finished,
 }
-"""Measured by `--all` or by name."""
+"""Measured only with `--all` or by name."""
 
 
 def about(server_url: str) -> dict[str, object]:

@@ -23,7 +23,7 @@ def colour(name: str) -> str:
 
 
 def bars(title: str, values: Mapping[str, float], unit: str) -> str:
-    """Horizontal bars, the longest first."""
+    """Return horizontal bars, longest first."""
     ordered = sorted(values.items(), key=lambda pair: -pair[1])
     longest = max(values.values())
     room = WIDTH - LABEL - 120
@@ -44,7 +44,7 @@ def bars(title: str, values: Mapping[str, float], unit: str) -> str:
 
 
 def lines(title: str, series: Mapping[str, Sequence[float]], step: float) -> str:
-    """Rates over time, each as a share of its own first sample."""
+    """Return rates over time, each as a share of its first sample."""
     height, top, bottom = 300, 40, 260
     seconds = max(len(samples) for samples in series.values()) * step
     parts = [f'<text x="0" y="18" {FONT} font-weight="bold">{escape(title)}</text>']
@@ -78,7 +78,7 @@ def medians(raw: Mapping[str, Any]) -> dict[str, float]:
 
 
 def draw(raw: Mapping[str, Any], folder: Path = FOLDER) -> list[str]:
-    """Write the charts that these figures allow; their names."""
+    """Write the charts for these figures. Return their names."""
     folder.mkdir(exist_ok=True, parents=True)
     charts = {}
     for name, title in (

@@ -35,7 +35,7 @@ FROM generate_series(1, :rows) AS g
 
 @dataclass
 class Subject:
-    """A table of some size, and the milliseconds that were measured on it."""
+    """A table of some size, and the milliseconds measured on it."""
 
     queue: rm.Queue[Any]
     rows: int

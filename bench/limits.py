@@ -46,7 +46,7 @@ def rate(server: str, seconds: float) -> list[Result]:
 
 
 def budget(server: str, crashed: str) -> list[Result]:
-    """One of them is killed with every sixty calls, until the budget is used up; then they are left alone."""
+    """Kill one of the processes with every sixty calls until the budget is used up."""
     chance, most, kills, kept_for = random.Random(1), 0, 0, 0.0
     given = {CRASHED: crashed}
     with fresh_database(server) as url, fleet_on(url, f"budget:{BUDGET}", BUDGET + 600, **given) as fleet:
@@ -75,15 +75,15 @@ def budget(server: str, crashed: str) -> list[Result]:
 
 
 def came_back(fleet: Fleet) -> float:
-    """Seconds after the last kill until nothing is reserved and all is spent."""
+    """Return the seconds after the last kill until nothing is reserved and everything is spent."""
     began = time.monotonic()
     until(lambda: fleet.budget() == (BUDGET, 0))
     return time.monotonic() - began
 
 
 def cost(server: str, jobs: int, repeat: int) -> list[Result]:
-    """The plain queue runs twice in every round, before and after the others, and counts as the mean of the two: the
-    machine drifts. How far they are apart is the noise. Every other round runs backwards."""
+    """Measure the cost of limits. The plain queue runs before and after the others in every round, and counts with the
+    mean, since the machine drifts. Their difference is the noise. Every other round runs backwards."""
     again, limited, keyed = replace(ROWMILL, name="rowmill again"), rowmill("limited"), rowmill("keyed")
     rates, plain = Rates(), "without a limit"
     for number in range(repeat):

@@ -30,20 +30,20 @@ from bench.outbox_app import BROKEN, FOLDER, GATES, LEASE, POLICY, URL, build, g
 REPOSITORY = Path(__file__).parents[1]
 Policy = Literal["block", "skip"]
 HELD = 41
-"""So many events are held at a gate before a worker is killed: more than two of the three can hold."""
+"""Number of events held at a gate before a worker is killed: more than two of the three can hold."""
 
 
 @dataclass
 class Verdict:
-    """What the journal and the table say."""
+    """What the journal and the table show."""
 
     events: int = 0
     handled: int = 0
     again: int = 0
-    """Handled once more, after the death of a worker."""
+    """Events handled again after the death of a worker."""
     dead: int = 0
     alerts: int = 0
-    """Dead events that the log tells of: at most once each, and not where their worker died in that very moment."""
+    """Dead events in the log: each at most once, and none if the worker died at that moment."""
     held_back: int = 0
     kills: int = 0
     seconds: float = 0.0
@@ -55,7 +55,7 @@ class Verdict:
 
 
 class Fleet:
-    """Worker processes, of which one is killed now and then."""
+    """Worker processes, one of which is killed now and then."""
 
     def __init__(self, url: str, folder: Path, policy: Policy, lease: float, gates: Sequence[int]) -> None:
         self._given = os.environ | {
@@ -73,7 +73,7 @@ class Fleet:
             return subprocess.Popen(command, cwd=REPOSITORY, env=self._given, stdout=log, stderr=log)
 
     def kill_one(self) -> None:
-        """The oldest dies, another takes its place."""
+        """Kill the oldest process, and start another."""
         victim = self._workers.pop(0)
         victim.kill()
         victim.wait()
@@ -120,8 +120,8 @@ async def show(
     gates: Sequence[int] = (),
     lease: float = 5.0,
 ) -> Verdict:
-    """Fill, kill, wait for the end, judge. A worker is killed every so many seconds, or whenever all three hold events
-    of a gated number."""
+    """Fill the outbox, kill workers, wait for the end, judge. A worker is killed every so many seconds, or whenever all
+    three hold events of a gated number."""
     mill, shut = build(url, folder, policy, lease), list(gates)
     async with mill.opened():
         await fill(mill, events, aggregates)
@@ -144,7 +144,7 @@ async def show(
 
 
 def held(journal: Path, number: int) -> int:
-    """How many aggregates are at this number."""
+    """Count the aggregates that are at this number."""
     if not journal.exists():
         return 0
     lines = [line.split() for line in journal.read_text().splitlines()]
@@ -159,7 +159,7 @@ async def states(mill: rm.Mill) -> dict[str, int]:
 
 
 def numbers(aggregate: int, events: int, aggregates: int) -> int:
-    """How many events an aggregate has."""
+    """Return the number of events of an aggregate."""
     return events // aggregates + (aggregate < events % aggregates)
 
 
@@ -175,7 +175,8 @@ def expected_states(events: int, aggregates: int, policy: Policy) -> dict[str, i
 
 
 def judged(journal: Path, events: int, aggregates: int, policy: Policy) -> Verdict:
-    """In order: an event begins only when the one before it has ended, or is the broken one and is let pass."""
+    """Check the order: an event starts only after the one before it has ended, or is the broken one and may be
+    skipped."""
     ended: dict[int, int] = dict.fromkeys(range(aggregates), -1)
     begun: Counter[tuple[int, int]] = Counter()
     verdict = Verdict(events)

@@ -14,7 +14,7 @@ import rowmill as rm
 URL, FOLDER, POLICY, LEASE = "ROWMILL_DATABASE_URL", "OUTBOX_FOLDER", "OUTBOX_POLICY", "OUTBOX_LEASE"
 GATES = "OUTBOX_GATES"
 SICK, BROKEN = 100, 5
-"""Of so many aggregates one is sick: its event of this number can't be handled."""
+"""One of so many aggregates is broken: its event with this number can't be handled."""
 
 
 def is_broken(aggregate: int, number: int) -> bool:
@@ -22,7 +22,7 @@ def is_broken(aggregate: int, number: int) -> bool:
 
 
 class Journal:
-    """Lines that survive their writer, in the order they were written, whoever wrote them."""
+    """A log that survives its writers, in the order of writing."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "journal"
@@ -35,7 +35,7 @@ class Journal:
 
 
 def gate(folder: Path, number: int) -> Path:
-    """Events of a gated number are held until this file is there."""
+    """Return the file that releases events of a gated number."""
     return folder / f"go-{number}"
 
 

@@ -49,7 +49,7 @@ def figures(title: str, raw: Mapping[str, Any]) -> list[str]:
 
 
 def written(account: Mapping[str, Any]) -> str:
-    """All tables of one file of results."""
+    """Return all tables of one result file."""
     about, raw, results = account["about"], account["raw"], account["results"]
     versions = ", ".join(f"{name} {version}" for name, version in (about["peers"] | about["drivers"]).items())
     parts = [

@@ -30,12 +30,12 @@ from rowmill import reconcile
 SEED = 7
 LIMIT_MB = 50.0
 STORES = ("postgres", "sqlite", "text", "shuffled")
-"""Rows with integer keys on both stores; text keys on PostgreSQL without an index in bytewise order; keys of the other
-side in no order."""
+"""Rows with integer keys on both databases; text keys on PostgreSQL without a bytewise index; the other side
+unsorted."""
 
 
 def differences(things: int, number: int) -> tuple[set[int], set[int]]:
-    """Which keys only the rows have, and which only the others."""
+    """Return the keys that only the rows have, and those that only the other side has."""
     chosen = random.Random(SEED).sample(range(things), number)
     return set(chosen[: number // 2]), set(chosen[number // 2 :])
 
@@ -108,7 +108,7 @@ async def compare(url: str, store: str, things: int, number: int) -> dict[str, A
 
 
 class Peak:
-    """The most memory that is seen during the block, by a thread that looks every few milliseconds."""
+    """The most memory during the block, sampled by a thread every few milliseconds."""
 
     def __init__(self) -> None:
         self._process, self._over = psutil.Process(), threading.Event()

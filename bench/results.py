@@ -1,4 +1,4 @@
-"""What was measured, beside what was wanted."""
+"""Results, compared with their goals."""
 
 import json
 import statistics
@@ -9,12 +9,12 @@ from typing import Any
 
 LATEST = Path(__file__).parent / "results" / "latest.json"
 LONGER = LATEST.with_name("more.json")
-"""What takes longer, and is measured less often."""
+"""Measurements that take longer and run less often."""
 
 
 @dataclass
 class Result:
-    """One figure. Without a goal it is just told."""
+    """One figure. Without a goal, it is only reported."""
 
     measure: str
     reached: float
@@ -41,7 +41,7 @@ class Result:
 
 @dataclass
 class Rates:
-    """Figures of several rounds, by who was measured."""
+    """Figures of several rounds, by peer."""
 
     found: dict[str, list[float]] = field(default_factory=dict)
 
@@ -52,7 +52,7 @@ class Rates:
         return statistics.median(self.found[name])
 
     def ratio(self, one: str, other: str) -> float:
-        """The median of the rounds' own ratios: a slow minute of the machine is in both parts of one."""
+        """Return the median of the ratios per round: a slow minute of the machine affects both parts of a ratio."""
         return statistics.median(a / b for a, b in zip(self.found[one], self.found[other], strict=True))
 
     def summary(self) -> dict[str, dict[str, Any]]:
@@ -64,7 +64,7 @@ class Rates:
 
 @dataclass
 class Account:
-    """All results of a run, and the figures that they were made of."""
+    """All results of a run, and the figures behind them."""
 
     results: list[Result] = field(default_factory=list)
     raw: dict[str, Any] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Account:
         path.write_text(json.dumps(found, indent=1, default=asdict) + "\n")
 
     def put_into(self, path: Path) -> None:
-        """These figures in the place of earlier ones of the same measures."""
+        """Replace earlier figures of the same measurements."""
         found = json.loads(path.read_text())
         new = {result.measure: result.as_dict() for result in self.results}
         found["results"] = [new.pop(result["measure"], result) for result in found["results"]] + list(new.values())
@@ -88,7 +88,7 @@ class Account:
 
 
 def table(results: Sequence[Result]) -> str:
-    """The results as a table to read."""
+    """Return the results as a table."""
     lines = []
     for result in results:
         goal = "" if result.goal is None else f"{'≤' if result.at_most else '≥'} {result.goal:g}"

@@ -19,7 +19,7 @@ import rowmill as rm
 from tests.support.postgres import TemporaryPostgres
 
 BUDGETS = ("64M", "256M", "100G")
-"""The last stands for no budget at all."""
+"""Budgets to measure. The last one means no budget."""
 
 
 def queue_on(url: str) -> "rm.Queue[rm.Record]":
@@ -68,7 +68,7 @@ async def drain(url: str, rows: int) -> None:
 
 
 def peak() -> float:
-    """Megabytes."""
+    """Return the peak memory in megabytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -100,7 +100,7 @@ def measure(url: str, rows: int, megabytes: int) -> None:
 
 
 async def again(url: str) -> None:
-    """Make every row ready once more."""
+    """Make every row ready again."""
     queue = queue_on(url)
     await queue.mill.run(lambda connection: connection.execute(sa.update(queue.table).values(state="ready")).close())
 

@@ -1,4 +1,4 @@
-"""Runs of a peer: a fresh database, its workers, and the clock."""
+"""Runs of a peer: a fresh database, its workers, and timing."""
 
 import json
 import shutil
@@ -20,12 +20,12 @@ from bench.peers import kit
 from bench.peers.known import Peer
 
 LONGEST = 600.0
-"""Seconds after which a run that does not end is an error."""
+"""Seconds after which a run is an error."""
 
 
 @dataclass
 class Site:
-    """Where one peer runs: a database of its own, and a folder for its counters."""
+    """The place where a peer runs: its own database, and a folder for its counters."""
 
     peer: Peer
     url: str
@@ -33,7 +33,7 @@ class Site:
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def call(self, verb: str, *numbers: int) -> dict[str, Any]:
-        """Run a verb to its end; what it answers."""
+        """Run a command to its end. Return its output."""
         command = [*self.peer.command(), verb, self.url, *map(str, numbers)]
         environment = self.peer.environment(str(self.folder))
         ran = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, env=environment, cwd=ROOT)
@@ -44,7 +44,7 @@ class Site:
 
     @contextmanager
     def running(self, verb: str, *numbers: int, processes: int = 1) -> Iterator[list[subprocess.Popen[bytes]]]:
-        """Processes of a verb that does not end by itself, killed at the end of the block."""
+        """Start processes of a command that does not end by itself. Kill them at the end of the block."""
         command = [*self.peer.command(), verb, self.url, *map(str, numbers)]
         environment = self.peer.environment(str(self.folder))
         with (self.folder / f"{verb}.log").open("ab") as log:
@@ -67,7 +67,7 @@ class Site:
 
     @contextmanager
     def asking(self) -> Iterator[Any]:
-        """A connection to the peer's database."""
+        """Open a connection to the peer's database."""
         if self.url.startswith("sqlite"):
             path = self.url.removeprefix("sqlite:///")
             with closing(sqlite3.connect(path, timeout=30.0, isolation_level=None)) as file:
@@ -77,11 +77,11 @@ class Site:
                 yield connection
 
     def reset(self) -> None:
-        """Count from nothing."""
+        """Reset the counters."""
         shutil.rmtree(self.folder / "ticks", ignore_errors=True)
 
     def wait_for_start(self, jobs: int) -> tuple[int, float, float]:
-        """What `counted` says as soon as so many jobs have begun."""
+        """Wait until so many jobs have started. Return the counters."""
         deadline = time.monotonic() + LONGEST
         while (counted := self.counted())[0] < jobs:
             self._in_time(deadline)
@@ -89,7 +89,7 @@ class Site:
         return counted
 
     def wait_for(self, jobs: int) -> tuple[float, float]:
-        """When the first of so many jobs began, and when none was unfinished any more."""
+        """Return when the first of so many jobs started, and when all were finished."""
         self.wait_for_start(jobs)
         deadline = time.monotonic() + LONGEST
         with self.asking() as connection:
@@ -108,7 +108,7 @@ class Site:
 
 @contextmanager
 def fresh(peer: Peer, server_url: str, jobs: int = 0, *, name: str = "") -> Iterator[Site]:
-    """An empty database with the peer's tables, and as many jobs in them."""
+    """Create an empty database with the peer's tables and so many jobs."""
     name = "bench_" + (name or peer.name).replace(" ", "_").replace("-", "_")
     folder = Path(tempfile.mkdtemp(prefix="rowmill-bench-"))
     try:
@@ -142,7 +142,7 @@ def fresh_file(peer: Peer, jobs: int) -> Iterator[Site]:
 
 
 def drained(site: Site, jobs: int, processes: int = 1) -> float:
-    """Jobs per second, from the first that began to the moment when none was unfinished."""
+    """Return jobs per second, from the first start until all were finished."""
     with site.running("work", processes=processes):
         first, end = site.wait_for(jobs)
     return jobs / (end - first)

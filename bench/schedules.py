@@ -65,7 +65,7 @@ def killing(fleet: Fleet, seconds: float) -> int:
 
 
 def lateness(fleet: Fleet) -> list[float]:
-    """Seconds between due and begun, of ticks whose first attempt was their last and that waited for nobody."""
+    """Return seconds from due to start, for ticks that succeeded at their first attempt and waited for no other."""
     tick = own_tables(fleet.mill.store.dialect.name).tick
     wanted = sa.select(tick).where(tick.c.schedule == "beat", tick.c.state == "done").order_by(tick.c.due_at)
     rows = asyncio.run(fleet.mill.run(lambda c: c.execute(wanted).all(), write=False))
@@ -74,7 +74,7 @@ def lateness(fleet: Fleet) -> list[float]:
 
 
 def evaluations() -> dict[str, float]:
-    """Milliseconds for the question "when does it come next?"."""
+    """Measure how long it takes to compute the next time of a schedule, in milliseconds."""
     now, found = datetime(2026, 1, 1, 12, 0, 1, tzinfo=UTC), {}
     for timing in (
         Cron("0 * * * *", "Asia/Shanghai"), Cron("0 3 * * *"), Cron("*/5 * * * * *"), Cron("0 0 29 2 *"), Every(10.0),

@@ -1,4 +1,4 @@
-"""A PostgreSQL for measurements: as durable as in production, with memory to match."""
+"""A PostgreSQL server for benchmarks: as durable as in production, with suitable memory."""
 
 from tests.support.postgres import TemporaryPostgres
 

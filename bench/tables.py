@@ -1,4 +1,4 @@
-"""The tables that are measured: one as narrow as the peers' own, and one as wide as a team's may be."""
+"""The tables of the benchmarks: one as narrow as the peers' own, and a realistic wide one."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ import rowmill as rm
 MOMENT = sa.DateTime(timezone=True)
 STATES = rm.States(ready="queued", running="processing", done="completed", dead="failed")
 TEXT = 2000
-"""Characters of the wide table's text."""
+"""Characters of the text in the wide table."""
 
 
 def of_the_queue() -> "list[sa.Column[Any]]":
@@ -26,7 +26,7 @@ def of_the_queue() -> "list[sa.Column[Any]]":
 
 
 def narrow(metadata: sa.MetaData, name: str = "bench_narrow") -> sa.Table:
-    """A key, a payload, and what the queue needs."""
+    """Return a table with a key, a payload, and the queue's columns."""
     return sa.Table(
         name,
         metadata,
@@ -37,7 +37,7 @@ def narrow(metadata: sa.MetaData, name: str = "bench_narrow") -> sa.Table:
 
 
 def wide(metadata: sa.MetaData, name: str = "bench_wide") -> sa.Table:
-    """Twenty columns, two thousand characters of text, a result, and two indexes of the team's own."""
+    """Return a table with twenty columns, two thousand characters of text, a result, and two more indexes."""
     return sa.Table(
         name,
         metadata,
@@ -61,7 +61,7 @@ def wide(metadata: sa.MetaData, name: str = "bench_wide") -> sa.Table:
 
 
 def effect(metadata: sa.MetaData) -> sa.Table:
-    """Where a handler writes something of its own."""
+    """Return the table that handlers write to."""
     return sa.Table(
         "bench_effect",
         metadata,
@@ -79,4 +79,4 @@ SELECT 'Title ' || g,
 FROM generate_series(1, :rows) AS g
 """
 RESULT = {"topic": "economy", "confidence": 0.93, "entities": ["a", "b", "c"]}
-"""What a handler of the wide table answers with."""
+"""What a handler of the wide table returns."""

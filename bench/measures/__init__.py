@@ -1,4 +1,4 @@
-"""What is measured. Each module answers with results, and with the figures that they were made of."""
+"""The measurements. Each module returns results, and the figures behind them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from bench.results import Account
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is done. A quick run shows that everything works; its figures mean nothing."""
+    """The amount of work. A quick run only shows that everything works; its figures mean nothing."""
 
     jobs: int = 100_000
     slow_jobs: int = 1_000
@@ -23,7 +23,7 @@ class Scale:
     pinned_seconds: int = 180
     pinned_peer_seconds: int = 30
     warm_seconds: float = 20.0
-    """Before the pin: in the first seconds the system writes nothing back, and everybody is faster."""
+    """Warm-up before the pin: in the first seconds the system writes nothing back, and everything is faster."""
     idle_seconds: float = 10.0
     starts: int = 5
 
@@ -38,4 +38,4 @@ QUICK = Scale(
 )  # fmt: skip
 
 Measure = Callable[[str, Scale, Account], None]
-"""Takes the server's URL."""
+"""Called with the server's URL."""

@@ -1,4 +1,4 @@
-"""Does the size of the table matter: the jobs that wait in it, and those that are done?"""
+"""Effect of the table's size: waiting jobs, and finished ones."""
 
 from contextlib import ExitStack
 
@@ -9,7 +9,7 @@ from bench.runs import Site, drained, fresh
 
 SMALL = 10_000
 FIRST = 8_000
-"""The jobs of which the rate is taken, after a worker has started."""
+"""Number of first jobs whose rate is measured after a worker has started."""
 FINISHED = """
 INSERT INTO bench_narrow (payload, state, attempts, available_at, finished_at)
 SELECT '{{}}', 'completed', 1, now() - interval '1 day', now() - interval '1 day' FROM generate_series(1, {rows})
@@ -24,7 +24,7 @@ def rate_of_first(site: Site) -> float:
 
 
 def waiting(server: str, scale: Scale, account: Account) -> None:
-    """The rate of the first jobs out of backlogs of different sizes."""
+    """Measure the rate of the first jobs from backlogs of different sizes."""
     rates = Rates()
     sizes = [SMALL, scale.backlog // 10, scale.backlog]
     with ExitStack() as stack:
@@ -39,7 +39,7 @@ def waiting(server: str, scale: Scale, account: Account) -> None:
 
 
 def finished(server: str, scale: Scale, account: Account) -> None:
-    """A drain in a table full of finished rows, against one in an empty table."""
+    """Measure a drain in a table full of finished rows, and in an empty one."""
     rates = Rates()
     with fresh(ROWMILL, server, name="finished") as old:
         with old.asking() as connection:

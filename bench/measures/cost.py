@@ -1,4 +1,4 @@
-"""What does a row cost the server: round trips, pages, bytes of log?"""
+"""Cost of a row on the server: round trips, pages, bytes of WAL."""
 
 import asyncio
 import time
@@ -23,9 +23,9 @@ SO_FAR = """
 SELECT xact_commit, pg_current_wal_insert_lsn() - '0/0', blks_hit + blks_read FROM pg_stat_database
 WHERE datname = current_database()
 """
-"""Transactions, each of which is one round trip on the hot path; bytes of log; pages."""
+"""Transactions (one per round trip on the hot path), bytes of WAL, pages."""
 REPORTED = 1.5
-"""Seconds until what a session did is counted, at the latest."""
+"""Seconds until the statistics of a session are counted."""
 
 
 def server_side(server: str, scale: Scale, account: Account) -> None:
@@ -55,7 +55,7 @@ BATCH = 1000
 
 
 def statements(server: str, scale: Scale, account: Account) -> None:
-    """A claim and a settle of a thousand rows, each as EXPLAIN (ANALYZE, BUFFERS, WAL) accounts for it."""
+    """Measure a claim and a settle of a thousand rows with EXPLAIN (ANALYZE, BUFFERS, WAL)."""
     with fresh(ROWMILL, server, scale.jobs) as site:
         account.add(asyncio.run(explained(site.url)))
 

@@ -1,4 +1,4 @@
-"""How fast is a backlog worked off?"""
+"""How fast a backlog is processed."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ from bench.runs import drained, fresh
 
 
 def rounds(server: str, scale: Scale, peers: Sequence[Peer], processes: int = 1) -> Rates:
-    """In turn, so that a slow minute of the machine meets everybody."""
+    """Run the peers in turn, so that a slow minute of the machine affects all of them."""
     rates = Rates()
     for _ in range(scale.rounds):
         for peer in peers:
@@ -61,7 +61,7 @@ def two_processes(server: str, scale: Scale, account: Account) -> None:
 
 
 def shapes(server: str, scale: Scale, account: Account) -> None:
-    """What each thing that a queue may ask for costs, against a plain one."""
+    """Measure each feature of a queue against a plain queue."""
     peers = [
         ROWMILL,
         rowmill("retries"),

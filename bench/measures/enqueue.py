@@ -1,4 +1,4 @@
-"""What does it cost to put a job in?"""
+"""Cost of inserting a job."""
 
 import time
 
@@ -15,11 +15,11 @@ CREATE TABLE bare (
     attempts int NOT NULL DEFAULT 0, available_at timestamptz NOT NULL DEFAULT now(), lease bigint,
     leased_until timestamptz, error text, finished_at timestamptz)
 """
-"""The same table without Rowmill: neither its index nor its trigger."""
+"""The same table without Rowmill's index and trigger."""
 
 
 def one(server: str, scale: Scale, account: Account) -> None:
-    """INSERTs into a table with Rowmill and into the same without, one of each in turn, in one session."""
+    """Measure INSERTs into a table with Rowmill and into the same table without it, alternating in one session."""
     times = Rates()
     with fresh(ROWMILL, server) as site, psycopg.connect(site.url, autocommit=True) as connection:
         connection.execute(BARE)
@@ -58,5 +58,5 @@ def many(server: str, scale: Scale, account: Account) -> None:
 
 
 def copied(site: Site, rows: int) -> float:
-    """Seconds of a COPY by hand into the table of the queue, with the same driver."""
+    """Measure a manual COPY into the queue's table, with the same driver, in seconds."""
     return float(Site(RAW, site.url, site.folder).call("bulk", rows)["seconds"])

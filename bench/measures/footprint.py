@@ -1,4 +1,4 @@
-"""What does a worker cost that has nothing to do? How soon is it there? And one that is busy?"""
+"""Footprint of a worker: idle, starting, and busy."""
 
 import os
 import statistics
@@ -11,7 +11,7 @@ from bench.results import Account, Result
 from bench.runs import Site, fresh
 
 REST = 3.0
-"""Seconds until a worker that has started is at rest."""
+"""Seconds until a started worker is idle."""
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -22,7 +22,7 @@ def megabytes(pid: int) -> float:
 
 
 def cpu(pid: int) -> float:
-    """Seconds of processor time so far."""
+    """Return the CPU seconds of a process so far."""
     with open(f"/proc/{pid}/stat") as stat:
         fields = stat.read().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
@@ -30,7 +30,7 @@ def cpu(pid: int) -> float:
 
 @dataclass(frozen=True)
 class Footprint:
-    """Of one worker process."""
+    """The footprint of one worker process."""
 
     start: float
     """Seconds from its start to its first job."""
@@ -38,7 +38,7 @@ class Footprint:
     idle_percent: float
     busy_mb: float
     busy_us: float
-    """Microseconds of processor time for a job."""
+    """CPU microseconds per job."""
 
 
 def measured(server: str, scale: Scale, peer: Peer) -> Footprint:
@@ -59,7 +59,7 @@ def measured(server: str, scale: Scale, peer: Peer) -> Footprint:
 
 
 def started(site: Site) -> float:
-    """Seconds from the start of a worker to its first job."""
+    """Measure the seconds from the start of a worker to its first job."""
     site.reset()
     site.call("load", 1)
     began = time.monotonic()

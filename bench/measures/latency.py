@@ -1,4 +1,4 @@
-"""How soon after its commit does a job begin, when the worker has nothing to do?"""
+"""Latency from commit to handler when the worker is idle."""
 
 import statistics
 import time
@@ -10,11 +10,11 @@ from bench.results import Account, Result
 from bench.runs import fresh
 
 SETTLE_DOWN = 3.0
-"""Seconds until a worker that has started is at rest."""
+"""Seconds until a started worker is idle."""
 
 
 def latencies(server: str, peer: Peer, jobs: int) -> list[float]:
-    """Milliseconds from the moment when the sender knew of the commit; 0 for a job that began before that."""
+    """Return milliseconds from the moment when the sender knew of the commit; 0 for a job that started before that."""
     with fresh(peer, server) as site, site.running("work"):
         time.sleep(SETTLE_DOWN)
         sent = site.call("send", jobs)["sent"]

@@ -1,4 +1,4 @@
-"""What happens when a transaction elsewhere keeps dead rows from being cleaned away, while jobs go on arriving?"""
+"""Throughput while a transaction elsewhere prevents the cleanup of dead rows, and jobs keep arriving."""
 
 import time
 
@@ -12,11 +12,11 @@ from bench.runs import fresh
 AHEAD = 20_000
 """Jobs that wait at any time."""
 STEP = 5.0
-"""Seconds of one sample."""
+"""Seconds per sample."""
 
 
 def rates(server: str, peer: Peer, seconds: int, warm: float, *, pin: bool = True) -> list[float]:
-    """Jobs per second, sample by sample, from the moment when the horizon is pinned."""
+    """Return jobs per second, sample by sample, from the moment when the horizon is pinned."""
     with (
         fresh(peer, server) as site,
         psycopg.connect(site.url) as holder,
@@ -56,7 +56,7 @@ def pinned(server: str, scale: Scale, account: Account) -> None:
 
 
 def control(server: str, scale: Scale, account: Account) -> None:
-    """The same without a pin: what the machine and the growing table do by themselves."""
+    """Measure the same without a pin: the effect of the machine and of the growing table alone."""
     samples = rates(server, ROWMILL, scale.pinned_seconds, scale.warm_seconds, pin=False)
     result = Result("the same without a pin, last third / first", last_to_first(samples))
     account.add([result], unpinned=[round(rate) for rate in samples])

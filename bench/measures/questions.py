@@ -1,4 +1,4 @@
-"""How long do the questions take that a dashboard asks, on a big table?"""
+"""Time of a dashboard's queries on a big table."""
 
 import asyncio
 import statistics
@@ -38,7 +38,7 @@ async def ask(url: str, scale: Scale) -> list[Result]:
 
 
 async def times(mill: rm.Mill, question: Callable[[sa.Connection], object]) -> float:
-    """Milliseconds, the median of several."""
+    """Return the median of several runs in milliseconds."""
     found = []
     for _ in range(TIMES):
         began = time.perf_counter()

@@ -36,7 +36,7 @@ def transactions(server: str, scale: Scale, account: Account) -> None:
 
 
 def sync(server: str, scale: Scale, account: Account) -> None:
-    """Handlers without `async`, in threads."""
+    """Measure sync handlers, in threads."""
     threads = rowmill("sync")
     rates = rounds(server, scale, [ROWMILL, threads])
     result = Result("drain, sync handlers / async ones", rates.ratio(threads.name, ROWMILL.name), 0.4)

@@ -1,1 +1,1 @@
-"""Programs that are measured, each with the verbs of `bench.peers.kit`. Who they are stands in `known`."""
+"""The programs that are measured, each with the commands of `bench.peers.kit`. `known` lists them."""

@@ -23,7 +23,7 @@ class Noop:
 
 @dataclass
 class Tell:
-    """A job that says when it began."""
+    """A job that records when it started."""
 
     n: int
 

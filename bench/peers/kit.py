@@ -28,13 +28,13 @@ FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))
 TICKS = FOLDER / "ticks"
 STARTS = FOLDER / "starts"
 CHUNK = 1000
-"""Jobs that `feed` puts in at once."""
+"""Jobs that `feed` inserts at once."""
 BULK = 10_000
-"""Jobs that `bulk` does, at the most."""
+"""Most jobs of `bulk`."""
 PAUSE = 0.02
 """Seconds between two jobs of `send`."""
 TICK = struct.Struct("<qdd")
-"""Jobs that began, when the first did, when the last did."""
+"""Number of started jobs, time of the first, time of the last."""
 
 
 class Ticks:
@@ -58,14 +58,14 @@ class Ticks:
 
 
 def started(number: int) -> None:
-    """A job of `send` has begun."""
+    """Record that a job of `send` has started."""
     now = time.monotonic()
     with STARTS.open("a") as file:
         file.write(f"{number} {now!r}\n")
 
 
 def counted() -> tuple[int, float, float]:
-    """Over all processes: jobs that began, when the first did, when the last did."""
+    """Return, over all processes: started jobs, time of the first, time of the last."""
     found = [TICK.unpack(data) for path in TICKS.glob("*") if len(data := path.read_bytes()) == TICK.size]
     found = [tick for tick in found if tick[0]]
     if not found:
@@ -84,7 +84,7 @@ async def timed(work: Awaitable[object]) -> None:
 
 
 async def repeated(number: int, put: Callable[[], Awaitable[object]]) -> None:
-    """For `single`."""
+    """Implement `single`."""
 
     async def work() -> None:
         for _ in range(number):
@@ -94,7 +94,7 @@ async def repeated(number: int, put: Callable[[], Awaitable[object]]) -> None:
 
 
 async def in_chunks(number: int, put: Callable[[int], Awaitable[object]]) -> None:
-    """For `bulk`."""
+    """Implement `bulk`."""
 
     async def work() -> None:
         for start in range(0, number, BULK):
@@ -104,7 +104,7 @@ async def in_chunks(number: int, put: Callable[[int], Awaitable[object]]) -> Non
 
 
 async def one_by_one(number: int, send: Callable[[int], Awaitable[object]]) -> None:
-    """`send` returns when its job is committed."""
+    """Call `send` for each job. It returns when the job is committed."""
     import asyncio
 
     sent = []
@@ -117,7 +117,7 @@ async def one_by_one(number: int, send: Callable[[int], Awaitable[object]]) -> N
 
 
 async def keep_ahead(ahead: int, put: Callable[[int], Awaitable[object]]) -> None:
-    """Enqueue chunks for ever, while fewer than `ahead` jobs wait."""
+    """Insert chunks forever, while fewer than `ahead` jobs wait."""
     import asyncio
 
     made = 0

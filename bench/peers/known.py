@@ -1,4 +1,4 @@
-"""Who is measured, and how each is run."""
+"""The peers, and how each is run."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -10,14 +10,15 @@ from bench.environments import HERE, ROOT
 
 @dataclass(frozen=True)
 class Peer:
-    """A program with the verbs of `bench.peers.kit`."""
+    """A program with the commands of `bench.peers.kit`."""
 
     name: str
     command: Callable[[], list[str]]
     unfinished: str
-    """Asks its own table how many jobs are not done yet."""
+    """Query for the number of unfinished jobs in its own table."""
     slow: bool = False
-    """Below a few thousand jobs a second: it gets fewer of them, and its rate does not depend on how many."""
+    """Whether it is slower than a few thousand jobs per second. It then gets fewer jobs; its rate does not depend on
+    their number."""
 
     def environment(self, folder: str) -> dict[str, str]:
         return {
@@ -34,7 +35,7 @@ def program(module: str, *options: str, environment: str | None = None) -> Calla
 
 
 def unfinished(table: str, *words: str) -> str:
-    """Counted state by state: each has an index of its own, however many rows are finished."""
+    """Count state by state, each by its own index, however many rows are finished."""
     counts = [f"(SELECT count(*) FROM {table} WHERE state IN ('{word}'))" for word in words]
     return f"SELECT {' + '.join(counts)}"
 

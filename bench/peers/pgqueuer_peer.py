@@ -28,7 +28,7 @@ class Program:
         await self.queries.install()
 
     async def load(self, rows: int) -> None:
-        """The first job by its own way, the others as copies of it: its triggers would fire for each."""
+        """Insert the first job with its own API, and the others as copies: its triggers would fire for each."""
         await self.queries.enqueue("noop", None)
         columns = await self.connection.fetchval(COLUMNS)
         await self.connection.execute(

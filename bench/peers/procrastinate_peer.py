@@ -32,7 +32,7 @@ class Program:
         await self.app.schema_manager.apply_schema_async()
 
     async def load(self, rows: int) -> None:
-        """By SQL: its triggers would fire for each."""
+        """Insert with SQL: its triggers would fire for each job."""
         with psycopg.connect(self.url) as connection:
             connection.execute("ALTER TABLE procrastinate_jobs DISABLE TRIGGER USER")
             connection.execute(

@@ -52,7 +52,7 @@ WHERE id = $1 AND lease = $2
 EFFECT = "INSERT INTO bench_effect (job) VALUES ($1)"
 BATCH = 500
 CONNECTIONS = 10
-"""On which transactions of single rows run side by side."""
+"""Connections on which transactions of single rows run concurrently."""
 
 
 class Raw:
@@ -86,7 +86,7 @@ class Raw:
         await repeated(rows, lambda: insert.fetch("{}"))
 
     async def bulk(self, number: int) -> None:
-        """COPY by hand of the same rows, which a bulk load is compared with."""
+        """A manual COPY of the same rows, which a bulk load is compared with."""
         connection = await asyncpg.connect(self.url)
         rows: list[dict[str, Any]] = [{"payload": {}} for _ in range(number)]
 
@@ -149,7 +149,7 @@ class Raw:
 
 
 class Transactions(Raw):
-    """Each row in a transaction of its own."""
+    """Settles each row in its own transaction."""
 
     async def work(self) -> None:
         claims = await asyncpg.connect(self.url, server_settings={"jit": "off"})
@@ -186,7 +186,7 @@ class Effect(Base):
 
 
 class Sessions(Transactions):
-    """Each row in a session of SQLAlchemy of its own, on a connection that is kept."""
+    """Settles each row in its own SQLAlchemy session, on a kept connection."""
 
     async def settle_one_by_one(self, records: asyncio.Queue[tuple[int, int]], ticks: Ticks) -> None:
         url = sa.make_url(self.url).set(drivername="postgresql+asyncpg")

@@ -38,7 +38,7 @@ class Plain:
 
 
 class Latency(Plain):
-    """The handler says when it began."""
+    """The handler records when it started."""
 
     def handle(self, ticks: Ticks) -> None:
         @self.queue.handler(concurrency=CONCURRENCY)
@@ -48,7 +48,7 @@ class Latency(Plain):
 
 
 class Wide(Plain):
-    """A wide table, and a result that is written with the new state."""
+    """A wide table, with a result that is written with the new state."""
 
     fill = FILL_WIDE
 
@@ -86,7 +86,7 @@ class Priorities(Plain):
 
 
 class Ordered(Plain):
-    """Rows of one key in their order."""
+    """Rows of one key in order."""
 
     fill = f"INSERT INTO bench_ordered (payload, owner) SELECT '{{}}', g % {KEYS} FROM generate_series(1, :rows) AS g"
 
@@ -97,7 +97,7 @@ class Ordered(Plain):
 
 
 class Stages(Plain):
-    """Two stages: every row is claimed and settled twice. It counts when the second begins."""
+    """Two stages: every row is claimed and settled twice. It counts when the second starts."""
 
     def declare(self) -> rm.Queue[Any]:
         return self.mill.queue(narrow(sa.MetaData()), states=STATES, stages=STAGES)
@@ -123,7 +123,7 @@ class Batches(Plain):
 
 
 class Sync(Plain):
-    """A handler without `async`, in threads."""
+    """A sync handler, in threads."""
 
     def handle(self, ticks: Ticks) -> None:
         @self.queue.handler(concurrency=CONCURRENCY)
@@ -136,13 +136,13 @@ class Base(DeclarativeBase):
 
 
 class Noted(Base):
-    """What a handler writes beside its row."""
+    """What a handler writes besides its row."""
 
     __table__ = effect(Base.metadata)
 
 
 class Settling(Plain):
-    """One INSERT in the transaction that settles the row, as a statement of SQLAlchemy Core."""
+    """One INSERT in the transaction that settles the row, as a SQLAlchemy Core statement."""
 
     def handle(self, ticks: Ticks) -> None:
         noted = Noted.__table__
@@ -155,7 +155,7 @@ class Settling(Plain):
 
 
 class SettlingOrm(Settling):
-    """The same with an object of the ORM."""
+    """The same with an ORM object."""
 
     def handle(self, ticks: Ticks) -> None:
         @self.queue.handler(concurrency=CONCURRENCY)
@@ -193,7 +193,7 @@ class SettlingBatch(Settling):
 
 
 class Limited(Plain):
-    """A limit on calls, too high to bind."""
+    """A limit on calls that is never reached."""
 
     def handle(self, ticks: Ticks) -> None:
         limit = self.mill.limit("provider", rate=rm.limits.Rate(10_000_000, per=1.0))
@@ -207,7 +207,7 @@ class Limited(Plain):
 
 
 class Keyed(Limited):
-    """The same, per one of fifty keys."""
+    """The same with fifty keys."""
 
     def declared(self, limit: rm.limits.Limit) -> Any:
         return limit.by(lambda row: row.id % 50)
@@ -253,7 +253,7 @@ class Program:
         answer(done="load")
 
     async def single(self, rows: int) -> None:
-        """One INSERT and one transaction each, as the user's own code does it."""
+        """One INSERT and one transaction each, like the user's own code."""
         async with self.mill.store.engine.connect() as connection:
             await connection.execution_options(isolation_level="AUTOCOMMIT")
             raw = (await connection.get_raw_connection()).driver_connection

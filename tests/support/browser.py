@@ -14,10 +14,10 @@ from playwright.async_api import Browser, ConsoleMessage, Error, Page, async_pla
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 START_SECONDS = 80.0
-"""A busy machine takes its time. Less than a test may take as a whole."""
+"""Seconds to wait for Chromium on a busy machine. Less than a whole test may take."""
 EXPECT_SECONDS = 30.0
 _broken: dict[str, str] = {}
-"""Why a Chromium does not start. Each is tried once in a run, since the wait for it is long."""
+"""Why a Chromium did not start. Each is tried once per run, since the wait is long."""
 
 
 def find_chromium() -> str | None:
@@ -26,7 +26,7 @@ def find_chromium() -> str | None:
 
 @asynccontextmanager
 async def browser_page(executable: str | None, seconds: float = START_SECONDS) -> AsyncIterator[Page]:
-    """A page that must not report any error but a 409. Skips the test if this Chromium does not start."""
+    """Open a page that must not report any error but a 409. Skips the test if this Chromium does not start."""
     if executable is None:
         pytest.skip(f"there is no Chromium on the PATH ({', '.join(NAMES)})")
     if executable in _broken:
@@ -56,7 +56,7 @@ async def browser_page(executable: str | None, seconds: float = START_SECONDS) -
 
 
 def _reason(error: Error) -> str:
-    """What the browser itself said, if it said anything, or else what the driver says of it."""
+    """Return what the browser itself printed, or else the driver's message."""
     lines = error.message.splitlines() or [type(error).__name__]
     said = [line.split("[err]", 1)[1].strip() for line in lines if "[err]" in line]
     return (said or lines)[0]

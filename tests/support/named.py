@@ -1,4 +1,4 @@
-"""Tests by name, as pages of the documentation point at them."""
+"""Tests by name, as the documentation refers to them."""
 
 import ast
 import re
@@ -8,14 +8,14 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def all_tests(file: Path) -> dict[str, str]:
-    """Each test of a file with its docstring."""
+    """Return each test of a file with its docstring."""
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     nodes = [node for node in ast.parse(file.read_text()).body if isinstance(node, functions)]
     return {node.name: ast.get_docstring(node) or "" for node in nodes if node.name.startswith("test_")}
 
 
 def named_in(text: str) -> list[tuple[str, str]]:
-    """The file and the name of each test that is pointed at, as in `tests/a.py::test_b`, `::test_c`."""
+    """Return file and name of each test in a text, as in `tests/a.py::test_b`, `::test_c`."""
     found: list[tuple[str, str]] = []
     for file, test in re.findall(r"`((?:systems/)?tests/[\w/]+\.py)?::(test_\w+)`", text):
         found.append((file or found[-1][0], test))

@@ -1,4 +1,4 @@
-"""A NATS server of our own on loopback, with JetStream in a folder that outlives it."""
+"""A NATS server on loopback, with JetStream in a folder that outlives it."""
 
 import shutil
 import socket

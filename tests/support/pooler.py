@@ -15,11 +15,11 @@ SSL, GSS = 80877103, 80877104
 TRACKED = (
     "user", "database", "client_encoding", "datestyle", "timezone", "standard_conforming_strings", "application_name",
 )  # fmt: skip
-"""What PgBouncer keeps apart for each of its clients."""
+"""Settings that PgBouncer tracks for each client."""
 
 
 class TransactionPooler:
-    """Speaks just enough of the protocol: trust authentication, no COPY."""
+    """A transaction pooler with the needed part of the protocol: trust authentication, no COPY."""
 
     def __init__(self, url: str, *, strict: bool = False) -> None:
         self._url = make_url(url)
@@ -40,7 +40,7 @@ class TransactionPooler:
             writer.close()
 
     async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Let a client in, unless it asks for more than we can give."""
+        """Accept a client, unless it asks for unsupported settings."""
         while True:
             length, code = struct.unpack("!ii", await reader.readexactly(8))
             wanted = await reader.readexactly(length - 8)
@@ -99,7 +99,7 @@ class TransactionPooler:
 
 
 class Link:
-    """A server connection that belongs to a client until its transaction is over."""
+    """A server connection that belongs to a client until its transaction ends."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: asyncio.StreamWriter
@@ -134,7 +134,7 @@ async def message(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
 
 @asynccontextmanager
 async def pooled(url: str, *, strict: bool = False) -> AsyncIterator[str]:
-    """The same database, through the pooler."""
+    """Return the URL of the same database through the pooler."""
     pooler = TransactionPooler(url, strict=strict)
     server = await asyncio.start_server(pooler.handle, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]

@@ -27,25 +27,25 @@ SETTINGS: Mapping[str, str] = {
 
 
 ROOM = 4 * 1024**3
-"""Bytes that a server whose databases come and go may need."""
+"""Bytes that a server needs for databases that come and go."""
 
 
 def in_memory() -> Path | None:
-    """A root in memory, if there is one with room. To make and drop a database on a disk takes ten times as long, and
-    the tests do so thousands of times."""
+    """Return a folder in memory, if there is one with enough space. Creating and dropping databases on disk takes ten
+    times as long, and the tests do it thousands of times."""
     memory = Path("/dev/shm")
     return memory if memory.is_dir() and shutil.disk_usage(memory).free >= ROOM else None
 
 
 class PostgresUnavailable(RuntimeError):
-    """No PostgreSQL server could be started; the message carries what its programs said."""
+    """No PostgreSQL server could be started. The message contains the output of its programs."""
 
 
 class TemporaryPostgres:
     def __init__(
         self, settings: Mapping[str, str] | None = None, *, root: Path | None = None, standby_of: str | None = None
     ) -> None:
-        """`root` holds its folder, if not the usual one does; as a standby, it follows the server of that URL."""
+        """`root` is the parent folder of its data. With `standby_of`, it follows the server of that URL."""
         self.settings = {**SETTINGS, **(settings or {})}
         self._place = {"root": None if root is None else str(root), "standby_of": standby_of}
         self.pid = 0
@@ -55,7 +55,7 @@ class TemporaryPostgres:
 
     @property
     def url(self) -> str:
-        """The maintenance database, as its superuser."""
+        """The maintenance database, as superuser."""
         if self._supervisor is None:
             raise PostgresUnavailable("the temporary PostgreSQL is not running. Call start() first")
         return f"postgresql://tester@127.0.0.1:{self.port}/postgres"
@@ -89,11 +89,11 @@ class TemporaryPostgres:
         return self
 
     def down(self) -> None:
-        """An outage: the server ends at once, with every connection. Its data and its port stay."""
+        """Stop the server immediately, with every connection. Its data and port stay."""
         self._order("down")
 
     def up(self) -> None:
-        """The end of the outage."""
+        """Start the server again."""
         self._order("up")
 
     def _order(self, order: str) -> None:
@@ -109,7 +109,7 @@ class TemporaryPostgres:
         self.pid = json.loads(answer)["pid"]
 
     def stop(self) -> None:
-        """Returns when the server and its folder are gone. Twice is fine."""
+        """Stop the server and remove its folder. Idempotent."""
         supervisor, self._supervisor = self._supervisor, None
         if supervisor is not None:
             supervisor.communicate()  # closes the lifeline, waits for the end

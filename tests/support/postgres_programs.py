@@ -23,11 +23,12 @@ class Account(NamedTuple):
 
 
 CHOSEN = "ROWMILL_TEST_POSTGRES"
-"""Names the folder of another PostgreSQL's programs, such as /usr/lib/postgresql/15/bin."""
+"""Environment variable with the folder of another PostgreSQL's programs, such as /usr/lib/postgresql/15/bin."""
 
 
 def find_programs() -> Path:
-    """The folder of the newest initdb and postgres: from the wheel, else from the system; unless one is chosen."""
+    """Return the folder of the newest initdb and postgres: from the wheel, else from the system; unless one is
+    chosen."""
     if chosen := os.environ.get(CHOSEN):
         if not (Path(chosen) / "initdb").exists():
             sys.exit(f"{CHOSEN} is {chosen}, where there is no initdb. Name the folder of PostgreSQL's programs")
@@ -47,7 +48,7 @@ def _version(folder: Path) -> int:
 
 
 def unprivileged_account() -> Account | None:
-    """Who runs the server when we are root, which PostgreSQL refuses; None: we do."""
+    """Return the account for the server if we are root, which PostgreSQL refuses; None otherwise."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -60,14 +61,14 @@ def unprivileged_account() -> Account | None:
 
 
 def as_account(account: Account | None) -> dict[str, Any]:
-    """Arguments for subprocess; PG* variables of the caller must not steer the server."""
+    """Return arguments for subprocess. PG* variables of the caller must not affect the server."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     who = {"user": account.uid, "group": account.gid, "extra_groups": []} if account else {}
     return {"env": environment, **who}
 
 
 def usable_programs(programs: Path, account: Account | None, folder: Path) -> Path:
-    """The programs themselves, or a copy in folder if the account cannot reach them (below a 0700 home)."""
+    """Return the programs, or a copy in `folder` if the account can't reach them (below a 0700 home)."""
     if _runs(programs, account, folder):
         return programs
     copy = copy_installation(programs.parent, folder / "programs")

@@ -55,7 +55,7 @@ def main(settings: Mapping[str, str], root: str | None, standby_of: str | None) 
 
 
 def _temporary_root() -> str:
-    """The usual temporary folder, unless the server's account cannot enter it or its name is too long."""
+    """Return the usual temporary folder, unless the server's account can't enter it or its name is too long."""
     usual = Path(tempfile.gettempdir()).resolve()
     open_to_all = all(part.stat().st_mode & 0o001 for part in (usual, *usual.parents))
     return str(usual) if open_to_all and len(str(usual)) < SOCKET_FOLDER_LIMIT else "/tmp"
@@ -68,7 +68,7 @@ def _create(programs: Path, account: Account | None, folder: Path) -> None:
 
 
 def _copy(programs: Path, account: Account | None, folder: Path, primary: str) -> None:
-    """A standby: it has what the primary has, and follows it."""
+    """Create a standby from a base backup of the primary."""
     command = [str(programs / "pg_basebackup"), "--pgdata", str(folder / "data"), "--dbname", primary]
     command += ["--write-recovery-conf", "--checkpoint", "fast", "--no-sync"]
     _run(command, account, folder)
@@ -101,7 +101,8 @@ def _obey(
     folder: Path,
     settings: Mapping[str, str],
 ) -> subprocess.Popen[bytes]:
-    """ "down" cuts all connections and ends the server; "up" starts it again on the same data and port."""
+    """Handle an order: "down" cuts all connections and stops the server; "up" starts it again on the same data and
+    port."""
     if order == "down":
         _end(server)
         return server

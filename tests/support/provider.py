@@ -1,4 +1,4 @@
-"""A provider on the loopback: an HTTP server that notes when each call arrives, and answers as it is told."""
+"""An HTTP server on loopback that records when each call arrives, and replies as a test says."""
 
 import asyncio
 import threading
@@ -15,14 +15,14 @@ Reply = tuple[int, dict[str, str]]
 class Provider:
     url: str = ""
     arrivals: list[float] = field(default_factory=list)
-    """On the system's monotonic clock."""
+    """Arrival times on the monotonic clock."""
     paths: list[str] = field(default_factory=list)
     reply: Callable[[int, str], Reply] = lambda number, path: (200, {})
-    """The answer to the call of that number, from 1."""
+    """Returns the reply to the call with that number, from 1."""
     arrived: threading.Event = field(default_factory=threading.Event)
 
     def most_within(self, seconds: float) -> int:
-        """The most calls in any stretch of this length."""
+        """Return the most calls in any period of this length."""
         times, start, most = sorted(self.arrivals), 0, 0
         for end, at in enumerate(times):
             while at - times[start] >= seconds:
@@ -31,7 +31,7 @@ class Provider:
         return most
 
     def rate(self) -> float:
-        """Calls per second, from the first to the last."""
+        """Return calls per second, from the first to the last."""
         times = sorted(self.arrivals)
         return (len(times) - 1) / (times[-1] - times[0])
 
@@ -57,7 +57,7 @@ class Provider:
 
 @contextmanager
 def provider() -> Iterator[Provider]:
-    """A server in a thread of its own, for the time of the block."""
+    """Run a server in its own thread for the time of the block."""
     found, loop, ready = Provider(), asyncio.new_event_loop(), threading.Event()
     servers: list[asyncio.Server] = []
 
@@ -87,7 +87,7 @@ def provider() -> Iterator[Provider]:
 
 
 async def get(url: str, path: str = "/") -> Reply:
-    """One call, on a connection of its own."""
+    """Make one call on its own connection."""
     host, _, port = url.removeprefix("http://").partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:

@@ -1,7 +1,5 @@
-"""A TCP proxy before PostgreSQL that breaks in the ways that networks do.
-
-It knows each connection by its `application_name`, and the requests that carry a statement out by their first byte.
-"""
+"""A TCP proxy for PostgreSQL that fails like networks do. It identifies connections by `application_name`, and requests
+that execute a statement by their first byte."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -12,7 +10,7 @@ from enum import StrEnum
 from sqlalchemy import make_url
 
 READY = b"Z\x00\x00\x00\x05"
-"""How the server ends each answer: it is ready for the next request."""
+"""The end of each reply of the server: ready for the next query."""
 
 
 class Way(StrEnum):
@@ -28,7 +26,7 @@ class Wire:
     server: asyncio.StreamWriter
     name: str = ""
     statements: dict[bytes, bytes] = field(default_factory=dict)
-    """The text of each prepared statement, by its name."""
+    """Text of each prepared statement by name."""
     swallowing: bool = False
 
 
@@ -38,48 +36,48 @@ class Proxy:
     port: int
     wires: set[Wire] = field(default_factory=set)
     made: list[str] = field(default_factory=list)
-    """The names of all connections that ever were."""
+    """Names of all connections so far."""
     answers: int = 0
     cut_every: int | None = None
-    """After so many answers of the server, every connection is cut."""
+    """Number of replies after which every connection is cut."""
     executed: list[tuple[str, str]] = field(default_factory=list)
-    """Every statement that was carried out: the name of its connection, and its text."""
+    """Executed statements: name of the connection, and text."""
     lost: list[str] = field(default_factory=list)
-    """The names of connections that were cut after their request was carried out."""
+    """Names of connections that were cut after their request was executed."""
     silent: set[str] = field(default_factory=set)
-    """The names of connections whose answers go nowhere: half-open, each by itself."""
+    """Names of connections whose replies are dropped: each is half-open."""
     muted: set[Way] = field(default_factory=set)
-    """Ways on which nothing gets through on any connection, though all of them stand."""
+    """Directions in which nothing gets through on any connection, though all stay open."""
     swallowed: int = 0
-    """Pieces that were lost so."""
+    """Number of dropped packets."""
     delay: float = 0.0
-    """Seconds by which everything is late."""
+    """Delay in seconds."""
     rate: float | None = None
-    """Bytes a second on each way of a connection."""
+    """Bytes per second in each direction of a connection."""
     delayed: int = 0
-    """Pieces that were late, or came at a trickle."""
+    """Number of delayed packets."""
     _flowing: asyncio.Event = field(default_factory=asyncio.Event)
     _lose: set[tuple[str, bytes]] = field(default_factory=set)
     _tasks: set["asyncio.Task[None]"] = field(default_factory=set)
 
     def cut(self) -> None:
-        """Cut every connection, as a firewall that restarts."""
+        """Cut every connection, like a firewall that restarts."""
         for wire in list(self.wires):
             for writer in (wire.client, wire.server):
                 writer.transport.abort()
 
     def stall(self) -> None:
-        """Let nothing through any more, in no direction, and keep the connections: they are half-open."""
+        """Drop everything in both directions, and keep the connections: they are half-open."""
         self._flowing.clear()
 
     def flow(self) -> None:
-        """End of `stall`. What was stuck is gone with the connections that it was stuck in."""
+        """End `stall`. Connections that missed something are cut."""
         self.cut()
         self._flowing.set()
 
     def lose_answer(self, name: str, text: bytes) -> None:
-        """Pass the next statement with this text on this connection on, wait until it is carried out, and cut
-        instead of answering."""
+        """Let the next statement with this text on this connection through, wait until it is executed, and cut the
+        connection instead of replying."""
         self._lose.add((name, text))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -154,7 +152,7 @@ class Proxy:
 
 
 def messages(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The messages of a request: a letter and a body each. What is not one ends it."""
+    """Yield the messages of a request: a letter and a body each. Stops at anything else."""
     place = 0
     while place + 5 <= len(data) and data[place : place + 1].isalpha():
         length = int.from_bytes(data[place + 1 : place + 5])
@@ -164,7 +162,7 @@ def messages(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 @asynccontextmanager
 async def proxy_to(url: str) -> AsyncIterator[tuple[Proxy, str]]:
-    """A proxy before the server of this URL, and the URL through it."""
+    """Start a proxy for the server of this URL. Return it with the URL through it."""
     parsed = make_url(url)
     proxy = Proxy(parsed.host or "127.0.0.1", parsed.port or 5432)
     proxy._flowing.set()

@@ -1,4 +1,4 @@
-"""A RabbitMQ of our own on loopback, where its programs are installed."""
+"""A RabbitMQ server on loopback, if its programs are installed."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from tests.support.nats import free_port
 
 PROGRAM = "rabbitmq-server"
 EPMD = "epmd"
-"""Erlang's own name service. A node that finds none starts one that outlives it."""
+"""Erlang's name service. A node that finds none starts one that outlives it."""
 SECONDS = 90.0
 
 
@@ -23,7 +23,7 @@ def installed() -> bool:
 
 
 class RabbitServer:
-    """A node with an epmd of its own; both are gone after `kill`. What it stored is there again after `start`."""
+    """A node with its own epmd; `kill` ends both. Stored messages are there again after `start`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

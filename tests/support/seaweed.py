@@ -1,4 +1,4 @@
-"""An S3 server of our own on loopback: SeaweedFS, with one identity and its data in a folder that outlives it."""
+"""An S3 server on loopback: SeaweedFS, with one identity, and data in a folder that outlives it."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ ACCESS_KEY, SECRET_KEY = "tester", "a-secret-for-tests"
 BUCKET = "files"
 SECONDS = 60.0
 PORTS = ("master", "volume", "filer", "s3")
-"""Each listens twice: for HTTP and for gRPC, on a port of its own."""
+"""Two ports for each service: HTTP and gRPC."""
 
 
 class SeaweedServer:
@@ -36,7 +36,7 @@ class SeaweedServer:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> Self:
-        """Returns when objects can be stored in its bucket."""
+        """Start the server. Returns when its bucket accepts objects."""
         identity = {"name": "tester", "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}]}
         rights = {"actions": ["Admin", "Read", "Write", "List"]}
         config = self.folder / "identities.json"
@@ -76,13 +76,13 @@ class SeaweedServer:
                 time.sleep(0.05)
 
     def client(self, **options: Any) -> Any:
-        """To look at what the storage did, and to do what others might."""
+        """A client for tests, to inspect the storage and to change it like others might."""
         given = {"aws_access_key_id": ACCESS_KEY, "aws_secret_access_key": SECRET_KEY, "region_name": "us-east-1"}
         config = Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}, signature_version="s3v4")
         return boto3.session.Session().client("s3", endpoint_url=self.endpoint, config=config, **(given | options))
 
     def kill(self) -> None:
-        """At once, as a machine that loses its power: asked to end, it takes half a minute."""
+        """Kill the server, like a machine that loses power. A graceful stop takes half a minute."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

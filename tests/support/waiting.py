@@ -1,4 +1,4 @@
-"""To wait, outside of a loop, for what nobody tells us of."""
+"""Wait in sync code for a condition that no event announces."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ SECONDS = 60.0
 
 
 def until(condition: Callable[[], T | None], seconds: float = SECONDS) -> T:
-    """What the condition answers, once that is something."""
+    """Poll a condition until it returns a true value. Return that value."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, "it took too long"

@@ -1,4 +1,4 @@
-"""An application behind a real HTTP server on the loopback, and a client."""
+"""An application behind a real HTTP server on loopback, and a client."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 @dataclass(eq=False)
 class Wire:
-    """`left` bytes of requests pass; None: all. The next one cuts its connection, and so do all later ones, unless it
-    `heals`: then only that one."""
+    """Lets `left` bytes of requests pass; None: all. The next request cuts its connection, and so do all later ones;
+    with `heals`, only that one."""
 
     port: int
     left: int | None = None
