@@ -54,6 +54,7 @@ async def test_an_error_is_a_page_for_a_browser_and_json_for_a_program(path: str
         page = await page_at(client, path, code)
         assert len(page.all("p", role="alert")) == 1
         assert page.all("a", href="/notes")
+        assert "Not Found" not in page.all("main")[0].text
         for accept in ("application/json", "*/*", "application/json, text/html"):
             answer = await client.get(path, headers={"accept": accept})
             assert (answer.status_code, set(answer.json())) == (code, {"code", "message"})

@@ -1,6 +1,7 @@
 """Errors as every endpoint answers them: a code and a message, as JSON, or as a page for a browser."""
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -56,6 +57,8 @@ TITLES = {
     503: "Not available right now",
 }
 BROKEN = "The server failed to answer. Its log says why."
+PLAIN = {404: "There is nothing at this address.", 405: "This address can't be used in that way."}
+"""What pages say in the place of the framework's two words."""
 
 
 def answer_with_problems(app: FastAPI, status: Mapping[type[rm.errors.WorkError], int]) -> None:
@@ -82,6 +85,8 @@ def problem_response(
     answer: Response
     if site is not None and wants_page(Headers(scope=scope)):
         message = str(problem["message"])
+        if code in PLAIN and message == HTTPStatus(code).phrase:
+            message = PLAIN[code]
         values = {"title": TITLES.get(code, "That did not work"), "message": message[:1].upper() + message[1:]}
         answer = site.page("rowmill/problem.html", Request(scope), code=code, **values)
     else:
