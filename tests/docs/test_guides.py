@@ -2,12 +2,15 @@
 
 import asyncio
 import configparser
+import importlib
 import json
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +21,8 @@ from sqlalchemy.orm import Session
 from rowmill import Dead, RetryLater, testing
 from rowmill.worker import WorkerSettings
 from tests.docs.command_lines import problem_of
-from tests.docs.pages import ROOT, block_of, run_page
+from tests.docs.pages import BLOCK, ROOT, block_of, run_page
+from tests.support.html import read_page
 from tests.support.web import client_of
 
 pytestmark = pytest.mark.empty_database
@@ -34,6 +38,47 @@ def with_driver(url: str, driver: str) -> str:
     names = {"asyncpg": "postgresql+asyncpg:", "psycopg": "postgresql+psycopg:"}
     text = url.replace("postgresql:", names[driver])
     return text.replace("sqlite:", "sqlite+aiosqlite:") if driver == "asyncpg" else text
+
+
+async def test_the_application_of_the_guide_to_pages_works(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = tmp_path / "articles"
+    (package / "templates").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    text = (ROOT / "docs/guides/web.md").read_text()
+    (package / "app.py").write_text("\n".join(block[1] for block in BLOCK.finditer(text)))
+    (package / "templates" / "articles.html").write_text(block_of("docs/guides/web.md", "html"))
+    monkeypatch.setenv("DATABASE_URL", database_url)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    guide = importlib.import_module("articles.app")
+    for module in ("articles.app", "articles"):  # the next database imports it anew
+        del sys.modules[module]
+    await guide.mill.migrate(tables=True)
+    rows = [{"title": f"title {number:02}"} for number in range(60)]
+    await guide.mill.run(lambda connection: connection.execute(sa.insert(guide.Article), rows).close())
+    async with client_of(guide.office) as client:
+        client.headers["accept"] = "text/html"
+        first = read_page((await client.get("/articles/?sort=title")).text)
+        titles = [tag.text.strip() for tag in first.all("td", class_="main")]
+        [following] = first.all("a", rel="next")
+        second = read_page((await client.get(following.attributes["href"])).text)
+        titles += [tag.text.strip() for tag in second.all("td", class_="main")]
+        assert titles == [row["title"] for row in rows]
+        found = read_page((await client.get("/articles/?q=TITLE+07")).text)
+        assert [tag.text.strip() for tag in found.all("td", class_="main")] == ["title 07"]
+        assert [tag.text for tag in found.all("span", class_="chip info")] == ["ready"]
+        await guide.mill.drain(settings=testing.QUICK)
+        done = read_page((await client.get("/articles/?q=title+07")).text)
+        [form] = [tag for tag in done.all("form") if tag.attributes["action"].endswith("/again")]
+        sent = await client.post(form.attributes["action"])
+        assert (sent.status_code, sent.headers["location"]) == (303, "/articles/")
+        assert len(read_page((await client.get("/articles/?state=ready")).text).all("td", class_="main")) == 1
+        for path, code in (("/articles/docs", 200), ("/articles/nothing", 404), ("/articles/?after=x", 404)):
+            answer = await client.get(path)
+            assert (answer.status_code, bool(read_page(answer.text))) == (code, True)
+        refused = await client.get("/articles/nothing", headers={"accept": "*/*"})
+        assert refused.text == re.findall(r"^\$ curl .*\n(.*)$", text, re.MULTILINE)[0]
 
 
 async def test_the_application_of_the_guide_to_fastapi_works(

@@ -1,1 +1,1 @@
-"""What stands before and behind the endpoints of every system."""
+"""Pages and endpoints of systems: layout and components, errors, guard, server. See docs/guides/web.md."""
