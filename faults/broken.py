@@ -90,7 +90,7 @@ def without_due_time() -> None:
 def without_second_chance() -> None:
     """Bury all rows of a dead worker, at any attempt."""
 
-    def merciless(connection: Any, sql: Any, step: Step, rows: Sequence[Any], acquit: bool) -> rescuing.Rescued:
+    def merciless(connection: Any, sql: Any, step: Step, rows: Sequence[Any], retry_alone: bool) -> rescuing.Rescued:
         return rescuing.Rescued(buried=len(rescuing._rescue_as(BURY, connection, sql, step, rows, sa.true())))
 
     rescuing._give_back = merciless

@@ -121,7 +121,7 @@ class Operator:
                 found = await self._store.run(partial(rescuing.rescue, sql=sql, step=step, most=SOME))
                 rows += found.returned + found.buried
             answer(rows)
-            await change.tell(self._store, queue)
+            await change.notify_ready(self._store, queue)
 
     async def migrate(self, queue: rm.Queue[Any]) -> None:
         """Drop an index, and let `migrate` create it again."""

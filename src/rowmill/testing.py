@@ -70,7 +70,7 @@ class Bench:
 
         await self.mill.run(work)
         for queue in self.mill.queues.values():
-            self.mill.store.look_from_the_start(queue)
+            self.mill.store.drop_watermarks(queue)
 
     async def states(self, queue: Queue[Any]) -> dict[str, int]:
         """Return how many rows are in each state, by the table's own words."""

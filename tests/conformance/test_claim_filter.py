@@ -57,7 +57,7 @@ async def test_a_row_that_comes_to_fit_is_claimed(database_url: str) -> None:
         await put(member, FAX, MAIL)
         assert await titles(member) == ["m"]
         await member.sql("UPDATE jobs SET kind = 'mail' WHERE title = 'f'")
-        member.store.look_from_the_start(member.queue)
+        member.store.drop_watermarks(member.queue)
         assert await titles(member) == ["f"]
 
 
@@ -78,7 +78,7 @@ async def test_rows_of_others_hold_back_ours_of_the_same_key(database_url: str) 
                   FAX | {"tenant": None}, MAIL | {"tenant": None, "title": "alone"})  # fmt: skip
         assert sorted(await titles(member)) == ["alone", "free"]
         await member.sql("UPDATE jobs SET state = 'done' WHERE id = 1")
-        member.store.look_from_the_start(member.queue)
+        member.store.drop_watermarks(member.queue)
         assert await titles(member) == ["m"]
 
 

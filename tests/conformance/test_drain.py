@@ -23,7 +23,7 @@ async def test_rows_that_the_last_handler_puts_into_another_queue(database_url: 
 
         @member.queue.handler()
         async def parent(lease: Lease[Any]) -> None:
-            await asyncio.sleep(QUICK.poll_max * 4)  # the stations poll meanwhile, and find nothing
+            await asyncio.sleep(QUICK.poll_max * 4)  # the stages poll meanwhile, and find nothing
             await member.bench.insert(children, {"title": "late"})
 
         @children.handler()
@@ -56,9 +56,9 @@ async def test_what_a_claim_takes_at_the_very_end_is_worked_on(
     back: another drain may have ended because it could not see it."""
     async with worker(database_url, two) as member:
         member.queue.handler()(_nothing)
-        claim, look, looked = member.store.claim, member.store.look_from_the_start, asyncio.Event()
+        claim, look, looked = member.store.claim, member.store.drop_watermarks, asyncio.Event()
 
-        def look_from_the_start(queue: Queue[Any]) -> None:
+        def drop_watermarks(queue: Queue[Any]) -> None:
             look(queue)
             looked.set()
 
@@ -71,7 +71,7 @@ async def test_what_a_claim_takes_at_the_very_end_is_worked_on(
                 await asyncio.sleep(QUICK.poll_max * 4)  # long enough for a drain that looks no further
             return leases
 
-        monkeypatch.setattr(member.store, "look_from_the_start", look_from_the_start)
+        monkeypatch.setattr(member.store, "drop_watermarks", drop_watermarks)
         monkeypatch.setattr(member.store, "claim", slow_claim)
         assert "release" not in (await member.bench.drain()).settled
 

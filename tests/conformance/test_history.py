@@ -238,8 +238,8 @@ async def test_whoever_is_frozen_as_it_takes_the_lead_keeps_nobody_else_from_it(
     """Nobody would rescue any more, for as long as it stands still."""
     lead, seen = fleet.lead, []
 
-    def frozen(connection: Connection, number: int, seconds: float, office: str) -> bool:
-        took = lead(connection, number, seconds, office)
+    def frozen(connection: Connection, number: int, seconds: float, leadership: str) -> bool:
+        took = lead(connection, number, seconds, leadership)
         with psycopg.connect(pg_url) as other:
             seen.append(other.execute("SELECT worker FROM rowmill.leader FOR UPDATE NOWAIT").fetchall())
         return took

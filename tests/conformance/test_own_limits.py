@@ -71,7 +71,7 @@ async def test_the_row_decides_and_a_row_without_a_limit_goes_by_the_queue(
 async def test_what_a_buried_row_is_told_names_its_own_limit(database_url: str) -> None:
     async with worker(database_url, limited()) as member:
         told = []
-        member.store.on_condemned = lambda queue, step, death: told.append(death)
+        member.store.on_buried = lambda queue, step, death: told.append(death)
         await put(member, {"max_retries": 5, "attempts": 6}, {"attempts": 3})
         assert await member.claim(10) == []
         texts = [f"it was ready for one more attempt, with all of its {number} used up" for number in (5, 3)]
@@ -146,7 +146,7 @@ async def test_only_a_row_with_several_attempts_gets_its_last_one_back(database_
         await member.claim(10)
         await member.expire()
         sql, step = member.store.sql(member.queue), member.queue.step()
-        found = await member.store.run(lambda c: rescue.rescue(c, sql, step, 100, acquit=True))
+        found = await member.store.run(lambda c: rescue.rescue(c, sql, step, 100, retry_alone=True))
         assert found == rescue.Rescued(returned=1, buried=1)
         assert [(row.state, row.attempts) for row in await member.rows()] == [("dead", 1), ("ready", 4)]
 

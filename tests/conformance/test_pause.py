@@ -60,7 +60,7 @@ async def test_a_running_worker_takes_notice(database_url: str) -> None:
             await done.wait()
             done.clear()
             await member.mill.run(lambda connection: pause(connection, member.queue))
-            await until(running.stations[0].paused)
+            await until(running.stages[0].paused)
             await member.put({"title": "meanwhile"})
             await asyncio.sleep(QUICK.poll_max * 3)
             assert seen == ["before"]

@@ -26,7 +26,7 @@ def queue_of(*more: Any, attempts: int = 3, **options: Any) -> Declare:
 def deaths_of(member: Member) -> list[DeadRow]:
     """What the store reports from now on."""
     found: list[DeadRow] = []
-    member.store.on_condemned = lambda queue, step, death: found.append(death)
+    member.store.on_buried = lambda queue, step, death: found.append(death)
     return found
 
 

@@ -163,7 +163,7 @@ async def test_a_worker_leaves_while_its_connections_are_half_open(
     pg_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module, "FLUSH_SECONDS", 0.5)
-    monkeypatch.setattr(worker_module, "CUT_SECONDS", 0.5)
+    monkeypatch.setattr(worker_module, "CANCEL_SECONDS", 0.5)
     async with proxy_to(pg_url) as (proxy, url), shop_on(url) as shop:
         begun = asyncio.Event()
 
@@ -198,7 +198,7 @@ async def test_an_idle_worker_keeps_its_connections(pg_url: str, monkeypatch: py
                 await shop.put(1)
                 await until(lambda turn=turn: done == turn)  # type: ignore[misc]
                 for _ in range(10):
-                    working.worker.stations[0].wake()
+                    working.worker.stages[0].wake()
                     await asyncio.sleep(0.001)
             await working.stop()
 

@@ -123,7 +123,7 @@ async def test_a_worker_that_stops_during_an_outage_leaves_in_time(
         await shop.put(3)
         async with shop.working(grace=0.1) as working:
             await soon(begun)
-            await until(lambda: working.worker.in_hand == 3)
+            await until(lambda: working.worker.in_flight == 3)
             await asyncio.to_thread(server.down)
             await working.stop()
         assert [fields["rows"] for fields in shop.named("unwritten")] == [3]

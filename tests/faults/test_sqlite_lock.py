@@ -73,7 +73,7 @@ async def test_a_worker_that_stops_while_the_file_is_locked_leaves_in_time(
         await shop.put(2)
         async with shop.working(grace=0.0) as working:
             await soon(begun)
-            await until(lambda: working.worker.in_hand == 2)
+            await until(lambda: working.worker.in_flight == 2)
             other = await hold(shop)
             await working.stop()
         other.execute("ROLLBACK")

@@ -28,7 +28,7 @@ def events(now: list[float], caplog: pytest.LogCaptureFixture) -> Events:
 
 
 def died(events: Events, key: int, code: str = "timeout", queue: str = "files") -> None:
-    events.condemned(queue, "work", str(key), 1, code)
+    events.buried_in_claim(queue, "work", str(key), 1, code)
 
 
 def test_the_first_line_of_a_kind_is_written_and_the_others_are_counted(

@@ -275,7 +275,7 @@ def fenced() -> list[Statement]:
         Statement(
             ORDERED,
             "disclaim",
-            claim_sql.disclaim_statement(sql_of(ORDERED), ORDERED.steps[0]),
+            claim_sql.release_claim_statement(sql_of(ORDERED), ORDERED.steps[0]),
             (TOKEN + 1,),
             frozenset({index(ORDERED, "running"), key(ORDERED)}),
             # All that runs is looked at.

@@ -248,9 +248,9 @@ async def everything(connection_url: str) -> None:
             number = fleet.register(connection, [pieces, orders])
             for queue in (pieces, orders):
                 fleet.agree_on_words(connection, store.sql(queue), number)
-            fleet.sign_of_life(connection, number)
-            assert fleet.lead(connection, number, 60, f"office {number}")
-            assert fleet.lead(connection, number, 60, f"office {number}")
+            fleet.record_heartbeat(connection, number)
+            assert fleet.lead(connection, number, 60, f"leadership {number}")
+            assert fleet.lead(connection, number, 60, f"leadership {number}")
             return number
 
         store.worker = await done(sign_up)
@@ -265,7 +265,7 @@ async def everything(connection_url: str) -> None:
             verdicts += [Verdict(lease, lifecycle.RELEASE) for lease in leases[len(answers) :]]
             assert (await store.settle(verdicts)).kept == len(leases)
             left = await store.claim(queue, step, 2)
-            assert await done(partial(rescue.on_trial, sql=sql, lease=left[0]))
+            assert await done(partial(rescue.note_running_alone, sql=sql, lease=left[0]))
             await Bench(mill).advance(100)
             assert (await done(partial(rescue.rescue, sql=sql, step=step, most=9))).returned
             await done(lambda c, t=sql: browse.list_rows(c, t, Filter(), 9))

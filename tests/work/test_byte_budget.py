@@ -206,7 +206,7 @@ async def test_the_budget_is_free_again_when_all_is_settled(database_url: str) -
         await put(shop, *[100 * KILO] * 30)
         async with asyncio.timeout(60), shop.mill.worker(settings=quick(claimed_bytes=MEGA)) as worker:
             await worker.drain()
-            assert worker.bytes_in_hand == 0
+            assert worker.bytes_in_flight == 0
 
 
 def test_a_stage_behind_another_waits_for_its_turn_and_not_for_its_claim() -> None:

@@ -133,7 +133,7 @@ async def test_two_stages_that_claim_at_once_do_not_take_each_others_rows(pg_url
 
 
 async def test_every_queue_is_woken_by_what_another_process_writes(sqlite_url: str) -> None:
-    """One look at the file serves all stations: none may take the news from another."""
+    """One look at the file serves all stages: none may take the news from another."""
     async with shop_on(sqlite_url) as shop:
         came: dict[str, asyncio.Event] = {"job": asyncio.Event()}
         queues = [shop.mill.queue(job_table(f"other_{n}")) for n in range(4)]

@@ -328,7 +328,7 @@ async def test_a_coroutine_that_is_thrown_away_ends_quietly(sqlite_url: str) -> 
 
         await shop.put(1)
         async with shop.mill.worker() as worker:
-            [station] = worker.stations
+            [station] = worker.stages
             [lease] = await shop.mill.store.claim(station.queue, station.step, 1)
             task = asyncio.create_task(
                 asyncio.sleep(0)

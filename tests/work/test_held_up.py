@@ -16,7 +16,7 @@ from rowmill.doctor.checks import audit
 from rowmill.model.alerts import alerts_of
 from rowmill.observe import Alerts
 from rowmill.operator import activity
-from rowmill.operator.activity import see
+from rowmill.operator.activity import observe_queue
 from rowmill.operator.why import why
 from rowmill.store.postgres import connection as connections
 from rowmill.worker import settler
@@ -324,7 +324,7 @@ async def test_what_is_finished_and_not_written_is_told_to_operators(pg_url: str
                         workers = await shop.mill.run(activity.workers, write=False)
                         reported.set() if workers[0].settle_lags else await asyncio.sleep(0.05)
                 _, holds = await shop.mill.run(partial(why, sql=sql, key="1"), write=False)
-                seen = await shop.mill.run(partial(see, sql=sql, limits=Alerts(unwritten=0.5)), write=False)
+                seen = await shop.mill.run(partial(observe_queue, sql=sql, limits=Alerts(unwritten=0.5)), write=False)
                 told = [line for worker in workers for line in unwritten(worker)]
             await until(lambda: working.worker.report.done == 1 and shop.named("settle_resumed"))
             async with asyncio.timeout(30):

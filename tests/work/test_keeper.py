@@ -22,7 +22,7 @@ class Flaky:
         self.calls = 0
         self.steady = asyncio.Event()
 
-    async def heartbeat(self, worker: int, office: str, seconds: float, settle_lag: str | None) -> Heartbeat:
+    async def heartbeat(self, worker: int, leadership: str, seconds: float, settle_lag: str | None) -> Heartbeat:
         if self.left:
             self.left -= 1
             raise Disconnected("gone")

@@ -28,16 +28,16 @@ async def test_rows_taken_ahead_go_back_when_their_queue_is_paused(
 
         await shop.put(400)
         async with shop.working() as working:
-            await until(lambda: len([key for key in begun if key > 100]) == 2 and working.worker.in_hand > 2)
+            await until(lambda: len([key for key in begun if key > 100]) == 2 and working.worker.in_flight > 2)
             await shop.run(lambda connection: pause(connection, shop.jobs))
-            await until(lambda: working.worker.in_hand == 2)
+            await until(lambda: working.worker.in_flight == 2)
 
             rows = await shop.rows()
             not_begun = [row for key, row in rows.items() if key not in begun]
             assert {(row.state, row.attempts) for row in not_begun} == {("ready", 0)}
             ran = len(begun)
             release.set()
-            await until(lambda: working.worker.in_hand == 0)
+            await until(lambda: working.worker.in_flight == 0)
             assert len(begun) == ran, "what had begun may finish, and nothing else begins"
             await shop.run(lambda connection: resume(connection, shop.jobs))
             await until(lambda: working.worker.report.done == 400)
@@ -57,7 +57,7 @@ async def test_rows_of_a_claim_that_was_under_way_go_back_when_their_queue_is_pa
 
         await shop.put(3)
         async with shop.working() as working:
-            [station] = working.worker.stations
+            [station] = working.worker.stages
 
             async def slow(*given: Any) -> list[Lease[Any]]:
                 leases = await claim(*given)

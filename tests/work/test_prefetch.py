@@ -41,7 +41,7 @@ async def test_slow_handlers_take_nothing_ahead(database_url: str) -> None:
         @shop.jobs.handler(concurrency=2)
         async def handle(job: Lease[Any]) -> None:
             await asyncio.sleep(0.15)
-            held.append(worker.in_hand)
+            held.append(worker.in_flight)
 
         await shop.put(8)
         async with shop.mill.worker(settings=WorkerSettings(poll_base=0.01, poll_max=0.05)) as worker:
@@ -69,7 +69,7 @@ async def test_rows_that_lie_ready_behind_slow_ones_are_given_back(
         async with shop.working() as working:
             await soon(blocked)
             await until(lambda: any(fields["move"] == "release" for fields in shop.named("settled")))
-            await until(lambda: working.worker.in_hand == 2)
+            await until(lambda: working.worker.in_flight == 2)
             rows = await shop.rows()
             waiting = [row for row in rows.values() if row.state == "ready"]
             assert waiting
@@ -109,6 +109,6 @@ async def test_handlers_wait_while_too_much_waits_to_be_written(
             while seen != ran:  # until nothing moves any more
                 seen = ran
                 await asyncio.sleep(0.2)
-            assert ran < 60 + 3 * 2 * stage.BREATH
+            assert ran < 60 + 3 * 2 * stage.ROWS_PER_YIELD
             release.set()
             await until(lambda: working.worker.report.done == 2000)

@@ -26,9 +26,9 @@ async def test_running_handlers_finish_and_rows_not_begun_go_back_with_their_att
         await shop.put(400)
         async with shop.working(grace=SECONDS) as working:
             await soon(begun)
-            await until(lambda: working.worker.in_hand > 2)
+            await until(lambda: working.worker.in_flight > 2)
             stopping = asyncio.create_task(working.stop())
-            await until(lambda: working.worker.in_hand == 2)
+            await until(lambda: working.worker.in_flight == 2)
             release.set()
             report = await stopping
 
@@ -90,7 +90,7 @@ async def test_a_thread_that_outlives_the_grace_is_left_and_its_row_released(dat
 async def test_a_handler_that_ignores_its_cancellation_does_not_keep_the_worker(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "CUT_SECONDS", 0.2)
+    monkeypatch.setattr(worker_module, "CANCEL_SECONDS", 0.2)
     async with shop_on(database_url) as shop:
         begun, release = asyncio.Event(), asyncio.Event()
 
@@ -243,7 +243,7 @@ async def test_a_worker_leaves_without_a_database_after_a_while_and_says_what_it
         await shop.put(3)
         async with shop.working() as working:
             await soon(begun)
-            await until(lambda: working.worker.in_hand == 3)
+            await until(lambda: working.worker.in_flight == 3)
             with monkeypatch.context() as patch:
                 store = shop.mill.store
                 patch.setattr(store, "settle", hang)

@@ -35,7 +35,7 @@ async def expire(shop: Shop) -> None:
 async def acquit(shop: Shop) -> rescue.Rescued:
     """A sweep as the fleet's own."""
     sql, step = shop.mill.store.sql(shop.jobs), shop.jobs.step()
-    sweep = partial(rescue.rescue, sql=sql, step=step, most=100, acquit=True)
+    sweep = partial(rescue.rescue, sql=sql, step=step, most=100, retry_alone=True)
     found: rescue.Rescued = await shop.run(sweep)
     return found
 
@@ -93,7 +93,7 @@ async def test_nothing_else_begins_before_a_suspect_that_was_found(
         async def handle(job: Lease[Any]) -> None:
             order.append(str(job.key))
             if job.key == 200:
-                held.append(working.worker.in_hand)
+                held.append(working.worker.in_flight)
             await asyncio.sleep(0.001)
 
         async def noted(*given: Any) -> Any:
@@ -134,7 +134,7 @@ async def test_a_suspect_that_waits_for_a_limit_is_not_on_trial(
 ) -> None:
     """A crash meanwhile is not its fault: it has not begun."""
     noted: list[Any] = []
-    note = rescue.on_trial
+    note = rescue.note_running_alone
 
     def on_trial(*about: Any, **more: Any) -> bool:
         noted.append(more)
@@ -276,7 +276,7 @@ async def test_a_suspect_that_waits_for_its_turn_is_released_by_a_stop(database_
             await soon(begun)
             await shop.put(1)
             await crash(shop, 2, attempts=2)
-            await until(lambda: working.worker.stations[0].alone)
+            await until(lambda: working.worker.stages[0].alone)
             await working.stop()
 
         row = await shop.row(2)

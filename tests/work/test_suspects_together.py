@@ -87,7 +87,7 @@ async def test_suspects_that_wait_for_their_trial_go_back_when_the_worker_stops(
         async with shop.working() as working:
             await soon(begun)
             working.worker.stop()
-            await until(lambda: all(station.stopping for station in working.worker.stations))
+            await until(lambda: all(station.stopping for station in working.worker.stages))
             go.set()
             await working.stop()
 

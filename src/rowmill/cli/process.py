@@ -162,7 +162,7 @@ class Progress:
 
     async def _ready(self) -> str:
         """Count ready rows up to a bound; "unknown" while the database is unreachable."""
-        queues = {station.queue.name: station.queue for station in self._worker.stations}
+        queues = {station.queue.name: station.queue for station in self._worker.stages}
         store = self._mill.store
         looks = [partial(counts.depth, sql=store.sql(queue), at_least=COUNTED) for queue in queues.values()]
         try:
@@ -175,7 +175,7 @@ class Progress:
 
 def log_start(worker: Worker, mill: Mill) -> None:
     stages = ", ".join(
-        f"{station.queue.name}/{station.step.name} x{station.handler.concurrency}" for station in worker.stations
+        f"{station.queue.name}/{station.step.name} x{station.handler.concurrency}" for station in worker.stages
     )
     log.info("worker %d works on %s in %s", mill.store.worker, stages, dsn.shown(mill.url))
 

@@ -26,9 +26,6 @@ from rowmill.store.port import Disconnected, Store
 from rowmill.store.postgres.session import index_plans
 from rowmill.store.queue_sql import QueueSql
 
-# Finished rows that are kept no longer are deleted, a batch at a time, by the same code as `rowmill prune`.
-
-
 BATCH = 500
 """Rows that are deleted in one transaction: few enough that nobody has to wait for them."""
 
@@ -90,7 +87,7 @@ class RetentionService:
         for queue in self._queues:
             try:
                 await sweep(self._store, queue, self._events, go_on=self._leading, behind=self._behind, now=now)
-                self._events.kept(f"{queue.name} retention")
+                self._events.maintenance_succeeded(f"{queue.name} retention")
             except DBAPIError as error:
                 self._events.maintenance_failed(f"{queue.name} retention", type(error.orig).__name__)
             except (Disconnected, OSError):

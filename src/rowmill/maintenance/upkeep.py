@@ -28,12 +28,6 @@ from rowmill.store.own import fleet
 from rowmill.store.port import Disconnected, Store
 from rowmill.worker.settings import WorkerSettings
 
-# How far back a sweep for expired leases looks.
-#
-# The index of running rows is ordered by the end of their leases. While some old transaction is open, the entries of
-# rows that were settled long ago can't be cleaned away, and a sweep that begins with the oldest walks over all of them.
-
-
 SHARE = 0.02
 """Of the time that sweeps over everything may take."""
 LONGEST = 60.0
@@ -44,7 +38,11 @@ committed."""
 
 class SweepReach:
     """How far back sweeps of one stage look. They look at everything while that is cheap; where it is expensive, they
-    do so now and then, and otherwise only at leases that expired since the last sweep."""
+    do so now and then, and otherwise only at leases that expired since the last sweep.
+
+    The index of running rows is ordered by the end of their leases. While an old transaction is open, its entries of
+    rows that were settled long ago can't be removed, and a sweep that starts with the oldest has to read all of them.
+    """
 
     def __init__(self) -> None:
         self._everything_at = self._last = float("-inf")
@@ -65,15 +63,6 @@ class SweepReach:
             self._everything_at = ended + min((ended - began) / SHARE, LONGEST)
 
 
-# Which expired leases are swept at once, and which of them their holders may still renew first.
-#
-# A lease can run out while its worker lives: the database stalled for everybody, or somebody had the row locked and the
-# renewal went around it. To sweep it would throw finished work away. So a row is swept when it was seen expired and
-# free
-# twice, with time for a renewal in between; at once only if its holder has signed off, or has been silent while others
-# were heard.
-
-
 GRACE = 5.0
 """Seconds between the two looks, or the length of a shorter lease."""
 SILENT_BEATS = 3
@@ -82,7 +71,12 @@ SILENT_BEATS = 3
 
 class SecondLook:
     """Lets the worker of an expired lease renew it: a row is rescued at the second look, not at the first. The
-    process's own clock decides only when to look again."""
+    process's own clock decides only when to look again.
+
+    A lease can expire while its worker lives: the database stalled for everybody, or somebody had locked the row and
+    the renewal passed over it. To rescue the row would throw finished work away. It is rescued at once only if its
+    worker has signed off, or sent no heartbeat while others did.
+    """
 
     def __init__(self, heartbeat: float, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -157,7 +151,7 @@ class Upkeep:
         """Our number in the fleet."""
         self._queues = queues
         # A leader keeps the queues that it knows: other applications on this database have their own.
-        self._office = f"upkeep of {', '.join(sorted(queue.name for queue in queues))}"
+        self._leadership = f"upkeep of {', '.join(sorted(queue.name for queue in queues))}"
         self._events = events
         self._settings = settings
         self.leading = False
@@ -211,7 +205,7 @@ class Upkeep:
             self._rescue_at = now + self._settings.rescue_every
             return False
         self._events.back(who="upkeep")
-        self._events.kept("")
+        self._events.maintenance_succeeded("")
         return True
 
     async def tick(self, now: float) -> None:
@@ -223,7 +217,7 @@ class Upkeep:
     async def beat(self) -> None:
         """Send one heartbeat, and try to become or stay the leader."""
         lag = as_text(self.settle_lags())
-        beat = await self._store.heartbeat(self.worker, self._office, self._settings.heartbeat * 5, lag)
+        beat = await self._store.heartbeat(self.worker, self._leadership, self._settings.heartbeat * 5, lag)
         self._second_look.answered()
         if beat is None:
             self.leading = False
@@ -263,7 +257,7 @@ class Upkeep:
             except DBAPIError as error:
                 self._events.maintenance_failed(queue.name, type(error.orig).__name__)
                 continue
-            self._events.kept(queue.name)
+            self._events.maintenance_succeeded(queue.name)
             returned += found.returned
             buried += found.buried
             if found.returned:
@@ -279,7 +273,7 @@ class Upkeep:
             back = None if self._second_look.waits_for(queue.name, step.name) else reach.back(began)
             most = size.rows
             sweep = partial(
-                rescuing.rescue, sql=sql, step=step, most=most, back=back, acquit=True,
+                rescuing.rescue, sql=sql, step=step, most=most, back=back, retry_alone=True,
                 # A process that was frozen finds its own leases expired, and their handlers alive.
                 sparing={*self.holding(), *self._second_look.sparing(queue.name, step.name)},
                 ready=partial(

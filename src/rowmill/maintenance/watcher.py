@@ -14,7 +14,7 @@ from rowmill.model.alerts import UNREACHABLE, Alert, Alerts, AlertSeverity, aler
 from rowmill.model.errors import DatabaseUnreachable
 from rowmill.model.queue import QueueSpec
 from rowmill.observe.events import Events
-from rowmill.operator.activity import see
+from rowmill.operator.activity import observe_queue
 from rowmill.reconcile import runs
 from rowmill.store.own.schema import check_version
 from rowmill.store.port import Disconnected, Store
@@ -64,7 +64,7 @@ class Watcher:
     async def _look_at(self, queue: QueueSpec[Any], limits: Alerts) -> list[Alert]:
         sql = self._store.sql(queue)
         try:
-            seen = await self._store.run(partial(see, sql=sql, limits=limits), write=False)
+            seen = await self._store.run(partial(observe_queue, sql=sql, limits=limits), write=False)
         except DBAPIError:
             unseen = Alert("QUEUE_NOT_SEEN", AlertSeverity.ERROR, queue.name)
             before = [alert for alert, _ in self._open.values() if alert.queue == queue.name]

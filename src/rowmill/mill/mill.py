@@ -93,7 +93,7 @@ class Mill(Schedules):
 
     def _new_store(self) -> Store:
         store = open_store(self.url, self.connections, self.pooled_url)
-        store.on_condemned, store.on_refused = self._condemned, self.events.refused
+        store.on_buried, store.on_refused = self._on_buried, self.events.refused
         return store
 
     @property
@@ -181,9 +181,9 @@ class Mill(Schedules):
         for queue in self.queues.values():
             self._fit(queue)
 
-    def _condemned(self, queue: QueueModel[Any], step: Step, death: DeadRow) -> None:
+    def _on_buried(self, queue: QueueModel[Any], step: Step, death: DeadRow) -> None:
         """Report a row that died in its claim: it could not be read, or its attempts were used up."""
-        self.events.condemned(queue.name, step.name, queue.key_text(death.key), death.attempt, death.code)
+        self.events.buried_in_claim(queue.name, step.name, queue.key_text(death.key), death.attempt, death.code)
         for worker in self._workers[:1]:  # of several here, claims bear the number of the first
             worker.report.buried += 1
         notify_dead(queue, [death])
@@ -285,7 +285,7 @@ class Mill(Schedules):
                 number = fleet.join(connection, [store.sql(queue) for queue in chosen])
                 if scheduler is not None:
                     scheduler.start(connection)
-                return number, fleet.sign_of_life(connection, number)
+                return number, fleet.record_heartbeat(connection, number)
 
             with reachable(self.url):
                 await store.check_session()
@@ -349,7 +349,7 @@ class Mill(Schedules):
         look = SecondLook(settings.heartbeat, time.monotonic)
         while True:
             sweep = partial(
-                rescue.rescue, sql=self.store.sql(queue), step=step, most=settings.rescue_most, acquit=True,
+                rescue.rescue, sql=self.store.sql(queue), step=step, most=settings.rescue_most, retry_alone=True,
                 sparing=look.sparing(queue.name, step.name),
                 ready=partial(look.ready, queue=queue.name, stage=step.name, lease=step.lease),
             )  # fmt: skip

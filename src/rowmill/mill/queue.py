@@ -24,7 +24,7 @@ R = TypeVar("R")
 BatchAnswer = Sequence[Answer | BaseException] | Mapping[Any, Answer | BaseException] | None
 """What a batch handler may return: answers in the order of the rows, or by key; an exception is that row's."""
 
-# What a decorated function returns, so that it is after the decorator what it was before.
+# The types of a decorated function, so that a decorator returns what it was given.
 One = TypeVar("One", bound=Awaitable[Answer] | Answer)
 Many = TypeVar("Many", bound=Awaitable[BatchAnswer] | BatchAnswer)
 

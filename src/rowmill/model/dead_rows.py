@@ -41,7 +41,7 @@ class DeadRowListener:
     """Called once for each row that died, by the process that wrote it, after the commit."""
 
     columns: tuple["Column[Any]", ...]
-    told: Callable[[DeadRow], None]
+    notify: Callable[[DeadRow], None]
 
 
 def facts_of(queue: "QueueSpec[Any]", read: Callable[[], Any]) -> dict[str, Any]:
@@ -68,4 +68,4 @@ def used_up(queue: "QueueSpec[Any]", retry: "Retry", key: Any, attempts: int, re
 def notify_dead(queue: "QueueSpec[Any]", deaths: Iterable[DeadRow]) -> None:
     if queue.dead_row_listener is not None:
         for death in deaths:
-            queue.dead_row_listener.told(death)
+            queue.dead_row_listener.notify(death)

@@ -107,7 +107,7 @@ class Lease(Generic[R]):
     """The right to work on one row until its lease ends. What a handler gets."""
 
     __slots__ = (
-        "_desk",
+        "_host",
         "_load",
         "_row",
         "attempt",
@@ -134,7 +134,7 @@ class Lease(Generic[R]):
         claimed_at: datetime,
         record: Any,
         load: Callable[[Any], R],
-        desk: LeaseHost | None = None,
+        host: LeaseHost | None = None,
         weight: int = 0,
     ) -> None:
         self.queue = queue
@@ -154,7 +154,7 @@ class Lease(Generic[R]):
         """Bytes that the row takes up in this process, about."""
         self._load = load
         self._row: R | None = None
-        self._desk = desk
+        self._host = host
 
     @property
     def row(self) -> R:
@@ -184,22 +184,22 @@ class Lease(Generic[R]):
         `async with` gives an AsyncSession, `with` (in a sync handler) a Session. When the block ends, the
         row is settled and all is committed; if the lease is gone, all is rolled back and LeaseLost raised.
         """
-        return self.desk.settling(self, outcome)
+        return self.host.settling(self, outcome)
 
     async def fetch(self, column: str) -> Any:
         """Return the value of a column. If it was left out of the claim, read it now and set it on `row`. Raises
         LeaseLost if somebody else holds the row by now."""
-        return await self.desk.fetch(self, column)
+        return await self.host.fetch(self, column)
 
     def fetch_sync(self, column: str) -> Any:
         """`fetch` for a handler that is a plain function and runs in a thread."""
-        return self.desk.fetch_sync(self, column)
+        return self.host.fetch_sync(self, column)
 
     @property
-    def desk(self) -> LeaseHost:
-        if self._desk is None:
+    def host(self) -> LeaseHost:
+        if self._host is None:
             raise RuntimeError("this lease does not belong to a running worker")
-        return self._desk
+        return self._host
 
     def enter_block(self) -> None:
         """Note that a `settling()` block begins. Raises if the block could not settle the row."""
@@ -251,8 +251,8 @@ class Lease(Generic[R]):
         """The row's name in messages."""
         return f"row {self.queue.key_text(self.key)} of {self.queue.name}"
 
-    def attach(self, desk: LeaseHost) -> None:
-        self._desk = desk
+    def attach(self, host: LeaseHost) -> None:
+        self._host = host
 
     def __repr__(self) -> str:
         return f"<Lease {self.queue.name} {self.queue.key_text(self.key)} attempt {self.attempt}>"
@@ -271,4 +271,4 @@ class Batch(list[Lease[R]]):
 
         `outcomes` is read when the block ends: a mapping may be filled inside it.
         """
-        return self[0].desk.settling_batch(self, outcomes)
+        return self[0].host.settling_batch(self, outcomes)

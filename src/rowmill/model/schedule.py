@@ -14,9 +14,6 @@ from rowmill.model.lease import Lease, SettlingBlock
 from rowmill.model.outcome import Outcome
 from rowmill.model.retry import Retry
 
-# When a schedule is due: a cron expression in a time zone, or a fixed period. Pure: times come in, times go out.
-
-
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SHORTEST = 1.0
 """Seconds of a period. What comes more often is not a schedule but a queue."""

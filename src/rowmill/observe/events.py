@@ -32,7 +32,7 @@ most, row: bytes that are held, that may be, and of one row |
 | limit_parked | a provider asked us to wait: nobody calls it until then | limit, seconds |
 | limit_opened | a provider is down: it is called no more, but for one call now and then | limit |
 | limit_closed | it is back | limit |
-| limit_off | a provider does not take our credentials: nobody calls it until told otherwise | limit |
+| limit_off | a provider does not take our credentials: nobody calls it until text otherwise | limit |
 | unwritten | the worker left while the database was away; the rows come back by their leases | rows |
 | forgotten | the database was set back and knows this worker no more; it signed up again | worker, now |
 | alert | a watched condition begins, still holds, or is over | alert, severity, queue, reconciliation, value, \
@@ -107,16 +107,16 @@ class Events:
                 return
         # An alert is looked for by its fields, in whatever log the application has.
         more = fields if "alert" in fields else {}
-        told = " ".join(f"{k}={one_line(str(v))}" for k, v in fields.items())
-        log.log(level, "%s %s", name, told, extra={"rowmill": fields, **more})
+        text = " ".join(f"{k}={one_line(str(v))}" for k, v in fields.items())
+        log.log(level, "%s %s", name, text, extra={"rowmill": fields, **more})
 
     def tell_repeated(self, *, all_of_them: bool = False) -> None:
         """Log how many lines were left out in the minutes that are over; with `all_of_them`, in the current ones
         too."""
         for (level, name, *values), more in self._repeated.ended(all_of_them=all_of_them):
             fields = {field: value for field, value in zip((*ALIKE, "code"), values, strict=True) if value}
-            told = " ".join(f"{k}={one_line(str(v))}" for k, v in fields.items())
-            text = f"{told}: and {more:,} more like it".lstrip(": ")
+            text = " ".join(f"{k}={one_line(str(v))}" for k, v in fields.items())
+            text = f"{text}: and {more:,} more like it".lstrip(": ")
             log.log(level, "%s %s", name, text, extra={"rowmill": {**fields, "more": more}})
 
     def claimed(self, queue: str, stage: str, rows: int) -> None:
@@ -138,7 +138,7 @@ class Events:
                 fields["reason"] = verdict.failure.reason
             self.emit(level, "settled", **fields)
 
-    def condemned(self, queue: str, stage: str, key: str, attempt: int, code: str) -> None:
+    def buried_in_claim(self, queue: str, stage: str, key: str, attempt: int, code: str) -> None:
         """Report a row that died in its claim, before it had a lease."""
         fields = {"queue": queue, "stage": stage, "key": key, "move": DIE.name, "code": code, "attempt": attempt}
         self.emit(logging.WARNING, "settled", **fields, seconds=0.0)
@@ -252,7 +252,7 @@ class Events:
             self._maintenance_failed.add(queue)
             self.emit(logging.ERROR, "maintenance_failed", queue=queue, reason=reason)
 
-    def kept(self, queue: str) -> None:
+    def maintenance_succeeded(self, queue: str) -> None:
         self._maintenance_failed.discard(queue)
 
     def away(self, reason: str, *, who: str) -> None:
@@ -267,9 +267,9 @@ class Events:
             if not self._away:
                 self.emit(logging.WARNING, "back")
 
-    def finding(self, reconciliation: str, told: Mapping[str, Any]) -> None:
-        level = logging.WARNING if told["new"] else logging.INFO
-        self.emit(level, "finding", reconciliation=reconciliation, **told)
+    def finding(self, reconciliation: str, fields: Mapping[str, Any]) -> None:
+        level = logging.WARNING if fields["new"] else logging.INFO
+        self.emit(level, "finding", reconciliation=reconciliation, **fields)
 
     def inventory_unreadable(self, reconciliation: str, inventory: str, code: str, upto: str | None) -> None:
         self.emit(
@@ -284,12 +284,12 @@ class Events:
     def uncorrected(self, reconciliation: str, kind: str, code: str) -> None:
         self.emit(logging.ERROR, "uncorrected", reconciliation=reconciliation, kind=kind, code=code)
 
-    def reconciled(self, reconciliation: str, **told: Any) -> None:
-        self.emit(logging.INFO, "reconciled", reconciliation=reconciliation, **told)
+    def reconciled(self, reconciliation: str, **fields: Any) -> None:
+        self.emit(logging.INFO, "reconciled", reconciliation=reconciliation, **fields)
 
-    def alert(self, alert: str, severity: str, **told: Any) -> None:
+    def alert(self, alert: str, severity: str, **fields: Any) -> None:
         """Report something to whoever is on call. Alerting rules look for the fields `alert` and `severity`."""
-        self.emit(logging.getLevelNamesMapping()[severity], "alert", alert=alert, severity=severity, **told)
+        self.emit(logging.getLevelNamesMapping()[severity], "alert", alert=alert, severity=severity, **fields)
 
     @staticmethod
     def _of(verdict: Verdict) -> dict[str, Any]:

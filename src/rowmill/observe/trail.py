@@ -36,8 +36,8 @@ def _part(error: BaseException, seen: set[int], depth: int) -> str:
     lines = "".join(traceback.format_tb(error.__traceback__))
     text = f"Traceback (most recent call last):\n{lines}{type(error).__qualname__}"
     if isinstance(error, BaseExceptionGroup) and depth < MOST_OF_A_GROUP:
-        told = error.exceptions[:MOST_OF_A_GROUP]
-        for number, each in enumerate(told, start=1):
+        shown = error.exceptions[:MOST_OF_A_GROUP]
+        for number, each in enumerate(shown, start=1):
             text += f"\n  + {number} of {len(error.exceptions)}\n"
             text += textwrap.indent(_trail(each, seen, depth + 1), "  | ")
     return text

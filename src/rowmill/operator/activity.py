@@ -229,9 +229,6 @@ def _worker_view(row: Any) -> WorkerView:
     )  # fmt: skip
 
 
-# Dead rows by the code of their last failure, whatever their age.
-
-
 CODE = re.compile(r"\w[\w.:/-]*")
 """What is taken for a code in front of an error's text. The text itself may quote a row, and is never returned."""
 
@@ -297,16 +294,13 @@ def _summed(sql: QueueSql, found: Mapping[Any, int], count: How) -> DeadRows:
     return DeadRows(sum(found.values()), codes, without, count)
 
 
-# What a watcher sees of a queue: a few reads that stay cheap on big tables.
-
-
 LATELY = 3600.0
 """Seconds over which the dead are counted."""
 DAY = 86400.0
 
 
 # served by: the ready index, the throughput's primary key, the history's index on ended_at; workers are few
-def see(connection: Connection, sql: QueueSql, limits: Alerts) -> QueueObservation:
+def observe_queue(connection: Connection, sql: QueueSql, limits: Alerts) -> QueueObservation:
     """Return what alerts need to know of a queue. Only what has a limit is looked at."""
     queue = sql.queue
     backlog, died = 0, 0

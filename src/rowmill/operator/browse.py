@@ -211,16 +211,16 @@ def progress(sql: QueueSql) -> list["sa.ColumnElement[Any]"]:
 
 
 def row_view(sql: QueueSql, row: Any) -> RowView:
-    queue, lexicon = sql.queue, StateWords(sql)
-    word = lexicon.word(row.r_state)
+    queue, state_words = sql.queue, StateWords(sql)
+    word = state_words.word(row.r_state)
     step = None if word is None else queue.vocabulary.step_of(word)
     own = getattr(row, "r_max_attempts", None)
     retry = None if step is None else step.retry.with_limit(own if isinstance(own, int) else None)
     times = {role: as_moment(getattr(row, f"r_{role}"), queue.epoch) for role in TIMES}
     return RowView(
         key=queue.key_text(scalar(tuple(row[: len(queue.key)]))),
-        state=None if row.r_state is None else str(lexicon.plain(row.r_state)),
-        kind=lexicon.meaning(row.r_state),
+        state=None if row.r_state is None else str(state_words.plain(row.r_state)),
+        kind=state_words.meaning(row.r_state),
         stage=None if step is None else step.name,
         attempts=row.r_attempts or 0,
         max_attempts=None if retry is None or retry.unlimited else retry.attempts,

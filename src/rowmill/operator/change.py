@@ -69,38 +69,38 @@ async def requeue(
     own; others begin at the first. `stage` overrides.
     """
     sql = store.sql(queue)
-    condition, lexicon = requeueable(sql, wanted), StateWords(sql)
+    condition, state_words = requeueable(sql, wanted), StateWords(sql)
     if stage is not None:
         known_stage(queue, stage)
 
     def change(connection: Connection, rows: Sequence[Any]) -> ChangeResult:
-        return _requeue(connection, lexicon, rows, stage, condition)
+        return _requeue(connection, state_words, rows, stage, condition)
 
     done = await _in_batches(store, sql, condition, change, most, batch, progress)
     if done.rows:
-        await tell(store, queue)
+        await notify_ready(store, queue)
     return done
 
 
 # served by: the primary key
 def requeue_within(connection: Connection, sql: QueueSql, keys: Sequence[Key], stage: str | None = None) -> set[Key]:
-    """Put the rows with these keys back, in the caller's transaction; call `tell` after it. Return the keys of those
-    that are ready now. A running row stays, and so does one that somebody else has locked."""
-    condition, lexicon = requeueable(sql, Filter()), StateWords(sql)
+    """Put the rows with these keys back, in the caller's transaction; call `notify_ready` after it. Return the keys of
+    those that are ready now. A running row stays, and so does one that somebody else has locked."""
+    condition, state_words = requeueable(sql, Filter()), StateWords(sql)
     named = keys_in(sql, keys)
-    wanted = sa.select(*raw_key(sql), lexicon.raw_state.label("raw_state")).where(condition, named)
+    wanted = sa.select(*raw_key(sql), state_words.raw_state.label("raw_state")).where(condition, named)
     rows = connection.execute(wanted.with_for_update(skip_locked=True)).all()
     if rows:
-        _requeue(connection, lexicon, rows, stage, condition)
+        _requeue(connection, state_words, rows, stage, condition)
     ready = in_words(sql, sql.queue.vocabulary.all_of(CLAIMABLE))
     return {tuple(row) for row in connection.execute(sa.select(*sql.queue.key).where(named, ready))}
 
 
 def _requeue(
-    connection: Connection, lexicon: StateWords, rows: Sequence[Any], stage: str | None, condition: Condition
+    connection: Connection, state_words: StateWords, rows: Sequence[Any], stage: str | None, condition: Condition
 ) -> ChangeResult:
-    sql, total = lexicon.sql, ChangeResult()
-    for name, keys in _by_stage(connection, lexicon, rows, stage).items():
+    sql, total = state_words.sql, ChangeResult()
+    for name, keys in _by_stage(connection, state_words, rows, stage).items():
         move = sa.update(sql.queue.table).values(assigned(sql, REQUEUE, sql.queue.step(name)))
         total = _plus(total, change_rows(connection, sql, move, keys, condition))
     return total
@@ -125,7 +125,7 @@ async def cancel(
 
     done = await _in_batches(store, sql, condition, change, most, batch, progress)
     if done.rows and queue.per is not None:
-        await tell(store, queue)
+        await notify_ready(store, queue)
     return done
 
 
@@ -234,16 +234,16 @@ def _is_of_the_row(error: DBAPIError) -> bool:
 
 
 def _by_stage(
-    connection: Connection, lexicon: StateWords, rows: Sequence[Any], override: str | None
+    connection: Connection, state_words: StateWords, rows: Sequence[Any], override: str | None
 ) -> dict[str, list[Key]]:
     """Return the keys of these rows, by the stage at which each begins again."""
-    queue = lexicon.sql.queue
+    queue = state_words.sql.queue
     first = queue.steps[0].name
     if override is not None or len(queue.steps) == 1:
         return {override or first: keys_of(queue, rows)}
-    key_of = RowLoader(lexicon.sql).key_of
+    key_of = RowLoader(state_words.sql).key_of
     texts = [queue.key_text(key_of(key)) for key in keys_of(queue, rows)]
-    dead = [text for text, row in zip(texts, rows, strict=True) if lexicon.kind(row.raw_state) is StateKind.DEAD]
+    dead = [text for text, row in zip(texts, rows, strict=True) if state_words.kind(row.raw_state) is StateKind.DEAD]
     # A stage that is not declared any more can't be resumed.
     failed = {
         text: stage
@@ -252,7 +252,7 @@ def _by_stage(
     }
     found: dict[str, list[Key]] = {}
     for key, text, row in zip(keys_of(queue, rows), texts, rows, strict=True):
-        word = lexicon.word(row.raw_state)
+        word = state_words.word(row.raw_state)
         own = None if word is None else queue.vocabulary.step_of(word)
         found.setdefault(own.name if own else failed.get(text, first), []).append(key)
     return found
@@ -267,7 +267,7 @@ def _plus(one: ChangeResult, other: ChangeResult) -> ChangeResult:
     return ChangeResult(one.rows + other.rows, one.refused + other.refused)
 
 
-async def tell(store: Store, queue: QueueSpec[Any]) -> None:
+async def notify_ready(store: Store, queue: QueueSpec[Any]) -> None:
     """Drop the watermarks and wake sleeping workers: rows became ready behind them."""
     store.forget(queue)
     await store.notify_workers([queue])

@@ -15,9 +15,6 @@ from rowmill.store.postgres.session import index_plans
 from rowmill.store.queue_sql import LARGEST_INTEGER, QueueSql
 from rowmill.store.state_words import UNKNOWN, StateWords
 
-# The size of a big table and the share of each state in it, without reading all of it.
-
-
 SMALL_BYTES = 64 * 1024 * 1024
 """A table of this size is counted in a fraction of a second."""
 SMALL_ROWS = 1_000_000
@@ -79,9 +76,9 @@ def _by_statistics(connection: Connection, sql: QueueSql) -> dict[Any, int] | No
     if row is None or row.common is None:
         return None
     total = row.reltuples / row.relpages * (_bytes(connection, sql) / PAGE)
-    lexicon = StateWords(sql)
-    raw_of = {str(raw): raw for raw in map(lexicon.raw, lexicon.words)}
-    common = map(lexicon.plain, row.common)
+    state_words = StateWords(sql)
+    raw_of = {str(raw): raw for raw in map(state_words.raw, state_words.words)}
+    common = map(state_words.plain, row.common)
     found: dict[Any, int] = {
         raw_of.get(text, text): round(total * share) for text, share in zip(common, row.shares, strict=True)
     }
@@ -263,23 +260,23 @@ def counts(connection: Connection, sql: QueueSql, *, cap: int = CAP) -> list[Sta
 
 
 def _counts(connection: Connection, sql: QueueSql, cap: int) -> list[StateCount]:
-    lexicon = StateWords(sql)
+    state_words = StateWords(sql)
     if is_small(connection, sql):
-        return _listed(lexicon, _by_state(connection, sql, sql.table), {})
+        return _listed(state_words, _by_state(connection, sql, sql.table), {})
     exact: dict[Any, int] = {}
     at_least: dict[Any, int] = {}
     with index_plans(connection):
         for words, found in _unfinished(sql, cap):
             rows = _by_state(connection, sql, f"({found}) AS found")
             if sum(rows.values()) <= cap:
-                exact |= {lexicon.raw(word): 0 for word in words} | rows
+                exact |= {state_words.raw(word): 0 for word in words} | rows
             else:
                 at_least |= rows
     guessed = by_state(connection, sql)
     if guessed is None:
-        return _listed(lexicon, _by_state(connection, sql, sql.table), {})
+        return _listed(state_words, _by_state(connection, sql, sql.table), {})
     rest = {raw: max(rows, guessed.get(raw, 0)) for raw, rows in (guessed | at_least).items() if raw not in exact}
-    return _listed(lexicon, exact, rest)
+    return _listed(state_words, exact, rest)
 
 
 # served by: the ready index of each stage
@@ -322,20 +319,20 @@ def _unfinished(sql: QueueSql, cap: int) -> Iterator[tuple[Sequence[Word], str]]
     )
 
 
-def _listed(lexicon: StateWords, exact: dict[Any, int], guessed: dict[Any, int]) -> list[StateCount]:
+def _listed(state_words: StateWords, exact: dict[Any, int], guessed: dict[Any, int]) -> list[StateCount]:
     """Return the count of every word of the queue, with or without rows, then of unknown words."""
-    known = [lexicon.raw(word) for word in lexicon.words]
+    known = [state_words.raw(word) for word in state_words.words]
     rows = dict.fromkeys(known, 0) | exact | guessed
-    strangers = sorted((raw for raw in rows if raw not in known), key=str)
+    unknown = sorted((raw for raw in rows if raw not in known), key=str)
     whole = not guessed
     found = []
-    for raw in [*known, *strangers]:
-        word = lexicon.word(raw)
-        step = None if word is None else lexicon.vocabulary.step_of(word)
+    for raw in [*known, *unknown]:
+        word = state_words.word(raw)
+        step = None if word is None else state_words.vocabulary.step_of(word)
         found.append(
             StateCount(
                 word=None if raw is None else str(raw),
-                kind=lexicon.meaning(raw),
+                kind=state_words.meaning(raw),
                 stage=None if step is None else step.name,
                 rows=rows[raw],
                 count=How.EXACT if whole or raw in exact else How.ESTIMATED,

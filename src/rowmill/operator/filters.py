@@ -54,8 +54,8 @@ class Filter:
         does not know."""
         found = []
         if self.states:
-            lexicon = StateWords(sql)
-            found.append(sa.or_(*(lexicon.condition(text) for text in self.states)))
+            state_words = StateWords(sql)
+            found.append(sa.or_(*(state_words.condition(text) for text in self.states)))
         if self.stage is not None:
             found.append(at_stage(sql, self.stage))
         if self.error_code is not None:
@@ -158,9 +158,6 @@ def parse_when(text: str) -> When:
         raise BadRequest(
             f"{text!r} is not a time. Write how long ago (90s, 15m, 6h, 7d) or when (2026-01-31T12:00)"
         ) from None
-
-
-# Which rows each verb of an operator may touch, and how many they are.
 
 
 Condition = sa.ColumnElement[bool]

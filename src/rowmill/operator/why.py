@@ -85,11 +85,13 @@ class Why:
         return f"{self.row.key} ({self.row.state or 'NULL'}){lines}"
 
 
-Shut = Callable[[Connection, RowView], Iterable[Hold]]
+ClosedLimits = Callable[[Connection, RowView], Iterable[Hold]]
 """The limits that let no row of this one's stage through now, whether or not it has asked yet."""
 
 
-def why(connection: Connection, sql: QueueSql, key: str, shut: Shut = lambda *_: ()) -> tuple[RowView, list[Hold]]:
+def why(
+    connection: Connection, sql: QueueSql, key: str, closed: ClosedLimits = lambda *_: ()
+) -> tuple[RowView, list[Hold]]:
     """Return a row and everything that holds it, the most telling first; never empty."""
     row = find_row(connection, sql, key)
     if row.state is None:
@@ -101,7 +103,7 @@ def why(connection: Connection, sql: QueueSql, key: str, shut: Shut = lambda *_:
             step = sql.queue.step(row.stage)
             holds = list(_claimable(connection, sql, row, step, key))
             named = {hold.facts["limit"] for hold in holds if hold.reason is Obstacle.LIMIT}
-            holds += [hold for hold in shut(connection, row) if hold.facts["limit"] not in named]
+            holds += [hold for hold in closed(connection, row) if hold.facts["limit"] not in named]
             return row, holds or [Hold(Obstacle.READY, "nothing holds it: a worker takes it when its turn comes")]
         case StateKind.DEAD:
             return row, [_dead(connection, sql, key), *_kept(connection, sql, row, key)]

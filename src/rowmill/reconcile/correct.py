@@ -48,7 +48,7 @@ class RequeueCorrection:
 
     async def after(self, store: Store) -> None:
         """Wake sleeping workers after the commit, when the rows are visible."""
-        await change.tell(store, self.queue)
+        await change.notify_ready(store, self.queue)
 
     def _parts(self, finding: Finding) -> tuple[Any, ...]:
         key = self._key(finding)

@@ -52,7 +52,7 @@ class Scheduler:
                     async with asyncio.timeout(PASS_SECONDS):
                         await self.make()
                     self._events.back(who=UPKEEP)
-                    self._events.kept(UPKEEP)
+                    self._events.maintenance_succeeded(UPKEEP)
                 except DBAPIError as error:
                     self._events.maintenance_failed(UPKEEP, type(error.orig).__name__)
                 except (Disconnected, OSError) as error:

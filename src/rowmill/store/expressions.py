@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
 
 
-# Statements that are text already, on any driver.
-
-
 def as_text(statement: str) -> TextClause:
     """Return a finished statement as a TextClause, with its colons escaped: they are no parameters."""
     return sa.text(statement.replace(":", r"\:"))
@@ -45,9 +42,6 @@ def renamed(statement: str, name: Callable[[str], str]) -> str:
         return next((name(given) for given in found.groups() if given is not None), found[0])
 
     return PIECES.sub(piece, statement)
-
-
-# INSERT as a dialect has it, with ON CONFLICT.
 
 
 def insert_of(dialect: str) -> "Callable[[Table], postgresql.Insert | sqlite.Insert]":

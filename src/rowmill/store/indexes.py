@@ -123,9 +123,6 @@ def has_wake_trigger(connection: sa.Connection, sql: QueueSql) -> bool:
     return found is not None
 
 
-# Which of a queue's indexes a database has, and whether they are what the queue needs.
-
-
 class IndexState(StrEnum):
     GOOD = "good"
     MISSING = "missing"

@@ -195,9 +195,6 @@ def _per(sql: QueueSql) -> str:
     return sql.name(column)
 
 
-# How free rows of a queue that keeps order per key are searched for, so that a search costs what it finds.
-
-
 LEAST = 50
 """Rows that are asked for at the least."""
 SHARE = 0.05

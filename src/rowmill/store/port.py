@@ -29,10 +29,10 @@ CONNECTIONS = 15
 """For transactions of handlers, at once."""
 GONE = object()
 """In place of a value: the row is not under this lease any more."""
-Condemned = Callable[[QueueSpec[Any], Step, DeadRow], None]
+OnBuried = Callable[[QueueSpec[Any], Step, DeadRow], None]
 """Called with the queue, the stage and the death."""
 
-Heard = Callable[[str, str, str, str], None]
+OnRefused = Callable[[str, str, str, str], None]
 """Called with the queue, the stage, the key and the reason."""
 
 
@@ -113,9 +113,9 @@ class Store(Protocol):
     """May a database that is only a file be made if it is not there? Who only looks leaves nothing behind."""
     engine: AsyncEngine
     dialect: Dialect
-    on_condemned: Condemned
+    on_buried: OnBuried
     """Hears of rows that a claim had to bury: because the driver can't read them, or their attempts are used up."""
-    on_refused: Heard
+    on_refused: OnRefused
     """Hears of rows that claims step over, because the table does not let them be claimed."""
 
     @property
@@ -152,7 +152,7 @@ class Store(Protocol):
     async def value(self, lease: Lease[Any], column: "Column[Any]") -> Any:
         """Read a column of a row, as the driver gives it; GONE if the lease no longer holds."""
 
-    def look_from_the_start(self, queue: QueueSpec[Any]) -> None:
+    def drop_watermarks(self, queue: QueueSpec[Any]) -> None:
         """Make the next claims of this queue start from the head of the index, whatever that costs."""
 
     def forget(self, queue: QueueSpec[Any]) -> None:
@@ -178,7 +178,7 @@ class Store(Protocol):
         """Insert records as fast as this database can, in one transaction."""
 
     async def heartbeat(
-        self, worker: int, office: str, seconds: float, settle_lag: str | None = None
+        self, worker: int, leadership: str, seconds: float, settle_lag: str | None = None
     ) -> Heartbeat | None:
         """Record a heartbeat and what could not be written (see `model.settle_lag`), and take or keep the leadership of
         this name for `seconds`, if it is free or ours. PostgreSQL does it in one statement, which never waits for a

@@ -66,10 +66,10 @@ class RefusedRows:
         self._rows = [(key, float("-inf")) for key, _ in self._rows]
 
     @property
-    def unheard(self) -> bool:
+    def has_news(self) -> bool:
         return bool(self._news)
 
-    def news(self) -> list[tuple[Key, str]]:
+    def take_news(self) -> list[tuple[Key, str]]:
         """Return the rows that were refused for the first time since the last call, each with the reason."""
         news, self._news = self._news, []
         return news
@@ -106,10 +106,10 @@ class RefusedRows:
                 break
 
 
-async def tell(store: Store, queue: QueueSpec[Any], step: Step, refused: RefusedRows) -> None:
+async def report_refused(store: Store, queue: QueueSpec[Any], step: Step, refused: RefusedRows) -> None:
     """Report newly refused rows to the listener, and note them in the history for `why` and `doctor`."""
     key_of = RowLoader(store.sql(queue)).key_of
-    news = [(queue.key_text(key_of(key)), reason) for key, reason in refused.news()]
+    news = [(queue.key_text(key_of(key)), reason) for key, reason in refused.take_news()]
     for key, reason in news:
         store.on_refused(queue.name, step.name, key, reason)
     with suppress(Disconnected, DBAPIError):

@@ -50,14 +50,15 @@ def rescue(
     back: float | None = None,
     sparing: Collection[int] = (),
     ready: Ready | None = None,
-    acquit: bool = False,
+    retry_alone: bool = False,
 ) -> Rescued:
     """Rescue rows of one stage whose lease has expired: give them back, or bury them when no attempts are left. With
     `back`, only those that expired in the last so many seconds; never those with a token in `sparing`, whose handlers
     are known to live. `ready` picks the rows that may be rescued now; all if it is not given.
 
-    With `acquit`, a row on its last attempt is buried only if it was `on_trial`, alone in its worker. Any other may
-    just have been near when its worker died: it gets its attempt back, and is tried alone the next time.
+    With `retry_alone`, a row on its last attempt is buried only if it ran alone in its worker, as `note_running_alone`
+    has noted. Any other row may only have been near when its worker died: it gets its attempt back, and is tried alone
+    the next time.
 
     The guards are in the UPDATE itself: a row that was renewed or settled since it was looked at is not
     touched. A row that runs without any lease (somebody else wrote the word) first gets one.
@@ -72,11 +73,11 @@ def rescue(
         return Rescued()
     try:
         with connection.begin_nested():
-            return _give_back(connection, sql, step, found, acquit)
+            return _give_back(connection, sql, step, found, retry_alone)
     except DBAPIError as error:
         if not is_refusal(error):
             raise
-    return _one_by_one(connection, sql, step, found, acquit)
+    return _one_by_one(connection, sql, step, found, retry_alone)
 
 
 # served by: the partial index on running rows, (leased_until)
@@ -139,19 +140,19 @@ def _give_leases(connection: Connection, sql: QueueSql, step: Step, keys: Sequen
     return True
 
 
-def _give_back(connection: Connection, sql: QueueSql, step: Step, rows: Sequence[Any], acquit: bool) -> Rescued:
+def _give_back(connection: Connection, sql: QueueSql, step: Step, rows: Sequence[Any], retry_alone: bool) -> Rescued:
     used_up = guard_of(sql, step, BURY)
-    acquitted: Sequence[Any] = ()
-    if acquit:
-        not_on_trial = sql.queue.columns["error"].is_(None)
+    retried: Sequence[Any] = ()
+    if retry_alone:
+        not_alone = sql.queue.columns["error"].is_(None)
         several: sa.ColumnElement[bool] = sa.literal_column(f"{sql.limit(step)} > 1", sa.Boolean)
-        acquitted = _rescue_as(PARK, connection, sql, step, rows, sa.and_(used_up, several, not_on_trial))
+        retried = _rescue_as(PARK, connection, sql, step, rows, sa.and_(used_up, several, not_alone))
     buried = _rescue_as(BURY, connection, sql, step, rows, used_up)
     returned = _rescue_as(RESCUE, connection, sql, step, rows, guard_of(sql, step, RESCUE))
-    return Rescued(len(returned) + len(acquitted), len(buried), deaths=_deaths(connection, sql, buried))
+    return Rescued(len(returned) + len(retried), len(buried), deaths=_deaths(connection, sql, buried))
 
 
-def _one_by_one(connection: Connection, sql: QueueSql, step: Step, rows: Sequence[Any], acquit: bool) -> Rescued:
+def _one_by_one(connection: Connection, sql: QueueSql, step: Step, rows: Sequence[Any], retry_alone: bool) -> Rescued:
     """Rescue rows one by one, because the table refuses one of them, as a unique key over open rows may. That one is
     buried and holds up no other. One that can't even be buried stays as it is."""
     returned = buried = refused = 0
@@ -159,7 +160,7 @@ def _one_by_one(connection: Connection, sql: QueueSql, step: Step, rows: Sequenc
     for row in rows:
         try:
             with connection.begin_nested():
-                found = _give_back(connection, sql, step, [row], acquit)
+                found = _give_back(connection, sql, step, [row], retry_alone)
         except DBAPIError as error:
             if not is_refusal(error):
                 raise
@@ -260,7 +261,7 @@ def _record_crashes(connection: Connection, sql: QueueSql, step: Step, move: Mov
 
 
 # served by: the primary key
-def on_trial(connection: Connection, sql: QueueSql, lease: Lease[Any]) -> bool:
+def note_running_alone(connection: Connection, sql: QueueSql, lease: Lease[Any]) -> bool:
     """Note on a running row that it begins its last attempt, alone. Return False if its lease is gone. The note is the
     error of the crash that made it a suspect, which its claim has cleared."""
     queue = sql.queue

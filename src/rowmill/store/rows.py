@@ -17,8 +17,6 @@ from rowmill.model.states import Step
 from rowmill.store.port import GONE, Store
 from rowmill.store.queue_sql import QueueSql
 
-# Columns that were left out of a claim, read when a handler asks for them.
-
 
 async def fetch(store: Store, lease: Lease[Any], name: str) -> tuple[Any, int]:
     """Return the value of a column, and the bytes that it added. It is read by the row's key while the lease holds,

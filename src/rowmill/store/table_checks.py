@@ -17,8 +17,6 @@ from rowmill.model.errors import DeclarationError, TableMismatch
 from rowmill.model.states import Step
 from rowmill.store.queue_sql import QueueSql, bare
 
-# Can the columns of a queue, as a database has them, hold what the engine writes?
-
 
 @dataclass(frozen=True, slots=True)
 class ColumnProblem:
@@ -83,11 +81,6 @@ def _without_domain(kind: "TypeEngine[Any]") -> "TypeEngine[Any]":
     while isinstance(kind, DOMAIN):
         kind = kind.data_type
     return kind
-
-
-# Does the database keep the key of a queue unique? Every statement that writes to a row names the row by its key.
-#
-# Catalogues answer this, which every role may read.
 
 
 @dataclass(frozen=True, slots=True)

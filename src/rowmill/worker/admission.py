@@ -23,11 +23,11 @@ class Admission:
 
     def __init__(
         self, gate: PermitGate, prefetch: Prefetch, in_flight: InFlight, row_runner: RowRunner,
-        waiting: deque[Lease[Any]], fed: asyncio.Event, needed: asyncio.Event, running: Callable[[], int],
+        waiting: deque[Lease[Any]], has_rows: asyncio.Event, wants_rows: asyncio.Event, running: Callable[[], int],
     ) -> None:  # fmt: skip
         self.gate = gate
         self._prefetch, self._in_flight, self._row_runner = prefetch, in_flight, row_runner
-        self._waiting, self._fed, self._needed, self._running = waiting, fed, needed, running
+        self._waiting, self._has_rows, self._wants_rows, self._running = waiting, has_rows, wants_rows, running
         self.pending: deque[Lease[Any]] = deque()
         self._low = 0 if gate.ahead else prefetch.width
         self._fresh_until = 0.0
@@ -112,11 +112,11 @@ class Admission:
         if let_in:
             self._fresh_until = min(self._fresh_until, fresh) if self._waiting else fresh
             self._waiting.extend(let_in)
-            self._fed.set()
+            self._has_rows.set()
         stay = [one for one in refused if not self._sent_back(one)]
         self.pending.extendleft([one.lease for one in reversed(stay)])
         if len(stay) < len(refused):  # there is room for others, or it is known now that there is none
-            self._needed.set()
+            self._wants_rows.set()
         return min((one.wait for one in stay), default=0.0)
 
     def _sent_back(self, one: NotPermitted) -> bool:

@@ -57,7 +57,7 @@ class ByteBudget:
         """The stage whose turn it is waits for room."""
         self.of_queue: Counter[str] = Counter()
         """Bytes that are held by each queue, or reserved for it."""
-        self.line: list[ClaimTurn] = []
+        self.turns: list[ClaimTurn] = []
 
     def add(self, queue: str, weight: int) -> None:
         self.held += weight
@@ -74,8 +74,8 @@ class ByteBudget:
         return ClaimTurn(self, queue, wake)
 
     def call_first(self) -> None:
-        if self.line:
-            self.line[0].wake()
+        if self.turns:
+            self.turns[0].wake()
 
 
 class ClaimTurn:
@@ -88,13 +88,13 @@ class ClaimTurn:
         self._waits_since: float | None = None
 
     def __enter__(self) -> "ClaimTurn":
-        self._budget.line.append(self)
+        self._budget.turns.append(self)
         return self
 
     def __exit__(self, *_about: object) -> None:
         self._reserve(0)
-        if self in self._budget.line:
-            self._budget.line.remove(self)
+        if self in self._budget.turns:
+            self._budget.turns.remove(self)
         self._budget.call_first()
 
     def room(self, row: RowWeight, rows: int) -> ByteLimit | None:
@@ -102,7 +102,7 @@ class ClaimTurn:
         does not fit waits until nothing else is held, but no longer than PATIENCE: what is held may never be
         settled."""
         budget = self._budget
-        if budget.line[0] is not self:
+        if budget.turns[0] is not self:
             return None
         free, alone = budget.most - budget.held - budget.reserved, not (budget.held or budget.reserved)
         of_queue = budget.most_of_queue - budget.of_queue[self._queue]
@@ -116,16 +116,16 @@ class ClaimTurn:
                 return None
             alone = True
         self._reserve(max(int(min(free, of_queue, max(row.bytes * rows * 2, budget.most / PORTION))), 0))
-        budget.line.remove(self)
+        budget.turns.remove(self)
         budget.full = False
         budget.call_first()
         return ByteLimit(self._reserved, or_one=alone)
 
     def _let_others_go_first(self) -> None:
-        line = self._budget.line
-        line.remove(self)
-        line.append(self)
-        if line[0] is not self:
+        turns = self._budget.turns
+        turns.remove(self)
+        turns.append(self)
+        if turns[0] is not self:
             self._budget.call_first()
 
     def _reserve(self, weight: int) -> None:

@@ -19,8 +19,6 @@ from rowmill.model.lifecycle import RELEASE
 from rowmill.model.queue import Handler
 from rowmill.observe.trail import kept_trail
 
-# Threads that run sync handlers, and hand back what they answered many at a time.
-
 
 class ThreadCall:
     """One call of a handler in a thread."""
@@ -116,7 +114,7 @@ class HandlerThreads:
         self._threads = self._most
 
 
-COMMIT_LOOK = 0.02
+COMMIT_POLL = 0.02
 """Seconds between two looks at a block that commits while the time of its handler is over."""
 
 
@@ -300,14 +298,14 @@ class HandlerRunner:
             answered = await call.answered
         except asyncio.CancelledError:
             while any(lease.phase is Phase.COMMITTING for lease in leases):
-                await asyncio.sleep(COMMIT_LOOK)
+                await asyncio.sleep(COMMIT_POLL)
             raise
         if answered:
             return call.answer
         assert call.ended is not None
         # The row may be settled by the handler's own block just now: whoever decides first is right.
         while not all(lease.take_verdict() or lease.settled for lease in leases):
-            await asyncio.wait({call.ended}, timeout=COMMIT_LOOK)
+            await asyncio.wait({call.ended}, timeout=COMMIT_POLL)
             if call.ended.done():
                 return call.answer
         if not call.ended.done():

@@ -34,7 +34,7 @@ class LoopWatch:
     def __init__(self, events: Events, handlers: Iterable[tuple[str, str, Handler]]) -> None:
         """`handlers` are given as (queue, stage, handler)."""
         self._events = events
-        self._known = {code: (queue, stage) for queue, stage, handler in handlers if (code := code_of(handler.call))}
+        self._handlers = {code: (queue, stage) for queue, stage, handler in handlers if (code := code_of(handler.call))}
         self._stop = threading.Event()
 
     def start(self) -> None:
@@ -76,8 +76,8 @@ class LoopWatch:
         """Return what the loop is running: the handler and its line, or the innermost function if no handler is."""
         found: FrameType | None = frame
         while found is not None:
-            if found.f_code in self._known:
-                queue, stage = self._known[found.f_code]
+            if found.f_code in self._handlers:
+                queue, stage = self._handlers[found.f_code]
                 return {"queue": queue, "stage": stage, **named(found)}
             found = found.f_back
         return {"queue": "", "stage": "", **named(frame)}

@@ -19,11 +19,11 @@ SHARE = 3
 class Renewer:
     """Renews the leases in flight, each queue by itself, and stops the handlers of leases that are gone."""
 
-    def __init__(self, store: Store, in_flight: InFlight, events: Events, cut: Callable[[Lease[Any]], None]) -> None:
+    def __init__(self, store: Store, in_flight: InFlight, events: Events, cancel: Callable[[Lease[Any]], None]) -> None:
         self._store = store
         self._in_flight = in_flight
         self._events = events
-        self._cut = cut
+        self._cancel = cancel
         self._renewed: dict[Lease[Any], float] = {}
         self._missed: set[Lease[Any]] = set()
         self._sizes: defaultdict[str, BatchSize] = defaultdict(BatchSize)
@@ -86,5 +86,5 @@ class Renewer:
         gone = {lease for lease in lost if lease in self._in_flight.leases and not lease.settled}
         for lease in gone & self._missed:
             lease.lost = True
-            self._cut(lease)
+            self._cancel(lease)
         self._missed = (self._missed - set(asked)) | (gone - self._missed)

@@ -14,7 +14,7 @@ from rowmill.model.permits import NotPermitted, PermitGate
 from rowmill.model.queue import Handler
 from rowmill.observe.events import Events
 from rowmill.store.port import Disconnected
-from rowmill.worker.handler import COMMIT_LOOK, HandlerRunner, PermitExpired
+from rowmill.worker.handler import COMMIT_POLL, HandlerRunner, PermitExpired
 from rowmill.worker.in_flight import InFlight
 from rowmill.worker.prefetch import Prefetch
 from rowmill.worker.report import Report
@@ -67,7 +67,7 @@ class RowRunner:
             except PermitExpired:
                 called = False
             except asyncio.CancelledError as error:
-                self._cut_short(batch, error)
+                self._after_cancellation(batch, error)
                 if self.stopping:
                     raise
                 return
@@ -155,7 +155,7 @@ class RowRunner:
             return self._runner.judge(one.lease, one.raised)
         return hold(one.lease, one.wait, one.code, one.message)
 
-    def _cut_short(self, batch: list[Lease[Any]], error: asyncio.CancelledError) -> None:
+    def _after_cancellation(self, batch: list[Lease[Any]], error: asyncio.CancelledError) -> None:
         """Decide about rows whose handler was cancelled: because the lease is gone, because we stop, or by the handler
         itself. The last is a failure: given back, such a row would be claimed again at once, for ever."""
         for lease in batch:
@@ -181,7 +181,7 @@ class RowRunner:
         self._events.lost(Verdict(lease, lifecycle.RELEASE))
         self._in_flight.remove(lease)
 
-    def cut(self, lease: Lease[Any]) -> bool:
+    def cancel(self, lease: Lease[Any]) -> bool:
         """Cancel the handler of a lease that is gone, if it can be cancelled. Return False if it has not begun."""
         task = self._tasks.get(lease)
         if task is not None and not self._handler.threaded and self._handler.batch is None:
@@ -203,7 +203,7 @@ class RowRunner:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while any(lease.phase is Phase.COMMITTING for lease in self._tasks):
-                    await asyncio.sleep(COMMIT_LOOK)
+                    await asyncio.sleep(COMMIT_POLL)
         for lease in self._tasks:
             if not lease.lost and lease.take_verdict():
                 self.give_back(lease)

@@ -133,11 +133,11 @@ class Settler:
         except RuntimeError:
             with suppress(RuntimeError):  # the loop is gone: so is who wanted to know
                 assert self._loop is not None
-                self._loop.call_soon_threadsafe(self.tell, verdicts)
+                self._loop.call_soon_threadsafe(self.report_written, verdicts)
         else:
-            self.tell(verdicts)
+            self.report_written(verdicts)
 
-    def tell(self, verdicts: list[Verdict]) -> None:
+    def report_written(self, verdicts: list[Verdict]) -> None:
         """Count verdicts that were written, and report them. Most successes interest no observer, and are only
         counted."""
         for move, rows in Counter([verdict.move.name for verdict in verdicts]).items():
@@ -213,10 +213,10 @@ class Settler:
         self._events.lost(verdict)
         self._in_flight.remove(verdict.lease)
 
-    def keep(self, verdicts: list[Verdict]) -> None:
+    def mark_written(self, verdicts: list[Verdict]) -> None:
         """Count verdicts that were written, and take their leases out of flight."""
         self._in_flight.remove(*[verdict.lease for verdict in verdicts])
-        self.tell(verdicts)
+        self.report_written(verdicts)
 
     def refuse(self, verdict: Verdict, reason: str, code: str = "") -> None:
         """Make a row dead whose verdict the database refused: for its values, or for the move itself, as a unique key
@@ -349,7 +349,7 @@ class SettleLane:
             self._size.took(took, len(batch))
         missing = {id(verdict) for verdict in settled.lost}
         missing.update(id(verdict) for verdict, _ in (*settled.refused, *settled.delayed))
-        self._settler.keep([verdict for verdict in batch if id(verdict) not in missing] if missing else batch)
+        self._settler.mark_written([verdict for verdict in batch if id(verdict) not in missing] if missing else batch)
         again = [verdict for verdict, delay in settled.delayed if delay is Delay.LOCKED]
         self.progress += len(batch) - len(again)
         if len(batch) == 1:

@@ -26,7 +26,7 @@ from rowmill.worker.settings import WorkerSettings
 from rowmill.worker.settler import Settler
 from rowmill.worker.suspects import Suspects
 
-BREATH = 10
+ROWS_PER_YIELD = 10
 """Rows that a slot runs before it lets the rest of the loop have a turn, if no handler waited for anything."""
 STALE = 2.0
 """Seconds that a claimed row may lie ready here while every slot is taken, before it is given to others."""
@@ -68,12 +68,12 @@ class StageWorker:
         self._since = 0.0
         self._slept_at = 0.0
         self._running = 0
-        self._fed = asyncio.Event()
-        self._needed = asyncio.Event()
+        self._has_rows = asyncio.Event()
+        self._wants_rows = asyncio.Event()
         self._woken = asyncio.Event()
         self._suspects = Suspects(store, queue, step, in_flight, settler, self._row_runner, self._woken)
         self._admission = None if handler.gate is None else Admission(
-            handler.gate, self._prefetch, in_flight, self._row_runner, self._waiting, self._fed, self._needed,
+            handler.gate, self._prefetch, in_flight, self._row_runner, self._waiting, self._has_rows, self._wants_rows,
             lambda: self._running * (handler.batch or 1),
         )  # fmt: skip
         self._stores = [self._waiting, *([] if self._admission is None else [self._admission.pending])]
@@ -88,7 +88,7 @@ class StageWorker:
         self._limited_at = -math.inf
         """When we last said that the byte budget limits us, on the loop's clock."""
         self._woken_at = 0.0
-        self._owes_until = -1.0
+        self._row_expected_until = -1.0
         """When the last of the suspects that we gave back can be claimed again, on the loop's clock."""
 
     def wake(self) -> None:
@@ -96,19 +96,19 @@ class StageWorker:
         self._woken_at = asyncio.get_running_loop().time()
         self._woken.set()
 
-    def owe(self, at: float) -> None:
+    def expect_row_at(self, at: float) -> None:
         """Note that a row we gave back can be claimed again at this time. Until then, the queue does not count as
         empty."""
-        self._owes_until = max(self._owes_until, at)
+        self._row_expected_until = max(self._row_expected_until, at)
 
     def look_again(self, since: float) -> None:
         """Wake the claimer if it has not found the queue empty since this time: somebody waits for that."""
-        if not self.busy and not self.empty(since) and asyncio.get_running_loop().time() > self._owes_until:
+        if not self.busy and not self.empty(since) and asyncio.get_running_loop().time() > self._row_expected_until:
             self._woken.set()
 
     def empty(self, since: float) -> bool:
         """Return whether a claim after this time found nothing, and no row is known to have come since."""
-        return self._empty_at > max(since, self._woken_at, self._owes_until)
+        return self._empty_at > max(since, self._woken_at, self._row_expected_until)
 
     def on_interrupt(self, end: Callable[[], None]) -> None:
         """Call this when a handler raises KeyboardInterrupt."""
@@ -140,8 +140,10 @@ class StageWorker:
         name = f"{self.queue.name}/{self.step.name}"
         slots = [asyncio.create_task(self._slot(), name=f"{name} slot {n}") for n in range(self.handler.concurrency)]
         self.claimer = asyncio.create_task(self._claim(), name=f"{name} claimer")
-        doors = [] if self._admission is None else [asyncio.create_task(self._admission.run(), name=f"{name} door")]
-        return [self.claimer, *doors, *slots]
+        admission = (
+            [] if self._admission is None else [asyncio.create_task(self._admission.run(), name=f"{name} admission")]
+        )
+        return [self.claimer, *admission, *slots]
 
     async def _claim(self) -> None:
         loop = asyncio.get_running_loop()
@@ -166,15 +168,15 @@ class StageWorker:
                     await self._until(self._woken, closed_reason.seconds)
                     continue
                 wanted = self._admission.at_most(wanted)
-            if self._suspects.wary(loop.time()):
+            if self._suspects.seen_recently(loop.time()):
                 wanted = min(wanted, self._prefetch.width)
             wanted = min(wanted, self._claim_most)
             if not wanted:
-                await self._until(self._needed, STALE / 2)
+                await self._until(self._wants_rows, STALE / 2)
                 continue
             self._woken.clear()
             try:
-                with self._in_flight.budget.turn(self.queue.name, self._needed.set) as turn:
+                with self._in_flight.budget.turn(self.queue.name, self._wants_rows.set) as turn:
                     within = await self._room(turn, wanted)
                     if within is None:
                         continue
@@ -222,7 +224,7 @@ class StageWorker:
                 return found
             if self._in_flight.budget.full:
                 self._limited()
-            await self._until(self._needed, STALE / 2)
+            await self._until(self._wants_rows, STALE / 2)
             self._return_stale(asyncio.get_running_loop().time())
         return None
 
@@ -287,7 +289,7 @@ class StageWorker:
                 self._admission.put(leases)
                 return
             self._waiting.extend(leases)
-            self._fed.set()
+            self._has_rows.set()
 
     def _return_stale(self, now: float) -> None:
         """Give waiting rows back to others while long handlers hold every slot."""
@@ -308,11 +310,11 @@ class StageWorker:
             while not self._waiting:
                 if self.stopping:
                     return
-                self._needed.set()
+                self._wants_rows.set()
                 if self._admission is not None:
                     self._admission.moved.set()
-                self._fed.clear()
-                await self._fed.wait()
+                self._has_rows.clear()
+                await self._has_rows.wait()
             batch = [self._waiting.popleft()]
             while self._waiting and len(batch) < most:
                 batch.append(self._waiting.popleft())
@@ -322,7 +324,7 @@ class StageWorker:
                 if not batch:
                     continue
             if left <= self._prefetch.low:
-                self._needed.set()
+                self._wants_rows.set()
             self._running += 1
             self._since = now()
             try:
@@ -333,13 +335,13 @@ class StageWorker:
                 self._running -= 1
                 self._row_runner.ran_at = now()
             ran += 1
-            if ran % BREATH == 0:
+            if ran % ROWS_PER_YIELD == 0:
                 await self._settler.lane(self.queue.name).room.wait()
                 await asyncio.sleep(0)
 
-    def cut(self, lease: Lease[Any]) -> None:
+    def cancel(self, lease: Lease[Any]) -> None:
         """Stop the handler of a lease that is gone: its result could not be written."""
-        if not self._row_runner.cut(lease):
+        if not self._row_runner.cancel(lease):
             for rows in self._stores:
                 if lease in rows:
                     rows.remove(lease)
@@ -351,8 +353,8 @@ class StageWorker:
         self._row_runner.stopping = True
         self._return_waiting()
         self._woken.set()
-        self._needed.set()
-        self._fed.set()
+        self._wants_rows.set()
+        self._has_rows.set()
         if self._admission is not None:
             self._admission.moved.set()
 

@@ -23,7 +23,7 @@ SPREAD = 2.0
 """Seconds over which suspects that wait for their turn alone are spread."""
 SESSION = 1.0
 """Seconds for which suspects that were claimed together are tried one after another, before the rest goes back."""
-WARY = 5.0
+CAREFUL = 5.0
 """Seconds after a suspect in which we claim only what can begin at once: all of it goes back for the next one."""
 
 
@@ -40,11 +40,11 @@ class Suspects:
         """Set when a suspect has run: there may be rows to claim."""
         self.alone: asyncio.Task[None] | None = None
         """The suspect that runs alone, if there is one."""
-        self._wary_until = 0.0
+        self._careful_until = 0.0
 
-    def wary(self, now: float) -> bool:
+    def seen_recently(self, now: float) -> bool:
         """Return whether there was a suspect a moment ago."""
-        return now < self._wary_until
+        return now < self._careful_until
 
     @property
     def running(self) -> bool:
@@ -64,7 +64,7 @@ class Suspects:
         suspects = [lease for lease in last if lease.key in keys]
         if not suspects:
             return leases
-        self._wary_until = asyncio.get_running_loop().time() + WARY
+        self._careful_until = asyncio.get_running_loop().time() + CAREFUL
         if not self._row_runner.stopping and not self.running and self._in_flight.close():
             name = f"{self._queue.name}/{self._step.name} suspect"
             self.alone = asyncio.create_task(self._try_each(suspects), name=name)
@@ -78,7 +78,7 @@ class Suspects:
             self._row_runner.give_back(lease, 0.0 if self._row_runner.stopping else random.random() * SPREAD)
 
     async def _try_each(self, suspects: list[Lease[Any]]) -> None:
-        """Run suspects one after another. Those that wait are not on trial: if the one that runs kills the process,
+        """Run suspects one after another. Those that wait have not begun: if the one that runs kills the process,
         they are not to blame."""
         task, now, waiting = asyncio.current_task(), asyncio.get_running_loop().time, deque(suspects)
         assert task is not None
@@ -95,17 +95,17 @@ class Suspects:
 
     async def _run_alone(self, lease: Lease[Any], task: "asyncio.Task[None]") -> None:
         # Leave first: while it is asked for, the row has not begun, and is not to blame for anything.
-        if await self._row_runner.may_begin(lease) and await self._on_trial(lease):
+        if await self._row_runner.may_begin(lease) and await self._note_begun(lease):
             await self._row_runner.run([lease], task)
             self._row_runner.ran_at = asyncio.get_running_loop().time()
         await self._in_flight.settled(lease)
 
-    async def _on_trial(self, lease: Lease[Any]) -> bool:
+    async def _note_begun(self, lease: Lease[Any]) -> bool:
         """Note on the row that it begins: only a row that had begun, alone, is to blame for the death of its worker. A
         row that can't be noted must not begin: it would never be blamed, and could kill workers for ever."""
         try:
             sql = self._store.sql(self._queue)
-            noted = await self._store.run(partial(rescue.on_trial, sql=sql, lease=lease))
+            noted = await self._store.run(partial(rescue.note_running_alone, sql=sql, lease=lease))
         except DBAPIError as error:
             if rescue.is_refusal(error):
                 why = f"the table does not let its last attempt be noted: {type(error.orig).__name__}"

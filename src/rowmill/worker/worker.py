@@ -27,7 +27,7 @@ from rowmill.worker.settings import WorkerSettings
 from rowmill.worker.settler import Settler
 from rowmill.worker.stage import StageWorker
 
-CUT_SECONDS = 5.0
+CANCEL_SECONDS = 5.0
 """How long a handler that was cancelled may take to end, and a claim to come back, before we leave without it."""
 FLUSH_SECONDS = 10.0
 """How long we wait at the end for a database that writes nothing. What is not written comes back by its lease."""
@@ -62,12 +62,12 @@ class Worker:
         changed_rows = ChangedRows(self._events, strict=self.settings.strict)
         self._settler = Settler(store, self._in_flight, self.report, self._events, random.random, changed_rows)
         self._settler.on_settled = self._settled
-        self._renewer = Renewer(store, self._in_flight, self._events, self._cut)
+        self._renewer = Renewer(store, self._in_flight, self._events, self._cancel)
         self._stop = asyncio.Event()
         self._interrupted = False
         self._changed_at = 0.0
         self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
-        self.stations = [
+        self.stages = [
             StageWorker(
                 store, part, step, part.handlers[step.name], self._in_flight, self._settler, self.report,
                 self._events, self.settings,
@@ -77,16 +77,16 @@ class Worker:
             for step in part.steps
             if step.name in part.handlers
         ]  # fmt: skip
-        for station in self.stations:
-            station.paused = partial(paused, station.queue.name, station.step.name)
-            station.on_interrupt(self._interrupt)
+        for stage in self.stages:
+            stage.paused = partial(paused, stage.queue.name, stage.step.name)
+            stage.on_interrupt(self._interrupt)
 
     @property
-    def in_hand(self) -> int:
+    def in_flight(self) -> int:
         return len(self._in_flight)
 
     @property
-    def bytes_in_hand(self) -> int:
+    def bytes_in_flight(self) -> int:
         """The bytes of the rows that are claimed and not settled."""
         return self._in_flight.budget.held
 
@@ -100,23 +100,23 @@ class Worker:
 
     def waker(self, queue: str) -> Callable[[], None]:
         """Return a function that makes the stages of a queue claim now."""
-        ours = [station for station in self.stations if station.queue.name == queue]
+        ours = [stage for stage in self.stages if stage.queue.name == queue]
 
         def wake() -> None:
-            for station in ours:
-                station.wake()
+            for stage in ours:
+                stage.wake()
 
         return wake
 
     @property
     def paused(self) -> list[tuple[str, str]]:
         """The (queue, stage) pairs that are paused."""
-        return [(station.queue.name, station.step.name) for station in self.stations if station.paused()]
+        return [(stage.queue.name, stage.step.name) for stage in self.stages if stage.paused()]
 
     @property
     def left_behind(self) -> int:
         """The number of handlers that did not end with the worker: threads, and tasks that catch their cancellation."""
-        return sum(station.left_behind for station in self.stations)
+        return sum(stage.left_behind for stage in self.stages)
 
     def stop(self) -> None:
         """Claim no more, let running handlers finish within the grace period, and release the rest. Idempotent."""
@@ -127,8 +127,8 @@ class Worker:
         break out of the event loop with every row still in flight."""
         self._interrupted = True
         self.stop()
-        for station in self.stations:
-            station.stop()
+        for stage in self.stages:
+            stage.stop()
 
     async def run(self) -> Report:
         """Work until stopped. Raises KeyboardInterrupt at the end if a handler raised it."""
@@ -143,24 +143,24 @@ class Worker:
         beside = [asyncio.create_task(service.run(), name=type(service).__name__) for service in self._services]
         beside.append(asyncio.create_task(self._settler.run(), name="settler"))
         beside.append(asyncio.create_task(self._renewer.run(), name="renewer"))
-        stations = [task for station in self.stations for task in station.tasks()]
+        tasks = [task for stage in self.stages for task in stage.tasks()]
         beside.append(asyncio.create_task(self._tell_repeated(), name="repeated log lines"))
-        watch = LoopWatch(self._events, [(each.queue.name, each.step.name, each.handler) for each in self.stations])
+        watch = LoopWatch(self._events, [(each.queue.name, each.step.name, each.handler) for each in self.stages])
         watch.start()
         ending = asyncio.ensure_future(until())
         try:
-            await self._watch(ending, beside + stations)
-            await self._leave(stations, self.settings.grace)
+            await self._watch(ending, beside + tasks)
+            await self._leave(tasks, self.settings.grace)
         except BaseException:
             try:
-                await self._leave(stations, 0.0)
+                await self._leave(tasks, 0.0)
             except Exception as error:
-                log.error("rows in hand could not be given back; they come back by their leases: %s", trail(error))
+                log.error("rows in flight could not be given back; they come back by their leases: %s", trail(error))
             raise
         finally:
             for timer in self._timers.values():
                 timer.cancel()
-            await cut_off([ending, *stations, *beside])
+            await cancel_all([ending, *tasks, *beside])
             watch.stop()
             self._events.tell_repeated(all_of_them=True)
             self.report.seconds = time.perf_counter() - began
@@ -185,18 +185,18 @@ class Worker:
 
     async def _leave(self, tasks: list["asyncio.Task[None]"], grace: float) -> None:
         """Stop: let handlers finish within the grace period, release the rest, and write everything."""
-        for station in self.stations:
-            station.stop()
-        tasks = [*tasks, *(station.alone for station in self.stations if station.alone is not None)]
-        claimers = {station.claimer for station in self.stations}
+        for stage in self.stages:
+            stage.stop()
+        tasks = [*tasks, *(stage.alone for stage in self.stages if stage.alone is not None)]
+        claimers = {stage.claimer for stage in self.stages}
         if tasks:
             await asyncio.wait(tasks, timeout=grace)
             for task in tasks:
                 if task not in claimers:  # a claim is not cut: nobody would know what it took
                     task.cancel()
-            await asyncio.wait(tasks, timeout=CUT_SECONDS)
-        for station in self.stations:
-            await station.close(CUT_SECONDS)
+            await asyncio.wait(tasks, timeout=CANCEL_SECONDS)
+        for stage in self.stages:
+            await stage.close(CANCEL_SECONDS)
         if not await self._settler.finish(FLUSH_SECONDS):
             self._events.unwritten(len(self._in_flight))
 
@@ -205,64 +205,64 @@ class Worker:
         with claims that start from the head of the index."""
         loop, looked = asyncio.get_running_loop(), -1.0
         while True:
-            ran_at = max((station.ran_at for station in self.stations), default=0.0)
-            empty = all(station.empty(max(ran_at, looked)) and not station.busy for station in self.stations)
+            ran_at = max((stage.ran_at for stage in self.stages), default=0.0)
+            empty = all(stage.empty(max(ran_at, looked)) and not stage.busy for stage in self.stages)
             if self._stop.is_set():
                 return
             if empty and self._settler.idle and self._in_flight.empty:
                 if looked > ran_at:
-                    for station in self.stations:
-                        station.stop()  # now: what a claim takes from here on would be given back, and be left behind
+                    for stage in self.stages:
+                        stage.stop()  # now: what a claim takes from here on would be given back, and be left behind
                     return
                 looked = loop.time()
-                for station in self.stations:
-                    self._store.look_from_the_start(station.queue)
-            for station in self.stations:
-                station.look_again(max(ran_at, looked))
+                for stage in self.stages:
+                    self._store.drop_watermarks(stage.queue)
+            for stage in self.stages:
+                stage.look_again(max(ran_at, looked))
             await asyncio.sleep(0.002)
 
     def _settled(self, verdict: Verdict) -> None:
         """Wake the stage that can claim the row of this verdict, now or when its wait is over."""
         lease = verdict.lease
-        ours = [station for station in self.stations if station.queue is lease.queue]
+        ours = [stage for stage in self.stages if stage.queue is lease.queue]
         if lease.queue.per is not None:
             for each in ours:  # the next row of its key may be free now
                 each.wake()
         if verdict.move.target not in (StateKind.READY, StateKind.WAITING):
             return
         name = lease.stage if verdict.move.name != "advance" else self._next_stage(lease)
-        station = next((station for station in ours if station.step.name == name), None)
-        if station is None:
+        stage = next((stage for stage in ours if stage.step.name == name), None)
+        if stage is None:
             return
         if verdict.wait <= 0:
-            station.wake()
+            stage.wake()
             return
         loop = asyncio.get_running_loop()
         at, known = loop.time() + verdict.wait, self._timers.get((lease.queue.name, name))
         if verdict.move is RELEASE or (verdict.move is HOLD and verdict.code in PASSING_CODES):
-            station.owe(at)
+            stage.expect_row_at(at)
         if known is None or known.when() > at or known.when() <= loop.time():
             if known is not None:
                 known.cancel()
-            self._timers[lease.queue.name, name] = loop.call_at(at + 0.001, station.wake)
+            self._timers[lease.queue.name, name] = loop.call_at(at + 0.001, stage.wake)
 
     @staticmethod
     def _next_stage(lease: Lease[Any]) -> str:
         steps = lease.queue.steps
         return steps[steps.index(lease.step) + 1].name
 
-    def _cut(self, lease: Lease[Any]) -> None:
-        for station in self.stations:
-            if station.queue is lease.queue and station.step is lease.step:
-                station.cut(lease)
+    def _cancel(self, lease: Lease[Any]) -> None:
+        for stage in self.stages:
+            if stage.queue is lease.queue and stage.step is lease.step:
+                stage.cancel(lease)
 
 
-async def cut_off(tasks: "Collection[asyncio.Future[Any]]") -> None:
+async def cancel_all(tasks: "Collection[asyncio.Future[Any]]") -> None:
     """Cancel tasks and wait for their end, but not for ever: a handler may catch its cancellation and go on."""
     for task in tasks:
         task.cancel()
     if tasks:
-        done, _ = await asyncio.wait(tasks, timeout=CUT_SECONDS)
+        done, _ = await asyncio.wait(tasks, timeout=CANCEL_SECONDS)
         for task in done:
             if not task.cancelled():
                 task.exception()

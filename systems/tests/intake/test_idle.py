@@ -25,7 +25,7 @@ async def idle(house: House) -> AsyncIterator[None]:
     """A worker that found nothing, for the time of the block. Its first sweep is over: the next comes in a minute."""
     async with house.mill.worker() as worker:
         running = asyncio.create_task(worker.run())
-        [station] = worker.stations
+        [station] = worker.stages
         while station._empty_at < 0 or not house.mill._upkeeps[0].leading:
             await asyncio.sleep(0.05)
         await asyncio.sleep(1.0)  # its first sweep, and the second look of a sleeper

@@ -30,11 +30,11 @@ async def test_a_refused_row_is_tried_again_when_it_has_rested() -> None:
         return ["taken"]
 
     await refused.step_over(1, pick, take, 1000.0, records)
-    assert (records, refused.parts, refused.news()) == ([], [1], [((1,), "a trigger")])
+    assert (records, refused.parts, refused.take_news()) == ([], [1], [((1,), "a trigger")])
     assert not refused.due(1000.0 + REST - 1)
     assert refused.due(1000.0 + REST)
     assert await refused.try_again(1, take, 1000.0 + REST) == []
     assert not refused.due(1000.0 + REST * 2 - 1)
     mended = True
     assert await refused.try_again(1, take, 1000.0 + REST * 2) == ["taken"]
-    assert (len(refused), refused.news()) == (0, [])
+    assert (len(refused), refused.take_news()) == (0, [])

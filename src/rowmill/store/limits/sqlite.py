@@ -24,9 +24,6 @@ from rowmill.store.limits.meter import Meter
 from rowmill.store.port import Disconnected
 from rowmill.store.sqlite.writer import Writer
 
-# The row of a limit and a key on SQLite.
-
-
 COLUMNS = (
     "seen", "width", "head", "counts", "turn", "later", "later_from", "held", "off", "parked_until",
     "failures", "pause", "open_until", "probe_until",

@@ -50,7 +50,7 @@ def join(connection: Connection, queues: Sequence[QueueSql]) -> int:
     return number
 
 
-def sign_of_life(connection: Connection, worker: int, settle_lag: str | None = None) -> set[tuple[str, str]] | None:
+def record_heartbeat(connection: Connection, worker: int, settle_lag: str | None = None) -> set[tuple[str, str]] | None:
     """Record a heartbeat, with what could not be written. Return what is paused as (queue, stage), with an empty stage
     for the whole queue. Return None if the database does not know this worker: it was set back, by a failover to a
     standby that was behind, or from a backup."""
@@ -76,11 +76,11 @@ def living(connection: Connection, workers: Collection[int], *, within: float | 
 
 
 def heartbeat(
-    connection: Connection, worker: int, office: str, seconds: float, settle_lag: str | None
+    connection: Connection, worker: int, leadership: str, seconds: float, settle_lag: str | None
 ) -> Heartbeat | None:
     """Record a heartbeat, and try to lead. Return None if the database does not know this worker."""
-    paused = sign_of_life(connection, worker, settle_lag)
-    return None if paused is None else Heartbeat(paused, lead(connection, worker, seconds, office))
+    paused = record_heartbeat(connection, worker, settle_lag)
+    return None if paused is None else Heartbeat(paused, lead(connection, worker, seconds, leadership))
 
 
 def sign_off(connection: Connection, worker: int) -> None:
@@ -144,9 +144,6 @@ def _words_of(sql: QueueSql) -> dict[str, list[str]]:
     for word, meaning in sql.queue.vocabulary.meanings():
         found.setdefault(meaning, []).append(sql.word(word).strip("'"))
     return found
-
-
-# Queues and stages that are paused. Workers read it with each sign of life and claim no rows of them.
 
 
 WHOLE = ""

@@ -26,10 +26,10 @@ from rowmill.store.keys import Key
 from rowmill.store.order_per_key import Finder, Start, can_be_claimed, ready
 from rowmill.store.order_per_key import run_together as run_together_of
 from rowmill.store.own.schema import SCHEMA
-from rowmill.store.port import Condemned
+from rowmill.store.port import OnBuried
 from rowmill.store.postgres.connection import ConnectionPool, refused_values
 from rowmill.store.postgres.sql import NOW, PostgresQueueSql, fenced, given, key_fields, one_of, same_key
-from rowmill.store.postgres.values import as_text, numbers, travels_as_itself
+from rowmill.store.postgres.values import as_text, numbers, sent_as_own_type
 from rowmill.store.queue_sql import set_clause
 from rowmill.store.refused_rows import RowRefused, TakeRows, is_of_a_row
 from rowmill.store.row_sizes import LIGHT, ByteLimit
@@ -37,9 +37,6 @@ from rowmill.store.watermark import Shape, Stretch
 
 if TYPE_CHECKING:
     from rowmill.store.postgres.statements import QueueStatements
-
-# How rows are claimed on PostgreSQL. One function per statement, headed by the index that serves it.
-
 
 BURIED = "rowmill_buried"
 """What a claim returns beside the columns of a row: its key as text, if it was buried."""
@@ -80,7 +77,7 @@ def _lanes(
     branches = []
     for stretch, marked in shape:
         conditions, position = sql.stretch(step, stretch, place)
-        conditions += sql.but_for(left_out, first)
+        conditions += sql.leaving_out(left_out, first)
         if sql.priority is not None and stretch is not Stretch.WHOLE:
             place += 1
         if marked:
@@ -173,7 +170,7 @@ def _free(
     available = f"(held.{sql.available_at} IS NULL OR held.{sql.due})"
     # In a form from which the planner proves nothing: it might walk a whole partial index instead of the key's.
     claimable = f"coalesce({sql.is_in(step.claimable, 'held.')} AND {available}{sql.may_claim('held.')}, false)"
-    conditions = " AND ".join([claimable, *sql.but_for(left_out, first, "held.")])
+    conditions = " AND ".join([claimable, *sql.leaving_out(left_out, first, "held.")])
     same = " AND ".join(f"held.{key} = {one_of(f'free.{key}')}" for key in sql.keys)
     keys = ", ".join(f"held.{key}" for key in sql.keys)
     return (
@@ -296,7 +293,7 @@ def key_text(sql: PostgresQueueSql) -> str:
 
 
 # served by: the partial index on running rows, which is small
-def disclaim_statement(sql: PostgresQueueSql, step: Step) -> str:
+def release_claim_statement(sql: PostgresQueueSql, step: Step) -> str:
     """Give back the rows of a claim whose answer was lost. $1 its token."""
     pairs = sql.assignments(RELEASE, step)
     own = ", ".join(f"t.{key}" for key in sql.keys)
@@ -326,7 +323,7 @@ def held_row(sql: PostgresQueueSql, step: Step) -> str:
 
 
 # served by: the partial index on running rows, which is small
-def condemn(sql: PostgresQueueSql, step: Step) -> str:
+def bury_held_row(sql: PostgresQueueSql, step: Step) -> str:
     """Bury the row that `held_row` selects. $1 token, $2 its number, $3 worker, $4 code, $5 message."""
     keys = ", ".join(sql.keys)
     own = ", ".join(f"t.{key}" for key in sql.keys)
@@ -386,7 +383,7 @@ async def step_back(
     held = [record for record in records if record[load.lease_place] is not None and load.per(record) is not None]
     if not held:
         return list(records)
-    as_itself = travels_as_itself(statements.sql, queue.per)
+    as_itself = sent_as_own_type(statements.sql, queue.per)
     keys = [load.per(record) if as_itself else as_text(load.per(record)) for record in held]
     together = [held[row[0] - 1] for row in await pool.fetch(statements.run_together_statement(queue.per), keys)]
     if not together:
@@ -611,11 +608,11 @@ def _taker(pool: ConnectionPool, statements: "QueueStatements", step: Step, toke
     return take
 
 
-async def disclaim(pool: ConnectionPool, sql: PostgresQueueSql, step: Step, token: int) -> bool:
+async def release_claim(pool: ConnectionPool, sql: PostgresQueueSql, step: Step, token: int) -> bool:
     """Give back the rows of a claim whose answer was lost. Return whether nothing more is to be done. If the table
     refuses to have a row back, its lease will expire."""
     try:
-        return bool(await pool.fetch(disclaim_statement(sql, step), token))
+        return bool(await pool.fetch(release_claim_statement(sql, step), token))
     except asyncpg.PostgresError:
         return True
 
@@ -626,19 +623,19 @@ async def read_one_by_one(
     step: Step,
     tokens: Sequence[int],
     worker: int,
-    on_condemned: Condemned,
+    on_buried: OnBuried,
 ) -> list[Any]:
     """Read claimed rows one by one, because the driver can't read one of them (a time beyond Python's last year, say)
     and the whole answer failed. That row is buried."""
     return [
         record
         for token in tokens
-        for record in await _read_one_by_one(pool, statements, step, token, worker, on_condemned)
+        for record in await _read_one_by_one(pool, statements, step, token, worker, on_buried)
     ]
 
 
 async def _read_one_by_one(
-    pool: ConnectionPool, statements: "QueueStatements", step: Step, token: int, worker: int, on_condemned: Condemned
+    pool: ConnectionPool, statements: "QueueStatements", step: Step, token: int, worker: int, on_buried: OnBuried
 ) -> list[Any]:
     records: list[Any] = []
     while True:
@@ -647,8 +644,8 @@ async def _read_one_by_one(
         except UNREADABLE as error:
             reason = f"a value of this row can't be read: {type(error).__name__}"
             about = (token, len(records), worker, "unreadable", reason)
-            for key, attempt in await pool.fetch(condemn(statements.sql, step), *about):
-                on_condemned(statements.sql.queue, step, DeadRow(key, attempt, "unreadable"))
+            for key, attempt in await pool.fetch(bury_held_row(statements.sql, step), *about):
+                on_buried(statements.sql.queue, step, DeadRow(key, attempt, "unreadable"))
             continue
         if not found:
             return records

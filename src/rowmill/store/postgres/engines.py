@@ -16,13 +16,6 @@ from rowmill.store.postgres.connection import CONNECT_SECONDS
 from rowmill.store.postgres.session import ALIVE
 from rowmill.store.transactions import guard
 
-# Times of PostgreSQL that Python's calendar does not have, read as its first or last moment.
-#
-# asyncpg reads `infinity` so, and fails on the year 20000, or on one before Christ: one such row would keep a whole
-# list
-# from being shown. A handler gets no such value: a row that the driver can't read is dead when it is claimed.
-
-
 EPOCH = datetime(2000, 1, 1)
 """Where PostgreSQL begins to count."""
 ENDLESS = 2**63 - 1
@@ -66,7 +59,8 @@ READERS = {
 
 
 async def read_far_times(connection: Any) -> None:
-    """Make an asyncpg connection read times beyond Python's calendar."""
+    """Make an asyncpg connection read times beyond Python's calendar as its first or last moment. By itself asyncpg
+    reads `infinity` so, but fails on the year 20000: one such row would keep a whole list from being shown."""
     for name, (encoder, decoder) in READERS.items():
         await connection.set_type_codec(name, schema="pg_catalog", encoder=encoder, decoder=decoder, format="tuple")
 

@@ -37,9 +37,6 @@ SESSION = {
 }
 
 
-# Plans that do not depend on statistics, for statements that are not sent on a worker's own connections.
-
-
 @contextmanager
 def index_plans(connection: Connection) -> Iterator[None]:
     """Make the planner use indexes inside the block, whatever the statistics say. After a table was filled, stale

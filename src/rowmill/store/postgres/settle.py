@@ -53,7 +53,7 @@ NOTE = (("g_code", "text"), ("g_error", "text"))
 """What travels with one that did not fail and leaves a note on its row."""
 
 
-def remarks(move: Move) -> tuple[tuple[str, str], ...]:
+def error_fields(move: Move) -> tuple[tuple[str, str], ...]:
     return FAILURE if move.failed else NOTE if move.error is ErrorChange.SET else ()
 
 
@@ -77,13 +77,13 @@ def settle_statement(
     1) of the verdicts that were written.
     """
     columns_of = sql.queue.by_name
-    fields = [*FENCE, *(DELAY if move.delayed else ()), *remarks(move)]
+    fields = [*FENCE, *(DELAY if move.delayed else ()), *error_fields(move)]
     fields += key_fields(sql)
     fields += [(f"g_v{n}", sql.type_of(columns_of[name])) for n, name in enumerate(columns)]
     pairs = sql.assignments(move, step, wait="g_wait", error="g_error", code="g_code")
     pairs += [(sql.quote(name), sql.cast(columns_of[name], f"g_v{n}")) for n, name in enumerate(columns)]
-    told = ("g_attempt", "g_code", "g_message", "g_claimed", "g_row", "g_traceback") if move.failed else ()
-    returned = [name for name, _ in fields if name in told]
+    returned_fields = ("g_attempt", "g_code", "g_message", "g_claimed", "g_row", "g_traceback") if move.failed else ()
+    returned = [name for name, _ in fields if name in returned_fields]
     rows = given(fields, first=5)
     if one:
         rows = given_one(fields, first=5)

@@ -13,7 +13,7 @@ from rowmill.store.queue_sql import QueueSql, bare
 
 NOW = "statement_timestamp()"
 
-TRAVELS_AS_ITSELF = (
+SENT_AS_OWN_TYPE = (
     sa.Integer, sa.Numeric, sa.Float, sa.Boolean, sa.DateTime, sa.Date, sa.Time, INTERVAL, sa.Uuid,
     sa.LargeBinary, sa.JSON,
 )  # fmt: skip
@@ -88,7 +88,7 @@ class PostgresQueueSql(QueueSql):
     def type_of(self, column: "Column[Any]") -> str:
         """Return the type in which values of a column are sent."""
         impl = bare(column, self.dialect)
-        return str(impl.compile(self.dialect)) if isinstance(impl, TRAVELS_AS_ITSELF) else "text"
+        return str(impl.compile(self.dialect)) if isinstance(impl, SENT_AS_OWN_TYPE) else "text"
 
     def is_number(self, column: "Column[Any]") -> bool:
         """Return whether a column holds whole numbers that the driver sends and returns as they are."""
@@ -105,7 +105,7 @@ class PostgresQueueSql(QueueSql):
         """Return a sent value cast to the column's type. Text is left to the assignment: a cast would silently cut it
         to the column's length."""
         impl = bare(column, self.dialect)
-        if is_text(impl) or isinstance(impl, TRAVELS_AS_ITSELF):
+        if is_text(impl) or isinstance(impl, SENT_AS_OWN_TYPE):
             return value
         return f"{value}::{impl.compile(self.dialect)}"
 

@@ -20,14 +20,14 @@ from rowmill.store.postgres import sql as statement_sql
 from rowmill.store.postgres.claim import BURIED_PLACE, PLACE
 from rowmill.store.postgres.sql import PostgresQueueSql
 from rowmill.store.postgres.values import (
-    Spell,
+    ToArray,
     as_text,
-    as_they_are,
+    element_converter,
     flat,
-    key_speller,
+    key_converter,
     numbers,
-    travel,
-    travels_as_itself,
+    sent_as_own_type,
+    unchanged,
 )
 from rowmill.store.refused_rows import RefusedRows
 from rowmill.store.row_sizes import ByteLimit, RowSizer
@@ -48,8 +48,8 @@ class QueueStatements:
         )
         self.texts: dict[tuple[Any, ...], str] = {}
         queue = sql.queue
-        self.key_as_itself = [travels_as_itself(sql, column) for column in queue.key]
-        self.key_spellers = [key_speller(sql, column) for column in queue.key]
+        self.key_as_own_type = [sent_as_own_type(sql, column) for column in queue.key]
+        self.key_converters = [key_converter(sql, column) for column in queue.key]
         self.level_name = None if queue.priority is None else queue.priority.name
         sequence = [*queue.order_by, *(key for key in queue.key if key not in queue.order_by)]
         self.available_name = queue.columns["available_at"].name
@@ -67,7 +67,7 @@ class QueueStatements:
     def place(self) -> Callable[[Any], Any]:
         """Return the sort key by which rows are ordered in every statement that locks several. Parts that Python may
         not be able to compare, such as IPv4 and IPv6 addresses, are ordered as text."""
-        if all(self.key_as_itself):
+        if all(self.key_as_own_type):
             return itemgetter(*(place for place, _ in self.load.key_places))
         return lambda record: [as_text(part) for part in self.load.raw_key(record)]
 
@@ -172,33 +172,33 @@ class QueueStatements:
 
     def key_arrays(self, leases: Sequence[Lease[Any]]) -> list[Any]:
         """Return the keys of these rows, as one array per key column."""
-        return [spell(parts) for spell, parts in self._key_parts([lease.record for lease in leases])]
+        return [convert(parts) for convert, parts in self._key_parts([lease.record for lease in leases])]
 
-    def _key_parts(self, records: Sequence[Any]) -> "list[tuple[Spell, list[Any]]]":
+    def _key_parts(self, records: Sequence[Any]) -> "list[tuple[ToArray, list[Any]]]":
         places = (place for place, _ in self.load.key_places)
         return [
-            (spell, [record[place] for record in records])
-            for place, spell in zip(places, self.key_spellers, strict=True)
+            (convert, [record[place] for record in records])
+            for place, convert in zip(places, self.key_converters, strict=True)
         ]
 
     def raw_key_arrays(self, keys: Sequence[Key]) -> list[Any]:
-        return [spell([key[n] for key in keys]) for n, spell in enumerate(self.key_spellers)]
+        return [convert([key[n] for key in keys]) for n, convert in enumerate(self.key_converters)]
 
     def settle_arguments(self, batch: SettleBatch, *, one: bool = False) -> list[Any]:
         """Return the arrays for `settle_statement`, in its order; with `one`, single values."""
         arrays = self._settle_arrays(batch)
         if one:
-            return [values[0] if spell in (numbers, as_they_are) else spell(values)[0] for spell, values in arrays]
-        return [spell(values) for spell, values in arrays]
+            return [values[0] if convert in (numbers, unchanged) else convert(values)[0] for convert, values in arrays]
+        return [convert(values) for convert, values in arrays]
 
-    def _settle_arrays(self, batch: SettleBatch) -> "list[tuple[Spell, list[Any]]]":
+    def _settle_arrays(self, batch: SettleBatch) -> "list[tuple[ToArray, list[Any]]]":
         verdicts = batch.verdicts
-        arrays: list[tuple[Spell, list[Any]]] = [(numbers, [verdict.lease.token for verdict in verdicts])]
-        told: list[list[Any]] = []
+        arrays: list[tuple[ToArray, list[Any]]] = [(numbers, [verdict.lease.token for verdict in verdicts])]
+        plain: list[list[Any]] = []
         if batch.move.delayed:
-            told.append([verdict.wait for verdict in verdicts])
+            plain.append([verdict.wait for verdict in verdicts])
         if batch.move.failed:
-            told += [
+            plain += [
                 [verdict.lease.attempt for verdict in verdicts],
                 [verdict.code for verdict in verdicts],
                 [verdict.message for verdict in verdicts],
@@ -208,11 +208,11 @@ class QueueStatements:
                 [verdict.failure.traceback for verdict in verdicts],
             ]
         elif batch.move.error is ErrorChange.SET:
-            told += [[verdict.code for verdict in verdicts], [verdict.error for verdict in verdicts]]
-        arrays += [(as_they_are, values) for values in told]
+            plain += [[verdict.code for verdict in verdicts], [verdict.error for verdict in verdicts]]
+        arrays += [(unchanged, values) for values in plain]
         arrays += self._key_parts([verdict.lease.record for verdict in verdicts])
         for name in batch.columns:
-            convert = travel(self.sql, batch.queue.by_name[name])
+            convert = element_converter(self.sql, batch.queue.by_name[name])
             values = (verdict.values[name] for verdict in verdicts)
-            arrays.append((as_they_are, flat(values if convert is None else map(convert, values))))
+            arrays.append((unchanged, flat(values if convert is None else map(convert, values))))
         return arrays

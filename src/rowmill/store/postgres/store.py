@@ -28,14 +28,14 @@ from rowmill.store.own.schema import SCHEMA
 from rowmill.store.port import (
     CONNECTIONS,
     GONE,
-    Condemned,
     Disconnected,
-    Heard,
     Heartbeat,
+    OnBuried,
+    OnRefused,
     Renewed,
     Settled,
 )
-from rowmill.store.postgres.claim import UNREADABLE, claim_rows, disclaim, read_one_by_one, step_back
+from rowmill.store.postgres.claim import UNREADABLE, claim_rows, read_one_by_one, release_claim, step_back
 from rowmill.store.postgres.connection import (
     ConnectionPool,
     DedicatedConnection,
@@ -60,7 +60,7 @@ from rowmill.store.postgres.statements import QueueStatements
 from rowmill.store.postgres.transactions import HandlerConnections, PostgresTransaction, SyncPostgresTransaction
 from rowmill.store.postgres.values import numbers
 from rowmill.store.postgres.wakeup import Listener
-from rowmill.store.refused_rows import tell
+from rowmill.store.refused_rows import report_refused
 from rowmill.store.row_sizes import ByteLimit
 from rowmill.store.table_checks import claim_refused, lease_changed
 
@@ -84,12 +84,12 @@ HEARTBEAT = (
     f"led AS (UPDATE {SCHEMA}.leader AS t SET worker = seen.id, until = {NOW} + $3::float8 * interval '1 second' "
     "FROM free, seen WHERE t.name = free.name RETURNING t.name) "
     "SELECT EXISTS (SELECT FROM seen) AS known, EXISTS (SELECT FROM led) AS leading, "
-    f"EXISTS (SELECT FROM {SCHEMA}.leader WHERE name = $2::text) AS office, "
+    f"EXISTS (SELECT FROM {SCHEMA}.leader WHERE name = $2::text) AS leadership, "
     f"ARRAY(SELECT queue FROM {SCHEMA}.pause ORDER BY queue, stage) AS queues, "
     f"ARRAY(SELECT stage FROM {SCHEMA}.pause ORDER BY queue, stage) AS stages"
 )
-"""$1 worker, $2 office, $3 seconds, $4 what could not be written. `office` is false where nobody ever led: the row
-has to be inserted."""
+"""$1 worker, $2 name of the leadership, $3 seconds, $4 what could not be written. `leadership` is false where nobody
+ever led: the row has to be inserted."""
 
 
 class PostgresStore:
@@ -112,8 +112,8 @@ class PostgresStore:
         self._statements: dict[tuple[str, ...], QueueStatements] = {}
         self._unanswered: dict[int, tuple[QueueSpec[Any], Step, float]] = {}
         self._trimming: asyncio.Task[None] | None = None
-        self.on_condemned: Condemned = lambda *_: None
-        self.on_refused: Heard = lambda *_: None
+        self.on_buried: OnBuried = lambda *_: None
+        self.on_refused: OnRefused = lambda *_: None
 
     def _connections(self) -> None:
         """Make new connection objects each time we open: their locks and futures belong to one event loop."""
@@ -192,13 +192,13 @@ class PostgresStore:
     def sql(self, queue: QueueSpec[Any]) -> PostgresQueueSql:
         return self.statements(queue).sql
 
-    def look_from_the_start(self, queue: QueueSpec[Any]) -> None:
+    def drop_watermarks(self, queue: QueueSpec[Any]) -> None:
         for one in (queue, *queue.parts):
             for mark in self.statements(one).marks.values():
                 mark.drop()
 
     def forget(self, queue: QueueSpec[Any]) -> None:
-        self.look_from_the_start(queue)
+        self.drop_watermarks(queue)
         for one in (queue, *queue.parts):
             for refused in self.statements(one).refusals.values():
                 refused.hurry()
@@ -216,7 +216,7 @@ class PostgresStore:
             leases = statements.leases(step, records, weighed)
             buried = statements.buried(step, records) if len(leases) < len(records) else []
             for death in buried:
-                self.on_condemned(queue, step, death)
+                self.on_buried(queue, step, death)
             if leases or not buried:
                 return leases
 
@@ -226,8 +226,8 @@ class PostgresStore:
         tokens = Tokens(self.worker, self._claim_numbers)
         try:
             records = await self._take(statements, step, tokens, limit, within)
-            if statements.refused(step).unheard:
-                await tell(self, queue, step, statements.refused(step))
+            if statements.refused(step).has_news:
+                await report_refused(self, queue, step, statements.refused(step))
             if not statements.holds_our_tokens(records, tokens):
                 raise lease_changed(statements.sql)
             return records
@@ -247,7 +247,7 @@ class PostgresStore:
         except UNREADABLE:
             if within is not None:
                 within.count(None)
-            records = await read_one_by_one(self.claims, statements, step, tokens.given, self.worker, self.on_condemned)
+            records = await read_one_by_one(self.claims, statements, step, tokens.given, self.worker, self.on_buried)
             if statements.sql.queue.per is None:
                 return records
             return await step_back(self.claims, statements, step, records)
@@ -259,7 +259,7 @@ class PostgresStore:
         for token, (queue, step, late) in list(self._unanswered.items()):
             if only is not None and queue is not only:
                 continue
-            if await disclaim(self.claims, self.sql(queue), step, token) or time.monotonic() > late:
+            if await release_claim(self.claims, self.sql(queue), step, token) or time.monotonic() > late:
                 self._unanswered.pop(token, None)
 
     async def value(self, lease: Lease[Any], column: "Column[Any]") -> Any:
@@ -297,16 +297,16 @@ class PostgresStore:
         await self.loads.copy(queue.table, named)
 
     async def heartbeat(
-        self, worker: int, office: str, seconds: float, settle_lag: str | None = None
+        self, worker: int, leadership: str, seconds: float, settle_lag: str | None = None
     ) -> Heartbeat | None:
         """Record a heartbeat on the connection of the claims, whose statements never wait for a lock."""
         with suppress(asyncpg.PostgresError):  # what is wrong is said by the statements one by one
-            [found] = await self.claims.fetch(HEARTBEAT, worker, office, seconds, settle_lag)
+            [found] = await self.claims.fetch(HEARTBEAT, worker, leadership, seconds, settle_lag)
             if not found["known"]:
                 return None
-            if found["office"]:
+            if found["leadership"]:
                 return Heartbeat(set(zip(found["queues"], found["stages"], strict=True)), found["leading"])
-        beat = partial(fleet.heartbeat, worker=worker, office=office, seconds=seconds, settle_lag=settle_lag)
+        beat = partial(fleet.heartbeat, worker=worker, leadership=leadership, seconds=seconds, settle_lag=settle_lag)
         return await self.run(beat, whole=False)
 
     async def wait(self, queues: Sequence[QueueSpec[Any]], seconds: float, who: object = None) -> None:

@@ -32,16 +32,8 @@ if TYPE_CHECKING:
     import psycopg
 
 
-# Statements of SQLAlchemy Core that go to asyncpg at once, inside a block of an async handler.
-#
-# SQLAlchemy compiles them, as ever, and keeps what it compiled. Its execution is what is left out: a greenlet, a
-# cursor,
-# a context and a result for each statement, which take several times as long as the statement itself. Only for INSERT,
-# UPDATE and DELETE of a single set of values that return no rows; for everything else the caller takes the usual way.
-
-
-LEAN = "rowmill_lean"
-"""Where a compiled statement keeps what is known of it here."""
+DIRECT = "rowmill_direct"
+"""The key under which a compiled statement keeps its DirectStatement."""
 
 
 class DirectStatement:
@@ -61,7 +53,7 @@ class DirectStatement:
         return [values[name] if bind is None else bind(values[name]) for name, bind in self._binds]
 
 
-def lean(compiled: Any) -> DirectStatement | None:
+def direct(compiled: Any) -> DirectStatement | None:
     """Return how to send a statement directly; None if SQLAlchemy does more for it than to send it."""
     if not isinstance(compiled, SQLCompiler) or compiled.compile_state is None or not compiled.positional:
         return None
@@ -88,13 +80,13 @@ def _is_read(column: Any, compiled: SQLCompiler) -> bool:
 class WriteResult(Result[Any]):
     """The result of an INSERT, UPDATE or DELETE without RETURNING."""
 
-    def __init__(self, lean: DirectStatement, values: Mapping[str, Any], rowcount: int, row: Any) -> None:
-        self.returns_rows = lean.returns  # of which SQLAlchemy keeps the key for itself
-        names = [str(column.key) for column in lean.compiled.implicit_returning or ()]
-        super().__init__(SimpleResultMetaData(names) if lean.returns else _NO_RESULT_METADATA)
-        self._lean, self._values, self._row = lean, values, row
+    def __init__(self, direct: DirectStatement, values: Mapping[str, Any], rowcount: int, row: Any) -> None:
+        self.returns_rows = direct.returns  # of which SQLAlchemy keeps the key for itself
+        names = [str(column.key) for column in direct.compiled.implicit_returning or ()]
+        super().__init__(SimpleResultMetaData(names) if direct.returns else _NO_RESULT_METADATA)
+        self._direct, self._values, self._row = direct, values, row
         self.rowcount = rowcount
-        self.is_insert = lean.compiled.isinsert
+        self.is_insert = direct.compiled.isinsert
 
     def close(self) -> None:
         """Nothing to do: there are no rows."""
@@ -112,8 +104,8 @@ class WriteResult(Result[Any]):
     @property
     def inserted_primary_key_rows(self) -> list[Any]:
         self._check_insert()
-        compiled = self._lean.compiled
-        if not self._lean.returns:
+        compiled = self._direct.compiled
+        if not self._direct.returns:
             return [compiled._inserted_primary_key_from_lastrowid_getter(None, self._values)]
         if self._row is None:
             return []
@@ -124,7 +116,7 @@ class WriteResult(Result[Any]):
         return self._values
 
     def last_updated_params(self) -> Mapping[str, Any]:
-        if not self._lean.compiled.isupdate:
+        if not self._direct.compiled.isupdate:
             raise InvalidRequestError("this statement is not an UPDATE")
         return self._values
 
@@ -156,7 +148,12 @@ def over() -> ResourceClosedError:
 
 class DirectStatements:
     """Executes the statements of one transaction directly on the driver. `connection` returns SQLAlchemy's connection
-    if it exists, or makes it: most blocks need none."""
+    if it exists, or makes it: most blocks need none.
+
+    SQLAlchemy compiles them as usual. What is left out is its execution: a greenlet, a cursor, a context and a result
+    for each statement, which take several times as long as the statement itself. Only for INSERT, UPDATE and DELETE of
+    a single set of values that return no rows; all others go through SQLAlchemy.
+    """
 
     def __init__(
         self, engine: Engine, raw: "asyncpg.Connection[Any]", adapted: Any, connection: Callable[..., Connection | None]
@@ -184,9 +181,9 @@ class DirectStatements:
         if extracted is None:
             return None
         kept = vars(compiled)
-        if LEAN not in kept:
-            kept[LEAN] = lean(compiled)
-        found: DirectStatement | None = kept[LEAN]
+        if DIRECT not in kept:
+            kept[DIRECT] = direct(compiled)
+        found: DirectStatement | None = kept[DIRECT]
         if found is None:
             return None
         # SQLAlchemy 2.1 hands out the values of params() beside those of the statement.
@@ -210,41 +207,41 @@ class DirectStatements:
             or connection.get_execution_options().get("schema_translate_map")
         )
 
-    async def _execute(self, lean: DirectStatement, construct: Callable[[], Mapping[str, Any]]) -> WriteResult:
+    async def _execute(self, direct: DirectStatement, construct: Callable[[], Mapping[str, Any]]) -> WriteResult:
         try:
             values = construct()
-            arguments = lean.arguments(values)
+            arguments = direct.arguments(values)
         except Exception as error:
-            self._raise(error, lean, None)
+            self._raise(error, direct, None)
         try:
             async with self._adapted._execute_mutex:
                 if self.over:
                     raise over()
-                if lean.returns:
-                    rows = await self._raw.fetch(lean.text, *arguments)
-                    return WriteResult(lean, values, len(rows), rows[0] if rows else None)
-                status = await self._raw.execute(lean.text, *arguments)
+                if direct.returns:
+                    rows = await self._raw.fetch(direct.text, *arguments)
+                    return WriteResult(direct, values, len(rows), rows[0] if rows else None)
+                status = await self._raw.execute(direct.text, *arguments)
         except asyncio.CancelledError:
             self._raw.terminate()  # nobody can say whether it was carried out
             raise
         except ResourceClosedError:
             raise
         except Exception as error:
-            self._raise_from_driver(error, lean, arguments)
-        return WriteResult(lean, values, _count(status), None)
+            self._raise_from_driver(error, direct, arguments)
+        return WriteResult(direct, values, _count(status), None)
 
-    def _raise_from_driver(self, error: Exception, lean: DirectStatement, arguments: Any) -> NoReturn:
+    def _raise_from_driver(self, error: Exception, direct: DirectStatement, arguments: Any) -> NoReturn:
         """Raise an error of the driver as SQLAlchemy would, as an exception of its own where it has one."""
         try:
             self._adapted._handle_exception(error)
         except Exception as translated:
             if translated is not error:
-                self._raise(translated, lean, arguments)
+                self._raise(translated, direct, arguments)
         raise error
 
-    def _raise(self, error: Exception, lean: DirectStatement, values: Any) -> NoReturn:
+    def _raise(self, error: Exception, direct: DirectStatement, values: Any) -> NoReturn:
         connection: Any = self._connection(wanted=True)
-        connection._handle_dbapi_exception(error, lean.text, values, None, None)
+        connection._handle_dbapi_exception(error, direct.text, values, None, None)
         raise error
 
 
@@ -416,7 +413,7 @@ class PostgresTransaction:
         self._sql: AsyncConnection | None = None
         """SQLAlchemy's idea of the transaction, for statements that take its way."""
         self._root: RootTransaction | None = None
-        self._lean = DirectStatements(connection.engine.sync_engine, connection.raw, connection.adapted, self._made)
+        self._direct = DirectStatements(connection.engine.sync_engine, connection.raw, connection.adapted, self._made)
 
     @classmethod
     async def begin(cls, connections: HandlerConnections, settles: SettleWriter) -> "PostgresTransaction":
@@ -424,7 +421,7 @@ class PostgresTransaction:
 
     @property
     def execution(self) -> Execution:
-        return self._lean.execution
+        return self._direct.execution
 
     def attach(self, block: Any) -> None:
         self._block = block
@@ -434,7 +431,7 @@ class PostgresTransaction:
     @property
     def connection(self) -> AsyncConnection:
         if self._sql is None:
-            if self._lean.over:
+            if self._direct.over:
                 raise over()
             engine, held = self._held.engine, cast(PoolProxiedConnection, BorrowedConnection(self._held.checked_out))
             connection = Connection(engine.sync_engine, connection=held, _allow_revalidate=False)
@@ -503,7 +500,7 @@ class PostgresTransaction:
             raise Disconnected(reason(error)) from error
 
     async def close(self) -> None:
-        self._lean.over = True
+        self._direct.over = True
         reusable = False
         try:
             if not self._raw.is_closed() and self._raw.is_in_transaction():

@@ -14,14 +14,14 @@ from sqlalchemy.dialects.postgresql.ranges import AbstractMultiRange
 from rowmill.store.postgres.sql import PostgresQueueSql, is_text
 from rowmill.store.queue_sql import bare
 
-Spell = Callable[[list[Any]], Any]
+ToArray = Callable[[list[Any]], Any]
 """Turns a list into the array that travels."""
 
 
-def travel(sql: PostgresQueueSql, column: "Column[Any]") -> Callable[[Any], Any] | None:
+def element_converter(sql: PostgresQueueSql, column: "Column[Any]") -> Callable[[Any], Any] | None:
     """Return the function that converts a Python value to an element of the array in which it is sent."""
     bind = sql.binder(column)
-    if travels_as_itself(sql, column):
+    if sent_as_own_type(sql, column):
         return bind
     spell = multirange_text if isinstance(bare(column, sql.dialect), AbstractMultiRange) else as_text
 
@@ -32,16 +32,16 @@ def travel(sql: PostgresQueueSql, column: "Column[Any]") -> Callable[[Any], Any]
     return convert
 
 
-def key_speller(sql: PostgresQueueSql, column: "Column[Any]") -> Spell:
+def key_converter(sql: PostgresQueueSql, column: "Column[Any]") -> ToArray:
     """Return the function that makes an array of key parts, in the type that `key_fields` names."""
     if sql.is_number(column):
         return numbers
-    if travels_as_itself(sql, column):
-        return as_they_are
+    if sent_as_own_type(sql, column):
+        return unchanged
     return lambda parts: [as_text(part) for part in parts]
 
 
-def as_they_are(array: list[Any]) -> list[Any]:
+def unchanged(array: list[Any]) -> list[Any]:
     return array
 
 
@@ -50,7 +50,7 @@ def numbers(array: list[int]) -> str:
     return f"{{{str(array)[1:-1]}}}"
 
 
-def travels_as_itself(sql: PostgresQueueSql, column: "Column[Any]") -> bool:
+def sent_as_own_type(sql: PostgresQueueSql, column: "Column[Any]") -> bool:
     return sql.type_of(column) != "text" or is_text(bare(column, sql.dialect))
 
 

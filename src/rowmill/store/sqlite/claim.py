@@ -43,7 +43,7 @@ def ready_rows(sql: SqliteQueueSql, step: Step, stretch: Stretch, left_out: int,
     # A key may be NULL here, and such a row can't be named: it must not take a place. The plus keeps the key's
     # own index out of the plan.
     conditions += [f"+{key} IS NOT NULL" for key in sql.keys]
-    conditions += sql.but_for(left_out, 4, "+")
+    conditions += sql.leaving_out(left_out, 4, "+")
     wanted = wanted or ", ".join(sql.keys)
     return f"SELECT {wanted} FROM {sql.table} WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?2"
 
@@ -55,7 +55,7 @@ def free_rows(sql: SqliteQueueSql, step: Step, find: Finder, left_out: int, *, b
     if not left_out:
         return find(sql, step, "?2", start)
     found = find(sql, step, f"?2 + {left_out}", start)
-    others = " AND ".join(sql.but_for(left_out, 4))
+    others = " AND ".join(sql.leaving_out(left_out, 4))
     return f"SELECT {', '.join(sql.keys)} FROM ({found}) AS found WHERE {others} LIMIT ?2"
 
 

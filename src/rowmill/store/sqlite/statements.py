@@ -28,9 +28,6 @@ from rowmill.store.sqlite.claim import BURIED_PLACE
 from rowmill.store.sqlite.sql import SqliteQueueSql
 from rowmill.store.watermark import Stretch
 
-# RETURNING keeps no order: this puts claimed rows back into the order of the claim.
-
-
 CLASSES: dict[type, int] = {type(None): 0, int: 1, float: 1, str: 2, bytes: 3}
 """SQLite's order of values of different types, which any column may hold."""
 

@@ -25,8 +25,8 @@ from rowmill.store.halving import Halving
 from rowmill.store.limits.sqlite import SqliteLimiter
 from rowmill.store.own import fleet
 from rowmill.store.own.history import crashed_keys
-from rowmill.store.port import GONE, Condemned, Disconnected, Heard, Heartbeat, Renewed, Settled
-from rowmill.store.refused_rows import tell
+from rowmill.store.port import GONE, Disconnected, Heartbeat, OnBuried, OnRefused, Renewed, Settled
+from rowmill.store.refused_rows import report_refused
 from rowmill.store.row_sizes import ByteLimit
 from rowmill.store.rows import read_text
 from rowmill.store.settle_batch import settle_batches
@@ -66,8 +66,8 @@ class SqliteStore:
         self._claim_numbers = count(leases_of.first_claim())
         self._batch_numbers = count(leases_of.first_claim())  # its receipts bear the worker's number too
         self._statements: dict[tuple[str, ...], SqliteQueueStatements] = {}
-        self.on_condemned: Condemned = lambda *_: None
-        self.on_refused: Heard = lambda *_: None
+        self.on_buried: OnBuried = lambda *_: None
+        self.on_refused: OnRefused = lambda *_: None
 
     @cached_property
     def sync_engine(self) -> Engine:
@@ -110,7 +110,7 @@ class SqliteStore:
     def sql(self, queue: QueueSpec[Any]) -> SqliteQueueSql:
         return self.statements(queue).sql
 
-    def look_from_the_start(self, queue: QueueSpec[Any]) -> None:
+    def drop_watermarks(self, queue: QueueSpec[Any]) -> None:
         """Nothing to do: every claim starts from the head of the index."""
 
     def forget(self, queue: QueueSpec[Any]) -> None:
@@ -139,7 +139,7 @@ class SqliteStore:
             load.with_own_limits(leases)
             buried = statements.buried(step, records) if len(leases) < len(records) else []
             for death in buried:
-                self.on_condemned(queue, step, death)
+                self.on_buried(queue, step, death)
             if leases or not buried:
                 return leases
 
@@ -164,8 +164,8 @@ class SqliteStore:
             assert self.writer.connection is not None
             self.writer.connection.text_factory = read_text
             records = await claim_around(self.writer, statements, step, tokens, limit, weighed)
-        if statements.refused(step).unheard:
-            await tell(self, queue, step, statements.refused(step))
+        if statements.refused(step).has_news:
+            await report_refused(self, queue, step, statements.refused(step))
         return records
 
     async def value(self, lease: Lease[Any], column: "Column[Any]") -> Any:
@@ -246,9 +246,9 @@ class SqliteStore:
         await self.writer.write(work)
 
     async def heartbeat(
-        self, worker: int, office: str, seconds: float, settle_lag: str | None = None
+        self, worker: int, leadership: str, seconds: float, settle_lag: str | None = None
     ) -> Heartbeat | None:
-        return await self.run(lambda connection: fleet.heartbeat(connection, worker, office, seconds, settle_lag))
+        return await self.run(lambda connection: fleet.heartbeat(connection, worker, leadership, seconds, settle_lag))
 
     async def wait(self, queues: Sequence[QueueSpec[Any]], seconds: float, who: object = None) -> None:
         await self.data_version.wait(seconds, who)

@@ -16,8 +16,6 @@ from sqlalchemy import Connection, Engine, event
 from rowmill.model.errors import DatabaseUnreachable, SchemaMismatch
 from rowmill.store.port import Disconnected
 
-# What SQLite's errors mean to us.
-
 
 class RolledBack(Exception):
     """A trigger or a constraint of the table rolled the whole transaction back."""
@@ -40,9 +38,6 @@ def connection_problem(error: object) -> bool:
     return name.startswith(
         ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_FULL", "SQLITE_CANTOPEN", "SQLITE_READONLY")
     )
-
-
-# Whose turn it is to write to a SQLite file, in one process.
 
 
 LONGEST_WAIT = 5.0
