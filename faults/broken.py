@@ -15,7 +15,7 @@ from rowmill.store.postgres import renew as postgres_renew
 from rowmill.store.postgres import settle as postgres_settle
 from rowmill.store.queue_sql import QueueSql
 from rowmill.store.sqlite import settle as sqlite_settle
-from rowmill.store.sqlite import sql as sqlite_sql
+from rowmill.store.sqlite import store as sqlite_store
 
 Builds = Callable[..., str]
 
@@ -38,10 +38,10 @@ def unfenced(build: Builds, applies: Callable[[Move], bool] | None = None) -> Bu
 
 
 def unfence(names: Sequence[str], applies: Callable[[Move], bool] | None = None) -> None:
-    for sql in (postgres_settle, postgres_renew, sqlite_settle, sqlite_sql):
+    for module in (postgres_settle, postgres_renew, sqlite_settle, sqlite_store):
         for name in names:
-            if hasattr(sql, name):
-                setattr(sql, name, unfenced(getattr(sql, name), applies))
+            if hasattr(module, name):
+                setattr(module, name, unfenced(getattr(module, name), applies))
 
 
 def without_settle_fence() -> None:
@@ -56,7 +56,7 @@ def without_release_fence() -> None:
 
 def without_renew_fence() -> None:
     """Renew a lease, whoever holds the row."""
-    unfence(("renew", "renew_statement"))
+    unfence(("renew_statement",))
 
 
 class SqlWithFastClock:

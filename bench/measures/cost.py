@@ -14,6 +14,7 @@ from bench.runs import fresh
 from bench.tables import STATES, narrow
 from rowmill.model import lifecycle
 from rowmill.model.judge import Verdict
+from rowmill.store.postgres.claim import claim_statement
 from rowmill.store.postgres.session import SESSION
 from rowmill.store.postgres.store import PostgresStore
 from rowmill.store.settle_batch import settle_batches
@@ -66,10 +67,10 @@ async def explained(url: str) -> list[Result]:
     async with mill.opened() as store:
         assert isinstance(store, PostgresStore)
         store.worker = 1
-        known, step = store.statements(queue), queue.steps[0]
+        statements, step = store.statements(queue), queue.steps[0]
         leases = await store.claim(queue, step, BATCH)
-        mark = known.mark(step)
-        claim = (known.claim_statement(step, mark.shape), 7, BATCH, step.lease, *mark.arguments())
+        mark = statements.mark(step)
+        claim = (statements.once(claim_statement, step, mark.shape), 7, BATCH, step.lease, *mark.arguments())
         [flush] = settle_batches([Verdict(lease, lifecycle.DONE) for lease in leases], lambda: 1)
         statement, arguments = store.settlement.settle_statement(flush)
         connection = await asyncpg.connect(url, server_settings=SESSION)

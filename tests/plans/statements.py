@@ -268,9 +268,14 @@ def fenced() -> list[Statement]:
             most=BATCH * 55,
         ),
         Statement(PLAIN, "renew", renew_statement(sql), (LEASE, *held), keys, most=BATCH * 45),
-        Statement(PLAIN, "holds", statement_sql.holds(sql), held, keys, most=BATCH * 8),
+        Statement(PLAIN, "holds", statement_sql.holds_statement(sql), held, keys, most=BATCH * 8),
         Statement(
-            PLAIN, "value", statement_sql.value(sql, PLAIN.by_name["payload"]), ([TOKEN], RUNNING[:1]), keys, most=8
+            PLAIN,
+            "value",
+            statement_sql.value_statement(sql, PLAIN.by_name["payload"]),
+            ([TOKEN], RUNNING[:1]),
+            keys,
+            most=8,
         ),
         Statement(
             ORDERED,

@@ -14,6 +14,7 @@ from rowmill.store.postgres.session import SESSION
 from rowmill.store.postgres.sql import PostgresQueueSql
 from rowmill.store.sqlite import claim
 from rowmill.store.sqlite.sql import SqliteQueueSql
+from rowmill.store.sqlite.statements import by_index
 from rowmill.store.watermark import Stretch
 from tests.conformance.fleet import jobs, worker
 from tests.plans.explaining import Explaining
@@ -81,7 +82,7 @@ async def test_sqlite_takes_the_ready_index_too(sqlite_url: str) -> None:
         assert isinstance(sql, SqliteQueueSql)
         step = sql.queue.step()
         for stretch in (Stretch.AT_ONCE, Stretch.TIMED):
-            statement = claim.by_index(sql, step, claim.claim_statement(sql, step, stretch))
+            statement = by_index(sql, step, claim.claim_statement(sql, step, stretch))
             explain = f"EXPLAIN QUERY PLAN {statement}"
             rows = await member.mill.run(partial(carried_out, explain))
             found = " ".join(str(row[-1]) for row in rows)

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 import rowmill as rm
 from rowmill.model import lifecycle
 from rowmill.model.judge import Verdict
+from rowmill.store.postgres.claim import claim_statement
 from rowmill.store.postgres.connection import DedicatedConnection
 from rowmill.store.postgres.session import SESSION
 from rowmill.store.postgres.store import PostgresStore
@@ -100,7 +101,7 @@ async def test_pages_and_log_per_row(pg_url: str) -> None:
             leases = await store.claim(queue, step, BATCH)
             mark = store.statements(queue).mark(step)
             claim = await explaining.cost(
-                store.statements(queue).claim_statement(step, mark.shape), 7, BATCH, 60.0, *mark.arguments()
+                store.statements(queue).once(claim_statement, step, mark.shape), 7, BATCH, 60.0, *mark.arguments()
             )
             verdicts = [Verdict(lease, lifecycle.DONE, values={"result": "done"}) for lease in leases]
             [flush] = settle_batches(verdicts, lambda: 1)

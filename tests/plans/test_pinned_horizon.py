@@ -12,6 +12,7 @@ import rowmill as rm
 from rowmill.model import lifecycle
 from rowmill.model.judge import Verdict
 from rowmill.store import order_per_key, watermark
+from rowmill.store.postgres.claim import claim_in_order, claim_statement
 from rowmill.store.postgres.session import SESSION
 from rowmill.store.postgres.store import PostgresStore
 from rowmill.store.watermark import Watermark
@@ -52,10 +53,10 @@ async def pages_of_a_claim(store: PostgresStore, queue: rm.Queue[Any], explainin
     """How many pages the next claim looks at, with the positions that are known, or none. It is undone."""
     if not mark.lanes:
         mark.start([None], 0.0)
-    known, step = store.statements(queue), queue.steps[0]
-    statement = known.claim_statement(step, mark.shape)
+    statements, step = store.statements(queue), queue.steps[0]
+    statement = statements.once(claim_statement, step, mark.shape)
     if queue.per is not None:
-        statement = known.in_order_statement(step, order_per_key.oldest_free, mark.shape, 0)
+        statement = statements.once(claim_in_order, step, order_per_key.oldest_free, mark.shape, 0)
     undone = explaining.transaction()
     await undone.start()
     found = await explaining.fetchval(

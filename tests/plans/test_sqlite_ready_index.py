@@ -6,6 +6,8 @@ import pytest
 import sqlalchemy as sa
 
 import rowmill as rm
+from rowmill.store.order_per_key import priorities
+from rowmill.store.sqlite.claim import claim_in_order, claim_statement
 from rowmill.store.sqlite.store import SqliteStore
 
 
@@ -49,7 +51,7 @@ def plans(mill: rm.Mill) -> list[str]:
     store = mill.store
     assert isinstance(store, SqliteStore)
     made = store.statements(mill["jobs"]).texts
-    statements = [text for wanted, text in made.items() if wanted[0] in ("claim", "priorities")]
+    statements = [text for wanted, text in made.items() if wanted[0] in (claim_statement, claim_in_order, priorities)]
     assert statements
     connection = store.writer.connection
     assert connection is not None

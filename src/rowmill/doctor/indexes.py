@@ -20,6 +20,7 @@ from rowmill.store.postgres.sql import PostgresQueueSql
 from rowmill.store.sqlite import claim as sqlite_claim
 from rowmill.store.sqlite import settle as sqlite_settle
 from rowmill.store.sqlite.sql import SqliteQueueSql
+from rowmill.store.sqlite.statements import by_index
 from rowmill.store.watermark import STRETCHES, Stretch
 
 SAID = {
@@ -115,7 +116,7 @@ def _statements(audited: AuditedQueue, step: Step) -> Iterator[tuple[str, str, t
         else:
             claims = [sqlite_claim.claim_statement(sql, step, stretch) for stretch in _stretches(audited)]
         for claim in claims:
-            yield "claim", sqlite_claim.by_index(sql, step, claim), ready
+            yield "claim", by_index(sql, step, claim), ready
         yield "settling", sqlite_settle.settle_statement(sql, step, DONE, ()), ()
 
 

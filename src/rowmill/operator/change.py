@@ -20,7 +20,7 @@ from sqlalchemy.types import NULLTYPE
 from rowmill.model.lifecycle import CANCEL, CLAIMABLE, REQUEUE, StateKind
 from rowmill.model.queue import QueueSpec
 from rowmill.operator.filters import Condition, Filter, cancellable, known_stage, prunable, requeueable
-from rowmill.store.expressions import assigned, in_words, keys_in, raw_key, raw_key_in
+from rowmill.store.expressions import in_words, keys_in, raw_key, raw_key_in
 from rowmill.store.halving import Halving
 from rowmill.store.keys import Key
 from rowmill.store.own.history import last_failed_stages
@@ -101,7 +101,7 @@ def _requeue(
 ) -> ChangeResult:
     sql, total = state_words.sql, ChangeResult()
     for name, keys in _by_stage(connection, state_words, rows, stage).items():
-        move = sa.update(sql.queue.table).values(assigned(sql, REQUEUE, sql.queue.step(name)))
+        move = sa.update(sql.queue.table).values(sql.values(REQUEUE, sql.queue.step(name)))
         total = _plus(total, change_rows(connection, sql, move, keys, condition))
     return total
 
@@ -118,7 +118,7 @@ async def cancel(
     """Cancel rows that nobody has taken yet. They stay in the table, as cancelled."""
     sql = store.sql(queue)
     condition = cancellable(sql, wanted)
-    move = sa.update(queue.table).values(assigned(sql, CANCEL, queue.steps[0]))
+    move = sa.update(queue.table).values(sql.values(CANCEL, queue.steps[0]))
 
     def change(connection: Connection, rows: Sequence[Any]) -> ChangeResult:
         return change_rows(connection, sql, move, keys_of(queue, rows), condition)

@@ -16,6 +16,7 @@ from rowmill.store.sqlite import claim as sqlite_claim
 from rowmill.store.sqlite import settle as sqlite_settle
 from rowmill.store.sqlite import sql as sqlite_sql
 from rowmill.store.sqlite.sql import SqliteQueueSql
+from rowmill.store.sqlite.statements import by_index
 from rowmill.store.watermark import STRETCHES, Shape, Watermark
 
 PRIMARY_KEY = "the primary key"
@@ -94,10 +95,10 @@ def _on_sqlite(sql: SqliteQueueSql, step: Step) -> Iterator[tuple[str, str, str]
             for find in order_per_key.finders(sql)
         ]
     for name, text in claims:
-        yield f"claim {name}", ready, sqlite_claim.by_index(sql, step, text)
+        yield f"claim {name}", ready, by_index(sql, step, text)
     for name, move in SETTLED:
         yield f"settle {name}", PRIMARY_KEY, sqlite_settle.settle_statement(sql, step, move, ())
-    yield "renew", PRIMARY_KEY, sqlite_sql.renew(sql)
+    yield "renew", PRIMARY_KEY, sqlite_sql.renew_statement(sql)
 
 
 def _rescues(sql: QueueSql, step: Step) -> Iterator[tuple[str, str, str]]:

@@ -9,8 +9,7 @@ from sqlalchemy import Connection, CursorResult, Table
 from sqlalchemy.sql.elements import TextClause
 from sqlalchemy.types import NULLTYPE
 
-from rowmill.model.lifecycle import Move
-from rowmill.model.states import Step, Word
+from rowmill.model.states import Word
 from rowmill.store.queue_sql import QueueSql
 
 if TYPE_CHECKING:
@@ -86,14 +85,6 @@ def keys_in(sql: QueueSql, keys: Sequence[tuple[Any, ...]]) -> "sa.ColumnElement
 def in_words(sql: QueueSql, words: Sequence[Word]) -> "sa.ColumnElement[bool]":
     """Return `state IN (…)` with literal words, so that partial indexes serve it."""
     return sa.literal_column(sql.is_in(words, f"{sql.table}."))
-
-
-def assigned(sql: QueueSql, move: Move, step: Step, error: str = "") -> dict[Any, Any]:
-    """Return what a move writes, for `update().values(…)`."""
-    text = sql.text(error)
-    by_name = {sql.name(column): column for column in sql.queue.table.columns}
-    pairs = sql.assignments(move, step, error=text, code=text)
-    return {by_name[name]: sa.literal_column(value) for name, value in pairs}
 
 
 def delete_oldest(

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError, ProgrammingError
 from rowmill.model.lifecycle import FINAL, StateKind
 from rowmill.model.states import Step
 from rowmill.store import expressions
-from rowmill.store.own import schema
+from rowmill.store.postgres import wakeup
 from rowmill.store.queue_sql import QueueSql
 
 NAME_LENGTH = 63
@@ -107,12 +107,12 @@ def index_name(sql: QueueSql, purpose: str) -> str:
 
 def wake_trigger(sql: QueueSql) -> list[str]:
     """Return the statements that make every INSERT wake a sleeping worker. PostgreSQL only."""
-    return schema.wake_trigger(sql.queue.table, sql.table)
+    return wakeup.wake_trigger(sql.queue.table, sql.table)
 
 
 def has_wake_trigger(connection: sa.Connection, sql: QueueSql) -> bool:
     """Return whether the trigger exists, is enabled, and notifies under the number on which workers listen."""
-    number = schema.wake_number(sql.queue.table)
+    number = wakeup.wake_number(sql.queue.table)
     found: Any = connection.scalar(
         sa.text(
             "SELECT 1 FROM pg_trigger WHERE tgname = 'rowmill_wake' AND tgrelid = to_regclass(:name) "

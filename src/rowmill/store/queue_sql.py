@@ -272,6 +272,13 @@ class QueueSql(ABC):
             pairs.append((self.role("updated_at"), self.now("updated_at")))
         return pairs
 
+    def values(self, move: Move, step: Step, error: str = "") -> dict[Any, Any]:
+        """Return what a move writes, for `update().values(…)`. `error` is the text of a code without a message."""
+        text = self.text(error)
+        by_name = {self.name(column): column for column in self.queue.table.columns}
+        pairs = self.assignments(move, step, error=text, code=text)
+        return {by_name[name]: sa.literal_column(value) for name, value in pairs}
+
     def claim_assignments(self, step: Step, *, wait: str, token: str) -> list[tuple[str, str]]:
         """Return what a claim writes: it takes a row, or buries one whose attempts are used up.
 

@@ -16,7 +16,7 @@ from rowmill.model.lease import Lease, worker_of
 from rowmill.model.lifecycle import BURY, PARK, RESCUE, Move
 from rowmill.model.states import Step
 from rowmill.store.clock import moment
-from rowmill.store.expressions import assigned, in_words, raw_key, raw_key_in
+from rowmill.store.expressions import in_words, raw_key, raw_key_in
 from rowmill.store.own.schema import own_tables
 from rowmill.store.postgres.session import index_plans
 from rowmill.store.queue_sql import QueueSql
@@ -207,7 +207,7 @@ def rescued_rows(
         sa.update(queue.table)
         .where(raw_key_in(sql, keys), in_words(sql, step.running))
         .where(until < sa.literal_column(sql.now("leased_until")), guard)
-        .values(assigned(sql, move, step, queue.crash_codes.buried if move is BURY else queue.crash_codes.requeued))
+        .values(sql.values(move, step, queue.crash_codes.buried if move is BURY else queue.crash_codes.requeued))
         .returning(*raw_key(sql))
     )
 

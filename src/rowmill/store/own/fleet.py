@@ -17,8 +17,9 @@ from rowmill.model.errors import DeclarationError
 from rowmill.model.queue import QueueSpec
 from rowmill.store.clock import moment
 from rowmill.store.expressions import insert_of
-from rowmill.store.own.schema import WAKE_LOCK, full_name, own_tables
+from rowmill.store.own.schema import full_name, own_tables
 from rowmill.store.port import Heartbeat
+from rowmill.store.postgres.wakeup import WAKE_LOCK
 from rowmill.store.queue_sql import QueueSql
 
 ALIVE_SECONDS = 30.0

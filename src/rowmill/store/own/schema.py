@@ -1,6 +1,5 @@
 """Rowmill's own tables: in schema `rowmill` on PostgreSQL, with the prefix `rowmill_` on SQLite."""
 
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,15 +14,13 @@ from sqlalchemy.engine.mock import MockConnection
 from rowmill.model.errors import SchemaMismatch
 from rowmill.store.limits import tables
 from rowmill.store.limits.tables import LimitTables
+from rowmill.store.own import SCHEMA as SCHEMA
 from rowmill.store.own.reconcile_tables import finding_table, reconciliation_table
 from rowmill.store.own.schedule_tables import schedule_table, tick_table
+from rowmill.store.postgres.wakeup import WAKE_FUNCTION, WAKE_LOCK, wake_trigger
 
 T = TypeVar("T")
 VERSION = 9
-SCHEMA = "rowmill"
-CHANNEL = "rowmill"
-WAKE_LOCK = 0x726F776D
-"""First half of the advisory lock that a sleeping worker holds ("rowm")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,34 +155,6 @@ def own_tables(dialect: str) -> OwnTables:
         limits=tables.limit_tables(metadata, prefix),
         limit_declaration=tables.declaration_table(metadata, prefix),
     )
-
-
-WAKE_FUNCTION = f"""
-CREATE OR REPLACE FUNCTION {SCHEMA}.wake() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  -- A sleeping worker holds this lock shared. If we get it, nobody sleeps, and nobody needs a NOTIFY,
-  -- which would make commits wait for each other. In one expression: a PERFORM would cost as much again.
-  IF NOT (pg_try_advisory_lock({WAKE_LOCK}, TG_ARGV[0]::int) AND pg_advisory_unlock({WAKE_LOCK}, TG_ARGV[0]::int)) THEN
-    PERFORM pg_notify('{CHANNEL}', TG_ARGV[0]);
-  END IF;
-  RETURN NULL;
-END $$
-"""
-
-
-def wake_number(table: Table) -> int:
-    """Return the number under which workers wait for rows of a table: the second half of the advisory lock, and the
-    payload of the NOTIFY."""
-    return zlib.crc32(full_name(table, "postgresql").encode()) & 0x7FFFFFFF
-
-
-def wake_trigger(table: Table, name: str) -> list[str]:
-    """Return the statements that make every INSERT wake a sleeping worker. PostgreSQL only."""
-    return [
-        f"DROP TRIGGER IF EXISTS rowmill_wake ON {name}",
-        f"CREATE TRIGGER rowmill_wake AFTER INSERT ON {name} "
-        f"FOR EACH STATEMENT EXECUTE FUNCTION {SCHEMA}.wake('{wake_number(table)}')",
-    ]
 
 
 def full_name(table: Table, dialect: str) -> str:

@@ -10,15 +10,15 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import asyncpg
 from sqlalchemy import Column
 
-from rowmill.model.dead_rows import ATTEMPTS_USED_UP, DeadRow
-from rowmill.model.lease import CLAIM_BITS, NO_TOKEN, Tokens
+from rowmill.model.dead_rows import ATTEMPTS_USED_UP, DeadRow, used_up
+from rowmill.model.lease import CLAIM_BITS, NO_TOKEN, Lease, Tokens
 from rowmill.model.lifecycle import DIE, RELEASE
 from rowmill.model.states import Step
 from rowmill.store import order_per_key
@@ -29,19 +29,15 @@ from rowmill.store.own.schema import SCHEMA
 from rowmill.store.port import OnBuried
 from rowmill.store.postgres.connection import ConnectionPool, refused_values
 from rowmill.store.postgres.sql import NOW, PostgresQueueSql, fenced, given, key_fields, one_of, same_key
+from rowmill.store.postgres.statements import PLACE, QueueStatements
 from rowmill.store.postgres.values import as_text, numbers, sent_as_own_type
 from rowmill.store.queue_sql import set_clause
 from rowmill.store.refused_rows import RowRefused, TakeRows, is_of_a_row
 from rowmill.store.row_sizes import LIGHT, ByteLimit
 from rowmill.store.watermark import Shape, Stretch
 
-if TYPE_CHECKING:
-    from rowmill.store.postgres.statements import QueueStatements
-
 BURIED = "rowmill_buried"
 """What a claim returns beside the columns of a row: its key as text, if it was buried."""
-PLACE = itemgetter(-2)
-"""The place of a record in its claim."""
 BURIED_PLACE = -3
 """The place of BURIED in a record."""
 
@@ -350,7 +346,7 @@ STEPS_BACK = 3
 
 async def claim_rows(
     pool: ConnectionPool,
-    statements: "QueueStatements",
+    statements: QueueStatements,
     step: Step,
     tokens: Tokens,
     limit: int,
@@ -369,9 +365,7 @@ async def claim_rows(
     return records
 
 
-async def step_back(
-    pool: ConnectionPool, statements: "QueueStatements", step: Step, records: Sequence[Any]
-) -> list[Any]:
+async def step_back(pool: ConnectionPool, statements: QueueStatements, step: Step, records: Sequence[Any]) -> list[Any]:
     """Give back claimed rows of whose key another row runs too; return the others.
 
     A claim does not see rows that another one takes at the same time. If the two could not see the same rows of a key,
@@ -385,20 +379,20 @@ async def step_back(
         return list(records)
     as_itself = sent_as_own_type(statements.sql, queue.per)
     keys = [load.per(record) if as_itself else as_text(load.per(record)) for record in held]
-    together = [held[row[0] - 1] for row in await pool.fetch(statements.run_together_statement(queue.per), keys)]
+    together = [held[row[0] - 1] for row in await pool.fetch(statements.once(run_together, queue.per), keys)]
     if not together:
         return list(records)
     tokens = numbers([record[load.lease_place] for record in together])
     parts = [load.raw_key(record) for record in together]
     with suppress(asyncpg.PostgresError):  # if the table refuses to have them back, they come back by their leases
-        await pool.fetch(statements.give_back_statement(step), tokens, *statements.raw_key_arrays(parts))
+        await pool.fetch(statements.once(give_back, step), tokens, *statements.raw_key_arrays(parts))
     gone = set(map(id, together))
     return [record for record in records if id(record) not in gone]
 
 
 async def _claim(
     pool: ConnectionPool,
-    statements: "QueueStatements",
+    statements: QueueStatements,
     step: Step,
     tokens: Tokens,
     limit: int,
@@ -418,7 +412,7 @@ async def _claim(
 
 async def _claim_onward(
     pool: ConnectionPool,
-    statements: "QueueStatements",
+    statements: QueueStatements,
     step: Step,
     tokens: Tokens,
     limit: int,
@@ -444,7 +438,7 @@ def _short(records: Sequence[Any], limit: int, within: ByteLimit | None) -> bool
 
 async def _claim_lanes(
     pool: ConnectionPool,
-    statements: "QueueStatements",
+    statements: QueueStatements,
     step: Step,
     tokens: Tokens,
     limit: int,
@@ -460,7 +454,7 @@ async def _claim_lanes(
     if not mark.lanes:
         return []
     shape, marks = mark.shape, mark.arguments()
-    statement = statements.claim_statement(step, shape, len(refused), weighed=within is not None)
+    statement = statements.once(claim_statement, step, shape, len(refused), weighed=within is not None)
     pick = partial(pick_statement, shape=shape)
     try:
         records = await pool.fetch(
@@ -485,7 +479,7 @@ def _bytes(within: ByteLimit | None) -> tuple[Any, ...]:
 
 
 async def _note_left(
-    pool: ConnectionPool, statements: "QueueStatements", step: Step, records: Sequence[Any], within: ByteLimit | None,
+    pool: ConnectionPool, statements: QueueStatements, step: Step, records: Sequence[Any], within: ByteLimit | None,
     statement: Callable[..., str], marks: Sequence[Any],
 ) -> None:  # fmt: skip
     """Note the bytes of a claim's rows, and whether it left rows because of them. If the first row is missing, as where
@@ -504,7 +498,7 @@ async def _note_left(
 
 async def _claim_in_order(
     pool: ConnectionPool,
-    statements: "QueueStatements",
+    statements: QueueStatements,
     step: Step,
     tokens: Tokens,
     limit: int,
@@ -517,14 +511,14 @@ async def _claim_in_order(
     resumed, shape, marks = mark.resumes, mark.shape, mark.arguments()
     records = await _claim_free(pool, statements, step, tokens, limit, within, shape, marks)
     if not records and _short(records, limit, within) and resumed and mark.may_look_back(now := time.monotonic()):
-        [[passed_over]] = await pool.fetch(statements.passed_over_statement(step, shape), *marks)
+        [[found]] = await pool.fetch(statements.once(passed_over, step, shape), *marks)
         mark.looked(now, time.monotonic() - now)
-        if passed_over:
+        if found:
             records = await _claim_free(pool, statements, step, tokens, limit, within)
     return records
 
 
-async def _look_for_oldest(pool: ConnectionPool, statements: "QueueStatements", step: Step) -> None:
+async def _look_for_oldest(pool: ConnectionPool, statements: QueueStatements, step: Step) -> None:
     """Move the watermark to the oldest ready row, so that claims start there. Not with priorities, where the oldest row
     says nothing about the others, and not where a column of the order may be NULL."""
     mark, now = statements.mark(step), time.monotonic()
@@ -534,21 +528,21 @@ async def _look_for_oldest(pool: ConnectionPool, statements: "QueueStatements", 
     from_the_start = mark.expired(now)
     if from_the_start:
         mark.start([None], now)
-    rows = await pool.fetch(statements.oldest_statement(step, mark.shape), *mark.arguments())
+    rows = await pool.fetch(statements.once(oldest, step, mark.shape), *mark.arguments())
     if from_the_start:
         mark.looked(now, time.monotonic() - now)
     mark.begins(((row[0], tuple(row[2 if row[1] is None else 1 :])) for row in rows), now)
 
 
 async def _claim_free(
-    pool: ConnectionPool, statements: "QueueStatements", step: Step, tokens: Tokens, limit: int,
+    pool: ConnectionPool, statements: QueueStatements, step: Step, tokens: Tokens, limit: int,
     within: ByteLimit | None, shape: Shape = (), marks: Sequence[Any] = (),
 ) -> list[Any]:  # fmt: skip
     refused, records = statements.refused(step), list[Any]()
     for ask in statements.search(step).asks(order_per_key.finders(statements.sql), limit):
         behind, places = bool(ask.behind), (*marks, *ask.behind)
-        statement = statements.in_order_statement(
-            step, ask.find, shape, len(refused), behind=behind, weighed=within is not None
+        statement = statements.once(
+            claim_in_order, step, ask.find, shape, len(refused), behind=behind, weighed=within is not None
         )
         pick = partial(pick_in_order_statement, find=ask.find, shape=shape, behind=behind)
         try:
@@ -567,7 +561,7 @@ async def _claim_free(
 
 
 async def _step_over(
-    error: asyncpg.PostgresError, pool: ConnectionPool, statements: "QueueStatements", step: Step, tokens: Tokens,
+    error: asyncpg.PostgresError, pool: ConnectionPool, statements: QueueStatements, step: Step, tokens: Tokens,
     limit: int, within: ByteLimit | None, statement: Callable[..., str], marks: Sequence[Any] = (),
 ) -> list[Any]:  # fmt: skip
     """Claim without the row that made a claim fail, if it failed for a row that the table refuses. `statement` finds
@@ -591,8 +585,8 @@ async def _step_over(
     return records
 
 
-def _taker(pool: ConnectionPool, statements: "QueueStatements", step: Step, tokens: Tokens) -> TakeRows:
-    statement = claim_these(statements.sql, step)
+def _taker(pool: ConnectionPool, statements: QueueStatements, step: Step, tokens: Tokens) -> TakeRows:
+    statement = statements.once(claim_these, step)
 
     async def take(keys: Sequence[Key]) -> list[Any]:
         try:
@@ -608,6 +602,39 @@ def _taker(pool: ConnectionPool, statements: "QueueStatements", step: Step, toke
     return take
 
 
+def leases_of(
+    statements: QueueStatements, step: Step, records: Sequence[Any], within: ByteLimit | None
+) -> list[Lease[Any]]:
+    """Return the leases of the records that a claim returned. The time of the claim is in one of them. A record without
+    a token was left as it was by a trigger, and is nobody's."""
+    now = next((record[-1] for record in records if record[-1] is not None), None) or datetime.now(UTC)
+    queue, load, key = statements.sql.queue, statements.load, statements.load.key
+    token, attempts = load.lease_place, load.attempts_place
+    weights = statements.weigher.weights(records, within)
+    leases = [
+        Lease(queue, step, key(record), record[token], record[attempts], now, record, load, weight=weight)
+        for record, weight in zip(records, weights, strict=True)
+        if record[token] is not None
+    ]
+    return load.with_own_limits(leases)
+
+
+def buried_rows(statements: QueueStatements, step: Step, records: Sequence[Any]) -> list[DeadRow]:
+    """Return the rows that a claim buried, because their attempts were used up."""
+    queue, load = statements.sql.queue, statements.load
+    return [
+        used_up(queue, load.retry(step, record), load.key(record), record[load.attempts_place], partial(load, record))
+        for record in records
+        if record[BURIED_PLACE] is not None
+    ]
+
+
+def hold_our_tokens(statements: QueueStatements, records: Sequence[Any], tokens: Tokens) -> bool:
+    """Return whether every row has the lease that its claim wrote, or none. A trigger may have written another."""
+    place = statements.load.lease_place
+    return {record[place] for record in records} <= {None, *tokens.given}
+
+
 async def release_claim(pool: ConnectionPool, sql: PostgresQueueSql, step: Step, token: int) -> bool:
     """Give back the rows of a claim whose answer was lost. Return whether nothing more is to be done. If the table
     refuses to have a row back, its lease will expire."""
@@ -619,7 +646,7 @@ async def release_claim(pool: ConnectionPool, sql: PostgresQueueSql, step: Step,
 
 async def read_one_by_one(
     pool: ConnectionPool,
-    statements: "QueueStatements",
+    statements: QueueStatements,
     step: Step,
     tokens: Sequence[int],
     worker: int,
@@ -635,7 +662,7 @@ async def read_one_by_one(
 
 
 async def _read_one_by_one(
-    pool: ConnectionPool, statements: "QueueStatements", step: Step, token: int, worker: int, on_buried: OnBuried
+    pool: ConnectionPool, statements: QueueStatements, step: Step, token: int, worker: int, on_buried: OnBuried
 ) -> list[Any]:
     records: list[Any] = []
     while True:

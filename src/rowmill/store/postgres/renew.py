@@ -1,7 +1,7 @@
 """Renewals on PostgreSQL: the statement, and what is done with its result."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import asyncpg
 
@@ -10,12 +10,10 @@ from rowmill.model.queue import QueueSpec
 from rowmill.store.halving import Halving
 from rowmill.store.port import LockTimeout, Renewed
 from rowmill.store.postgres.connection import ConnectionPool
-from rowmill.store.postgres.sql import PostgresQueueSql, fenced, free, same_key
+from rowmill.store.postgres.sql import PostgresQueueSql, fenced, free, holds_statement, same_key
+from rowmill.store.postgres.statements import QueueStatements
 from rowmill.store.postgres.values import numbers
 from rowmill.store.refused_rows import is_of_a_row
-
-if TYPE_CHECKING:
-    from rowmill.store.postgres.statements import QueueStatements
 
 
 # served by: the primary key
@@ -33,7 +31,7 @@ def renew_statement(sql: PostgresQueueSql) -> str:
 
 
 async def renew_leases(
-    pool: ConnectionPool, statements: Callable[[QueueSpec[Any]], "QueueStatements"], leases: Sequence[Lease[Any]]
+    pool: ConnectionPool, statements: Callable[[QueueSpec[Any]], QueueStatements], leases: Sequence[Lease[Any]]
 ) -> Renewed:
     """Extend leases. Rows are locked in the order of their keys, so that two statements that meet the same rows do not
     deadlock."""
@@ -52,7 +50,7 @@ async def renew_leases(
 
 
 async def _renew(
-    pool: ConnectionPool, statements: "QueueStatements", leases: Sequence[Lease[Any]], renewed: Renewed
+    pool: ConnectionPool, statements: QueueStatements, leases: Sequence[Lease[Any]], renewed: Renewed
 ) -> None:
     """Extend these leases, which are of one length. A lease that the table refuses to extend is not lost yet, and keeps
     no other from being extended."""
@@ -60,7 +58,7 @@ async def _renew(
     for part in halving:
         tokens, keys = numbers([lease.token for lease in part]), statements.key_arrays(part)
         try:
-            rows = await pool.fetch(statements.renew_statement, part[0].step.lease, tokens, *keys)
+            rows = await pool.fetch(statements.once(renew_statement), part[0].step.lease, tokens, *keys)
         except asyncpg.PostgresError as error:
             if not is_of_a_row(error.sqlstate):
                 raise
@@ -68,7 +66,7 @@ async def _renew(
             continue
         done = {row[0] for row in rows}
         if len(done) < len(part):
-            held = {row[0] for row in await pool.fetch(statements.holds_statement, tokens, *keys)}
+            held = {row[0] for row in await pool.fetch(statements.once(holds_statement), tokens, *keys)}
             for place, lease in enumerate(part, start=1):
                 if place not in done:
                     (renewed.delayed if place in held else renewed.lost).append(lease)

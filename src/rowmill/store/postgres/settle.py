@@ -21,8 +21,20 @@ from rowmill.store.halving import Halving
 from rowmill.store.own.schema import SCHEMA
 from rowmill.store.port import Delay, Disconnected, LockTimeout, Settled, StatementTimeout
 from rowmill.store.postgres.connection import ConnectionPool, refused_values
-from rowmill.store.postgres.sql import FENCE, NOW, PostgresQueueSql, free, given, given_one, key_fields, same_key
-from rowmill.store.postgres.values import numbers
+from rowmill.store.postgres.sql import (
+    FENCE,
+    NOW,
+    PostgresQueueSql,
+    free,
+    given,
+    given_one,
+    holds_statement,
+    key_fields,
+    lock_statement,
+    same_key,
+)
+from rowmill.store.postgres.statements import QueueStatements
+from rowmill.store.postgres.values import ToArray, element_converter, flat, numbers, unchanged
 from rowmill.store.queue_sql import set_clause
 from rowmill.store.settle_batch import SettleBatch, settle_batches
 
@@ -112,6 +124,36 @@ def settle_statement(
     )
 
 
+def settle_arguments(statements: QueueStatements, batch: SettleBatch, *, one: bool = False) -> list[Any]:
+    """Return the arrays for `settle_statement`, in its order; with `one`, single values."""
+    verdicts = batch.verdicts
+    arrays: list[tuple[ToArray, list[Any]]] = [(numbers, [verdict.lease.token for verdict in verdicts])]
+    plain: list[list[Any]] = []
+    if batch.move.delayed:
+        plain.append([verdict.wait for verdict in verdicts])
+    if batch.move.failed:
+        plain += [
+            [verdict.lease.attempt for verdict in verdicts],
+            [verdict.code for verdict in verdicts],
+            [verdict.message for verdict in verdicts],
+            [verdict.error for verdict in verdicts],
+            [verdict.lease.claimed_at for verdict in verdicts],
+            [batch.queue.key_text(verdict.lease.key) for verdict in verdicts],
+            [verdict.failure.traceback for verdict in verdicts],
+        ]
+    elif batch.move.error is ErrorChange.SET:
+        plain += [[verdict.code for verdict in verdicts], [verdict.error for verdict in verdicts]]
+    arrays += [(unchanged, values) for values in plain]
+    arrays += statements.key_parts([verdict.lease.record for verdict in verdicts])
+    for name in batch.columns:
+        convert = element_converter(statements.sql, batch.queue.by_name[name])
+        values = (verdict.values[name] for verdict in verdicts)
+        arrays.append((unchanged, flat(values if convert is None else map(convert, values))))
+    if one:
+        return [values[0] if convert in (numbers, unchanged) else convert(values)[0] for convert, values in arrays]
+    return [convert(values) for convert, values in arrays]
+
+
 KEPT = f"SELECT kept FROM {SCHEMA}.receipt WHERE worker = $1 AND flush = $2"
 """The places of a batch that were written; NULL: all of them. Served by: the primary key."""
 
@@ -177,7 +219,7 @@ class SettleWriter:
         held: set[int] = set()
         if skipped:
             tokens = numbers([lease.token for lease in leases])
-            rows = await self._ask_surely(statements.holds_statement, tokens, *statements.key_arrays(leases))
+            rows = await self._ask_surely(statements.once(holds_statement), tokens, *statements.key_arrays(leases))
             held = {row[0] for row in rows}
         for place, verdict in enumerate(verdicts, start=1):
             if place in held:
@@ -261,13 +303,15 @@ class SettleWriter:
         place, one = statements.place, rows == 1 and not skip_locked
         if rows > 1:
             batch.verdicts.sort(key=lambda verdict: place(verdict.lease.record))
-        statement = statements.settle_statement(batch, skip_locked=skip_locked, one=one)
+        statement = statements.once(
+            settle_statement, batch.step, batch.move, batch.columns, skip_locked=skip_locked, one=one
+        )
         return statement, [
             self._store.worker,
             batch.number,
             batch.seconds,
             rows,
-            *statements.settle_arguments(batch, one=one),
+            *settle_arguments(statements, batch, one=one),
         ]
 
     def next_own_batch(self) -> int:
@@ -281,7 +325,7 @@ class SettleWriter:
         statements = self._store.statements(leases[0].queue)
         ordered = sorted(leases, key=lambda lease: statements.place(lease.record))
         return (
-            statements.lock_statement,
+            statements.once(lock_statement),
             [numbers([lease.token for lease in ordered]), *statements.key_arrays(ordered)],
             ordered,
         )

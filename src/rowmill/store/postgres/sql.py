@@ -141,7 +141,7 @@ def free(sql: PostgresQueueSql, fields: list[tuple[str, str]], first: int) -> st
 
 
 # served by: the primary key
-def holds(sql: PostgresQueueSql) -> str:
+def holds_statement(sql: PostgresQueueSql) -> str:
     """Select the leases that still hold, also of rows that others have locked. $1 tokens, then the parts of the
     keys."""
     return (
@@ -151,14 +151,14 @@ def holds(sql: PostgresQueueSql) -> str:
 
 
 # served by: the primary key
-def lock(sql: PostgresQueueSql) -> str:
+def lock_statement(sql: PostgresQueueSql) -> str:
     """Lock rows, each only where its lease still holds, until the transaction ends. $1 tokens, then the parts of the
     keys."""
-    return f"{holds(sql)} {sql.lock} OF t"
+    return f"{holds_statement(sql)} {sql.lock} OF t"
 
 
 # served by: the primary key
-def value(sql: PostgresQueueSql, column: "Column[Any]") -> str:
+def value_statement(sql: PostgresQueueSql, column: "Column[Any]") -> str:
     """Read a column of a row, only where its lease still holds. $1 its token, then the parts of its key, each in an
     array."""
     return (

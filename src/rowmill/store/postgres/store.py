@@ -13,10 +13,9 @@ from sqlalchemy import Column, Connection, Engine
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from rowmill.model import lease as leases_of
 from rowmill.model.errors import DatabaseUnreachable, MissingRights
 from rowmill.model.judge import Verdict
-from rowmill.model.lease import Lease, Tokens
+from rowmill.model.lease import Lease, Tokens, first_claim
 from rowmill.model.queue import QueueSpec
 from rowmill.model.states import Step
 from rowmill.store import dsn
@@ -35,7 +34,16 @@ from rowmill.store.port import (
     Renewed,
     Settled,
 )
-from rowmill.store.postgres.claim import UNREADABLE, claim_rows, read_one_by_one, release_claim, step_back
+from rowmill.store.postgres.claim import (
+    UNREADABLE,
+    buried_rows,
+    claim_rows,
+    hold_our_tokens,
+    leases_of,
+    read_one_by_one,
+    release_claim,
+    step_back,
+)
 from rowmill.store.postgres.connection import (
     ConnectionPool,
     DedicatedConnection,
@@ -55,7 +63,7 @@ from rowmill.store.postgres.engines import (
 from rowmill.store.postgres.renew import renew_leases
 from rowmill.store.postgres.session import ALIVE, IMPATIENT, SESSION
 from rowmill.store.postgres.settle import SETTLE_LOCK_TIMEOUT, SettleWriter
-from rowmill.store.postgres.sql import NOW, PostgresQueueSql
+from rowmill.store.postgres.sql import NOW, PostgresQueueSql, value_statement
 from rowmill.store.postgres.statements import QueueStatements
 from rowmill.store.postgres.transactions import HandlerConnections, PostgresTransaction, SyncPostgresTransaction
 from rowmill.store.postgres.values import numbers
@@ -108,7 +116,7 @@ class PostgresStore:
         self._connections()
         self.worker = 0
         self.may_create = False
-        self._claim_numbers = count(leases_of.first_claim())
+        self._claim_numbers = count(first_claim())
         self._statements: dict[tuple[str, ...], QueueStatements] = {}
         self._unanswered: dict[int, tuple[QueueSpec[Any], Step, float]] = {}
         self._trimming: asyncio.Task[None] | None = None
@@ -213,8 +221,8 @@ class PostgresStore:
                 weighed.counted = 0
             await self._give_back_unanswered(queue)
             records = await self._claim(queue, step, statements, limit, weighed)
-            leases = statements.leases(step, records, weighed)
-            buried = statements.buried(step, records) if len(leases) < len(records) else []
+            leases = leases_of(statements, step, records, weighed)
+            buried = buried_rows(statements, step, records) if len(leases) < len(records) else []
             for death in buried:
                 self.on_buried(queue, step, death)
             if leases or not buried:
@@ -228,7 +236,7 @@ class PostgresStore:
             records = await self._take(statements, step, tokens, limit, within)
             if statements.refused(step).has_news:
                 await report_refused(self, queue, step, statements.refused(step))
-            if not statements.holds_our_tokens(records, tokens):
+            if not hold_our_tokens(statements, records, tokens):
                 raise lease_changed(statements.sql)
             return records
         except BaseException as error:
@@ -265,7 +273,7 @@ class PostgresStore:
     async def value(self, lease: Lease[Any], column: "Column[Any]") -> Any:
         statements = self.statements(lease.queue)
         fence = numbers([lease.token]), *statements.key_arrays([lease])
-        rows = await self.values.fetch(statements.value_statement(column), *fence)
+        rows = await self.values.fetch(statements.once(value_statement, column), *fence)
         return rows[0][0] if rows else GONE
 
     async def check_rights(self, error: Exception, *queues: PostgresQueueSql, columns: tuple[str, ...] = ()) -> None:

@@ -7,40 +7,75 @@ nothing. The lock goes with the connection: nothing to clean up after a crash.
 
 import asyncio
 import contextlib
+import zlib
 from collections import Counter
 from collections.abc import Coroutine, Sequence
 from enum import Enum, auto
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Table
 
-from rowmill.store.own.schema import CHANNEL, WAKE_LOCK, wake_number
+from rowmill.store.own import SCHEMA
 from rowmill.store.port import Disconnected
-from rowmill.store.postgres.connection import ConnectionPool, DedicatedConnection
+
+if TYPE_CHECKING:
+    from rowmill.store.postgres.connection import ConnectionPool, DedicatedConnection
 
 T = TypeVar("T")
+CHANNEL = "rowmill"
+WAKE_LOCK = 0x726F776D
+"""First half of the advisory lock that a sleeping worker holds ("rowm")."""
 CHECK_SECONDS = 5.0
+"""How often a connection that looks alive is tested."""
 AWAKE_SECONDS = 1.0
 """How long a busy worker waits for the end of its lock."""
 
 
-class Sleep(Enum):
-    """How a sleeper can be woken."""
+WAKE_FUNCTION = f"""
+CREATE OR REPLACE FUNCTION {SCHEMA}.wake() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  -- A sleeping worker holds this lock shared. If we get it, nobody sleeps, and nobody needs a NOTIFY,
+  -- which would make commits wait for each other. In one expression: a PERFORM would cost as much again.
+  IF NOT (pg_try_advisory_lock({WAKE_LOCK}, TG_ARGV[0]::int) AND pg_advisory_unlock({WAKE_LOCK}, TG_ARGV[0]::int)) THEN
+    PERFORM pg_notify('{CHANNEL}', TG_ARGV[0]);
+  END IF;
+  RETURN NULL;
+END $$
+"""
 
-    LIGHT = auto()
-    """Producers call."""
-    JUST_NOW = auto()
-    """They do from now on: what came a moment ago, nobody called for."""
-    DEAF = auto()
-    """There is no connection on which they could."""
-    NOT_AT_ALL = auto()
-    """The connection does not answer: the time went by with asking."""
+
+def wake_number(table: Table) -> int:
+    """Return the number under which workers wait for rows of a table: the second half of the advisory lock, and the
+    payload of the NOTIFY."""
+    return zlib.crc32(f"{table.schema or 'public'}.{table.name}".encode()) & 0x7FFFFFFF
+
+
+def wake_trigger(table: Table, name: str) -> list[str]:
+    """Return the statements that make every INSERT wake a sleeping worker. PostgreSQL only."""
+    return [
+        f"DROP TRIGGER IF EXISTS rowmill_wake ON {name}",
+        f"CREATE TRIGGER rowmill_wake AFTER INSERT ON {name} "
+        f"FOR EACH STATEMENT EXECUTE FUNCTION {SCHEMA}.wake('{wake_number(table)}')",
+    ]
+
+
+class ListenState(Enum):
+    """How a worker can be woken while it sleeps."""
+
+    LISTENING = auto()
+    """Producers notify us."""
+    JUST_STARTED = auto()
+    """Producers notify us from now on. Nobody did for rows that came a moment ago."""
+    DISCONNECTED = auto()
+    """There is no connection on which producers could notify us."""
+    TIMED_OUT = auto()
+    """The connection did not answer, and the time to sleep is over."""
 
 
 class Listener:
     """Listens for notifications while workers of this process sleep."""
 
-    def __init__(self, connection: DedicatedConnection) -> None:
+    def __init__(self, connection: "DedicatedConnection") -> None:
         self._connection = connection
         self._woken: dict[int, asyncio.Event] = {}
         self._listening: Any = None
@@ -55,12 +90,12 @@ class Listener:
         numbers = [wake_number(table) for table in tables]
         self._sleepers.update(numbers)
         try:
-            match await self._ask(self._take_locks(numbers), seconds) or Sleep.NOT_AT_ALL:
-                case Sleep.LIGHT:
+            match await self._ask(self._take_locks(numbers), seconds) or ListenState.TIMED_OUT:
+                case ListenState.LISTENING:
                     await self._sleep(numbers, seconds)
-                case Sleep.DEAF:
+                case ListenState.DISCONNECTED:
                     await asyncio.sleep(seconds)
-                case Sleep.JUST_NOW | Sleep.NOT_AT_ALL:
+                case ListenState.JUST_STARTED | ListenState.TIMED_OUT:
                     pass
         finally:
             self._sleepers.subtract(numbers)
@@ -80,7 +115,7 @@ class Listener:
         if not task.cancelled():
             task.exception()
 
-    async def _take_locks(self, numbers: Sequence[int]) -> Sleep:
+    async def _take_locks(self, numbers: Sequence[int]) -> ListenState:
         try:
             async with self._lock:
                 await self._listen()
@@ -88,9 +123,9 @@ class Listener:
                 for number in missing:
                     await self._connection.fetch("SELECT pg_advisory_lock_shared($1, $2)", WAKE_LOCK, number)
                     self._asleep.add(number)
-                return Sleep.JUST_NOW if missing else Sleep.LIGHT
+                return ListenState.JUST_STARTED if missing else ListenState.LISTENING
         except Disconnected:
-            return Sleep.DEAF
+            return ListenState.DISCONNECTED
 
     async def _sleep(self, numbers: Sequence[int], seconds: float) -> None:
         events = [self._woken.setdefault(number, asyncio.Event()) for number in numbers]
@@ -144,7 +179,7 @@ class Listener:
         await asyncio.gather(*self._asking, return_exceptions=True)
         await self._connection.close()
 
-    async def notify_workers(self, pool: ConnectionPool, tables: Sequence[Table]) -> None:
+    async def notify_workers(self, pool: "ConnectionPool", tables: Sequence[Table]) -> None:
         """Wake the workers that sleep on these tables, in this process and others."""
         for table in tables:
             number = wake_number(table)

@@ -2,14 +2,15 @@
 thread."""
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rowmill.model.dead_rows import DeadRow, used_up
 from rowmill.model.lease import NO_TOKEN, Tokens, worker_of
 from rowmill.model.states import Step
 from rowmill.store import order_per_key
-from rowmill.store.indexes import IN_ORDER, QueueIndex, queue_indexes, ready_index
 from rowmill.store.keys import Key
 from rowmill.store.order_per_key import Finder, Start, can_be_claimed
 from rowmill.store.port import Disconnected
@@ -17,21 +18,30 @@ from rowmill.store.queue_sql import set_clause
 from rowmill.store.refused_rows import Pick, RowRefused, TakeRows
 from rowmill.store.row_sizes import ByteLimit
 from rowmill.store.sqlite.sql import HISTORY, SqliteQueueSql
+from rowmill.store.sqlite.statements import SqliteQueueStatements
 from rowmill.store.sqlite.writer import Writer, refused_values
 from rowmill.store.watermark import MAX_LEVELS, STRETCHES, Stretch
-
-if TYPE_CHECKING:
-    from rowmill.store.sqlite.statements import SqliteQueueStatements
 
 BURIED_PLACE = -1
 """The place in a record of what says that the claim buried the row."""
 
 
 # served by: the stage's ready index, (priority, available_at, order columns, key) WHERE state IN (claimable)
-def claim_statement(sql: SqliteQueueSql, step: Step, stretch: Stretch, left_out: int = 0) -> str:
+def claim_statement(sql: SqliteQueueSql, step: Step, stretch: Stretch, left_out: int = 0, *, pick: bool = False) -> str:
     """Claim up to ?2 rows of one stretch. ?1 token, ?3 seconds of lease; then the keys that are left out; then the
-    priority if there is one."""
-    return claim_of(sql, step, ready_rows(sql, step, stretch, left_out))
+    priority if there is one. With `pick`, only find them."""
+    rows = ready_rows(sql, step, stretch, left_out)
+    return pick_of(rows) if pick else claim_of(sql, step, rows)
+
+
+# served by: see `order_per_key`, which finds the rows
+def claim_in_order(
+    sql: SqliteQueueSql, step: Step, find: Finder, left_out: int, *, pick: bool = False, behind: bool = False
+) -> str:
+    """Claim up to ?2 free rows of a queue with order per key. Parameters as for `claim_statement`, then the key behind
+    which to start. With `pick`, only find them."""
+    rows = free_rows(sql, step, find, left_out, behind=behind)
+    return pick_of(rows) if pick else claim_of(sql, step, rows)
 
 
 def ready_rows(sql: SqliteQueueSql, step: Step, stretch: Stretch, left_out: int, wanted: str = "") -> str:
@@ -78,6 +88,12 @@ def weigh_of(sql: SqliteQueueSql, picks: str) -> str:
     return f"SELECT {sql.weight('held.')}, ?1, ?3 FROM ({picks}) AS pick CROSS JOIN {sql.table} AS held ON {same}"
 
 
+# served by: as the claim, then the primary key
+def weigh_in_order(sql: SqliteQueueSql, step: Step, find: Finder, left_out: int, *, behind: bool) -> str:
+    """Select the sizes of the rows that a claim in order would take, in its order and with its parameters."""
+    return weigh_of(sql, free_rows(sql, step, find, left_out, behind=behind))
+
+
 # served by: the primary key
 def claim_this(sql: SqliteQueueSql, step: Step) -> str:
     """Claim this row if a claim would take it. ?1 token, ?2 is 1, ?3 seconds of lease; then the parts of the key."""
@@ -85,21 +101,6 @@ def claim_this(sql: SqliteQueueSql, step: Step) -> str:
     keys = ", ".join(f"rowmill_candidate.{key}" for key in sql.keys)
     condition = f"{same} AND {can_be_claimed(sql, step)}"
     return claim_of(sql, step, f"SELECT {keys} FROM {sql.table} AS rowmill_candidate WHERE {condition} LIMIT ?2")
-
-
-def by_index(
-    sql: SqliteQueueSql, step: Step, statement: str, usable: Callable[[QueueIndex], bool] = lambda _: True
-) -> str:
-    """Return a statement with INDEXED BY for the queue's own indexes, if they are usable. By itself, SQLite prefers an
-    index of the user's that begins with the state, as most tables have, and sorts."""
-    named = [(step.claimable, ready_index(sql, step))]
-    named += [(sql.holding, index) for index in queue_indexes(sql) if index.serves == IN_ORDER]
-    for words, index in named:
-        rows = sql.is_in(words)
-        if usable(index):
-            source = f"FROM {sql.table} INDEXED BY {index.name} WHERE {rows}"
-            statement = statement.replace(f"FROM {sql.table} WHERE {rows}", source)
-    return statement
 
 
 def claim_of(sql: SqliteQueueSql, step: Step, picks: str) -> str:
@@ -114,7 +115,7 @@ def claim_of(sql: SqliteQueueSql, step: Step, picks: str) -> str:
 
 
 def claim_rows(
-    connection: sqlite3.Connection, statements: "SqliteQueueStatements", step: Step, token: int, limit: int, *,
+    connection: sqlite3.Connection, statements: SqliteQueueStatements, step: Step, token: int, limit: int, *,
     pick: bool = False, within: ByteLimit | None = None,
 ) -> list[Any]:  # fmt: skip
     """Claim up to `limit` rows under this token. With `pick`, only return the keys of the rows that it would claim."""
@@ -125,12 +126,12 @@ def claim_rows(
     records: list[Any] = []
     refused, in_sequence = statements.refused(step), statements.in_sequence
     for stretch, level in _lanes(connection, statements, step):
-        statement = statements.claim_statement(connection, step, stretch, len(refused), pick=pick)
+        statement = statements.once_by_index(connection, claim_statement, step, stretch, len(refused), pick=pick)
         given: list[Any] = [token, limit - len(records), step.lease, *refused.parts]
         if statements.sql.priority is not None and stretch is not Stretch.WHOLE:
             given.append(level)
         if within is not None:
-            weigh = statements.weigh_statement(connection, step, stretch, len(refused))
+            weigh = statements.once_by_index(connection, weigh_ready, step, stretch, len(refused))
             given[1] = _fitting(connection, weigh, given, within)
         taken = connection.execute(statement, given).fetchall() if given[1] else []
         records += taken if pick else in_sequence(_noted(connection, statements, step, token, taken))
@@ -139,12 +140,22 @@ def claim_rows(
     return records
 
 
+def buried_rows(statements: SqliteQueueStatements, step: Step, records: Sequence[Any]) -> list[DeadRow]:
+    """Return the rows that a claim buried, because their attempts were used up."""
+    queue, load = statements.sql.queue, statements.load
+    return [
+        used_up(queue, load.retry(step, record), load.key(record), record[load.attempts_place], partial(load, record))
+        for record in records
+        if record[BURIED_PLACE]
+    ]
+
+
 def _noted(
-    connection: sqlite3.Connection, statements: "SqliteQueueStatements", step: Step, token: int, records: list[Any]
+    connection: sqlite3.Connection, statements: SqliteQueueStatements, step: Step, token: int, records: list[Any]
 ) -> list[Any]:
     """Return the records of a claim, after writing a history entry for each row that it buried, in the same
     transaction."""
-    buried = statements.buried(step, records) if any(record[BURIED_PLACE] for record in records) else []
+    buried = buried_rows(statements, step, records) if any(record[BURIED_PLACE] for record in records) else []
     queue = statements.sql.queue
     about = {"queue": queue.name, "stage": step.name, "worker": worker_of(token), "started_at": None}
     for death in buried:
@@ -154,7 +165,7 @@ def _noted(
 
 
 def _claim_in_order(
-    connection: sqlite3.Connection, statements: "SqliteQueueStatements", step: Step, token: int, limit: int, pick: bool,
+    connection: sqlite3.Connection, statements: SqliteQueueStatements, step: Step, token: int, limit: int, pick: bool,
     within: ByteLimit | None,
 ) -> list[Any]:  # fmt: skip
     """Claim the oldest free rows; if the oldest are all held back by others of their key, look at the head of every
@@ -163,10 +174,12 @@ def _claim_in_order(
     refused = statements.refused(step)
     for ask in statements.search(step).asks(order_per_key.finders(statements.sql), limit):
         behind = bool(ask.behind)
-        statement = statements.in_order_statement(connection, step, ask.find, len(refused), pick=pick, behind=behind)
+        statement = statements.once_by_index(
+            connection, claim_in_order, step, ask.find, len(refused), pick=pick, behind=behind
+        )
         given = [token, ask.most, step.lease, *refused.parts, *ask.behind]
         if within is not None:
-            weigh = statements.weigh_in_order_statement(connection, step, ask.find, len(refused), behind=behind)
+            weigh = statements.once_by_index(connection, weigh_in_order, step, ask.find, len(refused), behind=behind)
             given[1] = _fitting(connection, weigh, given, within)
         ask.found = found = connection.execute(statement, given).fetchall() if given[1] else []
         records += found if pick else statements.in_sequence(_noted(connection, statements, step, token, found))
@@ -194,7 +207,7 @@ def _fitting(connection: sqlite3.Connection, weigh: str, given: Sequence[Any], w
 
 async def claim_around(
     writer: Writer,
-    statements: "SqliteQueueStatements",
+    statements: SqliteQueueStatements,
     step: Step,
     tokens: Tokens,
     limit: int,
@@ -224,7 +237,7 @@ async def claim_around(
     return records
 
 
-def _picker(writer: Writer, statements: "SqliteQueueStatements", step: Step) -> Pick:
+def _picker(writer: Writer, statements: SqliteQueueStatements, step: Step) -> Pick:
     async def pick(limit: int) -> list[Key]:
         found = await writer.write(
             lambda connection: claim_rows(connection, statements, step, NO_TOKEN, limit, pick=True)
@@ -234,10 +247,10 @@ def _picker(writer: Writer, statements: "SqliteQueueStatements", step: Step) -> 
     return pick
 
 
-def _taker(writer: Writer, statements: "SqliteQueueStatements", step: Step, tokens: Tokens) -> TakeRows:
+def _taker(writer: Writer, statements: SqliteQueueStatements, step: Step, tokens: Tokens) -> TakeRows:
     async def take(keys: Sequence[Key]) -> list[Any]:
         def work(connection: sqlite3.Connection) -> list[Any]:
-            statement, token = statements.claim_this_statement(connection, step), tokens.fresh()
+            statement, token = statements.once_by_index(connection, claim_this, step), tokens.fresh()
             given = ((token, 1, step.lease, *key) for key in keys)
             taken = [record for one in given for record in connection.execute(statement, one)]
             return _noted(connection, statements, step, token, taken)
@@ -250,12 +263,12 @@ def _taker(writer: Writer, statements: "SqliteQueueStatements", step: Step, toke
     return take
 
 
-def _lanes(
-    connection: sqlite3.Connection, statements: "SqliteQueueStatements", step: Step
-) -> list[tuple[Stretch, Any]]:
+def _lanes(connection: sqlite3.Connection, statements: SqliteQueueStatements, step: Step) -> list[tuple[Stretch, Any]]:
     levels: list[Any] = [None]
     if statements.sql.priority is not None:
-        levels = [row[0] for row in connection.execute(statements.priorities_statement(connection, step))]
+        levels = [
+            row[0] for row in connection.execute(statements.once_by_index(connection, order_per_key.priorities, step))
+        ]
     if len(levels) > MAX_LEVELS:
         return [(Stretch.WHOLE, None)]
     return [(stretch, level) for level in levels for stretch in STRETCHES]

@@ -1,7 +1,7 @@
 """Settles on SQLite: a batch is written at once or, if a value is refused, row by row."""
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -11,10 +11,8 @@ from rowmill.store.port import Settled
 from rowmill.store.queue_sql import set_clause
 from rowmill.store.settle_batch import SettleBatch
 from rowmill.store.sqlite.sql import HISTORY, NOW, SqliteQueueSql
+from rowmill.store.sqlite.statements import SqliteQueueStatements
 from rowmill.store.sqlite.writer import RolledBack, connection_problem, refused_values
-
-if TYPE_CHECKING:
-    from rowmill.store.sqlite.statements import SqliteQueueStatements
 
 RECEIPT = (
     "INSERT INTO rowmill_receipt (worker, flush, queue, stage, move, rows, seconds, at) "
@@ -41,7 +39,7 @@ def settle_alike_statement(sql: SqliteQueueSql, step: Step, move: Move) -> str:
 
 
 def settle_batch(
-    connection: Any, statements: "SqliteQueueStatements", batch: SettleBatch, worker: int, settled: Settled
+    connection: Any, statements: SqliteQueueStatements, batch: SettleBatch, worker: int, settled: Settled
 ) -> None:
     """Write a batch, its receipt and its history. `connection` has `execute(statement, parameters)`."""
     about = {"queue": batch.queue.name, "stage": batch.step.name, "worker": worker}
@@ -54,7 +52,7 @@ def settle_batch(
     connection.execute(RECEIPT, about | receipt)
 
 
-def _all_at_once(connection: Any, statements: "SqliteQueueStatements", batch: SettleBatch) -> bool:
+def _all_at_once(connection: Any, statements: SqliteQueueStatements, batch: SettleBatch) -> bool:
     """Write all verdicts in few statements, which takes half the time. Return False, with nothing written, if one of
     them fails."""
     connection.execute("SAVEPOINT rowmill_flush")
@@ -72,14 +70,16 @@ def _all_at_once(connection: Any, statements: "SqliteQueueStatements", batch: Se
     return written
 
 
-def _write(connection: Any, statements: "SqliteQueueStatements", batch: SettleBatch) -> int:
+def _write(connection: Any, statements: SqliteQueueStatements, batch: SettleBatch) -> int:
     """Write a batch; return how many rows were written."""
     alike = statements.alike(batch)
     if alike is None:
         given = [statements.settle_parameters(verdict) for verdict in batch.verdicts]
-        changed: int = connection.executemany(statements.settle_statement(batch), given).rowcount
+        changed: int = connection.executemany(
+            statements.once(settle_statement, batch.step, batch.move, batch.columns), given
+        ).rowcount
         return changed
-    statement = statements.settle_alike_statement(batch)
+    statement = statements.once(settle_alike_statement, batch.step, batch.move)
     return sum(
         connection.execute(statement, {"lease": token, "keys": json.dumps(keys)}).rowcount
         for token, keys in alike.items()
@@ -87,10 +87,10 @@ def _write(connection: Any, statements: "SqliteQueueStatements", batch: SettleBa
 
 
 def _one_by_one(
-    connection: Any, statements: "SqliteQueueStatements", batch: SettleBatch, about: dict[str, Any], settled: Settled
+    connection: Any, statements: SqliteQueueStatements, batch: SettleBatch, about: dict[str, Any], settled: Settled
 ) -> int:
     """Write each verdict by itself, with its history; return how many were written."""
-    statement = statements.settle_statement(batch)
+    statement = statements.once(settle_statement, batch.step, batch.move, batch.columns)
     kept = 0
     for verdict in batch.verdicts:
         try:

@@ -65,7 +65,7 @@ class SqliteQueueSql(QueueSql):
 
 
 # served by: the primary key
-def renew(sql: SqliteQueueSql) -> str:
+def renew_statement(sql: SqliteQueueSql) -> str:
     """Extend one lease, only where it still holds. Parameters by name: seconds, lease, k0…"""
     return (
         f"UPDATE {sql.table} SET {sql.leased_until} = {sql.later('leased_until', ':seconds')} "
@@ -74,12 +74,12 @@ def renew(sql: SqliteQueueSql) -> str:
 
 
 # served by: the primary key
-def holds(sql: SqliteQueueSql) -> str:
+def holds_statement(sql: SqliteQueueSql) -> str:
     """Find one row, only where its lease still holds. Parameters by name: lease, k0…"""
     return f"SELECT 1 FROM {sql.table} WHERE {sql.same_key} AND {sql.lease} = :lease"
 
 
 # served by: the primary key
-def value(sql: SqliteQueueSql, column: "Column[Any]") -> str:
+def value_statement(sql: SqliteQueueSql, column: "Column[Any]") -> str:
     """Read a column of a row, only where its lease still holds. Parameters by name: lease, k0…"""
     return f"SELECT {sql.name(column)} FROM {sql.table} WHERE {sql.same_key} AND {sql.lease} = :lease"

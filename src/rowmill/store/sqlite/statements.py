@@ -2,31 +2,44 @@
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Column
-
-from rowmill.model.dead_rows import DeadRow, used_up
 from rowmill.model.judge import Verdict
 from rowmill.model.lease import Lease
 from rowmill.model.lifecycle import ErrorChange
 from rowmill.model.queue import QueueSpec
 from rowmill.model.states import Step
-from rowmill.store import order_per_key
-from rowmill.store.indexes import QueueIndex, bare_name, is_as_wanted
-from rowmill.store.order_per_key import Finder, Search
+from rowmill.store.indexes import IN_ORDER, QueueIndex, bare_name, is_as_wanted, queue_indexes, ready_index
+from rowmill.store.order_per_key import Search
 from rowmill.store.refused_rows import RefusedRows
 from rowmill.store.row_sizes import RowSizer
 from rowmill.store.rows import RowLoader
 from rowmill.store.settle_batch import SettleBatch
-from rowmill.store.sqlite import claim, settle
-from rowmill.store.sqlite import sql as statement_sql
-from rowmill.store.sqlite.claim import BURIED_PLACE
 from rowmill.store.sqlite.sql import SqliteQueueSql
-from rowmill.store.watermark import Stretch
+
+
+def by_index(
+    sql: SqliteQueueSql, step: Step, statement: str, usable: Callable[[QueueIndex], bool] = lambda _: True
+) -> str:
+    """Return a statement with INDEXED BY for the queue's own indexes, if they are usable."""
+    named = [(step.claimable, ready_index(sql, step))]
+    named += [(sql.holding, index) for index in queue_indexes(sql) if index.serves == IN_ORDER]
+    for words, index in named:
+        rows = sql.is_in(words)
+        if usable(index):
+            source = f"FROM {sql.table} INDEXED BY {index.name} WHERE {rows}"
+            statement = statement.replace(f"FROM {sql.table} WHERE {rows}", source)
+    return statement
+
+
+def _key(build: Callable[..., str], parts: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what a statement is kept under. Stages and moves go by their names: to hash a stage would hash the user's
+    backoff."""
+    return (build, *[getattr(part, "name", part) for part in parts], *options.items())
+
 
 CLASSES: dict[type, int] = {type(None): 0, int: 1, float: 1, str: 2, bytes: 3}
 """SQLite's order of values of different types, which any column may hold."""
@@ -85,101 +98,30 @@ class SqliteQueueStatements:
     def search(self, step: Step) -> Search:
         return self.searches[step.name]
 
-    def buried(self, step: Step, records: Sequence[Any]) -> list[DeadRow]:
-        """Return the rows that a claim buried, because their attempts were used up."""
-        queue, load = self.sql.queue, self.load
-        return [
-            used_up(
-                queue, load.retry(step, record), load.key(record), record[load.attempts_place], partial(load, record)
-            )
-            for record in records
-            if record[BURIED_PLACE]
-        ]
+    def once(self, build: Callable[..., str], *parts: Any, **options: Any) -> str:
+        """Return the statement that `build(sql, *parts, **options)` makes. It is built at its first use."""
+        return self._text(_key(build, parts, options), lambda: build(self.sql, *parts, **options))
 
-    def claim_statement(
-        self, connection: sqlite3.Connection, step: Step, stretch: Stretch, left_out: int, *, pick: bool = False
+    def once_by_index(
+        self, connection: sqlite3.Connection, build: Callable[..., str], step: Step, *parts: Any, **options: Any
     ) -> str:
-        """Return the statement that claims rows or, with `pick`, only finds them."""
-
-        def make() -> str:
-            rows = claim.ready_rows(self.sql, step, stretch, left_out)
-            return claim.pick_of(rows) if pick else claim.claim_of(self.sql, step, rows)
-
-        return self._by_index(connection, ("claim", step.name, stretch, left_out, pick), step, make)
-
-    def weigh_statement(self, connection: sqlite3.Connection, step: Step, stretch: Stretch, left_out: int) -> str:
-        wanted = ("weigh", step.name, stretch, left_out)
-        return self._by_index(connection, wanted, step, lambda: claim.weigh_ready(self.sql, step, stretch, left_out))
-
-    def weigh_in_order_statement(
-        self, connection: sqlite3.Connection, step: Step, find: Finder, left_out: int, *, behind: bool
-    ) -> str:
-        def make() -> str:
-            return claim.weigh_of(self.sql, claim.free_rows(self.sql, step, find, left_out, behind=behind))
-
-        return self._by_index(connection, ("weigh", step.name, find.__name__, left_out, behind), step, make)
-
-    def in_order_statement(
-        self,
-        connection: sqlite3.Connection,
-        step: Step,
-        find: Finder,
-        left_out: int,
-        *,
-        pick: bool = False,
-        behind: bool = False,
-    ) -> str:
-        """Return the statement that claims rows in order or, with `pick`, only finds them."""
-
-        def make() -> str:
-            rows = claim.free_rows(self.sql, step, find, left_out, behind=behind)
-            return claim.pick_of(rows) if pick else claim.claim_of(self.sql, step, rows)
-
-        return self._by_index(connection, ("claim", step.name, find.__name__, left_out, pick, behind), step, make)
-
-    def claim_this_statement(self, connection: sqlite3.Connection, step: Step) -> str:
-        return self._by_index(connection, ("claim this", step.name), step, lambda: claim.claim_this(self.sql, step))
-
-    def priorities_statement(self, connection: sqlite3.Connection, step: Step) -> str:
-        wanted = ("priorities", step.name)
-        return self._by_index(connection, wanted, step, lambda: order_per_key.priorities(self.sql, step))
-
-    def settle_statement(self, batch: SettleBatch) -> str:
-        wanted = ("settle", batch.step.name, batch.move.name, batch.columns)
-        return self._statement(wanted, lambda: settle.settle_statement(self.sql, batch.step, batch.move, batch.columns))
-
-    def settle_alike_statement(self, batch: SettleBatch) -> str:
-        wanted = ("settle alike", batch.step.name, batch.move.name)
-        return self._statement(wanted, lambda: settle.settle_alike_statement(self.sql, batch.step, batch.move))
-
-    @cached_property
-    def renew_statement(self) -> str:
-        return statement_sql.renew(self.sql)
-
-    @cached_property
-    def holds_statement(self) -> str:
-        return statement_sql.holds(self.sql)
-
-    def value_statement(self, column: "Column[Any]") -> str:
-        return self._statement(("value", column.name), lambda: statement_sql.value(self.sql, column))
-
-    def _statement(self, wanted: tuple[Any, ...], make: Callable[[], str]) -> str:
-        found = self.texts.get(wanted)
-        if found is None:
-            found = self.texts[wanted] = make()
-        return found
-
-    def _by_index(
-        self, connection: sqlite3.Connection, wanted: tuple[Any, ...], step: Step, make: Callable[[], str]
-    ) -> str:
-        """Return a statement that finds rows to claim, bound to those of its indexes that the file has."""
+        """Return a statement that finds rows to claim, as `once` does, with INDEXED BY for those of the queue's indexes
+        that the file has. By itself, SQLite prefers an index of the user's that begins with the state, as most tables
+        have, and sorts."""
 
         def usable(index: QueueIndex) -> bool:
             find = "SELECT sql FROM sqlite_master WHERE type = 'index' AND name = ?"
             made = connection.execute(find, (bare_name(index),)).fetchone()
             return made is not None and is_as_wanted(made[0], index)
 
-        return self._statement(wanted, lambda: claim.by_index(self.sql, step, make(), usable))
+        wanted = _key(build, (step, *parts), options)
+        return self._text(wanted, lambda: by_index(self.sql, step, build(self.sql, step, *parts, **options), usable))
+
+    def _text(self, wanted: tuple[Any, ...], make: Callable[[], str]) -> str:
+        found = self.texts.get(wanted)
+        if found is None:
+            found = self.texts[wanted] = make()
+        return found
 
     def settle_parameters(self, verdict: Verdict) -> dict[str, Any]:
         given = self.fence(verdict.lease)

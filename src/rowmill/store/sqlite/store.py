@@ -15,9 +15,8 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
-from rowmill.model import lease as leases_of
 from rowmill.model.judge import Verdict
-from rowmill.model.lease import Lease, Tokens
+from rowmill.model.lease import Lease, Tokens, first_claim
 from rowmill.model.queue import QueueSpec
 from rowmill.model.states import Step
 from rowmill.store.bulk_load import Run
@@ -30,9 +29,9 @@ from rowmill.store.refused_rows import report_refused
 from rowmill.store.row_sizes import ByteLimit
 from rowmill.store.rows import read_text
 from rowmill.store.settle_batch import settle_batches
-from rowmill.store.sqlite.claim import BURIED_PLACE, claim_around
+from rowmill.store.sqlite.claim import BURIED_PLACE, buried_rows, claim_around
 from rowmill.store.sqlite.settle import Executes, settle_batch
-from rowmill.store.sqlite.sql import SqliteQueueSql
+from rowmill.store.sqlite.sql import SqliteQueueSql, holds_statement, renew_statement, value_statement
 from rowmill.store.sqlite.statements import SqliteQueueStatements
 from rowmill.store.sqlite.wakeup import DataVersion
 from rowmill.store.sqlite.writer import RolledBack, Writer, connection_problem, refused_values, take_over_transactions
@@ -63,8 +62,8 @@ class SqliteStore:
         self.writer = Writer(self.path, uri=self._uri)
         self.limiter = SqliteLimiter(self.writer)
         self.data_version = DataVersion(self.path, uri=self._uri)
-        self._claim_numbers = count(leases_of.first_claim())
-        self._batch_numbers = count(leases_of.first_claim())  # its receipts bear the worker's number too
+        self._claim_numbers = count(first_claim())
+        self._batch_numbers = count(first_claim())  # its receipts bear the worker's number too
         self._statements: dict[tuple[str, ...], SqliteQueueStatements] = {}
         self.on_buried: OnBuried = lambda *_: None
         self.on_refused: OnRefused = lambda *_: None
@@ -137,7 +136,7 @@ class SqliteStore:
                 if not record[BURIED_PLACE]
             ]  # fmt: skip
             load.with_own_limits(leases)
-            buried = statements.buried(step, records) if len(leases) < len(records) else []
+            buried = buried_rows(statements, step, records) if len(leases) < len(records) else []
             for death in buried:
                 self.on_buried(queue, step, death)
             if leases or not buried:
@@ -170,7 +169,7 @@ class SqliteStore:
 
     async def value(self, lease: Lease[Any], column: "Column[Any]") -> Any:
         statements = self.statements(lease.queue)
-        statement, given = statements.value_statement(column), statements.fence(lease)
+        statement, given = statements.once(value_statement, column), statements.fence(lease)
         rows = await self.run(lambda connection: connection.exec_driver_sql(statement, given).all(), write=False)
         return rows[0][0] if rows else GONE
 
@@ -227,7 +226,7 @@ class SqliteStore:
         for lease in leases:
             statements = self.statements(lease.queue)
             given = statements.fence(lease) | {"seconds": lease.step.lease}
-            if connection.execute(statements.renew_statement, given).rowcount != 1:
+            if connection.execute(statements.once(renew_statement), given).rowcount != 1:
                 lost.append(lease)
         return lost
 
@@ -272,7 +271,7 @@ class SqliteStore:
         return [
             lease
             for lease in leases
-            if connection.exec_driver_sql(statements.holds_statement, statements.fence(lease)).first() is None
+            if connection.exec_driver_sql(statements.once(holds_statement), statements.fence(lease)).first() is None
         ]
 
     def settle_within(self, connection: Connection, verdicts: Sequence[Verdict]) -> Settled:
