@@ -17,12 +17,11 @@ from rowmill.store.own.schema import own_tables
 from rowmill.worker.settings import OwnTableRetention
 
 KNOWN_SECONDS = 86400.0
-"""For how long a silent worker is known at least, however short history is kept: it may be cut off, and alive."""
+"""How long a silent worker is kept at least, however short history is kept: it may be cut off, and alive."""
 UNANSWERED = 20
-"""Of a worker that may live, so many of the last receipts of each queue stay: it may not have heard of what they stand
-for."""
+"""How many of the last receipts of each queue are kept for a worker that may live: their answers may have been lost."""
 TIDY_MOST = 5000
-"""Entries of the history that are deleted at once."""
+"""The most entries that are deleted at once."""
 
 
 def roll_up(connection: Connection) -> int:

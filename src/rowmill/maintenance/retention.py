@@ -27,7 +27,7 @@ from rowmill.store.postgres.session import index_plans
 from rowmill.store.queue_sql import QueueSql
 
 BATCH = 500
-"""Rows that are deleted in one transaction: few enough that nobody has to wait for them."""
+"""Rows deleted in one transaction: few enough that nobody waits for them."""
 
 
 def old(sql: QueueSql, kind: StateKind, age: float) -> Condition:
@@ -59,10 +59,10 @@ def delete_some(
 EVERY = 60.0
 """Seconds between two sweeps."""
 LOOK = 1.0
-"""Seconds after which somebody who does not lead asks whether he does."""
+"""Seconds after which a worker that does not lead checks again whether it does."""
 SHORTEST_REST = 0.01
 AGAIN_FROM_THE_START = 3600.0
-"""Seconds after which rows that a foreign key held back are tried again. Until then sweeps begin behind them."""
+"""Seconds after which rows that a foreign key kept are tried again. Until then sweeps start behind them."""
 
 
 class RetentionService:

@@ -29,7 +29,7 @@ from rowmill.store.port import Disconnected, Store
 from rowmill.worker.settings import WorkerSettings
 
 SHARE = 0.02
-"""Of the time that sweeps over everything may take."""
+"""The share of time that sweeps over everything may take."""
 LONGEST = 60.0
 MARGIN = 10.0
 """Seconds before the last sweep that the next one looks at again: a row may have been locked, or its claim not yet
@@ -66,7 +66,7 @@ class SweepReach:
 GRACE = 5.0
 """Seconds between the two looks, or the length of a shorter lease."""
 SILENT_BEATS = 3
-"""A living worker signs at least once in this number of heartbeats, unless the database is away."""
+"""A living worker sends at least one heartbeat in so many intervals, unless the database is away."""
 
 
 class SecondLook:
@@ -83,7 +83,7 @@ class SecondLook:
         self._silence = heartbeat * SILENT_BEATS
         self._answered_at = self._healthy_since = float("-inf")
         self._due: defaultdict[tuple[str, str], dict[tuple[int, str], float]] = defaultdict(dict)
-        """By queue and stage: when a row that was seen expired may be swept, by its token and key."""
+        """By queue and stage: when a row that was seen expired may be rescued, by its token and key."""
 
     def answered(self) -> None:
         """Note that the database has answered. After a stall, it takes a while until heartbeats of all living workers
@@ -129,9 +129,9 @@ class SecondLook:
 
 TIDY_EVERY = 60.0
 STATEMENT_CANCELLED = "57014"
-"""What PostgreSQL says of a statement that took longer than statement_timeout."""
+"""The SQLSTATE of a statement that took longer than statement_timeout."""
 TICK_SECONDS = 60.0
-"""After which a connection that does not answer is given up."""
+"""Seconds after which a connection that does not answer is given up."""
 
 
 class Upkeep:
@@ -148,19 +148,19 @@ class Upkeep:
     ) -> None:
         self._store = store
         self.worker = worker
-        """Our number in the fleet."""
+        """The number of this worker in the fleet."""
         self._queues = queues
         # A leader keeps the queues that it knows: other applications on this database have their own.
         self._leadership = f"upkeep of {', '.join(sorted(queue.name for queue in queues))}"
         self._events = events
         self._settings = settings
         self.leading = False
-        """Are we the one that does the upkeep for all?"""
+        """Whether this worker does the upkeep for the fleet."""
         self._paused = paused or set()
         self.holding: Callable[[], Collection[int]] = lambda: ()
-        """The tokens under which this very process holds rows."""
+        """Returns the tokens of the rows that this process holds."""
         self.settle_lags: Callable[[], Mapping[str, SettleLag]] = dict
-        """What this process has finished and could not write for a while."""
+        """Returns what this process has finished and could not write for a while."""
         self._second_look = SecondLook(settings.heartbeat, time.monotonic)
         self._sizes: defaultdict[tuple[str, str], BatchSize] = defaultdict(lambda: BatchSize(settings.rescue_most))
         self._reaches: defaultdict[tuple[str, str], SweepReach] = defaultdict(SweepReach)

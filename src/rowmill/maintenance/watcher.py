@@ -25,7 +25,7 @@ LEVELS = {
     AlertSeverity.CRITICAL: logging.CRITICAL,
 }
 Hook = Callable[[Mapping[str, Any]], Awaitable[None]]
-"""Is told of every alert: the fields of its log record."""
+"""Called with the fields of every alert."""
 
 
 class Watcher:
@@ -46,7 +46,7 @@ class Watcher:
         self._reconciliations = reconciliations
         self._remind = remind
         self._open: dict[tuple[str, str, str], tuple[Alert, float]] = {}
-        """What holds, and when it was last said."""
+        """The alerts that hold, and when each was last reported."""
         self._sees = False
 
     async def look(self) -> list[Alert]:

@@ -49,7 +49,7 @@ DEFAULT_URL = "sqlite:///rowmill.db"
 SIGN_OFF_SECONDS = 5.0
 INBOX_KEPT = days(30)
 LOOP_CHECK_SECONDS = 1.0
-"""Between two looks whether a loop that was asked to do something is still there."""
+"""Seconds between two checks whether the loop that runs our coroutine still exists."""
 
 
 class Mill(Schedules):

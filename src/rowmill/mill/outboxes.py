@@ -27,18 +27,18 @@ class OutboxOptions(TypedDict, total=False):
     columns: OutboxColumns | None
     states: States | None
     by: tuple[str, ...] | None
-    """The order of events of one aggregate, where it is not that of the key."""
+    """The columns that order the events of one aggregate, if the key does not."""
     on_dead: Literal["block", "skip"]
-    """Does a dead event hold back the later ones of its aggregate, or let them pass?"""
+    """Whether a dead event blocks the later ones of its aggregate, or is skipped."""
     retry: Retry | None
     lease: Duration
     timeout: Duration | None
     concurrency: int
     """How many events are handled at once, in each process."""
     source: str | None
-    """What relayed messages name as their source; the name of the queue by default."""
+    """The source that relayed messages name; the name of the queue by default."""
     log_messages: bool
-    """May what a handler said of a failure stand in the alert of a dead event? Its code always does."""
+    """Whether the alert of a dead event may contain the message of its failure. It always contains the code."""
     epoch: EpochUnit
     counts: Counts
     """What the attempts column holds at rest: all tries ("attempts"), or the failed ones ("failures")."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 BatchAnswer = Sequence[Answer | BaseException] | Mapping[Any, Answer | BaseException] | None
-"""What a batch handler may return: answers in the order of the rows, or by key; an exception is that row's."""
+"""What a batch handler may return: answers in the order of the rows, or by key. An exception fails its row."""
 
 # The types of a decorated function, so that a decorator returns what it was given.
 One = TypeVar("One", bound=Awaitable[Answer] | Answer)
@@ -47,7 +47,7 @@ class Queue(QueueOperations[R], Generic[R]):
     dashboards."""
 
     alerts: Alerts
-    """When somebody is told of it, by `rowmill watch`."""
+    """When `rowmill watch` raises alerts for this queue."""
 
     @overload
     def handler(self, call: Callable[[Lease[R]], One], /) -> Callable[[Lease[R]], One]: ...

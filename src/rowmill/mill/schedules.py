@@ -29,9 +29,9 @@ One = TypeVar("One", bound=Awaitable[Answer] | Answer)
 Function = Callable[[Tick], One]
 STRANGER_SECONDS = 60.0
 OVERLAPPING = 10
-"""Runs of one schedule that may overlap, in one process."""
+"""The most runs of one schedule that may overlap, in one process."""
 STUCK = 4
-"""Threads of one schedule with a time-out that may be left behind in one process before it waits for one of them."""
+"""Threads of one schedule with a time-out that may still run in one process before it waits for one of them."""
 
 
 class Schedules:

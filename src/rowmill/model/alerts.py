@@ -23,13 +23,13 @@ class Alerts:
     backlog: int | None = None
     """Rows that wait to be worked on."""
     oldest: DurationField[float | None] = DurationField(900.0)
-    """Seconds that a row which could be worked on has been waiting."""
+    """How many seconds a row that could be worked on may wait."""
     died: int | None = 0
     """Rows that died in the last hour."""
     unattended: DurationField[float | None] = DurationField(120.0)
-    """Seconds since a worker of this queue was last seen. None for a queue that is drained now and then, by cron."""
+    """How many seconds no worker of this queue may be seen. None for a queue that is drained by cron."""
     unwritten: DurationField[float | None] = DurationField(30.0)
-    """Seconds that a living worker could not write what it has finished."""
+    """How many seconds a living worker may be unable to write what it has finished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ class QueueObservation:
     """What the watcher observed of a queue."""
 
     backlog: int = 0
-    """Counted no further than one beyond the limit."""
+    """Rows that wait, counted up to one beyond the limit."""
     oldest: float | None = None
     died: int = 0
     unattended: float | None = None
-    """Seconds; None: no worker is known."""
+    """Seconds since a worker was seen; None if no worker is known."""
     unwritten: float | None = None
-    """Seconds; None: all that was finished is written."""
+    """Seconds that a worker could not write; None if everything is written."""
 
 
 @dataclass(frozen=True, slots=True)

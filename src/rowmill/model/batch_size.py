@@ -2,9 +2,9 @@
 
 MOST = 1000
 FLOOR = 100
-"""Fewer rows than this a statement takes only after one was cancelled."""
+"""A statement takes fewer rows than this only after one was cancelled."""
 TARGET = 0.5
-"""Seconds that a statement should take at the most, so that nobody waits long behind it."""
+"""The most seconds that a statement should take, so that others do not wait long behind it."""
 
 
 class BatchSize:
@@ -15,9 +15,9 @@ class BatchSize:
         self._most = most
         self.rows = most
         self.cancelled = 0
-        """Statements that took longer than the database allows."""
+        """How many statements took longer than the database allows."""
         self.seconds_per_row = 0.0
-        """Of the last statement that was slow or cancelled; 0 while all are quick."""
+        """Seconds per row of the last slow or cancelled statement; 0 while all are quick."""
 
     def took(self, seconds: float, rows: int) -> None:
         """Learn from a statement of `rows` rows that took `seconds`."""

@@ -28,7 +28,7 @@ class DeadRow:
     code: str
     message: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """The columns that the mourner asked for, by name; none where the row could not be read."""
+    """The columns that the listener asked for, by name; empty if the row could not be read."""
 
     @property
     def error(self) -> str:

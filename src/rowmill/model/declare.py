@@ -24,10 +24,10 @@ TYPES = {
     "error": "text",
     "finished_at": "timestamp with time zone",
 }
-"""What to give a column that a table lacks."""
+"""The type to suggest for a column that a table lacks."""
 
 TAKEN_FOR_PARAMETERS = re.compile(r"%\([^)]*\)s|__\[POSTCOMPILE_")
-"""What SQLAlchemy puts values in the place of, wherever it stands in a statement: within quotes too."""
+"""Text that SQLAlchemy replaces by a value wherever it stands in a statement, even within quotes."""
 
 NUMBERS = (sa.Integer, sa.Numeric, sa.Float)
 NULLABLE = ("lease", "leased_until", "error", "error_code", "finished_at", "started_at")

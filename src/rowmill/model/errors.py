@@ -30,7 +30,7 @@ from typing import Any
 from rowmill.model.wait import Wait, seconds_to_wait
 
 USUAL_WAIT = 60.0
-"""Seconds to leave a provider alone that does not say for how long, or says it in a way that nobody understands."""
+"""Seconds to leave a provider alone that does not say for how long, or not in a form that can be read."""
 MESSAGE_LENGTH = 1000
 CODE_LENGTH = 100
 

@@ -25,26 +25,26 @@ from rowmill.model.retry import Retry
 from rowmill.model.wait import seconds_to_wait
 
 LONGEST_WAIT = 10 * 365 * 86400.0
-"""Seconds that a row may be told to wait. Whoever says more means for ever."""
+"""The longest wait of a row, in seconds."""
 
 MOST_COLUMNS = 10
-"""Columns that an error lists."""
+"""The most columns that an error message lists."""
 
 NO_VALUES: dict[str, Any] = {}
-"""For verdicts that write none; one for all of them, and never changed."""
+"""The values of verdicts that write none. Shared, and never changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is known of a failure beside its code and message."""
+    """The details of a failure, other than its code and message."""
 
     raised: BaseException | None = None
     at: str = ""
     """The line that raised, as file:line, for the log."""
     reason: str = ""
-    """Why the database refused what the handler answered, for the log: names of constraints and columns, no values."""
+    """Why the database refused what the handler returned, for the log: names of constraints and columns, no values."""
     traceback: str | None = field(default=None, repr=False)
-    """The way of what was raised through the code, for the history, if the worker keeps that."""
+    """The traceback of what was raised, for the history, if the worker keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,13 @@ class LateWrite:
     """Why and since when a verdict is not written yet."""
 
     since: float = 0.0
-    """When it was first seen waiting to be written, on the process's monotonic clock; 0: it was not."""
+    """When the verdict was first seen waiting to be written, on the monotonic clock; 0 if it was not."""
     delay: str = ""
-    """Why it could not be written when it was last tried."""
+    """Why it could not be written at the last try."""
     cancelled_alone: int = 0
     """How often the database cancelled a statement that wrote this verdict alone."""
     unanswered: tuple[tuple[int, int, int], ...] = ()
-    """Settles of it whose answer was lost, each as worker, flush and place: their receipts tell whether it was
+    """Settles of this verdict whose answer was lost, as (worker, batch, place). Their receipts tell whether it was
     written."""
 
 
@@ -70,7 +70,7 @@ NOT_LATE = LateWrite()
 class Verdict:
     """What the settler writes for one lease.
 
-    One is made for every row, so what few verdicts have is in objects of its own, of which most share one.
+    One is made for every row. What few verdicts have is in `failure` and `late`, which most verdicts share.
     """
 
     lease: Lease[Any]
@@ -79,9 +79,9 @@ class Verdict:
     code: str = ""
     message: str = field(default="", repr=False)
     values: dict[str, Any] = field(default_factory=dict, repr=False)
-    """By column name, all known and none reserved."""
+    """The result columns by name. All exist, and none is reserved."""
     ran: float = 0.0
-    """Seconds that the handler took."""
+    """The seconds that the handler took."""
     failure: Failure = NO_FAILURE
     late: LateWrite = NOT_LATE
 

@@ -22,7 +22,7 @@ R = TypeVar("R")
 CLAIM_BITS = 36
 MAX_CLAIM = (1 << CLAIM_BITS) - 1
 NO_TOKEN = 0
-"""For statements of a claim that take nothing. Workers are counted from 1, so it is nobody's."""
+"""The token of statements that only look for rows to claim. Workers are numbered from 1, so it is nobody's."""
 
 
 def token(worker: int, claim: int) -> int:
@@ -70,7 +70,7 @@ class BatchBlock(
 
 
 Outcomes = Outcome | Mapping[Any, Answer | BaseException] | Sequence[Answer | BaseException] | None
-"""For the rows of a batch: one outcome for all, answers by key (a row without one is done), or answers in the order of
+"""The outcomes of a batch: one for all rows, a mapping by key (a row without one is done), or a list in the order of
 the batch."""
 
 
@@ -93,9 +93,9 @@ class Phase(Enum):
     IN_BLOCK = auto()
     """A `settling()` block of the handler is open."""
     COMMITTING = auto()
-    """The block settles the row and commits just now. A verdict has to wait for its end."""
+    """The block is settling the row and committing. A verdict has to wait for its end."""
     JUDGED = auto()
-    """A verdict was given: a block that ends later writes nothing."""
+    """A verdict was given. A block that ends later writes nothing."""
 
 
 OPEN, IN_BLOCK, COMMITTING, JUDGED = Phase  # looked up once: every row that is settled asks
@@ -146,12 +146,12 @@ class Lease(Generic[R]):
         self.record = record
         self.retry = step.retry
         self.lost = False
-        """True once the engine knows that somebody else holds the row: long work may stop early."""
+        """True once the engine knows that somebody else holds the row. Long work may stop early."""
         self.settled = False
         """True once its `settling()` block has committed."""
         self.phase = OPEN
         self.weight = weight
-        """Bytes that the row takes up in this process, about."""
+        """The bytes that the row takes up in this process, approximately."""
         self._load = load
         self._row: R | None = None
         self._host = host

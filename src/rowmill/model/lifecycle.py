@@ -57,11 +57,11 @@ class Move:
     attempts: AttemptsChange = AttemptsChange.KEEP
     error: ErrorChange = ErrorChange.KEEP
     failures: AttemptsChange | None = None
-    """What it does to the attempts column of a queue that counts failures, where that differs."""
+    """The change to the attempts column of a queue that counts failures, where it differs."""
     delayed: bool = False
-    """`available_at` is set to now plus a given wait (otherwise to now, for a target that can be claimed)."""
+    """Whether `available_at` is set to now plus a wait. Otherwise it is set to now, if the target can be claimed."""
     recorded: bool = True
-    """An error that it sets goes into the history too. Not for a row that only waits, and did not fail."""
+    """Whether an error that it sets goes into the history, too. Not for a row that only waits and did not fail."""
 
     @property
     def takes_lease(self) -> bool:
@@ -101,6 +101,6 @@ MOVES = {
     )
 }  # fmt: skip
 SETTLING = frozenset({DONE, ADVANCE, AGAIN, PARK, DIE, ABANDON, RELEASE, HOLD})
-"""Moves that a worker makes at the end of an attempt, each only where its lease still holds."""
+"""The moves that a worker makes at the end of an attempt, each only where its lease still holds."""
 GIVEN_BACK = frozenset({RELEASE.name, HOLD.name})
-"""The names of those among them after which a row is as if it had not been taken."""
+"""The names of the moves after which a row is as if it had not been claimed."""

@@ -18,9 +18,9 @@ MICRO = 1_000_000
 """Amounts are whole numbers of millionths: exact, and the same in every database."""
 MOST = 2**63 - 1
 BUCKETS = 64
-"""At least so many to a period."""
+"""The least number of buckets in a period."""
 LONGEST_PERIOD = 30 * 86400.0
-"""Calls are remembered for a little longer than that."""
+"""The longest period of a rate, in seconds."""
 MARGIN_SHARE, LEAST_MARGIN, MOST_MARGIN = 0.05, 0.02, 5.0
 
 Amount = int | Decimal
@@ -45,7 +45,7 @@ class RefusalReason(StrEnum):
 
 CODE_PREFIX = "limit_"
 PASSING = frozenset({RefusalReason.RATE, RefusalReason.SLOTS, RefusalReason.RESERVED})
-"""What is over by itself, soon: work that waits for it is only slow. The rest may last."""
+"""Reasons that end soon by themselves: work that waits for them is only slow. The others may last."""
 PASSING_CODES = frozenset(reason.code for reason in PASSING)
 MEANINGS = {
     RefusalReason.RATE: "its calls for the moment are made",
@@ -192,7 +192,7 @@ class Breaker:
 
 USUAL_BREAKER = Breaker()
 PERIODS: tuple[Per, ...] = ("run", "hour", "day", "month")
-"""Of budgets, the shortest first."""
+"""The periods of budgets, shortest first."""
 
 
 @dataclass(frozen=True, slots=True)

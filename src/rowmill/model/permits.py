@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from rowmill.model.lease import Lease
 
 HORIZON = 0.1
-"""Seconds for which a row without a permit may stay here, to ask again."""
+"""Seconds for which a row without a permit may stay in the process, to ask again."""
 
 
 @dataclass(slots=True)
@@ -16,13 +16,13 @@ class NotPermitted:
 
     lease: Lease[Any]
     wait: float
-    """Seconds until it may ask again."""
+    """Seconds until the row may ask again."""
     code: str
     message: str
     stays: bool = False
-    """It asks again so soon that it need not go back to its table."""
+    """Whether the row asks again so soon that it is not given back to its table."""
     raised: Exception | None = None
-    """Code of the user's that had a say in it failed, as a handler may."""
+    """What a key or cost function of the limit raised."""
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class GateClosed:
 
     seconds: float
     passing: bool
-    """It is only slow. Otherwise whoever waits for the queue to be empty need not wait for this."""
+    """Whether the gate opens soon by itself. Otherwise `drain` does not wait for it."""
 
 
 class PermitGate(Protocol):

@@ -174,13 +174,13 @@ class QueueSpec(Generic[R]):
         """The rows that this application may claim, as a condition over the table's columns; None: all of them."""
         self.retention = retention or Retention()
         self.loaded = loaded
-        """The columns that come with a claim, if they were named."""
+        """The columns named by `load=`; None if they were not named."""
         self.key: tuple[Column[Any], ...] = tuple(table.primary_key.columns)
         self.by_name: dict[str, Column[Any]] = {column.name: column for column in table.columns}
-        """Columns by the name that the database knows, which is not always that of `table.columns`."""
+        """The columns by their names in the database, which may differ from the keys of `table.columns`."""
         self.handlers: dict[str, Handler] = {}
         self.parts: tuple[QueueSpec[R], ...] = ()
-        """Shares of the rows, each claimed by itself and run in slots of its own; none: they are taken together."""
+        """Parts of the queue's rows, each claimed by itself and run in slots of its own; empty if there is one part."""
         self.dead_row_listener: DeadRowListener | None = None
 
     @property
@@ -308,9 +308,9 @@ class Handler:
     timeout: float | None
     threaded: bool
     timeout_of: Callable[[Any], float | None] | None = None
-    """The time-out by what the handler is called with, where it differs from row to row; only of a threaded one."""
+    """Returns the time-out of a call, where it differs from row to row; only for threaded handlers."""
     gate: "PermitGate | None" = None
-    """What a row needs leave of before it runs."""
+    """Grants the permits that rows need before they run; None if they need none."""
 
     def limit(self, argument: Any) -> float | None:
         return self.timeout if self.timeout_of is None else self.timeout_of(argument)

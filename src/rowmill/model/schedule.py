@@ -16,7 +16,7 @@ from rowmill.model.retry import Retry
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SHORTEST = 1.0
-"""Seconds of a period. What comes more often is not a schedule but a queue."""
+"""The shortest period in seconds. Work that comes more often belongs in a queue."""
 LONGEST = 366 * 86400.0
 EXAMPLES = (
     'five fields: minute, hour, day of month, month, day of week, as in "0 3 * * *"; six begin with the second, '
@@ -133,11 +133,11 @@ def between(timing: Timing, after: datetime, until: datetime, most: int) -> list
 Missed = Literal["all", "last", "skip"]
 """What becomes of ticks that were not begun in time: each runs, only the last one runs, or none does."""
 LATE = 60.0
-"""Seconds after which `missed="skip"` calls a tick late. Less is the usual wait for a free worker."""
+"""Seconds after which `missed="skip"` calls a tick late. Shorter delays are the usual wait for a free worker."""
 NAME_LENGTH = 100
 PASSED_OVER = "passed over"
 MOST_AT_ONCE = 1000
-"""Ticks that are made in one go. More follow in the next."""
+"""The most ticks that are made at once. More follow with the next round."""
 
 
 @dataclass(frozen=True)
@@ -224,9 +224,9 @@ class Tick:
     def __init__(self, name: str, due_at: datetime, manual: bool, lease: Lease[Any]) -> None:
         self.name = name
         self.due_at = due_at
-        """When it was due, in UTC; of one that was asked for by hand, when it was asked for."""
+        """When the tick was due, in UTC; for one that was asked for by hand, when it was asked for."""
         self.manual = manual
-        """Somebody asked for it: `rowmill schedule run`."""
+        """Whether somebody asked for it with `rowmill schedule run`."""
         self._lease = lease
 
     @property

@@ -13,18 +13,18 @@ class SettleLag:
     MOST_KEYS: ClassVar[int] = 50
 
     rows: int = 0
-    """Finished, and not written for longer than a few seconds."""
+    """Finished rows that were not written for longer than a few seconds."""
     seconds: float = 0.0
-    """For how long the oldest of them."""
+    """How long the oldest of them has waited."""
     reason: str = ""
     """locked: another transaction has the rows, or the table, locked. timeout: statements are cancelled because they
     take too long. pending: the database has not answered yet."""
     keys: list[str] = field(default_factory=list)
-    """Of the first of them."""
+    """The keys of the first few."""
     cancelled: int = 0
-    """Statements of this worker that the database cancelled."""
+    """How many statements of this worker the database cancelled."""
     batch: int = 0
-    """Rows that one statement takes now."""
+    """How many rows one statement takes now."""
     seconds_per_row: float = 0.0
 
 

@@ -88,7 +88,7 @@ class Vocabulary:
     dead: tuple[Word, ...]
     cancelled: tuple[Word, ...]
     others: tuple[Word, ...] = ()
-    """Words that the queue never reads or writes, and that are right where they are."""
+    """Words that the queue neither reads nor writes."""
 
     def of(self, kind: StateKind) -> tuple[Word, ...]:
         match kind:

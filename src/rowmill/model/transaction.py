@@ -90,7 +90,7 @@ class BlockSession(Session):
 
 
 LISTENED_TO: "Session" = Session()
-"""Tells whether somebody listens to the statements of every session, before there is one."""
+"""A session to ask whether somebody listens to the statements of all sessions, before a block has one."""
 
 
 class AsyncBlockSession(AsyncSession):
@@ -165,7 +165,7 @@ class BatchTransaction(BlockSession):
     """The session of a batch's `settling()` block. It lists the rows that are still ours."""
 
     leases: "list[Lease[Any]]"
-    """The rows that are still ours. They are locked: nobody takes them until the block ends."""
+    """The rows that are still ours. They are locked until the block ends."""
     lost: "list[Lease[Any]]"
     """The rows that somebody else holds now. Write nothing for them."""
 

@@ -64,10 +64,10 @@ REPEATED = frozenset({
     "settled", "lost", "refused", "stuck", "rescued", "unrescued", "claim_cancelled", "overdue", "loop_blocked",
     "limit_parked", "limit_opened", "limit_closed",
 })  # fmt: skip
-"""Events that one mistake, or one outage, may bring by thousands. The log has one a minute of each kind; observers hear
-all of them, and so does a log at level debug."""
+"""Events that one mistake or outage may cause by thousands. The log has one of each kind per minute; observers, and the
+log at level debug, get all of them."""
 ALIKE = ("queue", "stage", "move", "limit", "handler")
-"""Fields in which two events of a kind are alike, beside their code."""
+"""Fields that two events of a kind have in common, besides their code."""
 Observer = Callable[[str, Mapping[str, Any]], None]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 MINUTE = 60.0
 MOST_CODES = 20
-"""Codes of one event and queue that have a line of their own each minute; codes beyond share one."""
+"""Codes of one event and queue that have a line of their own each minute. Further codes share one."""
 
 Kind = tuple[Any, ...]
 

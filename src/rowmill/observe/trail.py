@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from rowmill.model.errors import safe_text
 
 KEPT_BYTES = 8192
-"""Of a traceback in the history: its end, where the error was raised."""
+"""Bytes of a traceback that the history keeps: its end, where the error was raised."""
 
 MOST_OF_A_GROUP = 5
-"""The most errors of a group that are shown, and the deepest group within groups."""
+"""The most errors of a group that are shown, and the depth of groups within groups."""
 
 
 def trail(error: BaseException) -> str:

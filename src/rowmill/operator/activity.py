@@ -26,9 +26,9 @@ from rowmill.store.postgres.session import index_plans
 from rowmill.store.queue_sql import QueueSql
 
 MOST_LEVELS = 50
-"""Priorities that are looked at for the oldest row."""
+"""The most priorities in which the oldest row is looked for."""
 MOST_FAILURES = 100_000
-"""Failures that are counted by code, newest first."""
+"""The most failures that are counted by code, newest first."""
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Minute:
     minute: datetime
     moves: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
-    """That handlers ran."""
+    """Seconds that handlers ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ class SettleRate:
     """How fast rows are settled now."""
 
     per_minute: float
-    """Rows a minute, over the last clock minutes and the one that runs."""
+    """Rows per minute, over the last full minutes and the current one."""
     over_minutes: int
-    """How many clock minutes those are."""
+    """How many minutes those are."""
     idle_minutes: int | None
-    """Clock minutes since rows were last settled; 0: in this one. None: not in the minutes that were looked at."""
+    """Minutes since rows were last settled; 0 for the current one, None if not in the minutes looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +75,9 @@ class WorkerView:
     seen_seconds_ago: float
     stopped: bool
     alive: bool
-    """It gave a sign of life lately, and did not sign off."""
+    """Whether it sent a heartbeat lately and did not sign off."""
     settle_lags: dict[str, SettleLag] = field(default_factory=dict)
-    """By queue: what it has finished and could not write yet, as of that sign of life."""
+    """By queue: what it had finished and could not write, at its last heartbeat."""
 
 
 # served by: the ready index, one descent per priority and stretch
@@ -230,7 +230,7 @@ def _worker_view(row: Any) -> WorkerView:
 
 
 CODE = re.compile(r"\w[\w.:/-]*")
-"""What is taken for a code in front of an error's text. The text itself may quote a row, and is never returned."""
+"""The pattern of a code at the front of an error. The text behind it may quote a row, and is never returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,7 @@ class DeadRows:
     codes: dict[str, int] = field(default_factory=dict)
     """Rows by code, most frequent first."""
     without_code: int = 0
-    """Rows whose error begins with no code: another program wrote it, or there is none."""
+    """Rows whose error has no code: another program wrote it, or there is none."""
     count: How = How.EXACT
 
 
@@ -295,7 +295,7 @@ def _summed(sql: QueueSql, found: Mapping[Any, int], count: How) -> DeadRows:
 
 
 LATELY = 3600.0
-"""Seconds over which the dead are counted."""
+"""Seconds over which dead rows are counted."""
 DAY = 86400.0
 
 

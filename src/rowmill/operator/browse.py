@@ -21,7 +21,7 @@ from rowmill.store.state_words import StateWords
 
 MOST_HISTORY = 100
 MOST_KEYS = 5
-"""Keys that an error lists."""
+"""The most keys that an error lists."""
 TIMES = ("available_at", "leased_until", "finished_at")
 
 
@@ -35,7 +35,7 @@ class RowView:
     stage: str | None
     attempts: int
     max_attempts: int | None
-    """How many it may have at its stage; None: there is no end, or the row is at no stage."""
+    """The row's limit of attempts at its stage; None if there is none, or the row is at no stage."""
     available_at: datetime | None
     leased_until: datetime | None
     worker: int | None

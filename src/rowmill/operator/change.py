@@ -41,7 +41,7 @@ class ChangeResult:
 
     rows: int = 0
     refused: int = 0
-    """Left as they are: a constraint or a trigger of the table forbids the change."""
+    """Rows left as they are, because a constraint or a trigger of the table forbids the change."""
 
 
 @dataclass(frozen=True, slots=True)

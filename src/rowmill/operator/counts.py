@@ -23,7 +23,7 @@ PAGE = 8192
 SAMPLE_PAGES = 1000
 PROBES = 20_000
 ENOUGH = 1000
-"""Hits among the probes from which shares can be told."""
+"""The number of hits among the probes that is enough to estimate shares."""
 
 
 def is_small(connection: Connection, sql: QueueSql) -> bool:
@@ -125,9 +125,9 @@ def _span(connection: Connection, sql: QueueSql) -> tuple[int, int] | None:
 
 
 LEFT_OUT = "left_out"
-"""The kind of rows in a ready state that the filter of the queue leaves out."""
+"""The kind of ready rows that the filter of the queue leaves out."""
 CAP = 10_000
-"""Unfinished rows are counted up to this many on a big table, by their indexes."""
+"""The most unfinished rows of a big table that are counted by their indexes."""
 
 
 class How(StrEnum):
@@ -152,10 +152,10 @@ class StateCount:
     """Rows in one state."""
 
     word: str | None
-    """As the table has it; None for rows without a state."""
+    """The word in the table; None for rows without a state."""
     kind: str
-    """What the word means; `other` or `unknown` for a stranger; `left_out` for ready rows that the filter of the
-    queue leaves out."""
+    """What the word means; `other` or `unknown` for a word that is not the queue's; `left_out` for ready rows that its
+    filter leaves out."""
     stage: str | None
     rows: int
     count: How

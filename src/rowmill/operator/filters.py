@@ -20,10 +20,10 @@ from rowmill.store.queue_sql import QueueSql, bare
 from rowmill.store.state_words import StateWords
 
 When = timedelta | datetime
-"""A time: so long ago, by the database's clock, or a moment."""
+"""A time: a duration before the database's now, or a datetime."""
 
 CHANGES = ("updated_at", "finished_at", "started_at", "available_at", "created_at")
-"""When a row last changed: the first of these that it has."""
+"""The columns that say when a row last changed. The first that it has decides."""
 
 UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 LONGEST = 1000 * 365 * 86400
@@ -40,10 +40,10 @@ class Filter:
     since: When | None = None
     until: When | None = None
     where: str | None = None
-    """SQL of the operator's own, trusted as they are."""
+    """The operator's own SQL, which is trusted."""
     keys: tuple[str, ...] = ()
     condition: "sa.ColumnElement[bool] | None" = field(default=None, compare=False)
-    """A condition in SQLAlchemy, for code that asks."""
+    """A condition in SQLAlchemy, for callers from code."""
 
     @property
     def empty(self) -> bool:
@@ -169,9 +169,9 @@ class Preview:
 
     rows: int
     capped: bool
-    """There are more than were counted."""
+    """Whether there are more rows than were counted."""
     keys: list[str]
-    """A few of them."""
+    """The keys of a few of them."""
 
 
 # served by: the primary key, walked once

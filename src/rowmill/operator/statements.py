@@ -23,7 +23,7 @@ PRIMARY_KEY = "the primary key"
 RUNNING = "the partial index on running rows"
 SETTLED = (("done", DONE), ("retry", AGAIN), ("dead", DIE), ("release", RELEASE))
 MOST = 500
-"""Rows that one sweep of the example takes."""
+"""The limit of rows in the example of a sweep."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ class Obstacle(StrEnum):
     OTHER_WORD = "other_word"
     NO_STATE = "no_state"
     READY = "ready"
-    """Nothing holds it."""
+    """Nothing holds the row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Why:
 
 
 ClosedLimits = Callable[[Connection, RowView], Iterable[Hold]]
-"""The limits that let no row of this one's stage through now, whether or not it has asked yet."""
+"""Returns the limits that let no row of this row's stage through now, whether or not it has asked yet."""
 
 
 def why(

@@ -15,7 +15,7 @@ from rowmill.worker.prefetch import Prefetch
 from rowmill.worker.row_runner import RowRunner
 
 AWAY = 0.5
-"""Seconds over which rows go back when nobody can say whether they have a permit."""
+"""Seconds over which rows are given back while the database can't be asked for permits."""
 
 
 class Admission:
@@ -33,9 +33,9 @@ class Admission:
         self._fresh_until = 0.0
         """All permits here are valid until then."""
         self.asking = 0
-        """Rows whose permits are being asked for."""
+        """How many rows are being asked permits for."""
         self.moved = asyncio.Event()
-        """Rows have come, or a slot is free, or it is time to stop."""
+        """Set when rows have come, a slot is free, or it is time to stop."""
 
         gate.revoked = self._look_closely
 

@@ -7,12 +7,12 @@ from time import monotonic
 from rowmill.store.row_sizes import ByteLimit
 
 PORTION = 8
-"""A claim waits until this part of the budget is free, if it could use that much: otherwise every row that is settled
-would make a claim of one row."""
+"""A claim waits until this fraction (1/n) of the budget is free, if it could use that much. Otherwise every settled row
+would lead to a claim of one row."""
 SHARE = 0.75
-"""Of the budget, what one queue may take up where there are others."""
+"""The share of the budget that one queue may take up if there are others."""
 PATIENCE = 10.0
-"""Seconds that a stage waits for room, before it takes one row all the same."""
+"""Seconds that a stage waits for room before it takes one row anyway."""
 DECAY = 0.1
 """How fast a stage forgets that its rows were heavier, per claim."""
 
@@ -50,13 +50,13 @@ class ByteBudget:
         self.clock = clock
         self.held = 0
         self.peak = 0
-        """The most that was held at one time."""
+        """The largest number of bytes held at one time."""
         self.reserved = 0
-        """Set aside for claims that are under way."""
+        """Bytes set aside for claims that are under way."""
         self.full = False
-        """The stage whose turn it is waits for room."""
+        """Whether the stage whose turn it is waits for room."""
         self.of_queue: Counter[str] = Counter()
-        """Bytes that are held by each queue, or reserved for it."""
+        """Bytes held by each queue, or reserved for it."""
         self.turns: list[ClaimTurn] = []
 
     def add(self, queue: str, weight: int) -> None:

@@ -28,11 +28,11 @@ class ThreadCall:
     def __init__(self, argument: Any, context: Context, answered: "asyncio.Future[bool]") -> None:
         self.argument, self.context = argument, context
         self.answered = answered
-        """True when the handler has returned; False when its time is over before."""
+        """Set to True when the handler has returned, to False when it timed out before."""
         self.ended: asyncio.Future[None] | None = None
-        """When the handler has returned after all, if its time was over before."""
+        """Set when a handler that timed out has returned after all."""
         self.answer: Any = None
-        """What the handler returned, or raised."""
+        """What the handler returned or raised."""
 
 
 class HandlerThreads:
@@ -46,7 +46,7 @@ class HandlerThreads:
         self._waiting: SimpleQueue[ThreadCall | None] = SimpleQueue()
         self._answered: deque[ThreadCall] = deque()
         self._called = False
-        """The loop was asked to look at the answers, and has not yet."""
+        """Whether the loop was asked to collect answers, and has not done so yet."""
         self._threads = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._at_work: set[ThreadCall] = set()
@@ -115,7 +115,7 @@ class HandlerThreads:
 
 
 COMMIT_POLL = 0.02
-"""Seconds between two looks at a block that commits while the time of its handler is over."""
+"""Seconds between two checks of a block that is committing although its handler has timed out."""
 
 
 class HandlerTimeout(WorkError):
@@ -143,18 +143,18 @@ class HandlerRunner:
         self.handler = handler
         self._file = getattr(getattr(inspect.unwrap(handler.call), "__code__", None), "co_filename", None)
         self._check = check
-        """What becomes of a verdict on a handler that did not fail; None: it stands."""
+        """Checks the verdict on a handler that did not fail; None if there is nothing to check."""
         self._at_once = handler.batch is None and not handler.threaded and handler.timeout is None
-        """Nothing stands between a row and the handler's coroutine."""
+        """Whether the handler's coroutine can be awaited directly: no batch, no thread, no time-out."""
         self._on_overdue = on_overdue
         self._tracebacks = tracebacks
-        """Does a verdict on what a handler raised say where that came from?"""
+        """Whether verdicts on exceptions keep the traceback."""
         self._chance = chance
         self.once_more: Callable[[Lease[Any]], Awaitable[Verdict | None]] | None = None
-        """Asked before a row of a batch that failed runs again, alone; a verdict instead of None: it may not."""
+        """Called before a row of a failed batch runs again, alone. Returns a verdict if it may not."""
         self.permitted: Callable[[Lease[Any]], bool] | None = None
-        """Asked of each row right before the handler is called, on the handler's own thread: is its permit fresh? This
-        process may have been frozen since it was looked at."""
+        """Returns whether a row's permit is still valid. Called right before the handler, on its own thread: the
+        process may have been frozen since the last check."""
         self._threads: HandlerThreads | None = None
         self._overdue: dict[asyncio.Task[Any] | None, asyncio.Future[None]] = {}
         if handler.threaded:

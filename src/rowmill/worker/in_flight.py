@@ -19,7 +19,7 @@ class InFlight:
         self.leases: set[Lease[Any]] = set()
         self.budget = budget
         self.not_begun: list[Callable[[], None]] = []
-        """What gives back the rows that lie ready in this process."""
+        """Functions that give back the rows of this process that have not begun."""
         self._open = asyncio.Event()
         self._open.set()
         self._changed = asyncio.Event()

@@ -17,13 +17,13 @@ from rowmill.model.queue import Handler
 from rowmill.observe.events import Events
 
 EVERY = 0.5
-"""Seconds between two questions to the loop."""
+"""Seconds between two pings."""
 BLOCKED = 1.0
 """Seconds without an answer after which the loop counts as blocked."""
 STILL = 10.0
-"""Seconds after which a loop that is still blocked is logged, without waiting for its end."""
+"""Seconds after which a loop that is still blocked is logged, without waiting for the end."""
 FROZEN = 1.0
-"""Seconds by which this thread wakes too late when the whole process stood still, and not the loop alone."""
+"""Seconds by which this thread wakes too late if the whole process was frozen, and not the loop alone."""
 
 LOOP_FILES = (os.path.dirname(asyncio.__file__) + os.sep, selectors.__file__)
 

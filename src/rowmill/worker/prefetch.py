@@ -1,11 +1,11 @@
 """Decides how many rows a stage claims beyond those that run."""
 
 HORIZON = 0.1
-"""Seconds of work that may lie ready in a process. More would starve others, and be lost longer in a crash."""
+"""Seconds of work that a process may prefetch. More would starve other processes, and be lost longer in a crash."""
 MOST = 2000
 SMOOTHING = 0.02
-"""The weight of the last row. Small: where most rows take no time and a few take long, a handful of quick ones in a row
-must not make the process hoard."""
+"""The weight of the last row in the average. Small, so that a few quick rows in a row do not make a process with some
+slow rows hoard."""
 
 
 class Prefetch:
@@ -14,12 +14,13 @@ class Prefetch:
     def __init__(self, concurrency: int, batch: int | None, *, gated: bool = False) -> None:
         self.concurrency = concurrency
         self._gated = gated
-        """Rows need a permit before they run. Half as many more lie here without it, so that asking costs no time."""
+        """Whether rows need a permit before they run. Half as many more are then claimed, so that asking costs no
+        time."""
         self.width = concurrency * (batch or 1)
         self._seconds: float | None = None
         self._weight = 1.0
         self.low = 0
-        """So few rows waiting are too few: it is time for another claim. As of the last one."""
+        """With so few rows waiting, it is time for another claim. As of the last one."""
 
     def ran(self, each: float) -> None:
         """Learn that a row took `each` seconds."""

@@ -13,7 +13,7 @@ from rowmill.store.port import Disconnected, StatementTimeout, Store
 from rowmill.worker.in_flight import InFlight
 
 SHARE = 3
-"""A lease is renewed when this part of it has gone by."""
+"""A lease is renewed when this fraction (1/n) of it is over."""
 
 
 class Renewer:

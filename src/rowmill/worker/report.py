@@ -11,15 +11,15 @@ class Report:
     claimed: int = 0
     settled: dict[str, int] = field(default_factory=dict)
     lost: int = 0
-    """Settlements refused because the lease was gone."""
+    """Results that were not written because the lease was gone."""
     refused: int = 0
-    """Rows that failed because the database does not take their values."""
+    """Rows that failed because the database refused their values."""
     rescued: int = 0
     buried: int = 0
     peak_bytes: int = 0
-    """The most that rows which were claimed and not settled weighed together."""
+    """The largest number of bytes that claimed rows had together."""
     byte_limited: int = 0
-    """How often the byte budget made a claim smaller, or wait."""
+    """How often the byte budget made a claim smaller, or made it wait."""
     seconds: float = 0.0
 
     def count(self, move: str, rows: int = 1) -> None:

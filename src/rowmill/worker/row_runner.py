@@ -21,7 +21,7 @@ from rowmill.worker.report import Report
 from rowmill.worker.settler import SettleLane
 
 TRIES = 5
-"""How often a permit is asked for that is still valid when it comes."""
+"""How often to ask for permits that expire before they can be used."""
 
 
 class RowRunner:
@@ -47,9 +47,9 @@ class RowRunner:
         self._tasks: dict[Lease[Any], asyncio.Task[Any]] = {}
         self.stopping = False
         self.on_interrupt: Callable[[], None] = lambda: None
-        """Called when a handler raised KeyboardInterrupt: this process is to end."""
+        """Called when a handler raised KeyboardInterrupt: the process is to end."""
         self.ran_at = 0.0
-        """When a handler last came to its end, on the loop's clock: it may have put rows into any queue."""
+        """When a handler last ended, on the loop's clock. It may have inserted rows into any queue."""
 
     async def run(self, batch: list[Lease[Any]], task: "asyncio.Task[Any]", *, passed: bool = False) -> None:
         """Run rows in this task, and hand their verdicts to the settler. `passed`: their permits were checked just

@@ -31,23 +31,23 @@ class WorkerSettings:
     poll_base: DurationField[float] = DurationField(0.1)
     """The first wait of a worker that found nothing; it grows by half each time."""
     poll_max: DurationField[float] = DurationField(5.0)
-    """The longest wait between two looks, its random spread included."""
+    """The longest wait between two polls, its random spread included."""
     grace: DurationField[float] = DurationField(25.0)
-    """How long handlers may take to finish when the worker is told to stop: Kubernetes kills after 30 seconds."""
+    """How long handlers may take to finish when the worker is stopped: Kubernetes kills after 30 seconds."""
     claimed_bytes: int = 256 << 20
-    """Bytes that the claimed rows of one process may take up, all together; 512M and 1G are understood too."""
+    """Bytes that the claimed rows of one process may take up together; 512M and 1G are understood too."""
     heartbeat: DurationField[float] = DurationField(2.0)
-    """Between two signs of life."""
+    """Between two heartbeats."""
     rescue_every: DurationField[float] = DurationField(10.0)
-    """Between two sweeps for rows of dead workers, by the one worker that does it for all."""
+    """Between two sweeps for rows of dead workers, by the leader."""
     rescue_most: int = 500
-    """Rows per sweep and stage."""
+    """The most rows per sweep and stage."""
     keep_history: DurationField[float] = DurationField(30 * 86400.0)
     """How long failed attempts are kept."""
     keep_throughput: DurationField[float] = DurationField(30 * 86400.0)
     """How long the throughput per minute is kept."""
     keep_workers: DurationField[float] = DurationField(30 * 86400.0)
-    """How long workers are known after their last sign of life; a day at least."""
+    """How long workers are kept after their last heartbeat; at least a day."""
     keep_ticks: DurationField[float] = DurationField(7 * 86400.0)
     """How long the ticks of schedules are kept after they finished."""
 

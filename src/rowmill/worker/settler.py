@@ -28,16 +28,16 @@ from rowmill.worker.report import Report
 from rowmill.worker.settling import BatchSettling, Settling
 
 WAITING = 5000
-"""Verdicts of one queue that may wait to be written before its handlers have to wait with them."""
+"""Verdicts of one queue that may wait to be written before its handlers have to wait, too."""
 TRIES_ALONE = 3
-"""How often a verdict is tried in a statement of its own that is cancelled, before its row is given up."""
+"""How often the statement of a single verdict may be cancelled before its row is given up."""
 RETRY_FIRST, RETRY_MOST = 0.1, 2.0
 """Seconds until delayed verdicts are tried again."""
 NOTICE_SECONDS = 3.0
 """How long a finished row may stay unwritten before it is reported."""
 REMIND_SECONDS = 60.0
 SMALL_RESULT = 1024
-"""Bytes of the values of a verdict that do not count: at most WAITING of them lie here until they are written."""
+"""Bytes of a verdict's values that are not counted: at most WAITING verdicts are held."""
 
 
 class Settler:
@@ -246,7 +246,7 @@ class SettleLane:
         self._pending: deque[Verdict] = deque()
         self._writing: list[Verdict] = []
         self._delayed: list[Verdict] = []
-        """They stay here while they are tried again."""
+        """Verdicts that could not be written. They stay here while they are tried again."""
         self._size = BatchSize()
         self._retry = RETRY_FIRST
         self._has_pending = asyncio.Event()

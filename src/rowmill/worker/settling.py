@@ -15,7 +15,7 @@ from rowmill.store.port import Settled, Store
 from rowmill.store.transactions import AsyncTransaction, SyncTransaction, set_block
 
 SHOWN = 10
-"""Keys in a message."""
+"""The most keys in a message."""
 Async = TypeVar("Async", bound=AsyncBlockSession)
 Sync = TypeVar("Sync", bound=BlockSession)
 
@@ -41,7 +41,7 @@ class Settling(Generic[Async, Sync]):
         self._judged = judged
         self._written = written
         self._verdicts: list[Verdict] | None = None
-        """What is to be settled, once the block ends."""
+        """The verdicts to settle, once the block ends."""
         self._entered = self._fenced = False
         self._rolled_back = False
         self._async: tuple[AsyncTransaction, Async] | None = None

@@ -27,15 +27,15 @@ from rowmill.worker.settler import Settler
 from rowmill.worker.suspects import Suspects
 
 ROWS_PER_YIELD = 10
-"""Rows that a slot runs before it lets the rest of the loop have a turn, if no handler waited for anything."""
+"""Rows that a slot runs before it yields to the loop, if no handler awaited anything."""
 STALE = 2.0
-"""Seconds that a claimed row may lie ready here while every slot is taken, before it is given to others."""
+"""Seconds that a claimed row may wait while every slot is busy, before it is given back."""
 LARGEST_CLAIM = 100_000
 BUSY = 1.0
-"""Seconds of work without a pause after which producers need not wake us any more."""
+"""Seconds of work without a pause after which producers need not wake us."""
 
 SAY_LIMITED = 60.0
-"""Seconds between two events that say that the byte budget limits a stage."""
+"""Seconds between two events about the byte budget."""
 
 
 class StageWorker:
@@ -81,15 +81,15 @@ class StageWorker:
         in_flight.not_begun.append(self._return_waiting)
         self.paused: Callable[[], bool] = lambda: False
         self._empty_at = -1.0
-        """When a claim last found nothing, on the loop's clock; reset by rows."""
+        """When a claim last found nothing, on the loop's clock; reset when rows are found."""
         self._claim_most = LARGEST_CLAIM
-        """Rows that one claim may take: fewer after the database cancelled one that took too long."""
+        """The most rows of one claim. Smaller after the database cancelled one that took too long."""
         self._weight = RowWeight()
         self._limited_at = -math.inf
-        """When we last said that the byte budget limits us, on the loop's clock."""
+        """When we last reported that the byte budget limits us, on the loop's clock."""
         self._woken_at = 0.0
         self._row_expected_until = -1.0
-        """When the last of the suspects that we gave back can be claimed again, on the loop's clock."""
+        """When the last row that we gave back for a while can be claimed again, on the loop's clock."""
 
     def wake(self) -> None:
         """Claim now: there may be rows."""

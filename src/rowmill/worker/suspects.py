@@ -20,11 +20,12 @@ from rowmill.worker.row_runner import RowRunner
 from rowmill.worker.settler import Settler
 
 SPREAD = 2.0
-"""Seconds over which suspects that wait for their turn alone are spread."""
+"""Suspects that are given back come back within so many seconds, at random."""
 SESSION = 1.0
-"""Seconds for which suspects that were claimed together are tried one after another, before the rest goes back."""
+"""Seconds for which suspects that were claimed together run one after another, before the rest is given back."""
 CAREFUL = 5.0
-"""Seconds after a suspect in which we claim only what can begin at once: all of it goes back for the next one."""
+"""Seconds after a suspect in which we claim only rows that can begin at once: the next suspect would send the others
+back."""
 
 
 class Suspects:
@@ -39,7 +40,7 @@ class Suspects:
         self._woken = woken
         """Set when a suspect has run: there may be rows to claim."""
         self.alone: asyncio.Task[None] | None = None
-        """The suspect that runs alone, if there is one."""
+        """The task of the suspect that runs alone, if there is one."""
         self._careful_until = 0.0
 
     def seen_recently(self, now: float) -> bool:

@@ -28,9 +28,10 @@ from rowmill.worker.settler import Settler
 from rowmill.worker.stage import StageWorker
 
 CANCEL_SECONDS = 5.0
-"""How long a handler that was cancelled may take to end, and a claim to come back, before we leave without it."""
+"""How long a cancelled handler may take to end, and a claim to return, before the worker ends without it."""
 FLUSH_SECONDS = 10.0
-"""How long we wait at the end for a database that writes nothing. What is not written comes back by its lease."""
+"""How long to wait at the end for a database that writes nothing. Rows that are not written come back when their leases
+expire."""
 
 
 class Service(Protocol):
