@@ -13,7 +13,7 @@ from rowmill.model.states import as_value
 from rowmill.store.queue_sql import QueueSql
 
 Run = tuple[list["Column[Any]"], Iterable[tuple[Any, ...]]]
-"""Records that fill the same columns. They are made while the database takes those before them."""
+"""Records that fill the same columns. They are made while the database takes the ones before."""
 
 
 class BulkLoader:

@@ -10,10 +10,10 @@ LIBPQ_ALONE = (
     "krbsrvname", "load_balance_hosts", "replication", "require_auth", "requirepeer", "sslcompression", "sslsni",
     "tcp_user_timeout",
 )  # fmt: skip
-"""Parameters that asyncpg would pass to the server, which does not know them."""
+"""Parameters of libpq that asyncpg would pass to the server, which does not know them."""
 
 CACHES = ("statement_cache_size", "prepared_statement_cache_size")
-"""Numbers for asyncpg, and for SQLAlchemy on top of it, which a pooler between us and the server may ask for."""
+"""Cache sizes for asyncpg and for SQLAlchemy, which a pooler between us and the server may need."""
 
 
 def shown(url: URL) -> str:

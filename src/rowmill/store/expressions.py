@@ -26,7 +26,7 @@ def run(connection: Connection, statement: str) -> "CursorResult[tuple[object, .
 
 
 PIECES = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w$])\$(\d+)|\?(\d+)|(?<![:\w]):([a-z]\w*)""")
-"""Placeholders ($1, ?1, :name), and the strings and quoted names that may hold what only looks like one."""
+"""Placeholders ($1, ?1, :name), and strings and quoted names, which may contain what only looks like one."""
 
 
 def placeholders(statement: str) -> list[str]:

@@ -19,7 +19,7 @@ from rowmill.store.queue_sql import QueueSql
 
 NAME_LENGTH = 63
 PREFIX = "rowmill_"
-"""How the name of every index of ours begins."""
+"""The prefix of all index names of ours."""
 IN_ORDER = "claim in order"
 RETENTION = "sweep of old rows"
 
@@ -127,11 +127,11 @@ class IndexState(StrEnum):
     GOOD = "good"
     MISSING = "missing"
     INVALID = "invalid"
-    """A CREATE INDEX CONCURRENTLY failed half-way: it costs every write and serves no read."""
+    """A CREATE INDEX CONCURRENTLY failed half-way: the index slows down writes and serves no reads."""
     BUILDING = "building"
-    """Somebody is making it now."""
+    """Somebody is creating it now."""
     OTHER = "other"
-    """There under its name, but for other words, columns or another order."""
+    """An index of this name exists, for other words or columns, or in another order."""
 
 
 def index_states(connection: Connection, sql: QueueSql, wanted: Sequence[QueueIndex]) -> dict[str, IndexState]:

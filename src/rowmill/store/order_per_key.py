@@ -23,18 +23,18 @@ class Start:
     at_once: str = ""
     """A further condition, with its AND, for rows that are available at once."""
     timed: str = ""
-    """The same for rows whose time has come."""
+    """A further condition, with its AND, for rows whose time has come."""
     behind: str = ""
-    """For a walk over all keys: the parameter with the one behind which it begins."""
+    """The parameter with the key behind which a walk over all keys starts."""
 
 
 AT_THE_BEGINNING = Start()
 Finder = Callable[[QueueSql, Step, str, Start], str]
-"""A query for the keys of free rows, limited by the given parameter."""
+"""Returns a query for the keys of free rows, limited by the given parameter."""
 
 LEAST_DEPTH, DEPTH_PER_ROW = 200, 2
-"""How many ready rows, oldest first, are looked at before every key is asked for its head instead: at least so many,
-and so many for each row that is wanted."""
+"""How many of the oldest ready rows are looked at before the head of every key is: so many at least, and so many per
+wanted row."""
 
 
 # served by: the ready index, one descent per priority
@@ -196,9 +196,9 @@ def _per(sql: QueueSql) -> str:
 
 
 LEAST = 50
-"""Rows that are asked for at the least."""
+"""The least number of rows to ask for."""
 SHARE = 0.05
-"""Of the time that walks over all keys may take, while they find little and there is other work."""
+"""The share of time that walks over all keys may take, while they find little and there is other work."""
 
 
 @dataclass(slots=True)
@@ -209,7 +209,7 @@ class Ask:
     find: Finder
     most: int
     behind: tuple[Any, ...] = ()
-    """The key behind which a walk over all keys begins, if not from the start."""
+    """The key behind which a walk over all keys starts; empty for the first key."""
     found: Sequence[Any] = ()
     last: bool = False
     """Nothing more is wanted, though there may be more rows: there is no room for them."""

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CONNECTIONS = 15
-"""For transactions of handlers, at once."""
+"""The most transactions of handlers at once."""
 GONE = object()
-"""In place of a value: the row is not under this lease any more."""
+"""Returned instead of a value: the lease does not hold any more."""
 OnBuried = Callable[[QueueSpec[Any], Step, DeadRow], None]
-"""Called with the queue, the stage and the death."""
+"""Called with the queue, the stage and the dead row."""
 
 OnRefused = Callable[[str, str, str, str], None]
 """Called with the queue, the stage, the key and the reason."""
@@ -50,7 +50,7 @@ class StatementTimeout(Disconnected):
     def __init__(self, reason: str, *, unanswered: bool = False) -> None:
         super().__init__(reason)
         self.unanswered = unanswered
-        """We stopped waiting ourselves: the server may have carried it out all the same."""
+        """Whether we stopped waiting ourselves, so that the server may have carried the statement out."""
 
 
 class Delay(StrEnum):
@@ -61,7 +61,7 @@ class Delay(StrEnum):
     TIMEOUT = "timeout"
     """The statement was cancelled because it took too long."""
     PENDING = "pending"
-    """It waits for its statement, or for the answer to it."""
+    """It waits for its statement, or for the answer."""
 
 
 @dataclass(slots=True)
@@ -70,11 +70,11 @@ class Settled:
 
     kept: int = 0
     lost: list[Verdict] = field(default_factory=list)
-    """Their lease was gone: nothing was written."""
+    """Verdicts whose lease was gone. Nothing was written for them."""
     refused: list[tuple[Verdict, str]] = field(default_factory=list)
-    """The database does not take their values; with its reason. Nothing was written."""
+    """Verdicts whose values the database refused, each with the reason. Nothing was written for them."""
     delayed: list[tuple[Verdict, Delay]] = field(default_factory=list)
-    """They can't be written now, though nothing is wrong with them: try again."""
+    """Verdicts that can't be written now, though nothing is wrong with them. Try again."""
 
     def add(self, batch: "SettleBatch", places: Collection[int]) -> None:
         """Add the result of a batch that was carried out, and wrote the verdicts in these places, counted from 1."""
@@ -89,9 +89,9 @@ class Renewed:
     """What became of the leases of one renewal. Those in neither list were renewed."""
 
     lost: list[Lease[Any]] = field(default_factory=list)
-    """Somebody else holds the row, or nobody does."""
+    """Leases that are gone: somebody else holds the row, or nobody does."""
     delayed: list[Lease[Any]] = field(default_factory=list)
-    """The row, or the table, is locked: the lease holds, and still ends when it did."""
+    """Leases whose row or table is locked. They still hold, and end when they did before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,31 +99,31 @@ class Heartbeat:
     """What a worker learns from its heartbeat."""
 
     paused: set[tuple[str, str]]
-    """(queue, stage) of what is paused; the stage is empty for all of them."""
+    """The (queue, stage) pairs that are paused; the stage is empty for a whole queue."""
     leading: bool
-    """Whether this worker does the upkeep for all."""
+    """Whether this worker does the upkeep for the fleet."""
 
 
 class Store(Protocol):
     """A database as the worker sees it."""
 
     worker: int
-    """This process's number in the fleet, once registered."""
+    """The number of this process in the fleet, once it is registered."""
     may_create: bool
-    """May a database that is only a file be made if it is not there? Who only looks leaves nothing behind."""
+    """Whether a database that is a file may be created. A command that only reads leaves nothing behind."""
     engine: AsyncEngine
     dialect: Dialect
     on_buried: OnBuried
-    """Hears of rows that a claim had to bury: because the driver can't read them, or their attempts are used up."""
+    """Called for rows that a claim had to bury: the driver can't read them, or their attempts are used up."""
     on_refused: OnRefused
-    """Hears of rows that claims step over, because the table does not let them be claimed."""
+    """Called for rows that claims step over, because the table does not let them be claimed."""
 
     @property
     def limiter(self) -> Limiter:
         """Where permits of limits are taken and given back."""
 
     pooled: URL | None
-    """Where transactions of handlers go instead, through a pooler, if they do."""
+    """The URL through a pooler that transactions of handlers use, if there is one."""
 
     @property
     def handlers_engine(self) -> AsyncEngine:

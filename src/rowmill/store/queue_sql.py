@@ -22,7 +22,7 @@ from rowmill.model.states import Step, Word, as_value
 from rowmill.store.watermark import Stretch
 
 ROW = 1000
-"""Bytes that a claimed row takes up beside its long values: its lease, its record, its numbers and times."""
+"""Bytes of a claimed row without its long values: its lease, its record, its numbers and times."""
 LARGEST_INTEGER = 2**63 - 1
 FIXED = (sa.Integer, sa.Numeric, sa.Float, sa.Boolean, sa.DateTime, sa.Date, sa.Time, sa.Interval, sa.Uuid, sa.Enum)
 """Types whose values are small, whatever they hold."""

@@ -20,18 +20,19 @@ from rowmill.store.port import Disconnected, Store
 from rowmill.store.rows import RowLoader
 
 MOST = 10
-"""Refused rows of one stage that are stepped over. With more, it is the table that is at odds with the queue."""
+"""The most refused rows of one stage that claims step over. With more, the table contradicts the queue's
+declaration."""
 REST = 60.0
 """Seconds after which a refused row is tried again."""
 PASSING = ("08", "25", "40", "53", "55", "57", "58", "XX")
-"""Classes of PostgreSQL's errors that are not about the row: another time it may go well."""
+"""Classes of PostgreSQL errors that are not about the row and may pass."""
 OF_THE_TABLE = ("0A", "26", "28", "3D", "3F", "42")
-"""Those about names and rights, which are the same for every row."""
+"""Classes of errors about names and rights, which are the same for every row."""
 
 Pick = Callable[[int], Awaitable[list[Key]]]
-"""The raw keys of up to so many rows that a claim would take now."""
+"""Returns the raw keys of up to so many rows that a claim would take now."""
 TakeRows = Callable[[Sequence[Key]], Awaitable[list[Any]]]
-"""Claims those of these rows that can still be claimed. Raises Refusal."""
+"""Claims those of these rows that can still be claimed. Raises RowRefused."""
 
 
 class RowRefused(Exception):
@@ -43,7 +44,7 @@ class RefusedRows:
 
     def __init__(self) -> None:
         self._rows: list[tuple[Key, float]] = []
-        """With the time at which each is tried again. A list: a key need not be hashable."""
+        """The raw keys, each with the time at which it is tried again. A list, since a key need not be hashable."""
         self._news: list[tuple[Key, str]] = []
 
     def __len__(self) -> int:

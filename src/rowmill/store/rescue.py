@@ -29,15 +29,15 @@ class Rescued:
     returned: int = 0
     buried: int = 0
     refused: int = 0
-    """The table does not let them go: they stay as they are."""
+    """Rows that the table refuses to change. They stay as they are."""
     deaths: tuple[DeadRow, ...] = field(default=(), compare=False)
-    """The buried ones, of a queue that has a mourner."""
+    """The buried rows, for a queue with a listener."""
 
 
 Ready = Callable[[Connection, Sequence[Any]], Sequence[Any]]
-"""Picks rows, each with its key and then `held`, its token."""
+"""Picks rows. Each has its key, and then `held`, its token."""
 LOCK_TIMEOUT = "1s"
-"""Locked rows are passed over. This is for tables that are locked as a whole: other queues are to be swept too."""
+"""For tables that are locked as a whole, so that other queues are swept too. Locked rows are passed over anyway."""
 
 
 # served by: the partial index on running rows, (leased_until)

@@ -21,13 +21,13 @@ class ByteLimit:
 
     most: int
     or_one: bool = True
-    """Take one row, whatever it weighs."""
+    """Take one row, however large."""
     taken: int = 0
-    """Set by the claim: bytes of the rows that its statements took so far."""
+    """Set by the claim: the bytes of the rows that its statements took so far."""
     reached: bool = False
-    """Set by the claim: rows were left where they are because of their weight."""
+    """Set by the claim: rows were left because of their size."""
     counted: float | None = 0
-    """Set by the claim: bytes of its rows, as the database counted them, if all of them are light; None: they may not
+    """Set by the claim: the bytes of its rows as the database counted them, if all are small; None if they may not
     be."""
 
     def count(self, weight: float | None) -> None:
@@ -45,7 +45,7 @@ class ByteLimit:
 
 
 LIGHT = 8192
-"""Bytes of a row of which a claim may take as many as it likes."""
+"""A claim may take any number of rows of at most so many bytes."""
 
 
 class RowSizer:

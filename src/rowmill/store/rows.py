@@ -110,7 +110,7 @@ def read_text(raw: bytes) -> str | UnreadableText:
 
 
 Attributes = list[tuple[int, str, Callable[[Any], Any] | None]]
-"""Of each column: its place in a record, what the row calls it, and what reads it."""
+"""For each column: its place in a record, its name on the row, and its converter."""
 
 
 class RowLoader:

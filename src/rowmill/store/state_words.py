@@ -12,9 +12,9 @@ from rowmill.store.expressions import in_words
 from rowmill.store.queue_sql import QueueSql, bare
 
 UNKNOWN = "unknown"
-"""What a state is called that the lifecycle does not know."""
+"""The meaning of a state that the lifecycle does not know."""
 OTHER = "other"
-"""What a state is called that the queue leaves alone, as it was told: `States(others=...)`."""
+"""The meaning of a state that the queue leaves alone: `States(others=...)`."""
 
 
 class StateWords:

@@ -23,7 +23,7 @@ class ColumnProblem:
     """Why rows could not be claimed, settled or kept apart."""
 
     code: str
-    """As `rowmill doctor` has it."""
+    """The code that `rowmill doctor` shows."""
     what: str
     fix: str
 
@@ -98,7 +98,7 @@ class Unique:
     name: str
     columns: tuple[str, ...]
     flaw: str = ""
-    """Why it does not keep the rows of the table apart; empty if it does."""
+    """Why it does not make the key unique; empty if it does."""
     invalid: bool = False
 
 

@@ -12,9 +12,9 @@ from rowmill.model.lease import Lease
 from rowmill.store.port import Settled
 
 BLOCK = "rowmill_block"
-"""Where a connection keeps the block that it belongs to, in its `info`."""
+"""The key in a connection's `info` under which its block is kept."""
 Execution = Callable[[Any, Any], Awaitable[Any] | None]
-"""Executes a statement and its values past SQLAlchemy's async machinery; None where it can't."""
+"""Executes a statement with its values directly on the driver; returns None if it can't."""
 Check = Callable[[Settled], None]
 """Raises if what was settled may not be committed."""
 SettleWithin = Callable[[Connection, Sequence[Verdict]], Settled]

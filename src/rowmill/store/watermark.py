@@ -18,13 +18,14 @@ T = TypeVar("T")
 LIFETIME = 2.0
 LONGEST = 60.0
 SHARE = 0.02
-"""Of the time that looks from the start may take: with millions of dead entries in the way, they come less often."""
+"""The share of time that scans from the head of the index may take. With millions of dead entries in the way, they
+become rarer."""
 CHEAP = 0.005
-"""Seconds: a look from the start that costs less is made whenever a claim comes back short."""
+"""A scan from the head that takes fewer seconds than this is made whenever a claim comes back short."""
 SHORT_SHARE = 0.05
-"""Of the time that those may take that are dearer."""
+"""The share of time that more expensive scans may take after short claims."""
 FEW = 50
-"""Rows. A claim of more says nothing of what the way to them costs."""
+"""A claim of more rows than this says nothing about the cost of finding them."""
 OLDEST_EVERY = 0.25
 """Seconds between two looks for the oldest ready row."""
 MAX_LEVELS = 8
@@ -38,15 +39,15 @@ class Stretch(StrEnum):
     TIMED = "timed"
     """Rows of one priority whose `available_at` has come."""
     WHOLE = "whole"
-    """Everything: for a queue with more priorities than are worth a scan each."""
+    """All rows, for a queue with more priorities than are worth a scan each."""
 
 
 STRETCHES = (Stretch.AT_ONCE, Stretch.TIMED)
-"""What there is of each priority. A table may hold empty times although the declaration allows none: SQLite can't add
-a column that is filled with the time of day. Such rows are due at once, and to ask for them costs one page."""
+"""The stretches of each priority. A table may hold NULL times although the declaration allows none: SQLite can't add a
+column that is filled with the current time. Such rows are due at once, and to look for them costs one page."""
 
 Shape = tuple[tuple[Stretch, bool], ...]
-"""Of each lane: its stretch, and whether it has a watermark. Claims of one shape share a statement."""
+"""The stretch of each lane, and whether it has a watermark. Claims of one shape share a statement."""
 
 
 Position = tuple[Any, Any, tuple[Any, ...]]

@@ -148,7 +148,7 @@ def _words_of(sql: QueueSql) -> dict[str, list[str]]:
 
 
 WHOLE = ""
-"""In place of a stage: all of them."""
+"""The stage of a pause that is for all stages."""
 
 
 def pause(connection: Connection, queue: QueueSpec[Any], stage: str | None = None) -> bool:

@@ -18,9 +18,9 @@ from rowmill.store.port import Store
 from rowmill.store.queue_sql import QueueSql
 
 LOCK = (0x726F7769, 0)
-"""The advisory lock of who makes indexes on tables with rows ("rowi")."""
+"""The advisory lock for making indexes on tables with rows ("rowi")."""
 LOCK_SECONDS = 0.2
-"""Between two tries to get it. Who waited for it inside a statement would keep CREATE INDEX CONCURRENTLY waiting."""
+"""Seconds between two tries to get it. To wait for it inside a statement would block CREATE INDEX CONCURRENTLY."""
 UNFINISHED = (IndexState.MISSING, IndexState.INVALID, IndexState.BUILDING)
 
 

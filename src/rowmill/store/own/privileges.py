@@ -25,11 +25,11 @@ class Purpose(StrEnum):
     """What a role is for."""
 
     WORKER = "worker"
-    """Runs workers, and looks."""
+    """Runs workers, and reads."""
     OPERATOR = "operator"
-    """The same; and requeues, cancels and pauses."""
+    """The same, and requeues, cancels and pauses."""
     PRODUCER = "producer"
-    """Puts rows in."""
+    """Inserts rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class Privilege:
     kind: str
     """schema, table, sequence, function or database."""
     name: str
-    """Empty for a schema or a database."""
+    """The name of the object; empty for a schema or a database."""
     schema: str | None = None
-    """None for a table that is found without one."""
+    """The schema of the object; None for a table that is declared without one."""
     columns: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ OWN: dict[str, dict[str, tuple[str, ...]]] = {
     "spending": {"SELECT": (), "INSERT": (), "UPDATE": ("used", "noted_at"), "DELETE": ()},
     "limit_declaration": {"SELECT": (), "UPDATE": ("seen",), "DELETE": ()},
 }
-"""What a worker does to Rowmill's own tables."""
+"""What a worker needs on Rowmill's own tables."""
 TIMED: dict[str, dict[str, tuple[str, ...]]] = {
     "schedule": {
         "INSERT": (),
@@ -79,7 +79,7 @@ TIMED: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "tick": {"INSERT": ()},
 }
-"""What it does besides, if it runs schedules."""
+"""What it needs besides to run schedules."""
 LIMITED: dict[str, dict[str, tuple[str, ...]]] = {
     "limiter": {
         "INSERT": (),
@@ -88,7 +88,7 @@ LIMITED: dict[str, dict[str, tuple[str, ...]]] = {
     "ticket": {"INSERT": (), "UPDATE": ("slot", "amount", "done")},
     "limit_declaration": {"INSERT": ()},
 }
-"""What it does besides, if its application has limits. The functions act with the rights of whoever calls them."""
+"""What it needs besides for limits. The functions run with the rights of the caller."""
 SEQUENCES = ("attempt_id_seq", "worker_id_seq")
 
 
@@ -202,7 +202,8 @@ WHERE NOT CASE w.kind WHEN 'schema' THEN has_schema_privilege(n.oid, w.verb)
                       ELSE has_table_privilege(c.oid, w.verb) END
 ORDER BY w.place
 """
-"""Places of rights that the role does not have. What does not exist is missing too, and others say so."""
+"""Selects the numbers of the privileges that the role lacks. Objects that do not exist are skipped: other checks report
+them."""
 
 
 def lacking(connection: Connection, rights: Iterable[Privilege]) -> list[Privilege]:

@@ -282,7 +282,7 @@ MIGRATIONS = {
     8: _declarations,
     9: _tracebacks,
 }
-"""What brings the tables to each version from the one before."""
+"""The step to each version from the one before."""
 
 
 def statements(dialect: Dialect, found: int) -> list[str]:

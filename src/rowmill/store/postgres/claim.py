@@ -37,7 +37,7 @@ from rowmill.store.row_sizes import LIGHT, ByteLimit
 from rowmill.store.watermark import Shape, Stretch
 
 BURIED = "rowmill_buried"
-"""What a claim returns beside the columns of a row: its key as text, if it was buried."""
+"""The column of a claim's result that holds the key, as text, of a row that was buried."""
 BURIED_PLACE = -3
 """The place of BURIED in a record."""
 
@@ -335,13 +335,13 @@ def bury_held_row(sql: PostgresQueueSql, step: Step) -> str:
 
 
 UNREADABLE = (ValueError, ArithmeticError)
-"""What the driver raises for a value that has no place in Python."""
+"""What the driver raises for a value that Python can't represent."""
 
 
 UNWEIGHED = 20
-"""Rows that a claim takes at a time without weighing them, while it steps over a row that the table refuses."""
+"""Rows that a claim takes at a time without weighing them, while it steps over a refused row."""
 STEPS_BACK = 3
-"""How often a claim begins anew that met another one at the same key. Both may have stepped back."""
+"""How often a claim starts again after it met another claim at the same key. Both may have stepped back."""
 
 
 async def claim_rows(

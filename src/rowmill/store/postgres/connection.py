@@ -20,9 +20,9 @@ from rowmill.store.postgres.session import SESSION
 CONNECT_SECONDS = 10.0
 STATEMENT_SECONDS = 60.0
 PATIENCE = 0.1
-"""Seconds that a statement waits for the connection of another one before it gets one of its own."""
+"""Seconds that a statement waits for a busy connection before it gets another."""
 IDLE_SECONDS = 60.0
-"""After which connections that are no longer needed are closed."""
+"""Seconds after which connections that are no longer needed are closed."""
 
 UNREACHABLE = (
     OSError,
@@ -34,25 +34,24 @@ UNREACHABLE = (
     asyncpg.InsufficientResourcesError,
     asyncpg.InvalidAuthorizationSpecificationError,
 )
-"""What a server that is away, full or closed to us answers to one who wants to connect."""
+"""Errors while connecting to a server that is away, full, or refuses us."""
 BROKEN = (
     *UNREACHABLE,
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.TransactionRollbackError,
 )
-"""What means that this connection, or the server behind it, is of no use now: let go and come back later."""
+"""Errors that mean that this connection, or the server behind it, is of no use now: drop it and come back later."""
 
 
 MIXED_UP = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
-"""A statement that we prepared is not there, or there already: somebody gives out one server connection to several
-clients."""
+"""A prepared statement is missing, or exists already: a pooler gives one server connection to several clients."""
 REFUSED_SETTING = "unsupported startup parameter"
-"""PgBouncer's words to a client whose session wants settings of its own."""
+"""PgBouncer's error for a client that wants session settings of its own."""
 LOST_SETTING = "SELECT current_setting('enable_seqscan') <> 'off'"
 
 
 KEYED = ("23503", "23505", "23P01")
-"""A key that is missing elsewhere, or there already: the details of these errors begin with its columns."""
+"""SQLSTATEs of violated keys. The details of these errors begin with the columns of the key."""
 KEY = re.compile(r"Key \((.+?)\)=\(")
 
 

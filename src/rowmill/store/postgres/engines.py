@@ -17,7 +17,7 @@ from rowmill.store.postgres.session import ALIVE
 from rowmill.store.transactions import guard
 
 EPOCH = datetime(2000, 1, 1)
-"""Where PostgreSQL begins to count."""
+"""The zero of PostgreSQL's times."""
 ENDLESS = 2**63 - 1
 ENDLESS_DATE = 2**31 - 1
 MICROSECOND = timedelta(microseconds=1)
@@ -66,8 +66,8 @@ async def read_far_times(connection: Any) -> None:
 
 
 ISOLATION = "READ COMMITTED"
-"""Of handlers' transactions, whatever the database's own default: the worker renews the lease of a row while its
-handler's transaction is open, and in a stricter one that transaction could not settle the row any more."""
+"""The isolation level of handlers' transactions, whatever the database's default. The worker renews a row's lease while
+its handler's transaction is open; at a stricter level that transaction could not settle the row any more."""
 
 
 def async_engine(url: URL, settings: Mapping[str, str], /, **pool: int) -> AsyncEngine:
@@ -141,7 +141,7 @@ def sync_handler_engine(url: URL, connections: int, *, pooled: bool = False) -> 
 
 
 NAME = {"application_name": "rowmill"}
-"""The one setting that every pooler passes on."""
+"""The one session setting that every pooler passes on."""
 
 
 def _check_asyncpg(connection: Any, _record: Any) -> None:

@@ -14,7 +14,7 @@ ALIVE = {
     # Words stand in statements as literals. Where it is off, a backslash at the end of one would swallow its quote.
     "standard_conforming_strings": "on",
 }
-"""Settings of every session, those of handlers' own transactions too."""
+"""The settings of every session, also of handlers' transactions."""
 IMPATIENT = {
     **ALIVE,
     # Our own transactions take milliseconds. Of a process that is frozen in the middle of one, the server waits no

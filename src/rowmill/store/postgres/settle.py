@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from rowmill.store.postgres.store import PostgresStore
 
 SETTLE_LOCK_TIMEOUT = "200ms"
-"""How long a settle waits for a row that somebody else has locked, before it goes around what is locked."""
+"""How long a settle waits for a locked row before it passes over locked rows."""
 MOST_LOCK_WAITS = 16
 """How often one settle may run into a lock while it looks for the verdict that waits for it. Each time costs
-SETTLE_LOCK_TIMEOUT; where a whole table is locked, every verdict would."""
+SETTLE_LOCK_TIMEOUT, and if a whole table is locked, every verdict would."""
 MAX_PAUSE = 5.0
-"""Seconds between two tries while the database is away, at the most."""
+"""The longest pause between two tries while the database is away, in seconds."""
 DELAY = (("g_wait", "float8"),)
 FAILURE = (
     ("g_attempt", "int"),
@@ -60,9 +60,9 @@ FAILURE = (
     ("g_row", "text"),
     ("g_traceback", "text"),
 )
-"""What travels with a verdict that failed, beside its fence, its key and its values."""
+"""The arrays sent for verdicts that failed, besides fence, key and values."""
 NOTE = (("g_code", "text"), ("g_error", "text"))
-"""What travels with one that did not fail and leaves a note on its row."""
+"""The arrays sent for verdicts that did not fail and leave a note on the row."""
 
 
 def error_fields(move: Move) -> tuple[tuple[str, str], ...]:
@@ -155,7 +155,7 @@ def settle_arguments(statements: QueueStatements, batch: SettleBatch, *, one: bo
 
 
 KEPT = f"SELECT kept FROM {SCHEMA}.receipt WHERE worker = $1 AND flush = $2"
-"""The places of a batch that were written; NULL: all of them. Served by: the primary key."""
+"""Selects the places of a batch that were written; NULL for all of them. Served by: the primary key."""
 
 
 class ValuesNotTaken(Exception):

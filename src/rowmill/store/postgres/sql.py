@@ -17,17 +17,17 @@ SENT_AS_OWN_TYPE = (
     sa.Integer, sa.Numeric, sa.Float, sa.Boolean, sa.DateTime, sa.Date, sa.Time, INTERVAL, sa.Uuid,
     sa.LargeBinary, sa.JSON,
 )  # fmt: skip
-"""Types whose values go to the server as an array of that type. Others go as text and are cast there."""
+"""Types whose values are sent as an array of that type. Others are sent as text and cast on the server."""
 
 PLAIN: Dialect = PGDialect()  # type: ignore[no-untyped-call]
-"""PostgreSQL without a driver: reads JSON from text."""
+"""PostgreSQL's dialect without a driver, which reads JSON from text."""
 FLOAT8, NUMERIC = 701, 1700
 """The server's numbers for these types, by which SQLAlchemy reads them."""
 
 
 COMPRESSED = "4::bigint"
-"""How much larger than its stored form a document or an array is taken to be. Only of text and bytes does the server
-tell the full size without reading them."""
+"""How much larger than its stored form a document or an array is assumed to be. The server knows the full size only of
+text and bytes without reading them."""
 
 
 class PostgresQueueSql(QueueSql):
@@ -126,8 +126,7 @@ def is_text(impl: "sa.types.TypeEngine[Any]") -> bool:
 
 
 NUMBERS = "text::bigint"
-"""How an array of whole numbers travels: spelled out. The driver takes longer to look at each of them than the server
-takes to read them from text."""
+"""Arrays of whole numbers are sent as text: the driver takes longer to encode them than the server to parse them."""
 FENCE = (("g_lease", NUMBERS),)
 
 

@@ -74,14 +74,14 @@ from rowmill.store.table_checks import claim_refused, lease_changed
 
 T = TypeVar("T")
 KEPT = 5
-"""Connections for what is not hot that stay open while nobody uses them."""
+"""Idle connections, for statements outside the hot path, that stay open."""
 TRIM_SECONDS = 60.0
-"""How long connections for transactions of handlers stay open without being needed."""
+"""Seconds between two checks for connections of handlers that are no longer needed."""
 CLOSE_SECONDS = 2.0
 LATE_SECONDS = 5.0
-"""How long after its answer was lost a claim may still take rows."""
+"""Seconds after which a claim whose answer was lost can't take rows any more."""
 TABLE_LOCK_TIMEOUT = "1s"
-"""Claims and renewals go around locked rows by themselves: this is for tables that are locked as a whole."""
+"""For tables that are locked as a whole. Claims and renewals pass over locked rows anyway."""
 # served by: the primary keys of worker and leader. A leader's row that somebody else has locked is passed over: a
 # process that is frozen while it holds the lock must not delay our sign of life.
 HEARTBEAT = (
@@ -106,7 +106,7 @@ class PostgresStore:
     def __init__(self, url: URL, connections: int = CONNECTIONS, pooled: URL | None = None) -> None:
         self.url = url
         self.pooled = pooled
-        """Leads to the same database through a pooler, for the transactions of handlers."""
+        """The URL of the same database through a pooler, for the transactions of handlers."""
         self._pool = {"pool_size": min(connections, KEPT), "max_overflow": max(connections - KEPT, 0)}
         self.engine: AsyncEngine = async_engine(url, ALIVE, **self._pool)
         self._most = connections

@@ -263,10 +263,10 @@ def _count(status: str) -> int:
 
 
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
-"""Whatever the database's own default: the worker renews the lease of a row while its handler's transaction is open,
-and in a stricter one that transaction could not settle the row any more."""
+"""Begins a transaction at READ COMMITTED, whatever the database's default. The worker renews a row's lease while its
+handler's transaction is open; at a stricter level that transaction could not settle the row any more."""
 WAIT_SECONDS = 30.0
-"""How long a handler waits for a connection when others have them all."""
+"""How long a handler waits for a connection when all are in use."""
 USED = "rowmill_used"
 REFUSED = (
     asyncpg.IntegrityConstraintViolationError,
@@ -274,7 +274,7 @@ REFUSED = (
     asyncpg.SyntaxOrAccessError,
     asyncpg.WithCheckOptionViolationError,
 )
-"""What the database answers if it does not take the values of an outcome, or the move itself."""
+"""The errors of a database that refuses the values of an outcome, or the move itself."""
 
 
 class HandlerConnection:
@@ -411,7 +411,7 @@ class PostgresTransaction:
         self._batches: list[SettleBatch] = []
         self._block: Any = None
         self._sql: AsyncConnection | None = None
-        """SQLAlchemy's idea of the transaction, for statements that take its way."""
+        """SQLAlchemy's connection for this transaction, for statements that go through SQLAlchemy."""
         self._root: RootTransaction | None = None
         self._direct = DirectStatements(connection.engine.sync_engine, connection.raw, connection.adapted, self._made)
 

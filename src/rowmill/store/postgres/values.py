@@ -15,7 +15,7 @@ from rowmill.store.postgres.sql import PostgresQueueSql, is_text
 from rowmill.store.queue_sql import bare
 
 ToArray = Callable[[list[Any]], Any]
-"""Turns a list into the array that travels."""
+"""Converts a list to the array that is sent."""
 
 
 def element_converter(sql: PostgresQueueSql, column: "Column[Any]") -> Callable[[Any], Any] | None:

@@ -28,7 +28,7 @@ WAKE_LOCK = 0x726F776D
 CHECK_SECONDS = 5.0
 """How often a connection that looks alive is tested."""
 AWAKE_SECONDS = 1.0
-"""How long a busy worker waits for the end of its lock."""
+"""How long a busy worker waits to release its lock."""
 
 
 WAKE_FUNCTION = f"""

@@ -23,7 +23,7 @@ from rowmill.store.sqlite.writer import Writer, refused_values
 from rowmill.store.watermark import MAX_LEVELS, STRETCHES, Stretch
 
 BURIED_PLACE = -1
-"""The place in a record of what says that the claim buried the row."""
+"""The place in a record of the flag that the claim buried the row."""
 
 
 # served by: the stage's ready index, (priority, available_at, order columns, key) WHERE state IN (claimable)

@@ -18,7 +18,7 @@ class DataVersion:
         self._seen: int | None = None
         self._changes = 0
         self._heard: WeakKeyDictionary[object, tuple[int, float]] = WeakKeyDictionary()
-        """What each sleeper has heard of, for as long as there is one."""
+        """The version that each sleeper has seen."""
         self._roused = asyncio.Event()
 
     async def wait(self, seconds: float, who: object | None = None) -> None:

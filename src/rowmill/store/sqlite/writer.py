@@ -41,7 +41,7 @@ def connection_problem(error: object) -> bool:
 
 
 LONGEST_WAIT = 5.0
-"""Seconds; as long as SQLite itself would wait."""
+"""Seconds to wait for a turn: as long as SQLite itself would wait."""
 
 
 class WriteTurn:
@@ -99,7 +99,7 @@ class Writer:
         self._thread: ThreadPoolExecutor | None = None
         self._file = ""
         self._opened: tuple[int, int] | None = None
-        """The device and number of the file that we opened."""
+        """The device and inode of the file that we opened."""
         self.turns = WriteTurns()
 
     @property
