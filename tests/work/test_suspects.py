@@ -140,7 +140,7 @@ async def test_a_suspect_that_waits_for_a_limit_is_not_on_trial(
         noted.append(more)
         return note(*about, **more)
 
-    monkeypatch.setattr(rescue, "on_trial", on_trial)
+    monkeypatch.setattr(rescue, "note_running_alone", on_trial)
     async with shop_on(database_url, retry=RETRY) as shop:
         eqc = shop.mill.limit("eqc", rate=Rate(1, per=1.0))
 
@@ -314,7 +314,7 @@ async def test_an_error_around_a_suspect_ends_the_worker(database_url: str, monk
 
         await shop.put(1)
         await crash(shop, 1, attempts=2)
-        monkeypatch.setattr(rescue, "on_trial", broken)
+        monkeypatch.setattr(rescue, "note_running_alone", broken)
         with pytest.raises(ZeroDivisionError):
             await shop.drain()
 
