@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,12 @@ EMPTY = "empty_database"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the files of tests in memory: on a disk, SQLite waits at every commit."""
+    """Keep the files of tests in memory (on a disk, SQLite waits at every commit), and let Ctrl-C be what it is."""
     if memory := in_memory():
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A job in the background is started so, and the processes that are interrupted in tests would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
