@@ -18,6 +18,12 @@ from tests.cli.example import files
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.fixture
+def database_url(sqlite_url: str) -> str:
+    """What is printed does not depend on the database."""
+    return sqlite_url
+
+
 def command(shell: Shell, *arguments: str) -> list[str]:
     return [sys.executable, "-m", "rowmill", "--app", APP, "--database-url", shell.url, *arguments]
 

@@ -19,6 +19,12 @@ from tests.support.proxy import proxy_to
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.fixture
+def database_url(sqlite_url: str) -> str:
+    """What is printed does not depend on the database."""
+    return sqlite_url
+
+
 def command(url: str, *options: str) -> list[str]:
     return [
         sys.executable, "-m", "rowmill", "--app", APP, "--database-url", url, "stats", "files", "--watch", *options,

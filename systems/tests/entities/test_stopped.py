@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,24 +11,24 @@ from demos.entities.plan import Plan
 from demos.entities.server import Server, serving
 from demos.entities.world import make_world
 from systems.tests.entities.house import House, house_on
+from tests.support.python import Python
 
 ENTITIES = 40
 SOURCES = "wikidata,dbpedia"
 
 
 @asynccontextmanager
-async def a_worker(url: str, server: Server) -> AsyncIterator[asyncio.subprocess.Process]:
+async def a_worker(url: str, server: Server) -> AsyncIterator[Python]:
     given = {f"ENTITIES_{key.upper()}": str(value) for key, value in settings_of(server).items()}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "rowmill", "systems", "entities", "work", "--grace", "30",
+    process = Python(
+        "-m", "rowmill", "systems", "entities", "work", "--grace", "30",
         env={**os.environ, **given, "ENTITIES_DATABASE_URL": url},
     )  # fmt: skip
     try:
         yield process
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        process.kill()
+        process.wait()
 
 
 def settings_of(server: Server) -> dict[str, object]:
@@ -52,7 +51,7 @@ async def test_what_runs_finishes_the_rest_is_ready_and_nobody_is_asked_twice(da
                 assert first.returncode is None
                 await asyncio.sleep(0.02)
             first.send_signal(signal.SIGTERM)
-            assert await first.wait() == 0
+            assert await asyncio.to_thread(first.wait, 60) == 0
         states = await house.bench.states(house.entities.queue)
         assert 3 <= states["COMPLETE"] < ENTITIES, "in the middle"
         waiting = {"PENDING", "LINKED", "ENRICHED", "LINK_FAILED", "ENRICH_FAILED"}

@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -15,6 +13,7 @@ from rowmill_systems.parts.services.call_slots import rate_of
 from systems.tests.entities.services import PERSON, desk_on, mill_on, settings_for
 from systems.tests.parts.services.pulling import AT_ONCE, QUESTIONS, RATE
 from tests.support.postgres import REPOSITORY
+from tests.support.python import run_python
 
 PROCESSES = 4
 
@@ -86,16 +85,14 @@ async def test_rate_and_concurrency_hold_across_processes(server: Server, databa
     """E3: four processes, each with handlers that ask as hard as they can."""
     server.plan.latency = 0.01
     async with mill_on(database_url):
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPOSITORY), *sys.path])}
-        command = [sys.executable, "-m", "systems.tests.parts.services.pulling", database_url, server.url]
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        command = ("-m", "systems.tests.parts.services.pulling", database_url, server.url)
         fleet = [
-            await asyncio.create_subprocess_exec(
-                *command, str(number), env=environment, cwd=REPOSITORY, stderr=subprocess.PIPE
-            )
+            asyncio.to_thread(run_python, *command, str(number), env=environment, cwd=REPOSITORY)
             for number in range(PROCESSES)
         ]
-        told = await asyncio.gather(*(process.communicate() for process in fleet))
-    assert [errors.decode() for _, errors in told] == [""] * PROCESSES
+        ended = await asyncio.gather(*fleet)
+    assert [(one.returncode, one.stderr.decode()) for one in ended] == [(0, "")] * PROCESSES
     count = server.counts["wikidata"]
     assert count.answered.total() == PROCESSES * QUESTIONS
     assert count.most_within(RATE.per) <= RATE.calls
