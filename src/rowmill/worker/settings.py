@@ -29,32 +29,32 @@ class WorkerSettings:
     read each setting from the environment, too: `poll_max` from ROWMILL_POLL_MAX, and so on."""
 
     poll_base: DurationField[float] = DurationField(0.1)
-    """The first wait of a worker that found nothing; it grows by half each time."""
+    """The first wait after a poll that found no rows. It grows by half each time."""
     poll_max: DurationField[float] = DurationField(5.0)
-    """The longest wait between two polls, its random spread included."""
+    """The longest wait between two polls, including jitter."""
     grace: DurationField[float] = DurationField(25.0)
-    """How long handlers may take to finish when the worker is stopped: Kubernetes kills after 30 seconds."""
+    """How long handlers may take to finish after a signal to stop. Kubernetes kills after 30 seconds."""
     claimed_bytes: int = 256 << 20
-    """Bytes that the claimed rows of one process may take up together; 512M and 1G are understood too."""
+    """Memory that all claimed rows of a process may use together, in bytes or as 512M or 1G."""
     heartbeat: DurationField[float] = DurationField(2.0)
-    """Between two heartbeats."""
+    """Time between two heartbeats."""
     rescue_every: DurationField[float] = DurationField(10.0)
-    """Between two sweeps for rows of dead workers, by the leader."""
+    """Time between two rescues of rows of dead workers. One worker does it for all."""
     rescue_most: int = 500
-    """The most rows per sweep and stage."""
+    """Most rows per rescue and stage."""
     keep_history: DurationField[float] = DurationField(30 * 86400.0)
     """How long failed attempts are kept."""
     keep_throughput: DurationField[float] = DurationField(30 * 86400.0)
     """How long the throughput per minute is kept."""
     keep_workers: DurationField[float] = DurationField(30 * 86400.0)
-    """How long workers are kept after their last heartbeat; at least a day."""
+    """How long workers are listed after their last heartbeat. At least a day."""
     keep_ticks: DurationField[float] = DurationField(7 * 86400.0)
-    """How long the ticks of schedules are kept after they finished."""
+    """How long finished ticks of schedules are kept."""
 
     strict: bool = False
-    """Fail a row whose handler assigned to `lease.row` without returning the change, instead of warning of it."""
+    """Fail a row whose handler changed `lease.row` without returning the change. Default: log a warning."""
     tracebacks: bool = False
-    """Keep with each failed attempt where it was raised: files and lines, no values. Log level debug does so, too."""
+    """Store the traceback of each failed attempt: files and lines, no values. Also on at log level debug."""
 
     @property
     def ages(self) -> OwnTableRetention:
