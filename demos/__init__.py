@@ -1,1 +1,1 @@
-"""Things to try Rowmill's systems with. None of it is in the wheel."""
+"""Demos of Rowmill's systems. Not part of the wheel."""

@@ -1,4 +1,4 @@
-"""A server and workers of a system, as an operator would start them; gone when the block ends."""
+"""A server and workers of a system, started like an operator would. They end with the block."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ class Crew:
         subprocess.run(self._command("migrate"), env=self._environment, check=True, stdout=self._log, stderr=self._log)
 
     def serve(self) -> str:
-        """Where it serves."""
+        """Start the server. Return its address."""
         server = self._start("serve", "--port", "0", stderr=subprocess.PIPE)
         alarm = threading.Timer(START_SECONDS, server.kill)
         alarm.start()
@@ -44,7 +44,7 @@ class Crew:
         self.workers.append(self._start("work", stderr=self._log))
 
     def kill_a_worker(self) -> int:
-        """The one that started first, with -9; another takes its place. Answers its pid."""
+        """Kill the oldest worker with SIGKILL, and start another. Return its pid."""
         worker = self.workers.pop(0)
         worker.kill()
         worker.wait()
@@ -52,7 +52,7 @@ class Crew:
         return worker.pid
 
     def stop_a_worker(self) -> int:
-        """The one that started first, by SIGTERM; another takes its place after it. Answers its exit code."""
+        """Stop the oldest worker with SIGTERM, and start another. Return its exit code."""
         worker = self.workers.pop(0)
         worker.terminate()
         code = worker.wait(60)

@@ -1,4 +1,4 @@
-"""A demo, performed: in a folder of its own, with progress, and shown at the end."""
+"""Run a demo in a temporary folder, show its progress, and print the result."""
 
 import json
 import shutil
@@ -15,8 +15,8 @@ from rich.progress import Progress
 UrlOption = Annotated[str | None, typer.Option(metavar="URL", help="An empty PostgreSQL database; SQLite by default.")]
 KeepOption = Annotated[bool, typer.Option("--keep", help="Keep the files, the database and the log, and say where.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
-Told = Callable[[str, int, int], None]
-"""What goes on, how much of it is done, and of how much."""
+OnProgress = Callable[[str, int, int], None]
+"""Called with the current step, the amount done, and the total."""
 
 
 class Outcome(Protocol):
@@ -36,9 +36,9 @@ R = TypeVar("R", bound=Outcome)
 
 
 def perform(
-    name: str, run: Callable[[Path, Told], R], show: Callable[[Console, R], None], *, keep: bool, as_json: bool
+    name: str, run: Callable[[Path, OnProgress], R], show: Callable[[Console, R], None], *, keep: bool, as_json: bool
 ) -> NoReturn:
-    """Exits with 0 only if everything came out right."""
+    """Run a demo. Exits with 0 only if everything came out right."""
     console = Console(stderr=as_json)
     if not console.is_terminal:
         console = Console(stderr=as_json, width=120)
@@ -47,10 +47,10 @@ def perform(
         with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
             task = bar.add_task("")
 
-            def told(what: str, done: int, of: int) -> None:
+            def on_progress(what: str, done: int, of: int) -> None:
                 bar.update(task, description=what, completed=done, total=of)
 
-            result = run(folder, told)
+            result = run(folder, on_progress)
     finally:
         if keep:
             console.print(f"kept in {folder}", soft_wrap=True)

@@ -15,7 +15,7 @@ ENGINE, SYSTEM = 95.0, 90.0
 
 
 def part_of(file: str) -> tuple[str, str]:
-    """The distribution or system that a file belongs to, and its package in it."""
+    """Return the distribution or system of a file, and its package."""
     top, *inner = next(Path(file).relative_to(root) for root in ROOTS if Path(file).is_relative_to(root)).parts
     if top == "rowmill_systems":
         return f"{top}.{inner[0].removesuffix('.py')}", ".".join(inner[1:-1][:1])
@@ -23,7 +23,7 @@ def part_of(file: str) -> tuple[str, str]:
 
 
 def measured() -> dict[str, dict[str, tuple[int, int]]]:
-    """(lines run, lines) by part and package."""
+    """Return (covered lines, lines) by part and package."""
     coverage = Coverage()
     coverage.load()
     target = Path(str(coverage.get_option("run:data_file"))).parent / "report.json"

@@ -31,7 +31,7 @@ THRESHOLDS = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A mention, and the id of the thing that it means; None if nothing in the knowledge base is meant."""
+    """A mention, and the id of its thing; None if it is not in the knowledge base."""
 
     mention: Mention
     answer: str | None
@@ -45,10 +45,10 @@ class Verdict:
     case: Case
     ranked: Sequence[Scored]
     absent: Sequence[Scored]
-    """The same, if the knowledge base did not have the answer."""
+    """The same, without the right answer in the knowledge base."""
 
     def linked(self, threshold: float, gap: float) -> str | None:
-        """The id of what is chosen."""
+        """Return the id of the chosen thing."""
         chosen = decide(self.ranked, threshold=threshold, gap=gap)
         return chosen.candidates[0].id if chosen else None
 
@@ -78,7 +78,7 @@ def _verdict(case: Case, candidates: Sequence[Candidate]) -> Verdict:
 
 
 def counted(found: Sequence[Verdict], threshold: float, gap: float) -> dict[str, Any]:
-    """`precision`: right links, of the links that were made. `recall`: right links, of the mentions with an answer."""
+    """Return `precision`: right links among all links; and `recall`: right links among the mentions with an answer."""
     chosen = [(verdict.linked(threshold, gap), verdict.case.answer) for verdict in found]
     right = sum(link is not None and link == answer for link, answer in chosen)
     links, answers = sum(link is not None for link, _ in chosen), sum(answer is not None for _, answer in chosen)
@@ -93,14 +93,14 @@ def counted(found: Sequence[Verdict], threshold: float, gap: float) -> dict[str,
 
 
 def guessed(found: Sequence[Verdict], threshold: float, gap: float) -> dict[str, int]:
-    """Of the mentions that have an answer, those that would be linked to something else if it were not known."""
+    """Return mentions that would be linked to something else if their answer were not in the knowledge base."""
     absent = [each.absent for each in found if each.case.answer is not None]
     linked = sum(decide(ranked, threshold=threshold, gap=gap) is not None for ranked in absent)
     return {"mentions": len(absent), "linked": linked}
 
 
 def calibration(found: Sequence[Verdict], threshold: float, gap: float) -> dict[str, dict[str, Any]]:
-    """By confidence: how many links there were, and how many of them were right."""
+    """Return the number of links, and of right ones, by confidence."""
     table = {}
     linked = [(each, link) for each in found if (link := each.linked(threshold, gap)) is not None]
     for low, high in pairwise(STEPS):
@@ -173,7 +173,7 @@ def written(account: dict[str, Any]) -> str:
 
 
 def wrong(found: Sequence[Verdict], settings: EntitiesSettings) -> list[str]:
-    """Of the tuned half alone: who looks at the other one has tuned on it."""
+    """Yield wrong links of the tuned half only: looking at the other half would tune on it."""
     lines = []
     for each in found:
         link, case = each.linked(settings.link_threshold, settings.link_gap), each.case

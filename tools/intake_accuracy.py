@@ -39,7 +39,7 @@ STEPS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.01)
 
 
 def verdicts(papers: Iterable[Paper], ocr: Ocr | None) -> list[Verdict]:
-    """Reads and maps each paper, and judges what came out."""
+    """Read and map each paper, and judge the suggestions."""
     catalogue, found = load_catalogue(), list[Verdict]()
     for paper in papers:
         file_bytes, name = paper.path.read_bytes(), paper.path.name
@@ -56,7 +56,7 @@ def _silent(page: int, pages: int) -> None:
 
 
 def counted(found: Iterable[Verdict]) -> dict[str, Any]:
-    """`share`: of the values that papers have, those that were found and are right."""
+    """Return `share`: the part of the papers' values that was found correctly."""
     counts = Counter(verdict.outcome for verdict in found)
     wanted = counts[Outcome.RIGHT] + counts[Outcome.WRONG] + counts[Outcome.MISSED]
     return {**{outcome.value: counts[outcome] for outcome in Outcome}, "share": counts[Outcome.RIGHT] / max(1, wanted)}
@@ -68,7 +68,7 @@ def grouped(found: Sequence[Verdict], key: Callable[[Verdict], str]) -> dict[str
 
 
 def calibration(found: Sequence[Verdict]) -> dict[str, dict[str, Any]]:
-    """By confidence: how many suggestions there were, and how many of them were right."""
+    """Return the number of suggestions, and of right ones, by confidence."""
     table = {}
     for low, high in pairwise(STEPS):
         inside = [each for each in found if each.confidence is not None and low <= each.confidence < high]
@@ -83,7 +83,7 @@ def calibration(found: Sequence[Verdict]) -> dict[str, dict[str, Any]]:
 
 
 def measured(*, scans: bool, engine: OcrName = "auto") -> dict[str, Any]:
-    """All tables, by part and by how clean the papers are."""
+    """Return all tables, by part and by how clean the papers are."""
     ocr = choose(engine) if scans else None
     results: dict[str, Any] = {}
     for seed, name in PARTS.items():

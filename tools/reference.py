@@ -29,7 +29,7 @@ PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def moves() -> str:
-    """The transition table."""
+    """Return the transition table."""
     rows = ["| move | from | to | attempts | error | lease |", "| --- | --- | --- | --- | --- | --- |"]
     for move in MOVES.values():
         source = ", ".join(kind for kind in StateKind if kind in move.source)
@@ -61,7 +61,7 @@ def error(move: Move) -> str:
 
 
 def settings() -> str:
-    """Every setting of a worker, its variable, default and meaning."""
+    """Return every setting of a worker with its variable, default and meaning."""
     rows = ["| setting | environment | default | meaning |", "| --- | --- | --- | --- |"]
     meanings = re.findall(
         r'^    (\w+): [\w\[\]]+ = .+\n    """(.+?)"""', inspect.getsource(WorkerSettings), re.MULTILINE
@@ -74,7 +74,7 @@ def settings() -> str:
 
 
 def system_settings(kind: type[BaseSettings]) -> str:
-    """Every setting of a system."""
+    """Return every setting of a system."""
     rows = ["| environment | default | meaning |", "| --- | --- | --- |"]
     for name, field in kind.model_fields.items():
         default = field.get_default(call_default_factory=True, validated_data={})
@@ -85,12 +85,12 @@ def system_settings(kind: type[BaseSettings]) -> str:
 
 
 def exits() -> str:
-    """Every exit code and its meaning."""
+    """Return every exit code with its meaning."""
     return "\n".join(["| code | meaning |", "| --- | --- |", *(f"| {code} | {MEANINGS[code]} |" for code in Exit)])
 
 
 def all_commands(command: Any, *name: str) -> Iterator[tuple[str, ...]]:
-    """The names of a command and of those under it."""
+    """Yield the names of a command's subcommands, at all levels."""
     for part, below in subcommands(command).items():
         if not below.hidden:
             yield (*name, part)
@@ -98,7 +98,7 @@ def all_commands(command: Any, *name: str) -> Iterator[tuple[str, ...]]:
 
 
 def commands() -> str:
-    """Every command with its help."""
+    """Return every command with its help."""
     names = all_commands(typer.main.get_command(app))
     parts = [f"```text\n{help_of()}\n```"]
     parts += [f"## rowmill {' '.join(name)}\n\n```text\n{help_of(*name)}\n```" for name in names]
@@ -106,7 +106,7 @@ def commands() -> str:
 
 
 def help_of(*command: str) -> str:
-    """What `--help` prints where there is no terminal."""
+    """Return what `--help` prints without a terminal."""
     answer = CliRunner().invoke(app, [*command, "--help"], prog_name="rowmill", env={"COLUMNS": "100"})
     if answer.exit_code != 0:
         raise RuntimeError(f"rowmill {' '.join(command)} --help failed")
@@ -124,12 +124,12 @@ GENERATED: dict[str, Callable[[], str]] = {
 
 
 def renewed(text: str) -> str:
-    """A page with its generated parts made anew."""
+    """Return a page with its generated parts renewed."""
     return PART.sub(lambda part: f"{part[1]}{GENERATED[part[2]]()}\n{part[3]}", text)
 
 
 def main(check: bool) -> list[Path]:
-    """Write the pages; answers those that were (or with `check` would be) changed."""
+    """Write the pages; with `check`, only compare. Return those that changed."""
     changed = []
     for page in sorted(DOCS.rglob("*.md")):
         text = page.read_text()

@@ -1,1 +1,1 @@
-"""Entities at work: a world of things that do not exist, and services that know it, well or badly."""
+"""Demo of entities: a fictional world, and services that know it and misbehave."""

@@ -1,4 +1,4 @@
-"""`python -m demos.entities`: see entities linked through outages. Exits with 0 only if everything came out right."""
+"""`python -m demos.entities`: link entities through outages. Exits with 0 only if everything came out right."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from demos.entities.run import Result, run
-from demos.performing import JsonOption, KeepOption, Told, UrlOption, perform
+from demos.performing import JsonOption, KeepOption, OnProgress, UrlOption, perform
 
 
 def main(
@@ -20,8 +20,8 @@ def main(
 ) -> None:
     """Link and enrich entities by services that misbehave, with workers that are told to stop meanwhile."""
 
-    def all_of_it(folder: Path, told: Told) -> Result:
-        return run(folder, entities=entities, outage=outage, database_url=database_url, told=told)
+    def all_of_it(folder: Path, on_progress: OnProgress) -> Result:
+        return run(folder, entities=entities, outage=outage, database_url=database_url, on_progress=on_progress)
 
     perform("entities", all_of_it, show, keep=keep, as_json=as_json)
 

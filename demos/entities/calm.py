@@ -1,4 +1,4 @@
-"""What entities would be linked to by services that are always well: what a run through outages is held against."""
+"""The links that healthy services would give, for comparison with a run through outages."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ AGENT = {"user-agent": "Rowmill/demo (calm)"}
 
 
 class CalmService:
-    """A Service without a network: it is asked and it answers."""
+    """A Service without a network, which always replies."""
 
     def __init__(self, name: str, base: str, server: Server) -> None:
         self.name, self._base, self._server = name, base, server
@@ -40,7 +40,7 @@ class CalmService:
 
 
 async def calm_links(world: World, mentions: Sequence[Made]) -> list[str | None]:
-    """The id of each, or None."""
+    """Return the id for each mention, or None."""
     server, settings = Server(world), EntitiesSettings()
 
     def service(name: str, base: str) -> CalmService:

@@ -1,4 +1,4 @@
-"""What the services saw: enough to tell a polite client from others."""
+"""What the services observed, to tell whether the client is polite."""
 
 import time
 from collections import Counter
@@ -8,21 +8,21 @@ from typing import Any
 
 @dataclass
 class Count:
-    """Of one service."""
+    """Counts of one service."""
 
     arrivals: list[float] = field(default_factory=list)
-    """On the system's monotonic clock."""
+    """Arrival times on the monotonic clock."""
     questions: Counter[str] = field(default_factory=Counter)
-    """How often each was asked."""
+    """How often each question was asked."""
     answered: Counter[str] = field(default_factory=Counter)
-    """How often each was answered in full."""
+    """How often each question was answered completely."""
     items: Counter[str] = field(default_factory=Counter)
-    """How often each id was answered, of calls for several ids."""
+    """How often each id was answered, in calls for several ids."""
     faults: Counter[str] = field(default_factory=Counter)
     at_once: int = 0
     most_at_once: int = 0
     wait_until: float = 0.0
-    """It said so with Retry-After."""
+    """Until when it asked to wait, with Retry-After."""
     out_of_turn: int = 0
     """Requests before that time."""
 
@@ -35,7 +35,7 @@ class Count:
         self.out_of_turn += now < self.wait_until
 
     def most_within(self, seconds: float) -> int:
-        """The most requests in any stretch of this length."""
+        """Return the most requests in any period of this length."""
         times, start, most = sorted(self.arrivals), 0, 0
         for end, at in enumerate(times):
             while at - times[start] >= seconds:

@@ -22,7 +22,7 @@ class DbpediaApi:
         self.index = index
 
     def lookup(self, given: Mapping[str, str]) -> Any:
-        """What was looked for stands in bold."""
+        """Reply to a lookup. The search text is in bold."""
         found = self.index.scored(given.get("query", ""), int(given.get("maxResults", "10")))
         return {"docs": [self._doc(each, score, given.get("query", "")) for score, each in found if each.dbpedia_uri]}
 
@@ -37,7 +37,7 @@ class DbpediaApi:
         }  # fmt: skip
 
     def candidates(self, given: Mapping[str, str]) -> Any:
-        """Single values are no lists, and numbers are texts."""
+        """Return candidates. As in the real service, single values are not lists, and numbers are texts."""
         text = given.get("text", "")
         forms = []
         for name, place, things in self._spotted(text):
@@ -73,7 +73,7 @@ class DbpediaApi:
         return answer | ({"Resources": resources} if resources else {})
 
     def _spotted(self, text: str) -> list[tuple[str, int, list[Thing]]]:
-        """Whole names in the text, the longest first where they overlap."""
+        """Find whole names in the text, the longest first where they overlap."""
         words = [(found.start(), found.end()) for found in re.finditer(r"\w+", text)]
         spotted, after = [], 0
         for first, (start, _) in enumerate(words):
@@ -89,7 +89,7 @@ class DbpediaApi:
         return spotted
 
     def data(self, page: str) -> Any | None:
-        """None: there is no such page."""
+        """Return a resource; None if there is no such page."""
         thing = self.index.pages.get(page)
         if thing is None:
             return None

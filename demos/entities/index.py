@@ -1,4 +1,4 @@
-"""How the services find things of the world: by whole names, by how names begin, by their words."""
+"""Search the world by whole names, by prefixes, and by words."""
 
 import re
 import unicodedata
@@ -14,7 +14,7 @@ WORD = re.compile(r"\w+")
 
 
 def folded(text: str) -> str:
-    """Small letters without accents."""
+    """Return lower-case text without accents."""
     plain = unicodedata.normalize("NFKD", text.replace("ł", "l").replace("Ł", "L").replace("ø", "o"))
     return "".join(char for char in plain if not unicodedata.combining(char)).casefold()
 
@@ -39,7 +39,7 @@ class Index:
 
     @cached_property
     def pages(self) -> dict[str, Thing]:
-        """By the name of their page in Wikipedia, with underscores."""
+        """Things by the name of their Wikipedia page, with underscores."""
         return {
             each.dbpedia_uri.removeprefix("http://dbpedia.org/resource/"): each
             for each in self.world.things.values()
@@ -55,12 +55,12 @@ class Index:
         return self._ranked(found, most)
 
     def with_words(self, text: str, most: int) -> list[Thing]:
-        """Those that have all of the words."""
+        """Return things that have all of the words."""
         sets = [self.words.get(word, set()) for word in WORD.findall(folded(text))]
         return self._ranked(set.intersection(*sets) if sets else set(), most)
 
     def scored(self, text: str, most: int) -> list[tuple[float, Thing]]:
-        """Those that share words, with the share that they have in common, from 0 to 100."""
+        """Return things that share words, with the shared part from 0 to 100."""
         wanted = set(WORD.findall(folded(text)))
         best: dict[str, float] = {}
         for id in {id for word in wanted for id in self.words.get(word, ())}:

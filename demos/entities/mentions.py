@@ -1,4 +1,4 @@
-"""Mentions of things of the world, as people write them, and what is meant."""
+"""Mentions of things of the world as people write them, with the right answers."""
 
 import random
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ ENDINGS = ("sen", "berg", "ová", "ini")
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A mention, and the id of the thing that is meant; None: it is not in the world."""
+    """A mention, and the id of its thing; None if it is not in the world."""
 
     mention: Mention
     right: str | None
@@ -30,7 +30,7 @@ def make_mentions(world: World, count: int, seed: int = 1) -> list[Made]:
 
 
 def _of(thing: Thing, chance: random.Random) -> Made:
-    """By its name or another, with a slip of the pen now and then; the words around it tell namesakes apart."""
+    """Write a thing's name or alias, sometimes with a typing error. The context tells namesakes apart."""
     name = thing.name
     written = chance.choices(("name", "alias", "lower", "typo"), (0.6, 0.2, 0.1, 0.1))[0]
     if written == "alias" and thing.aliases:
@@ -47,6 +47,6 @@ def _of(thing: Thing, chance: random.Random) -> Made:
 
 
 def _unknown(world: World, chance: random.Random) -> Made:
-    """Somebody with a name like the others, whom no knowledge base has."""
+    """Make up a person that no knowledge base has."""
     name = f"{chance.choice(WORDS['first'])} {chance.choice(WORDS['last'])}{chance.choice(ENDINGS)}"
     return Made(Mention(name, EntityType.PERSON, f"{name} was there, too."), None)

@@ -1,4 +1,4 @@
-"""How the services misbehave, by a plan: by chance with a seed, in an order, or for as long as an outage lasts."""
+"""When and how the services misbehave: at random with a seed, in a given order, or during an outage."""
 
 import random
 import time
@@ -11,19 +11,19 @@ from typing import Any
 class Fault(StrEnum):
     TOO_MANY = "429"
     UNAVAILABLE = "503"
-    """With Retry-After."""
+    """503 with Retry-After."""
     MAXLAG = "maxlag"
-    """Of those who send `maxlag`, as MediaWiki does it: status 200."""
+    """MediaWiki's maxlag error with status 200, for requests with `maxlag`."""
     RATELIMITED = "ratelimited"
     BROKEN = "500"
     HANG = "hang"
-    """No answer, until the client goes."""
+    """No reply until the client gives up."""
     DRIP = "drip"
     """A byte now and then."""
     CUT = "cut"
     """The connection ends in the middle of the body."""
     SHORT = "short"
-    """The body ends early, and its length agrees."""
+    """The body ends early, with a matching length."""
     HTML = "html"
     """An error page with status 200."""
     FORBIDDEN = "403"
@@ -34,15 +34,15 @@ class Fault(StrEnum):
 @dataclass
 class Plan:
     rates: dict[str, float] = field(default_factory=dict)
-    """By fault: how often, from 0 to 1, at any service."""
+    """Probability of each fault, from 0 to 1, at any service."""
     by_service: dict[str, dict[str, float]] = field(default_factory=dict)
     next: dict[str, list[str]] = field(default_factory=dict)
-    """By service: faults of its next requests, before chance has a say; "" for none."""
+    """Faults of the next requests by service, before random ones; "" for none."""
     outages: list[tuple[str, float, float]] = field(default_factory=list)
-    """Service (or *), from, to: seconds after the start. Connections are closed without a word."""
+    """Outages: service (or *), start, end in seconds. Connections are closed without a reply."""
     retry_after: float = 1.0
     latency: float = 0.0
-    """Seconds before each answer."""
+    """Seconds before each reply."""
     seed: int = 1
     clock: Callable[[], float] = time.monotonic
 

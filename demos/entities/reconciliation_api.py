@@ -13,7 +13,7 @@ BATCH_SIZE = 20
 
 
 class TooMany(Exception):
-    """More queries than one batch may have: 413."""
+    """Too many queries in one batch: 413."""
 
 
 class ReconciliationApi:

@@ -1,4 +1,4 @@
-"""The demo: what goes in, how the services misbehave, what is done to the workers, what is asked at the end."""
+"""The demo: its input, the misbehaving services, the harmed workers, and the checks at the end."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ from demos.entities.world import make_world
 LONGEST = 1200.0
 LOOK_SECONDS = 0.3
 ATTEMPTS = 12
-"""At one stage. Of so many faults by chance, three would now and then be too few."""
+"""Attempts per stage. With so many random faults, three would sometimes be too few."""
 CALLS_PER_SECOND, CALLS_AT_ONCE, CALL_SECONDS, RETRY_AFTER = 200, 8, 2, 2.0
 FAULTS = {"429": 0.001, "500": 0.02, "hang": 0.001, "cut": 0.01, "html": 0.004, "short": 0.004}
 LAGS = {"wikidata": {"maxlag": 0.001}}
@@ -38,17 +38,17 @@ class Result:
     linked: int = 0
     without_link: int = 0
     otherwise: int = 0
-    """Entities that came out otherwise than with services that are always well."""
+    """Entities whose result differs from that with healthy services."""
     right: int = 0
-    """Links to whom the mention means."""
+    """Links to the thing that is meant."""
     wrong: int = 0
     missed: int = 0
     services: dict[str, Any] = field(default_factory=dict)
-    """What each of them saw."""
+    """What each service observed."""
     stopped: list[int] = field(default_factory=list)
-    """Exit codes of workers that were told to stop in the middle."""
+    """Exit codes of workers that were stopped during the run."""
     waited_for: list[str] = field(default_factory=list)
-    """What `/enrichment/stats` said that entities waited for."""
+    """What entities waited for, according to `/enrichment/stats`."""
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
 
@@ -61,30 +61,35 @@ class Result:
 
 
 def run(
-    folder: Path, *, entities: int, outage: float, database_url: str | None, told: Callable[[str, int, int], None]
+    folder: Path,
+    *,
+    entities: int,
+    outage: float,
+    database_url: str | None,
+    on_progress: Callable[[str, int, int], None],
 ) -> Result:
-    """Everything, in this folder. `told` hears what goes on, how much of it is done, and of how much."""
+    """Run the demo in this folder. `on_progress` is called with the current step, the amount done, and the total."""
     begun, result = time.monotonic(), Result(entities)
     size = entities * 5 // 4
     mentions = make_mentions(make_world(size), entities)
-    told("finding out what is right", 0, 1)
+    on_progress("finding out what is right", 0, 1)
     wanted = asyncio.run(calm_links(make_world(size), mentions))
     plan = {
         "rates": FAULTS, "by_service": LAGS, "retry_after": RETRY_AFTER,
         "outages": [("wikidata", OUTAGE_BEGINS, OUTAGE_BEGINS + outage)],
     }  # fmt: skip
     with services(size, plan) as url, crew_in("entities", folder, environment(folder, url, database_url)) as crew:
-        told("starting a server and workers", 0, entities)
+        on_progress("starting a server and workers", 0, entities)
         crew.migrate()
         with httpx2.Client(base_url=crew.serve(), trust_env=False, timeout=60) as client:
             send(client, mentions)
             for _ in range(WORKERS):
                 crew.work()
-            wait(client, entities // 4, result, told)
+            wait(client, entities // 4, result, on_progress)
             result.stopped.append(crew.stop_a_worker())
-            wait(client, entities // 2, result, told)
+            wait(client, entities // 2, result, on_progress)
             result.stopped.append(crew.stop_a_worker())
-            wait(client, entities, result, told)
+            wait(client, entities, result, on_progress)
             look(client, mentions, wanted, result)
         result.services = httpx2.get(f"{url}/control/counts", trust_env=False).json()
     judge(result)
@@ -94,7 +99,7 @@ def run(
 
 @contextmanager
 def services(size: int, plan: dict[str, Any]) -> Iterator[str]:
-    """Where they are, in a process of their own."""
+    """Start the services in their own process. Return their address."""
     command = [sys.executable, "-m", "demos.entities.server", "--size", str(size), "--plan", json.dumps(plan)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -136,15 +141,15 @@ def send(client: httpx2.Client, mentions: list[Made]) -> None:
     assert answer.json()["accepted"] == len(mentions), answer.text
 
 
-def wait(client: httpx2.Client, final: int, result: Result, told: Callable[[str, int, int], None]) -> None:
-    """Until so many are final."""
+def wait(client: httpx2.Client, final: int, result: Result, on_progress: Callable[[str, int, int], None]) -> None:
+    """Wait until so many entities are final."""
     deadline = time.monotonic() + LONGEST
     while True:
         stats = client.get("/enrichment/stats").json()
         done = sum(stats["by_status"][word] for word in FINAL)
         reasons = [f"{one['service']} {one['why']}" for one in stats["services"] if one["why"] in ("parked", "open")]
         result.waited_for += [reason for reason in reasons if reason not in result.waited_for]
-        told(f"linking{': ' + ', '.join(reasons) if reasons else ''}", done, result.entities)
+        on_progress(f"linking{': ' + ', '.join(reasons) if reasons else ''}", done, result.entities)
         if done >= final:
             return
         if time.monotonic() > deadline:
@@ -153,7 +158,7 @@ def wait(client: httpx2.Client, final: int, result: Result, told: Callable[[str,
 
 
 def look(client: httpx2.Client, mentions: list[Made], wanted: list[str | None], result: Result) -> None:
-    """Each entity beside what is right, and beside what calm services would have given."""
+    """Compare each entity with the right answer, and with the result of healthy services."""
     after: str | None = None
     counts = Counter[str]()
     while True:

@@ -20,7 +20,7 @@ from demos.entities.wire import Reply, Request, dumped, read_request, send
 from demos.entities.world import World, make_world
 
 LIBRARIES = ("python-httpx", "python-requests", "python-urllib", "curl", "aiohttp")
-"""User-Agents that say nothing of who calls."""
+"""User-Agents that do not identify the caller."""
 PAGE = b"<!DOCTYPE html><html><head><title>Wikimedia Error</title></head><body>Our servers are busy.</body></html>"
 
 
@@ -37,7 +37,7 @@ class Server:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What entities has to be told to ask this server."""
+        """Settings with which entities uses this server."""
         return {
             "wikidata_url": f"{self.url}/w/api.php", "dbpedia_lookup_url": f"{self.url}/lookup/api/search",
             "dbpedia_spotlight_url": f"{self.url}/spotlight/en/candidates", "dbpedia_data_url": f"{self.url}/data",
@@ -45,7 +45,7 @@ class Server:
         }  # fmt: skip
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, with as many requests as the client likes to send."""
+        """Serve one connection with any number of requests."""
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -126,7 +126,7 @@ class Server:
             count.wait_until = max(count.wait_until, time.monotonic() + self.plan.retry_after)
 
     def right(self, request: Request, service: str) -> Reply:
-        """What a service that is well answers."""
+        """Return the reply of a healthy service."""
         agent, given = request.headers.get("user-agent", ""), request.parameters
         if service == "wikidata" and (not agent or agent.lower().startswith(LIBRARIES)):
             return Reply(b"Please set a user-agent and respect our robot policy.", 403)
@@ -156,7 +156,7 @@ class Server:
             return Reply(PAGE, 400)
 
     def _control(self, request: Request) -> Reply:
-        """/control/counts, /control/plan (POST, JSON) and /control/reset."""
+        """Handle /control/counts, /control/plan (POST, JSON) and /control/reset."""
         if request.path == "/control/plan":
             self.plan = Plan.from_json(json.loads(request.body))
         elif request.path == "/control/reset":
@@ -177,14 +177,14 @@ def service_of(path: str) -> str:
 
 
 def items_of(request: Request) -> list[str]:
-    """Ids that are asked for together, each with what is asked of it."""
+    """Return the ids in a request for several, each with what is asked about it."""
     given = request.parameters
     return [f"{given.get('props')} {id}" for id in given.get("ids", "").split("|") if id]
 
 
 @asynccontextmanager
 async def serving(world: World, plan: Plan | None = None, port: int = 0) -> AsyncIterator[Server]:
-    """In the loop that runs."""
+    """Serve in the running loop."""
     found = Server(world, plan)
     server = await asyncio.start_server(found.serve, "127.0.0.1", port, backlog=1000, limit=2**20)
     found.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

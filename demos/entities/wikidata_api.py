@@ -19,7 +19,7 @@ class WikidataApi:
         self.redirects: dict[str, str] = {}
         self.deleted: set[str] = set()
         self.most_entities = MOST_IDS
-        """What has no room in an answer is left out, with a warning, as MediaWiki does above 8 MB."""
+        """Entities that fit in a reply. More are left out with a warning, like MediaWiki above 8 MB."""
 
     def answer(self, given: Mapping[str, str]) -> Any:
         match given.get("action"):
@@ -112,7 +112,7 @@ def sitelinks_of(thing: Thing) -> dict[str, Any]:
 
 
 def claims_of(thing: Thing) -> dict[str, Any]:
-    """With the things that make reading them hard: a deprecated value, one that is nobody's, one that was true once."""
+    """Return claims, including difficult ones: deprecated values, unknown values, former values."""
     claims: dict[str, Any] = {}
     for key, values in thing.properties.items():
         known = catalogue()[key]
@@ -163,7 +163,7 @@ def place_value(value: Any) -> Any:
 
 
 def time_value(when: str) -> Any:
-    """Parts that are not known are zeros, and the precision says which."""
+    """Return a time value. Unknown parts are zeros, and the precision says which."""
     parts = when.split("-")
     whole = "-".join([*parts, *["00"] * (3 - len(parts))])
     calendar = "http://www.wikidata.org/entity/Q1985727"

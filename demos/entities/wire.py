@@ -1,4 +1,4 @@
-"""HTTP as it goes over the wire, so that answers can be cut, drip and lie about their length."""
+"""Raw HTTP, so that replies can be cut, slowed down, or sent with a wrong length."""
 
 import asyncio
 import gzip
@@ -15,7 +15,7 @@ class Request:
     path: str
     headers: Mapping[str, str]
     parameters: Mapping[str, str]
-    """Of the address and of the form."""
+    """Parameters of the address and of the form."""
     body: bytes
 
     @property
@@ -29,7 +29,7 @@ class Reply:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     declared: int | None = None
-    """The length that is said, where it is another one than that of the body."""
+    """The declared length, if it differs from that of the body."""
     drips: bool = False
 
 
@@ -59,7 +59,7 @@ async def send(writer: asyncio.StreamWriter, reply: Reply) -> None:
     if packed is not reply.body:
         headers["Content-Encoding"] = "gzip"
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    writer.write(f"HTTP/1.1 {reply.status} told\r\n{lines}\r\n".encode())
+    writer.write(f"HTTP/1.1 {reply.status} reply\r\n{lines}\r\n".encode())
     if reply.drips:
         for place in range(len(packed) - 1):
             writer.write(packed[place : place + 1])

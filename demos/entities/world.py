@@ -13,7 +13,7 @@ from rowmill_systems.parts.names.types import EntityType
 
 WORDS: dict[str, Any] = tomllib.loads((Path(__file__).parent / "world.toml").read_text("utf-8"))
 FIRST_ID = 900_000_001
-"""Wikidata is far from there: no id of ours means a thing that exists."""
+"""First id, far above Wikidata's: none of ours means an existing thing."""
 NAMESAKES = 0.12
 SHARES = {
     EntityType.PLACE: 0.2, EntityType.ORGANISATION: 0.2, EntityType.PERSON: 0.42,
@@ -23,7 +23,7 @@ SHARES = {
 
 @dataclass
 class World:
-    """Things by id, in the order in which they were made."""
+    """Things by id, in the order of creation."""
 
     things: dict[str, Thing] = field(default_factory=dict)
 
@@ -35,7 +35,7 @@ class World:
 
 
 def make_world(size: int = 300, seed: int = 1) -> World:
-    """So many things that somebody may mention, and what they are made of: countries, occupations, classes."""
+    """Create so many things to mention, and what they refer to: countries, occupations, classes."""
     return Maker(random.Random(seed)).make(size)
 
 
@@ -89,7 +89,7 @@ class Maker:
         return self._ref(self.chance.choice(self.pools[pool]).id)
 
     def _known(self) -> float:
-        """How well known: a few are, most are not."""
+        """Return how well known a thing is: a few are, most are not."""
         return round(self.chance.random() ** 3, 3)
 
     def _date(self, first: int, last: int) -> str:
@@ -187,7 +187,7 @@ class Maker:
         )  # fmt: skip
 
     def _disambiguations(self, made: list[Thing]) -> None:
-        """A page that lists namesakes, as Wikipedia has them: nobody ever means it."""
+        """Create disambiguation pages, like Wikipedia's. No mention means one."""
         names = Counter(each.name for each in made)
         for name in sorted(name for name, times in names.items() if times > 1):
             self._add(name, EntityType.OTHER, "Q4167410", description="disambiguation page")

@@ -1,1 +1,1 @@
-"""Document intake, shown: papers go in over HTTP, workers read them, one of them is killed, a person decides."""
+"""Demo of document intake: upload papers over HTTP, read them, kill a worker, decide on suggestions."""

@@ -1,4 +1,4 @@
-"""Files that no intake is spared."""
+"""Broken and hostile files."""
 
 import io
 import zipfile
@@ -11,7 +11,7 @@ ZEROS = 300 * 1024 * 1024
 
 
 def odd_files(folder: Path, twin_of: Path) -> dict[str, str]:
-    """Writes them; answers what must become of each: a state, or the code of an error."""
+    """Write the files. Return what must become of each: a state, or an error code."""
     (folder / f"copy-of-{twin_of.name}").write_bytes(twin_of.read_bytes())
     (folder / "broken.pdf").write_bytes(b"%PDF-1.7\n1 0 obj\n<< /Type /Catalog")
     (folder / "locked.pdf").write_bytes(locked())
@@ -35,7 +35,7 @@ def locked() -> bytes:
 
 
 def bomb() -> bytes:
-    """A document of 300 MB, in 300 kB."""
+    """Return a document of 300 MB, compressed to 300 kB."""
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("[Content_Types].xml", "<Types/>")

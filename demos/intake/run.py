@@ -1,4 +1,4 @@
-"""The demo: what goes in, what is done to it, what is asked of it at the end."""
+"""The demo: its input, what happens to it, and the checks at the end."""
 
 import time
 from collections import Counter
@@ -21,11 +21,11 @@ FILES = "/organizations/1/projects/1/files"
 LONGEST = 600.0
 LOOK_SECONDS = 0.3
 STALE_SECONDS = 4
-"""A demo can't wait a quarter of an hour for what a dead worker left."""
+"""Seconds of a lease: a demo can't wait a quarter of an hour for the rows of a dead worker."""
 
 
 @dataclass
-class Told:
+class FileResult:
     """One file, and what became of it."""
 
     filename: str
@@ -42,14 +42,14 @@ class Told:
 
 @dataclass
 class Result:
-    files: list[Told] = field(default_factory=list)
+    files: list[FileResult] = field(default_factory=list)
     killed: int = 0
     taken_over: int = 0
-    """Files that a second worker read, since the first one was killed."""
+    """Files that a second worker read, because the first one was killed."""
     twice: int = 0
-    """Suggestions that are there twice."""
+    """Suggestions that exist twice."""
     second_answer: int = 0
-    """What the second of two people who decide on a suggestion hears."""
+    """What the second of two people gets who decide on the same suggestion."""
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
 
@@ -62,14 +62,14 @@ class Result:
 
 
 def run(
-    folder: Path, *, clean: int, scans: int, database_url: str | None, told: Callable[[str, int, int], None]
+    folder: Path, *, clean: int, scans: int, database_url: str | None, on_progress: Callable[[str, int, int], None]
 ) -> Result:
-    """Everything, in this folder. `told` hears what goes on, how much of it is done, and of how much."""
+    """Run the demo in this folder. `on_progress` is called with the current step, the amount done, and the total."""
     begun, result = time.monotonic(), Result()
     papers = make_papers(folder / "papers", 1, clean=clean, scans=scans)
     odd = odd_files(folder / "papers", papers[0].path)
     with crew_in("intake", folder, environment(folder, database_url)) as crew:
-        told("starting a server and two workers", 0, 1)
+        on_progress("starting a server and two workers", 0, 1)
         crew.migrate()
         with httpx2.Client(base_url=crew.serve(), trust_env=False, timeout=30) as client:
             types = {paper.path.name: paper.doc_type for paper in papers}
@@ -78,11 +78,11 @@ def run(
             for _ in range(2):
                 crew.work()
             total = len(papers) + len(odd)
-            wait(client, lambda counts: counts["completed"] >= total // 3, told)
-            wait(client, lambda counts: counts["processing"] > 0, told)
+            wait(client, lambda counts: counts["completed"] >= total // 3, on_progress)
+            wait(client, lambda counts: counts["processing"] > 0, on_progress)
             crew.kill_a_worker()
             result.killed = 1
-            wait(client, lambda counts: counts["completed"] + counts["failed"] == total, told)
+            wait(client, lambda counts: counts["completed"] + counts["failed"] == total, on_progress)
             look(client, papers, odd, result)
             decide(client, result)
     result.seconds = round(time.monotonic() - begun, 1)
@@ -108,13 +108,13 @@ def send(client: httpx2.Client, path: Path, doc_type: str | None) -> None:
 
 
 def wait(
-    client: httpx2.Client, for_what: Callable[[Counter[str]], bool], told: Callable[[str, int, int], None]
+    client: httpx2.Client, for_what: Callable[[Counter[str]], bool], on_progress: Callable[[str, int, int], None]
 ) -> None:
     deadline = time.monotonic() + LONGEST
     while True:
         counts = Counter(client.get(FILES, params={"limit": 1}).json()["counts"])
         done = counts["completed"] + counts["failed"]
-        told("reading", done, counts.total())
+        on_progress("reading", done, counts.total())
         if for_what(counts) or done == counts.total():
             return
         if time.monotonic() > deadline:
@@ -123,7 +123,7 @@ def wait(
 
 
 def look(client: httpx2.Client, papers: list[Paper], odd: dict[str, str], result: Result) -> None:
-    """Each file beside what is known of it."""
+    """Compare each file with what is known about it."""
     catalogue = load_catalogue()
     known = {paper.path.name: paper for paper in papers}
     for listed in reversed(client.get(FILES, params={"limit": 500}).json()["files"]):
@@ -133,14 +133,14 @@ def look(client: httpx2.Client, papers: list[Paper], odd: dict[str, str], result
             Suggestion(one["field_key"], one["value"], one["confidence"], Evidence(one["page"], one["quote"]))
             for one in file["suggestions"]
         ]
-        told = Told(
+        file = FileResult(
             name, state, file["kind"], file["page_count"], name.startswith("scan-"), error,
             suggested=len(found), reused=file["reused_from"] is not None,
         )  # fmt: skip
         if name in known:
             verdicts = [one for one in judge(known[name], found, catalogue) if one.outcome is not Outcome.SPURIOUS]
-            told.known, told.right = len(verdicts), sum(one.outcome is Outcome.RIGHT for one in verdicts)
-        result.files.append(told)
+            file.known, file.right = len(verdicts), sum(one.outcome is Outcome.RIGHT for one in verdicts)
+        result.files.append(file)
         result.taken_over += file["processing_attempts"] > 1 and state == "completed"
         pairs = Counter((one.field, repr(one.value)) for one in found)
         result.twice += sum(number - 1 for number in pairs.values())
@@ -160,7 +160,7 @@ def look(client: httpx2.Client, papers: list[Paper], odd: dict[str, str], result
 
 
 def decide(client: httpx2.Client, result: Result) -> None:
-    """A person applies a suggestion; another one does so as well, and hears that it is decided."""
+    """Apply a suggestion twice. The second time must report that it is decided."""
     files = client.get(FILES, params={"status": "completed"}).json()["files"]
     file = next(one for one in files if one["pending"])
     [suggestion, *_] = client.get(f"{FILES}/{file['id']}").json()["suggestions"]

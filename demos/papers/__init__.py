@@ -1,4 +1,4 @@
-"""Documents with known answers: made by chance, the same for the same seed."""
+"""Generated documents with known answers. The same seed gives the same documents."""
 
 from demos.papers.make import make_papers
 from demos.papers.paper import Paper

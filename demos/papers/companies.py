@@ -1,4 +1,4 @@
-"""Companies and people that do not exist, with all that a letterhead says of them."""
+"""Fictional companies and people, with everything that is on a letterhead."""
 
 import random
 import unicodedata

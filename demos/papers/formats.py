@@ -1,4 +1,4 @@
-"""Dates and amounts as each country writes them."""
+"""Formats of dates and amounts by country."""
 
 import random
 from collections.abc import Callable
@@ -22,16 +22,16 @@ DATES = {
 
 @dataclass(frozen=True, slots=True)
 class Locale:
-    """How one paper writes."""
+    """The formats of one paper."""
 
     language: str
     country: str
     currency: str
     write_date: Callable[[date], str]
     write_amount: Callable[[Decimal], str]
-    """With the currency."""
+    """Formats an amount with its currency."""
     write_number: Callable[[Decimal], str]
-    """Without."""
+    """Formats an amount without currency."""
 
 
 def locale(chance: random.Random, language: str, country: str) -> Locale:
@@ -66,7 +66,7 @@ def locale(chance: random.Random, language: str, country: str) -> Locale:
 
 
 def _dates(chance: random.Random, language: str, country: str) -> Callable[[date], str]:
-    """One of the ways in which the country writes dates. {name} is the month."""
+    """Return one of the date formats of a country. {name} is the month."""
     template = chance.choice(DATES.get(country) or DATES[language])
 
     def written(day: date) -> str:

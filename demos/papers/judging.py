@@ -1,4 +1,4 @@
-"""Suggestions beside the known answers."""
+"""Compare suggestions with the known answers."""
 
 import re
 from collections.abc import Iterable
@@ -28,11 +28,11 @@ class Verdict:
     type: FieldType
     outcome: Outcome
     confidence: float | None
-    """None: nothing was suggested."""
+    """None if nothing was suggested."""
 
 
 def judge(paper: Paper, suggestions: Iterable[Suggestion], catalogue: Catalogue) -> list[Verdict]:
-    """One verdict for every expected value, and for every suggestion that is none of them."""
+    """Return one verdict for every expected value, and one for every other suggestion."""
     types = {field.key: field.type for field in catalogue.fields}
     by_field: dict[str, list[Suggestion]] = {}
     for suggestion in suggestions:
@@ -65,8 +65,8 @@ def _several(kind: FieldType, expected: Any) -> bool:
 
 
 def same(kind: FieldType, found: Any, expected: Any) -> bool:
-    """Numbers, dates, currencies and every cell of a table must be equal. Words are compared without case, accents,
-    spaces and punctuation."""
+    """Compare two values. Numbers, dates, currencies and cells of tables must be equal. Words are compared without
+    case, accents, spaces and punctuation."""
     if kind is FieldType.AMOUNT:
         return Decimal(found["amount"]) == Decimal(expected["amount"]) and bool(
             found["currency"] == expected["currency"]

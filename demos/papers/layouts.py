@@ -1,4 +1,4 @@
-"""Where things stand on a page. The first group is what rules may be tuned on; HELD_OUT never was."""
+"""Page layouts. Rules may be tuned on the first group; never on HELD_OUT."""
 
 from collections.abc import Callable, Mapping
 
@@ -173,7 +173,7 @@ def stacked(sheet: Sheet) -> bytes:
 
 
 def sides(sheet: Sheet) -> list[tuple[str, list[str]]]:
-    """Everybody with a label; a letter has none."""
+    """Yield the parties with their labels; a letter has none."""
     both = [(sheet.sender_label, sheet.sender), (sheet.recipient_label, sheet.recipient), *sheet.others]
     return [(label, lines) for label, lines in both if lines]
 
@@ -201,7 +201,7 @@ def body(pen: Pen, sheet: Sheet, *, title: bool = True, others: bool = False, le
 
 
 def table(pen: Pen, sheet: Sheet, left: float, right: float, size: float) -> None:
-    """The description on the left, numbers with their right edges under each other."""
+    """Draw a table: description on the left, numbers right-aligned."""
     step = (right - left) * 0.19
     edges = [right - step * place for place in range(len(sheet.columns) - 2, -1, -1)]
     for cells in [sheet.columns, *sheet.rows]:

@@ -68,7 +68,7 @@ def make_papers(
     scans: int = SCANS,
     kinds: tuple[str, ...] = KINDS,
 ) -> list[Paper]:
-    """Writes the papers of a seed into a folder. `held_out` is meant by seed 2, and can be said of any."""
+    """Write the papers of a seed to a folder. `held_out` is the default for seed 2."""
     held_out = seed == 2 if held_out is None else held_out
     folder.mkdir(parents=True, exist_ok=True)
     return [*_clean(folder, seed, held_out, clean, kinds), *_scans(folder, seed, held_out, scans)]
@@ -96,7 +96,7 @@ def _scans(folder: Path, seed: int, held_out: bool, count: int) -> Iterator[Pape
 
 
 def _written(sheet: Sheet, kind: str, chance: random.Random, held_out: bool) -> tuple[str, bytes]:
-    """The name of the layout, and the file."""
+    """Return the name of the layout, and the file."""
     if kind == "html" and held_out:
         return "definitions", office.as_html(sheet, chance, definitions=True)
     if kind == "txt" and held_out:

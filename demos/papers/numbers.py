@@ -1,4 +1,4 @@
-"""Made-up numbers whose check digits are right. Built up digit by digit, apart from the code that checks them."""
+"""Generate numbers with valid check digits, independently of the code that checks them."""
 
 import random
 from collections.abc import Callable, Mapping

@@ -48,7 +48,7 @@ def as_docx(sheet: Sheet, chance: random.Random) -> bytes:
 
 
 def timeless(office: io.BytesIO) -> bytes:
-    """The same file without the hour at which it was written: the same seed makes the same bytes."""
+    """Remove timestamps from a file, so that the same seed gives the same bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(office) as given, zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as packed:
         for entry in given.infolist():
@@ -60,7 +60,7 @@ def timeless(office: io.BytesIO) -> bytes:
 
 
 def rows_of(sheet: Sheet) -> list[list[str]]:
-    """The sheet as rows of cells."""
+    """Return the sheet as rows of cells."""
     rows = [[sheet.title], [], *([text] for text in sheet.sender), *([text] for text in sheet.contact), []]
     for label, lines in [(sheet.recipient_label, sheet.recipient), *sheet.others]:
         if lines:
@@ -89,7 +89,7 @@ def as_csv(sheet: Sheet, chance: random.Random) -> bytes:
 
 
 def as_html(sheet: Sheet, chance: random.Random, *, definitions: bool = False) -> bytes:
-    """Facts in a table; in the held-out form, in a list of definitions."""
+    """Return HTML with facts in a table; in the held-out form, in a definition list."""
     parts = [
         f"<h2>{_lines(sheet.sender[:1])}</h2><p>{_lines([*sheet.sender[1:], *sheet.contact])}</p>",
         f"<h1>{html.escape(sheet.title)}</h1>",
@@ -121,7 +121,7 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def as_txt(sheet: Sheet, chance: random.Random, *, leaders: bool = False) -> bytes:
-    """Columns of spaces; in the held-out form, rows of dots between label and value."""
+    """Return text with columns of spaces; in the held-out form, with rows of dots between label and value."""
 
     def pair(label: str, value: str, width: int = 26) -> str:
         return (

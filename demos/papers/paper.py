@@ -1,4 +1,4 @@
-"""What a paper is: a file, and what it says, written down before anybody read it."""
+"""A paper: a file, and what it says."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,11 +12,11 @@ class Paper:
     language: str
     layout: str
     kind: str
-    """pdf, docx, xlsx, html, eml, txt, csv; of scans: scan-pdf, scan-png, scan-tiff."""
+    """pdf, docx, xlsx, html, eml, txt, csv; for scans: scan-pdf, scan-png, scan-tiff."""
     expected: dict[str, Any]
-    """By field of the default catalogue, in the form of suggestions; of fields with many values, a list."""
+    """Values by field of the default catalogue, in the form of suggestions; a list for fields with many values."""
     unseen: tuple[str, ...] = ()
-    """Fields whose label is worded as no paper of the tuned part words it."""
+    """Fields whose label does not occur in the tuned part."""
 
     @property
     def scan(self) -> bool:
@@ -25,14 +25,14 @@ class Paper:
 
 @dataclass(slots=True)
 class Sheet:
-    """What stands on a paper, before a layout gives it places."""
+    """The content of a paper, before layout."""
 
     doc_type: str
     language: str
     title: str = ""
     sender: list[str] = field(default_factory=list)
     sender_label: str = ""
-    """Used by layouts that label both sides."""
+    """Used by layouts that label both parties."""
     contact: list[str] = field(default_factory=list)
     recipient: list[str] = field(default_factory=list)
     recipient_label: str = ""
@@ -42,11 +42,11 @@ class Sheet:
     intro: list[str] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
-    """Cells; a line break inside one goes on in the next line."""
+    """Cells. A line break continues the cell on the next line."""
     totals: list[tuple[str, str]] = field(default_factory=list)
     outro: list[str] = field(default_factory=list)
     mail: tuple[str, str] = ("", "")
-    """From whom to whom, when it goes by mail."""
+    """Sender, recipient and date if it is a mail."""
     footer: list[list[str]] = field(default_factory=list)
     expected: dict[str, Any] = field(default_factory=dict)
     unseen: list[str] = field(default_factory=list)

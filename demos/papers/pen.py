@@ -1,4 +1,4 @@
-"""A pen on a PDF page: it knows how far down it is."""
+"""Draw on a PDF page, from top to bottom."""
 
 from io import BytesIO
 
@@ -45,7 +45,7 @@ class Pen:
     def block(
         self, x: float, lines: list[str], size: float = 10, *, y: float | None = None, align: str = "left"
     ) -> float:
-        """Lines under each other, from here or from `y`; answers where they end."""
+        """Draw lines below each other, from here or from `y`. Return where they end."""
         at = self.y if y is None else y
         for text in lines:
             self.text(x, text, size, align=align, y=at)
@@ -53,7 +53,7 @@ class Pen:
         return at
 
     def paragraph(self, x: float, text: str, right: float, size: float = 10) -> None:
-        """Words wrapped between two edges; line breaks are kept."""
+        """Draw words wrapped between two edges. Line breaks are kept."""
         name = self.font(size)
         for part in text.split("\n"):
             words, line = part.split(" "), ""

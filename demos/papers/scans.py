@@ -1,4 +1,4 @@
-"""Papers as a scanner sees them: a little askew, grey, grainy and soft."""
+"""Papers as scans: slightly rotated, grey, noisy and blurred."""
 
 import io
 import random
@@ -10,7 +10,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 
 def scanned(pdf: bytes, chance: random.Random) -> Image.Image:
-    """The first page of a PDF as an image, made worse."""
+    """Return the first page of a PDF as a degraded image."""
     dpi = chance.choice((150, 175, 200))
     with pypdfium2.PdfDocument(pdf) as document:
         image: Image.Image = document[0].render(scale=dpi / 72).to_pil().convert("L")
@@ -26,7 +26,7 @@ def scanned(pdf: bytes, chance: random.Random) -> Image.Image:
 
 
 def as_file(image: Image.Image, kind: str) -> bytes:
-    """scan-pdf (an image and no text), scan-png or scan-tiff."""
+    """Return the image as scan-pdf (without text), scan-png or scan-tiff."""
     buffer = io.BytesIO()
     if kind == "scan-pdf":
         _pdf(image, buffer)

@@ -1,4 +1,4 @@
-"""Sheets of every type: what they say, and the fields that this makes."""
+"""Generate sheets of every type, with their fields."""
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal

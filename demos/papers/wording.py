@@ -1,4 +1,4 @@
-"""What a paper calls things."""
+"""Labels of fields."""
 
 import random
 import tomllib
@@ -11,12 +11,12 @@ UNSEEN = 0.25
 
 
 class Words:
-    """The wording of one paper. Each thing is called one name in it."""
+    """The wording of one paper: one name per thing."""
 
     def __init__(self, chance: random.Random, language: str, *, held_out: bool) -> None:
         self.chance, self.entries, self.held_out = chance, LABELS[language], held_out
         self.unseen: set[str] = set()
-        """The things that are called as in no paper of the tuned part."""
+        """The things whose names do not occur in the tuned part."""
         self.chosen: dict[str, str] = {}
 
     def __call__(self, key: str) -> str:

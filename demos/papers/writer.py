@@ -1,4 +1,4 @@
-"""Writes sheets: whatever goes onto one with a field goes into its answers too."""
+"""Write sheets. Every field that goes onto a sheet is recorded as an expected answer."""
 
 import random
 from datetime import date, timedelta
@@ -60,7 +60,7 @@ class Writer:
         self.sheet.expected[FIELDS[key]] = self.amount(value)
 
     def distract(self) -> None:
-        """Other dates and other labelled things."""
+        """Add other dates and labelled values."""
         if self.chance.random() < 0.5:
             day = self.today - timedelta(days=self.chance.randint(5, 40))
             self.sheet.meta.insert(
@@ -72,7 +72,7 @@ class Writer:
             )
 
     def sides(self, mine: str, yours: str, *, my_label: str, your_label: str) -> None:
-        """Both companies, as fields of these names."""
+        """Add both companies, as fields of these names."""
         me, you = self.me, self.you
         self.sheet.sender, self.sheet.recipient = [me.name, *me.lines], [you.name, *you.lines]
         self.sheet.sender_label, self.sheet.recipient_label = self.words(my_label), self.words(your_label)
@@ -84,7 +84,7 @@ class Writer:
         }
 
     def contact(self, *, bank: bool) -> None:
-        """Phone and mail under the letterhead, bank and registers in the footer."""
+        """Add phone and mail below the letterhead, bank and registers in the footer."""
         me, words, expected = self.me, self.words, self.sheet.expected
         self.sheet.contact = [f"{words('phone')}: {me.phone}", f"{words('email')}: {me.email}"]
         expected |= {"phone": me.phone, "email": me.email}

@@ -25,7 +25,7 @@ CONTINENTS = {
     "RU": ["Europe", "Asia"], "TR": ["Asia", "Europe"], "KZ": ["Asia", "Europe"], "EG": ["Africa", "Asia"],
     "MV": ["Asia"], "MU": ["Africa"], "SC": ["Africa"], "CY": [], "GE": [], "AM": [], "AZ": [],
 }  # fmt: skip
-"""Where Natural Earth says something else, or geographers do not agree."""
+"""Continents where Natural Earth differs, or geographers disagree."""
 
 
 def main() -> None:
@@ -90,7 +90,7 @@ def _names(row: dict[str, Any], languages: list[str]) -> list[str]:
 
 
 def _unpacked(data: bytes) -> bytes:
-    """R's three ways to pack: the length, and a letter unless it is zlib."""
+    """Unpack R's three formats: a length, and a letter unless it is zlib."""
     struct.unpack(">I", data[:4])
     match data[4:5]:
         case b"Z":

@@ -22,7 +22,7 @@ DBPEDIA = "http://dbpedia.org/resource/"
 
 
 def made() -> str:
-    """The file, the best known things first."""
+    """Return the file, best known things first."""
     entries = [entry for source in SOURCES for entry in source()]
     ids = {entry.title: id_of(entry.title) for entry in entries}
     assert len(ids) == len(entries), _twice([entry.title for entry in entries])
@@ -66,7 +66,7 @@ def _line(entry: Entry, ids: dict[str, str]) -> dict[str, Any]:
 
 
 def _aliases(entry: Entry) -> list[str]:
-    """Those that are another name, however it is written."""
+    """Return aliases that are really different names."""
     seen = {entry.name}
     return [name for name in entry.aliases if name and not (name in seen or seen.add(name))]  # type: ignore[func-returns-value]
 

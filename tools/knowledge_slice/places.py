@@ -10,9 +10,9 @@ from tools.knowledge_slice.table import HERE, Entry, rows, several
 STATE_OF = {"United States of America": "United States", "Canada": "Canada", "Australia": "Australia"}
 NATIONS = {"England", "Scotland", "Wales", "Northern Ireland"}
 CURRENCIES = {"BG": ["Euro"], "HT": ["Haitian Gourde"], "PS": []}
-"""Where CLDR is behind, or names what is only used."""
+"""Currencies where CLDR is outdated, or names one that is merely used."""
 WIKIDATA = {"PS": "Q219060"}
-"""Natural Earth means the region."""
+"""Wikidata ids where Natural Earth means the region."""
 PLAIN = {"Euro": "Euro", "US Dollar": "United States dollar"}
 """Currencies that are things of the slice."""
 

@@ -1,4 +1,4 @@
-"""People, organisations, works, events, and what is none of these."""
+"""People, organisations, works, events, and other things."""
 
 import re
 from collections.abc import Iterator

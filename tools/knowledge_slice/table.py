@@ -1,4 +1,4 @@
-"""Tables in text files: a line per thing, with cells between bars, and several values of a cell between semicolons."""
+"""Tables in text files: one thing per line, cells separated by bars, values of a cell separated by semicolons."""
 
 import re
 from collections.abc import Iterator
@@ -12,25 +12,25 @@ _IN_BRACKETS = re.compile(r" \([^)]*\)$")
 @dataclass
 class Entry:
     title: str
-    """In the English Wikipedia; others refer to it by this."""
+    """Title in the English Wikipedia, by which others refer to it."""
     types: tuple[str, ...]
     description: str
     aliases: list[str]
     prominence: float
     properties: dict[str, list[str]] = field(default_factory=dict)
-    """Other things by their titles."""
+    """Titles of other things by property."""
     wikidata: str = ""
     in_dbpedia: bool = True
     is_city: bool = False
 
     @property
     def name(self) -> str:
-        """Brackets tell titles apart; nobody says them."""
+        """The title without its disambiguation in brackets."""
         return _IN_BRACKETS.sub("", self.title)
 
 
 def rows(file: str) -> Iterator[list[str]]:
-    """Cells of each line; the first line says what they are."""
+    """Yield the cells of each line by the names in the first line."""
     head, *lines = (HERE / file).read_text("utf-8").splitlines()
     width = head.count("|") + 1
     for number, line in enumerate(lines, start=2):
@@ -44,5 +44,5 @@ def several(cell: str) -> list[str]:
 
 
 def titled(cell: str) -> tuple[str, bool]:
-    """A title, and whether DBpedia is sure to have it under this one."""
+    """Return a title, and whether DBpedia has a page of that title for sure."""
     return cell.removeprefix("~"), not cell.startswith("~")
