@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from demos.crew import crew_in
 from demos.entities.calm import calm_links
 from demos.entities.mentions import Made, make_mentions
 from demos.entities.world import make_world
+from demos.performing import OnProgress
 
 LONGEST = 1200.0
 LOOK_SECONDS = 0.3
@@ -66,7 +67,7 @@ def run(
     entities: int,
     outage: float,
     database_url: str | None,
-    on_progress: Callable[[str, int, int], None],
+    on_progress: OnProgress,
 ) -> Result:
     """Run the demo in this folder. `on_progress` is called with the current step, the amount done, and the total."""
     begun, result = time.monotonic(), Result(entities)
@@ -141,7 +142,7 @@ def send(client: httpx2.Client, mentions: list[Made]) -> None:
     assert answer.json()["accepted"] == len(mentions), answer.text
 
 
-def wait(client: httpx2.Client, final: int, result: Result, on_progress: Callable[[str, int, int], None]) -> None:
+def wait(client: httpx2.Client, final: int, result: Result, on_progress: OnProgress) -> None:
     """Wait until so many entities are final."""
     deadline = time.monotonic() + LONGEST
     while True:

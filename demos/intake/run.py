@@ -14,6 +14,7 @@ from demos.intake.odd import odd_files
 from demos.papers.judging import Outcome, judge
 from demos.papers.make import make_papers
 from demos.papers.paper import Paper
+from demos.performing import OnProgress
 from rowmill_systems.intake.analysis import Evidence, Suggestion
 from rowmill_systems.intake.fields.loading import load_catalogue
 
@@ -61,9 +62,7 @@ class Result:
         return asdict(self) | {"holds": self.holds}
 
 
-def run(
-    folder: Path, *, clean: int, scans: int, database_url: str | None, on_progress: Callable[[str, int, int], None]
-) -> Result:
+def run(folder: Path, *, clean: int, scans: int, database_url: str | None, on_progress: OnProgress) -> Result:
     """Run the demo in this folder. `on_progress` is called with the current step, the amount done, and the total."""
     begun, result = time.monotonic(), Result()
     papers = make_papers(folder / "papers", 1, clean=clean, scans=scans)
@@ -107,9 +106,7 @@ def send(client: httpx2.Client, path: Path, doc_type: str | None) -> None:
     answer.raise_for_status()
 
 
-def wait(
-    client: httpx2.Client, for_what: Callable[[Counter[str]], bool], on_progress: Callable[[str, int, int], None]
-) -> None:
+def wait(client: httpx2.Client, for_what: Callable[[Counter[str]], bool], on_progress: OnProgress) -> None:
     deadline = time.monotonic() + LONGEST
     while True:
         counts = Counter(client.get(FILES, params={"limit": 1}).json()["counts"])
@@ -133,14 +130,14 @@ def look(client: httpx2.Client, papers: list[Paper], odd: dict[str, str], result
             Suggestion(one["field_key"], one["value"], one["confidence"], Evidence(one["page"], one["quote"]))
             for one in file["suggestions"]
         ]
-        file = FileResult(
+        read = FileResult(
             name, state, file["kind"], file["page_count"], name.startswith("scan-"), error,
             suggested=len(found), reused=file["reused_from"] is not None,
         )  # fmt: skip
         if name in known:
             verdicts = [one for one in judge(known[name], found, catalogue) if one.outcome is not Outcome.SPURIOUS]
-            file.known, file.right = len(verdicts), sum(one.outcome is Outcome.RIGHT for one in verdicts)
-        result.files.append(file)
+            read.known, read.right = len(verdicts), sum(one.outcome is Outcome.RIGHT for one in verdicts)
+        result.files.append(read)
         result.taken_over += file["processing_attempts"] > 1 and state == "completed"
         pairs = Counter((one.field, repr(one.value)) for one in found)
         result.twice += sum(number - 1 for number in pairs.values())
