@@ -36,11 +36,17 @@ function refresh() {
   return htmx.ajax("GET", location.href, { target: "#live", select: "#live", swap: "outerMorph" });
 }
 
-// Nobody wants a page to move while they write, choose or read in a dialog.
+function isChanged(field) {
+  if (!field.matches("select")) return field.value !== field.defaultValue;
+  const chosen = [...field.options].findIndex((option) => option.defaultSelected);
+  return field.selectedIndex !== Math.max(chosen, 0);
+}
+
+// Nobody wants a page to move while they write, choose or read in a dialog, nor to lose what they wrote and did not send.
 function isInUse(region) {
-  const active = document.activeElement;
-  const writing = region.contains(active) && active.matches("input:not([type=checkbox]), select, textarea");
-  return writing || region.querySelector("dialog[open], details.edit[open]") !== null;
+  const fields = [...region.querySelectorAll("input:not([type=checkbox], [type=file]), select, textarea")];
+  const opened = region.querySelector("dialog[open], details.edit[open]") !== null;
+  return opened || fields.some((field) => field === document.activeElement || isChanged(field));
 }
 
 document.addEventListener("htmx:before:request", (event) => {
