@@ -13,7 +13,7 @@ from rowmill.web.shown import SURE
 from rowmill.web.site import NavLink, Site, see_other
 from rowmill_systems.intake import reads
 from rowmill_systems.intake.intake import Intake
-from rowmill_systems.intake.reads import STATES, Project
+from rowmill_systems.intake.reads import Project
 from rowmill_systems.intake.web import files as api
 from rowmill_systems.intake.web import review as review_api
 from rowmill_systems.intake.web import schemas
@@ -25,7 +25,6 @@ TONES = {
     "queued": "info", "processing": "busy", "completed": "good", "failed": "bad",
     "pending": "info", "applied": "good", "rejected": "plain",
 }  # fmt: skip
-OPEN = ("queued", "processing")
 router = APIRouter(include_in_schema=False)
 Text = Annotated[str, Query(max_length=3000)]
 Number = Annotated[int, Query(ge=1, le=LARGEST_ID)]
@@ -114,7 +113,6 @@ async def show_project(
         state=state,
         sort=sort,
         after=after,
-        states=STATES,
         **found,
     )
 
