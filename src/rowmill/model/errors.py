@@ -161,7 +161,8 @@ class RateLimited(TransientError):
     """The provider asks us to wait `retry_after` seconds. Costs no attempt.
 
     `retry_after` may be seconds, a timedelta, a datetime with a time zone, or the Retry-After header as it came. Text
-    that is neither a number nor a date counts as not given: 60 seconds. So it is for the two below.
+    that is neither a number nor a date counts as not given: 60 seconds. The same holds for ProviderDown and
+    ProviderRefused.
     """
 
     code = "rate_limited"

@@ -59,8 +59,8 @@ def priorities(sql: QueueSql, step: Step) -> str:
 def oldest_free(sql: QueueSql, step: Step, limit: str, start: Start = AT_THE_BEGINNING) -> str:
     """Select the keys of free rows, oldest first: heads of their key, and rows without a key.
 
-    Of the candidates of one key, only the first can be free: only it is held against the head. Each look at a head
-    walks over what its key has left behind in the index while an old transaction is open.
+    Only the oldest candidate of a key can be free, so only it is compared with the head of its key. To find a head, the
+    database reads the dead entries that its key has left in the index while an old transaction is open.
     """
     per = _per(sql)
     priority = sql.queue.priority
@@ -222,12 +222,12 @@ class Ask:
 class Search:
     """Decides which queries a claim makes in a queue with order per key, by what the last claims of the stage found.
 
-    A worker asks for as many rows as it could run, but no more are free than there are keys, less those that are busy:
-    with few keys, most of the old rows that are looked at would be looked at in vain. So a claim asks for twice what
-    the last one found, and again for as long as it gets all that it asks for.
+    A worker asks for as many rows as it could run, but at most one row per idle key is free. With few keys, most of the
+    rows that a large query reads would be held back. So a claim asks for twice what the last one found, and again for
+    as long as it gets all that it asks for.
 
-    A walk over all keys that found all it asked for is gone on with by the next one: if each began with the first key,
-    the last ones would wait for as long as the others have rows.
+    A walk over all keys that found all it asked for is continued by the next claim: if each walk started at the first
+    key, the last keys would wait for as long as the others have rows.
     """
 
     def __init__(self, last: Callable[[Sequence[Any]], Any], clock: Callable[[], float] = monotonic) -> None:

@@ -163,8 +163,8 @@ class Store(Protocol):
         """Write verdicts, each only where its lease still holds. Retries on a lost connection; each batch is carried
         out once.
 
-        Never waits long for a lock: what somebody else has locked comes back as delayed. With `skip_locked` it does not
-        wait at all, which costs a little more where nothing is locked.
+        Never waits long for a lock: verdicts on rows that somebody else has locked come back as delayed. With
+        `skip_locked` it does not wait at all, which costs a little more if nothing is locked.
         """
 
     async def renew(self, leases: Sequence[Lease[Any]]) -> Renewed:

@@ -1,8 +1,8 @@
 """Rows that the table does not let be claimed. Claims step over them, so that they hold up no other row.
 
-A CHECK that was added NOT VALID, a trigger that raises, a key gone bad: one such row fails the whole claim, and it
-stands at the head. So the claim that fails is made in halves, down to the row that is to blame. That one is left out of
-claims for a while, and then tried by itself: when its cause is mended, it comes back.
+A CHECK that was added NOT VALID, or a trigger that raises, can refuse a row, and one such row at the head fails the
+whole claim. The failed claim is repeated in halves until the refused row is found. It is left out of claims for a while
+and then tried by itself: when its cause is fixed, it is claimed again.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

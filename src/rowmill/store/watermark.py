@@ -1,10 +1,9 @@
 """Where the last claim stopped in the index, so that the next one skips the dead index entries before it.
 
-A claim leaves dead entries at the head of the ready index; while some old transaction is open, nothing can
-remove them, and a scan from the start walks over all of them. So a claim starts behind the last row that
-this worker took. It is only a short cut: rows may come to lie behind it (a late commit, an old date, a lock
-that was skipped), so every few seconds, and whenever a claim comes back short, everything is looked at from the start.
-Where such a look has become dear, it is made less often.
+A claim leaves dead entries at the head of the ready index. While an old transaction is open, they can't be removed, and
+a scan from the head reads all of them. So a claim starts behind the last row that this worker took. That may miss rows
+which come to lie before it (a late commit, an old date, a lock that was skipped). So every few seconds, and whenever a
+claim comes back short, a claim starts from the head. Where that has become expensive, it is done less often.
 """
 
 from bisect import bisect_left

@@ -38,10 +38,10 @@ class RowWeight:
 class ByteBudget:
     """The bytes of rows that this process has claimed and not settled, and their limit.
 
-    Stages that want to claim take turns, in the order in which they asked. The first one waits for room, and the others
-    wait behind it, so that none is starved by one whose rows are lighter. What a claim may take is set aside for it
-    while it is under way: a slow one holds up nobody else. Nor does a queue whose rows can't be written: where there
-    are several, one alone never takes up all of it.
+    Stages that want to claim take turns, in the order in which they asked. The first one waits for room and the others
+    wait behind it, so that lighter rows of another stage do not starve it. What a claim may take is reserved while it
+    is under way, so that a slow claim holds up no other. A queue whose rows can't be written never takes up the whole
+    budget if there are others.
     """
 
     def __init__(self, most: int, queues: int = 1, clock: Callable[[], float] = monotonic) -> None:

@@ -38,7 +38,8 @@ class ThreadCall:
 class HandlerThreads:
     """Up to `most` threads that call one handler. They start when needed, and share one queue of calls.
 
-    To wake the loop for each row costs several times the rest: answers gather until the loop looks at them.
+    To wake the loop for every row would cost several times as much as the rest, so answers collect until the loop takes
+    them.
     """
 
     def __init__(self, handler: Callable[[Any], Any], most: int) -> None:

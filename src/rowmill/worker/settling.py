@@ -214,7 +214,7 @@ class Settling(Generic[Async, Sync]):
 class BatchSettling(Settling[AsyncBatchTransaction, BatchTransaction]):
     """The block of `Batch.settling`.
 
-    Its rows are locked first, so that the block can be told which of them it may write for.
+    It locks its rows first, to know which of them it may write for.
     """
 
     def _enter(self) -> None:

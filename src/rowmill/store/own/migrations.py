@@ -28,8 +28,8 @@ async def migrate(store: Store, queues: Sequence[QueueSql], *, tables: bool) -> 
     """Bring Rowmill's own tables to this version, and create the queues' indexes and triggers. With `tables`, create
     missing tables of queues too. Return the steps taken.
 
-    All in one transaction, but for indexes on PostgreSQL's tables that have rows: those are made without holding up
-    who writes to them, which can't be done in a transaction.
+    Everything runs in one transaction, except for indexes on PostgreSQL tables that have rows: these are created
+    concurrently, which does not block writers and can't be done in a transaction.
     """
     steps, later = await store.run(lambda connection: _in_transaction(connection, queues, tables))
     if later:

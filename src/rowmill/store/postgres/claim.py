@@ -266,7 +266,7 @@ def _within_bytes(picks: str) -> str:
     of them is large, -1 if some did not fit. Those that did not fit are locked until the end of the statement, and
     otherwise unchanged.
 
-    Mostly all of them fit: only where they do not, their weights are summed up one by one.
+    Usually all rows fit. Only if they do not, running sums are computed.
     """
     picked = (
         "SELECT array_agg(g_key) AS g_all, array_agg(g_weight) AS g_weights, sum(g_weight) AS g_total, "
@@ -368,9 +368,9 @@ async def claim_rows(
 async def step_back(pool: ConnectionPool, statements: QueueStatements, step: Step, records: Sequence[Any]) -> list[Any]:
     """Give back claimed rows of whose key another row runs too; return the others.
 
-    A claim does not see rows that another one takes at the same time. If the two could not see the same rows of a key,
-    since a row of it was just committed or put back, each takes another one. This is asked after the commit of the
-    claim: of two such claims, the one that asks last sees the other.
+    Two claims at the same time do not see each other's rows. If they do not see the same rows of a key, since one was
+    just committed or requeued, each may take a different row of it. This check runs after the commit of the claim: of
+    two such claims, the one that checks last sees the other.
     """
     queue, load = statements.sql.queue, statements.load
     assert queue.per is not None

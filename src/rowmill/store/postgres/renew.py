@@ -20,8 +20,8 @@ from rowmill.store.refused_rows import is_of_a_row
 def renew_statement(sql: PostgresQueueSql) -> str:
     """Extend leases by $1 seconds, each only where it still holds. $2 tokens, then the parts of the keys.
 
-    A row that a transaction of the user's has locked is passed over, and not renewed: to wait for it would let all
-    other leases of the process run out. `holds` tells such rows from lost ones.
+    A row that a transaction of the user's has locked is passed over, and not renewed: while we waited for it, all other
+    leases of the process could expire. `holds_statement` tells such rows from lost ones.
     """
     return (
         f"UPDATE {sql.table} AS t SET {sql.leased_until} = {sql.later('leased_until', '$1::float8')} "
