@@ -39,12 +39,12 @@ HOPS: dict[str, tuple[str, ...]] = {
         "mill/operations.py",  # Queue.requeue()
         "operator/change.py",  # the UPDATE, in batches
         "operator/filters.py",  # which rows
-        "store/expressions.py",  # the columns that a move writes
+        "store/queue_sql.py",  # the columns that a move writes
     ),
     "wake-up": (
         "worker/stage.py",  # a worker without rows sleeps
-        "store/postgres/wakeup.py",  # LISTEN, and the lock that says who sleeps
-        "store/own/schema.py",  # the trigger that notifies
+        "store/postgres/store.py",  # the port's wait()
+        "store/postgres/wakeup.py",  # the trigger that notifies, LISTEN, and the lock that says who sleeps
     ),
     "retry": ("model/retry.py",),
 }

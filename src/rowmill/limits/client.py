@@ -6,11 +6,13 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError
 
+from rowmill.limits.batcher import RequestBatcher
 from rowmill.limits.clock import DatabaseClock
 from rowmill.limits.grants import (
     CallRefused,
@@ -55,15 +57,6 @@ class PermitRequest:
 
 
 @dataclass(slots=True)
-class PermitBatcher:
-    """Requests for permits of one limit. While one batch is at the database, the next requests collect here."""
-
-    terms: LimitTerms
-    requests: list[PermitRequest] = field(default_factory=list)
-    sending: "asyncio.Task[None] | None" = None
-
-
-@dataclass(slots=True)
 class DeclarationStatus:
     """Which declaration of a limit is in effect for the fleet, as far as this process knows."""
 
@@ -86,12 +79,12 @@ class LimitClient:
         """Tasks that publish a declaration right now, by limit."""
         self._redeclaring: asyncio.Task[None] | None = None
         self._clock = DatabaseClock()
-        self._batchers: dict[str, PermitBatcher] = {}
+        self._requests: dict[str, tuple[LimitTerms, RequestBatcher[PermitRequest]]] = {}
+        """Requests for permits that wait for the batch before them, by limit."""
         self._held: dict[int, Grant] = {}
         self._renewing: dict[float, asyncio.Task[None]] = {}
         """Renewal tasks by lease length, so that a short lease does not wait for the renewal of a long one."""
-        self._ends: list[CallsEnded] = []
-        self._ending: asyncio.Task[None] | None = None
+        self._ends: RequestBatcher[CallsEnded] = RequestBatcher(self._send_ends, "limit ends")
 
     async def take(
         self,
@@ -114,12 +107,13 @@ class LimitClient:
             status = await self._declare_and_read(terms)
         terms = status.effective
         result: asyncio.Future[list[PermitResult]] = asyncio.get_running_loop().create_future()
-        batcher = self._batchers.get(terms.rules.name)
-        if batcher is None or batcher.terms is not terms:
-            batcher = self._batchers[terms.rules.name] = PermitBatcher(terms)
-        batcher.requests.append(PermitRequest(key, calls, amounts, hold, horizon, late, result))
-        if batcher.sending is None or batcher.sending.done():
-            batcher.sending = asyncio.create_task(self._send_all(batcher), name=f"limit {terms.rules.name}")
+        name = terms.rules.name
+        found = self._requests.get(name)
+        if found is None or found[0] is not terms:
+            send = partial(self._send_requests, terms)
+            batcher = RequestBatcher(send, f"limit {name}", size=lambda request: request.calls, most=MOST_CALLS)
+            found = self._requests[name] = terms, batcher
+        found[1].put(PermitRequest(key, calls, amounts, hold, horizon, late, result))
         try:
             return await result
         except asyncio.CancelledError:
@@ -176,25 +170,17 @@ class LimitClient:
         """Give back permits that are not used."""
         self.end_soon([result for result in results if isinstance(result, Grant)], "unused")
 
-    async def _send_all(self, batcher: PermitBatcher) -> None:
-        while batcher.requests:
-            batch: list[PermitRequest] = []
-            calls = 0
-            while batcher.requests and (not batch or calls + batcher.requests[0].calls <= MOST_CALLS):
-                batch.append(batcher.requests.pop(0))
-                calls += batch[-1].calls
-            try:
-                await self._send(batcher.terms, batch)
-            except BaseException as error:
-                for request in batch:
-                    if not request.result.done():
-                        request.result.set_exception(
-                            Disconnected("it was closed meanwhile")
-                            if isinstance(error, asyncio.CancelledError)
-                            else error
-                        )
-                if not isinstance(error, Exception):
-                    raise
+    async def _send_requests(self, terms: LimitTerms, batch: list[PermitRequest]) -> None:
+        """Send requests, and give each the error if that fails."""
+        try:
+            await self._send(terms, batch)
+        except BaseException as error:
+            cancelled = isinstance(error, asyncio.CancelledError)
+            for request in batch:
+                if not request.result.done():
+                    request.result.set_exception(Disconnected("it was closed meanwhile") if cancelled else error)
+            if not isinstance(error, Exception):
+                raise
 
     async def _send(self, terms: LimitTerms, batch: list[PermitRequest]) -> None:
         """Send one batch to the database, for all keys of a limit. Requests that would wait here come first, since they
@@ -308,25 +294,20 @@ class LimitClient:
         if not reported:
             return None
         ended = asyncio.get_running_loop().create_future()
-        self._ends.append(CallsEnded(reported, outcome, cost, seconds, ended, opened))
-        if self._ending is None or self._ending.done():
-            self._ending = asyncio.create_task(self._end_all(), name="limit ends")
+        self._ends.put(CallsEnded(reported, outcome, cost, seconds, ended, opened))
         return ended
 
-    async def _end_all(self) -> None:
-        while self._ends:
-            ends, self._ends = self._ends, []
-            groups = group_ends(ends, time.monotonic())
-            reported = await asyncio.gather(
-                *(self._end(finish, group) for finish, group in groups), return_exceptions=True
-            )
-            for error, (_, group) in zip(reported, groups, strict=True):
-                for _, end in group:
-                    if error is not None and not end.ended.done():  # only the caller gets the error
-                        end.ended.set_exception(error)
-            for end in ends:
-                if not end.ended.done():
-                    end.ended.set_result(None)
+    async def _send_ends(self, ends: list[CallsEnded]) -> None:
+        """Report ended calls, and give each the error if that fails."""
+        groups = group_ends(ends, time.monotonic())
+        reported = await asyncio.gather(*(self._end(finish, group) for finish, group in groups), return_exceptions=True)
+        for error, (_, group) in zip(reported, groups, strict=True):
+            for _, end in group:
+                if error is not None and not end.ended.done():  # only the caller gets the error
+                    end.ended.set_exception(error)
+        for end in ends:
+            if not end.ended.done():
+                end.ended.set_result(None)
 
     async def _end(self, finish: FinishCalls, group: list[tuple[Grant, CallsEnded]]) -> None:
         try:
@@ -343,11 +324,11 @@ class LimitClient:
 
     async def close(self) -> None:
         """Send the reports of ended calls, then cancel all tasks."""
-        if self._ending is not None:
-            await asyncio.wait({self._ending}, timeout=CLOSE_SECONDS)
+        if self._ends.task is not None:
+            await asyncio.wait({self._ends.task}, timeout=CLOSE_SECONDS)
         tasks = (
-            self._ending, self._redeclaring, *self._declaring.values(), *self._renewing.values(),
-            *(batcher.sending for batcher in self._batchers.values()),
+            self._ends.task, self._redeclaring, *self._declaring.values(), *self._renewing.values(),
+            *(batcher.task for _, batcher in self._requests.values()),
         )  # fmt: skip
         await cancel_all([task for task in tasks if task is not None])
 
