@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pty
+import select
 import struct
 import subprocess
 import sys
@@ -66,14 +67,17 @@ def on_a_terminal(shell: Shell, *arguments: str, columns: int = 100, **more: str
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 25, columns, 0, 0))
     with subprocess.Popen(
         command(shell, *arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=environment(TERM="xterm", **more)
-    ):
-        os.close(theirs)
+    ) as process:
         text = b""
-        try:
-            while found := os.read(ours, 4096):
-                text += found
-        except OSError:
-            pass  # the other side is closed
+        while True:
+            ended = process.poll() is not None
+            if ended:
+                termios.tcdrain(theirs)  # with nobody left at that end, the last lines may be lost
+            if select.select([ours], [], [], 0.0 if ended else 0.05)[0]:
+                text += os.read(ours, 4096)
+            elif ended:
+                break
+    os.close(theirs)
     os.close(ours)
     return text.decode().replace("\r\n", "\n")
 

@@ -54,7 +54,7 @@ def test_any_column_but_the_key_is_a_result_unless_they_are_named(
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ([], "whose rights"),
+        ([], "which role"),
         (["--role", "public"], "everybody"),
         (["--role", "PUBLIC"], "everybody"),
         (["--role", "w", "--operator", "--producer"], "no operator"),
