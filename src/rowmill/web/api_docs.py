@@ -9,7 +9,7 @@ UNTAGGED = "other"
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class DocumentedField:
     """A parameter, or a property of a body."""
 
     name: str
@@ -26,7 +26,7 @@ class Body:
 
     media: str
     type: str
-    properties: Sequence[Value]
+    properties: Sequence[DocumentedField]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Operation:
     path: str
     title: str
     text: str
-    parameters: Sequence[Value]
+    parameters: Sequence[DocumentedField]
     body: Body | None
     answers: Sequence[Answer]
 
@@ -72,7 +72,7 @@ def describe(document: Mapping[str, Any]) -> Description:
 
 def _operation(document: Mapping[str, Any], path: str, method: str, given: Mapping[str, Any]) -> Operation:
     parameters = [
-        Value(
+        DocumentedField(
             each["name"],
             each["in"],
             _type(each.get("schema", {})),
@@ -104,12 +104,12 @@ def _body(document: Mapping[str, Any], content: Mapping[str, Any]) -> Body | Non
     return None
 
 
-def _properties(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[Value]:
+def _properties(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[DocumentedField]:
     found = _resolved(document, schema)
     found = _resolved(document, found.get("items", found))
     required = found.get("required", ())
     for name, each in found.get("properties", {}).items():
-        yield Value(name, "", _type(each), name in required, each.get("description", ""))
+        yield DocumentedField(name, "", _type(each), name in required, each.get("description", ""))
 
 
 def _resolved(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
