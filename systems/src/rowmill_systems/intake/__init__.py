@@ -1,1 +1,1 @@
-"""Document intake: files are read in the background, fields are suggested with evidence, a person decides."""
+"""Document intake: files are read in the background, fields are suggested with evidence, and people decide."""

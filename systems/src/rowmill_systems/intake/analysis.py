@@ -1,4 +1,4 @@
-"""What the seam answers for a document: suggestions with evidence, and what no field was found for."""
+"""What the analysis of a document returns: suggestions with evidence, and labelled values without a field."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ from rowmill_systems.parts.documents.document import Box, Document
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Where it says so: the page, the words as they stand there, and their places if the file has places."""
+    """Where a value was found: the page, the words as they stand there, and their boxes if the format has places."""
 
     page: int
     quote: str
@@ -29,7 +29,7 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class Unmapped:
-    """Something with a label, as `Delivery note: 4711`, for which the catalogue has no field."""
+    """A labelled value without a field in the catalogue, such as `Delivery note: 4711`."""
 
     label: str
     value: str
@@ -46,7 +46,7 @@ class Mapped:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What the seam answers."""
+    """What the analysis returns: the document, and what was found in it."""
 
     document: Document
     mapped: Mapped

@@ -1,11 +1,11 @@
-"""The claim and the sweep for callers that run a loop of their own, on a session of their own.
+"""Claim and sweep files from a loop and a session of your own.
 
     with Session(engine) as db:
         file = claim_next_file(db)
         db.commit()
 
-Both take a Session, or an AsyncSession and are awaited then. Each is one statement, goes by the database's clock, and
-leaves the commit to the caller. Workers of Rowmill may run beside: they take neither of these files from the other.
+Both functions take a Session, or an AsyncSession and are awaited then. Each is one statement, uses the database's
+clock, and leaves the commit to you. Workers of Rowmill may run beside them: no file is taken twice.
 """
 
 from collections.abc import Awaitable
@@ -116,7 +116,7 @@ def _requeue(db: Session, stale_after_seconds: float, limit: int) -> int:
 
 
 def now(dialect: str, seconds: float = 0.0) -> sa.ColumnElement[Any]:
-    """The database's time, so many seconds from now; within a long transaction, too."""
+    """Return the database's time, so many seconds from now, also within a long transaction."""
     if dialect == "postgresql":
         return sa.func.statement_timestamp() + sa.literal_column(f"{float(seconds)!r} * interval '1 second'")
     return sa.func.strftime("%Y-%m-%d %H:%M:%f000", "now", f"{float(seconds):+} seconds")

@@ -1,4 +1,4 @@
-"""The parts of intake, put together."""
+"""The system: its mill, queue, storage and readers."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,8 +20,7 @@ from rowmill_systems.parts.objects.port import Storage
 
 
 class Intake:
-    """A database of files, the storage of their bytes, and what reads them. `analyze` takes the place of the usual
-    parts behind the seam."""
+    """A database of files, the storage of their bytes, and their analysis. `analyze` replaces the default analysis."""
 
     revisions = revisions
 
@@ -43,8 +42,10 @@ class Intake:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Connected, and the readers' processes ended at the end. It may be entered several times, as by a server
-        and the worker beside it: who leaves last closes."""
+        """Connect; at the end, stop the reading processes.
+
+        It may be entered several times, as by a server and the worker beside it; the last one to leave closes it.
+        """
         async with self.mill.opened(), self.readers, self.pictures:
             self._users += 1
             try:

@@ -1,4 +1,4 @@
-"""Who finds fields in what was read: rules, or a model where one is configured."""
+"""Build the mapper of fields: rules, or a model if one is configured."""
 
 import rowmill as rm
 from rowmill_systems.intake.fields.model import ModelMapper, ModelSettings
@@ -6,7 +6,7 @@ from rowmill_systems.intake.settings import IntakeSettings
 
 
 def model_mapper(settings: IntakeSettings, mill: rm.Mill) -> ModelMapper:
-    """A mapper that asks the configured model, within limits that the whole fleet shares."""
+    """Return a mapper that asks the configured model within limits of the whole fleet."""
     rate, tokens = settings.model_calls_per_minute, settings.model_tokens_per_day
     limit = mill.limit(
         "intake-model",

@@ -1,4 +1,4 @@
-"""The tables of intake. `project_files` was there before Rowmill, and kept its words."""
+"""The tables of intake. `project_files` existed before Rowmill, and kept its names."""
 
 import enum
 from datetime import datetime
@@ -12,8 +12,8 @@ Moment = sa.DateTime(timezone=True)
 Serial = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 Json = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 NEVER_AGAIN = {"sqlite_autoincrement": True}
-"""SQLite gives the number of a deleted row to the next one otherwise: who applies a suggestion that was replaced would
-apply another."""
+"""Without it, SQLite reuses the number of a deleted row: a person who applies a replaced suggestion would apply another
+one."""
 
 
 class IntakeBase(DeclarativeBase):
@@ -21,7 +21,7 @@ class IntakeBase(DeclarativeBase):
 
 
 class ProjectFile(IntakeBase):
-    """A file of a project, and how far its processing is."""
+    """A file of a project, and its progress."""
 
     __tablename__ = "project_files"
 
@@ -74,7 +74,7 @@ class ProjectFile(IntakeBase):
 
 
 class FileAnalysis(IntakeBase):
-    """What was read in the bytes of a project's file, once for all files with the same bytes."""
+    """The analysis of a project's bytes, shared by all files with the same bytes."""
 
     __tablename__ = "file_analyses"
 
@@ -95,7 +95,7 @@ class SuggestionState(enum.StrEnum):
 
 
 class FieldSuggestion(IntakeBase):
-    """A value for a field that was found in a file, and what a person made of it. Of one value there is one."""
+    """A value for a field that was found in a file, and the decision about it. Each value exists once."""
 
     __tablename__ = "field_suggestions"
 
@@ -123,7 +123,7 @@ class FieldSuggestion(IntakeBase):
 
 
 class UnmappedNote(IntakeBase):
-    """Something with a label in a file, for which the catalogue has no field."""
+    """A labelled value in a file, without a field in the catalogue."""
 
     __tablename__ = "unmapped_notes"
 

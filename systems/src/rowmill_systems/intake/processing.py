@@ -1,4 +1,4 @@
-"""What a worker does with a file. The rest is Rowmill's."""
+"""The handler of files."""
 
 import asyncio
 import hashlib
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
 
 def same_bytes(file: ProjectFile) -> str:
-    """What of two files must not be analysed at the same time."""
+    """Return the key of files that must not be analysed at the same time."""
     return f"{file.organization_id}/{file.project_id}/{file.file_hash or f'file {file.id}'}"
 
 
 def handle(intake: "Intake") -> None:
-    """Register the handler. Of files with the same bytes one is read at a time, in the whole fleet: those that come
-    after it find what it found."""
+    """Register the handler.
+
+    Files with the same bytes are read one at a time in the whole fleet: the later ones reuse the analysis.
+    """
     # A slot of a dead worker must not outlive its lease on the file.
     lease = min(30.0, intake.settings.worker_stale_seconds)
     once = intake.mill.limit("intake-bytes", concurrent=1, breaker=None, lease=lease)
@@ -56,7 +58,7 @@ def handle(intake: "Intake") -> None:
 
 
 async def find_or_analyse(intake: "Intake", file: rm.Lease[ProjectFile], digest: str) -> tuple[int | None, Analysis]:
-    """The file that was analysed before if its bytes are the same, and the analysis."""
+    """Return the file whose analysis is reused, or None, and the analysis."""
     row = file.row
     found = await intake.mill.run(lambda connection: earlier_analysis(connection, row, digest), write=False)
     if found is not None:
@@ -88,8 +90,10 @@ def earlier_analysis(connection: sa.Connection, file: ProjectFile, digest: str) 
 
 
 async def keep(session: AsyncSession, file: ProjectFile, digest: str, analysis: Analysis) -> None:
-    """For the next file with the same bytes, in place of one that is outdated. Whoever lost its lease may have kept one
-    already, as good as ours."""
+    """Store the analysis for the next file with the same bytes, in place of an outdated one.
+
+    A worker that lost its lease may have stored one already, which is as good.
+    """
     # The packing of a long document takes a while, and the loop has leases to renew.
     packed = await asyncio.to_thread(stored.to_json, analysis)
     row = {

@@ -1,4 +1,4 @@
-"""How far the reading of a file is, told to its row while it goes on."""
+"""Write the progress of reading to the row."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,8 +15,8 @@ EVERY_SECONDS = 0.5
 
 @asynccontextmanager
 async def told_to_the_row(mill: rm.Mill, file: rm.Lease[ProjectFile]) -> AsyncIterator[None]:
-    """Within the block, the row says how many pages were read: twice a second at the most, and only while this worker
-    holds it."""
+    """Within the block, write the number of pages read to the row: at most twice a second, and only while this worker
+    holds the lease."""
     latest: tuple[int, int] = (0, 0)
     news = asyncio.Event()
 

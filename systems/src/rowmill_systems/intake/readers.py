@@ -1,4 +1,4 @@
-"""Several readers, each a process, for a worker that reads several files at once."""
+"""Several reading processes, for a worker that reads several files at once."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,8 +14,10 @@ from rowmill_systems.parts.documents.reader import Reader
 
 
 class Readers:
-    """As many as there may be, for the time of the block, which may be entered several times. A process is started
-    when there is work for it."""
+    """A pool of readers for the time of the block, which may be entered several times.
+
+    Processes are started on demand.
+    """
 
     def __init__(self, most: int, limits: DocumentLimits, ocr: OcrName) -> None:
         choose(ocr)  # says at once if it is not there
@@ -31,7 +33,7 @@ class Readers:
             return await reader.read(file_bytes, filename=filename, media_type=media_type, progress=progress)
 
     async def render(self, file_bytes: bytes, kind: Kind, number: int) -> bytes:
-        """A page as a picture."""
+        """Render a page as an image."""
         async with self._one() as reader:
             return await reader.render(file_bytes, kind, number)
 

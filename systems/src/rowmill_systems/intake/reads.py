@@ -1,4 +1,4 @@
-"""What people ask about files: plain SQL, since their state is on the row."""
+"""Queries about files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -140,7 +140,7 @@ def analysis(connection: sa.Connection, file: sa.RowMapping) -> dict[str, Any] |
 
 
 def outdate_analysis(connection: sa.Connection, file: sa.RowMapping) -> None:
-    """So that the bytes are analysed anew."""
+    """Mark the analysis as outdated, so that the bytes are analysed again."""
     connection.execute(
         sa.update(FileAnalysis)
         .where(

@@ -1,4 +1,4 @@
-"""The one seam for documents: whoever reads them otherwise, or finds fields otherwise, takes its place."""
+"""The place where the analysis of documents can be replaced: the reader, or the mapping to fields."""
 
 import asyncio
 from collections.abc import Callable

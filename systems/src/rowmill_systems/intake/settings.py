@@ -17,7 +17,7 @@ MB = 1024 * 1024
 
 
 class IntakeSettings(BaseSettings):
-    """Each is read from the environment: `storage` from INTAKE_STORAGE, and so on."""
+    """Settings from the environment: `storage` from INTAKE_STORAGE, and so on."""
 
     model_config = SettingsConfigDict(
         env_prefix="INTAKE_",
@@ -39,29 +39,29 @@ class IntakeSettings(BaseSettings):
     catalogue: Path | None = None
     """The fields to look for, in a TOML file; otherwise the catalogue that ships with intake."""
     max_file_bytes: int = Field(default=50 * MB, gt=0)
-    """What is larger is refused at the upload."""
+    """Larger files are refused at the upload."""
 
     worker_poll_base_seconds: float = Field(default=1.0, gt=0)
     """The first wait of a worker that found nothing."""
     worker_poll_max_seconds: float = Field(default=30.0, gt=0)
-    """The longest wait, with its random spread: a ceiling."""
+    """The longest wait, jitter included."""
     worker_stale_seconds: float = Field(default=900.0, ge=1)
-    """After so long without a sign of life a file is taken from its worker."""
+    """After so long without a sign of life of its worker, a file is given back."""
     readers: int = Field(default=1, ge=1)
     """Files that one worker process reads at once; each has a process of its own, of up to 500 MB with OCR."""
     reading_seconds: float = Field(default=900.0, gt=0)
-    """The longest that the reading of one file may take."""
+    """The most time for reading one file."""
     ocr: Literal["auto", "tesseract", "rapidocr", "off"] = "auto"
-    """What reads scans: tesseract where it is installed, RapidOCR otherwise; or one of them, or nobody."""
+    """The OCR engine: `auto` is tesseract if it is installed, otherwise RapidOCR."""
 
     model_url: str | None = None
-    """An OpenAI-compatible endpoint, as http://127.0.0.1:8080/v1; without one, fields are found by rules."""
+    """An OpenAI-compatible endpoint, as http://127.0.0.1:8080/v1. Without one, rules find the fields."""
     model_name: str = ""
-    """Which of its models."""
+    """The name of the model."""
     model_key: SecretStr | None = None
-    """What it knows us by."""
+    """The API key."""
     model_seconds: float = Field(default=60.0, gt=0)
-    """The longest that one call may take."""
+    """The most time for one call."""
     model_tokens_per_day: int | None = Field(default=None, gt=0)
     """A budget for the whole fleet."""
     model_calls_per_minute: int | None = Field(default=None, gt=0)

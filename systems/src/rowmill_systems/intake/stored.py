@@ -1,4 +1,4 @@
-"""An analysis as the database keeps it, for all files with the same bytes."""
+"""Convert an analysis to JSON for the database, and back."""
 
 from dataclasses import asdict, replace
 from typing import Any
@@ -10,7 +10,7 @@ from rowmill_systems.parts.values import storable
 
 
 def to_json(analysis: Analysis) -> dict[str, Any]:
-    """Plain JSON. The places of single words are left out: a suggestion's evidence has its own."""
+    """Return plain JSON, without the boxes of single words: the evidence of suggestions has its own."""
     return {
         "document": packing.to_json(without_words(analysis.document)),
         "suggestions": [asdict(suggestion) for suggestion in analysis.mapped.suggestions],
@@ -27,8 +27,7 @@ def from_json(found: dict[str, Any]) -> Analysis:
 
 
 def cleaned(analysis: Analysis) -> Analysis:
-    """As it is kept, without NUL and halves of characters: whoever reads or maps may find them, and not every database
-    takes them."""
+    """Return the analysis as it is stored: without characters that not every database stores."""
     return from_json(storable(to_json(analysis)))
 
 

@@ -1,4 +1,4 @@
-"""Suggestions: written when a file was read, then decided on by a person, who may change their mind."""
+"""Suggestions: written when a file was read, then decided once by a person."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +16,7 @@ PROCESSING = "processing"
 
 
 async def replace_pending(session: AsyncSession, file_id: int, mapped: Mapped) -> None:
-    """In place of what was pending for a file, what was found in it now. What a person has decided on stays as it is,
-    and is not suggested once more."""
+    """Replace the pending suggestions of a file. Decided ones stay, and are not suggested again."""
     pending = sa.delete(FieldSuggestion).where(FieldSuggestion.file_id == file_id, FieldSuggestion.state == PENDING)
     await session.execute(pending)
     await session.execute(sa.delete(UnmappedNote).where(UnmappedNote.file_id == file_id))
@@ -57,11 +56,11 @@ class UnknownSuggestion(LookupError):
 
 
 class BeingProcessed(Exception):
-    """The file is being processed: what is pending may be replaced in a moment."""
+    """The file is being processed: pending suggestions may be replaced at any moment."""
 
 
 class SuggestionChanged(Exception):
-    """Somebody decided before, or the file was read again. `state` is what it is now, None if it is gone."""
+    """Another person decided before, or the file was read again. `state` is its present state; None if it is gone."""
 
     def __init__(self, state: str | None) -> None:
         super().__init__(f"the suggestion is {state} by now" if state else "the suggestion was replaced meanwhile")
@@ -70,7 +69,7 @@ class SuggestionChanged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SuggestionDecision:
-    """What a person makes of a suggestion. `value` is theirs, where it is not the suggested one."""
+    """The decision of a person. `value` replaces the suggested one."""
 
     state: SuggestionState
     by: str | None = None
@@ -139,8 +138,10 @@ def _change(
 
 
 def was_there(connection: sa.Connection, suggestion_id: int) -> bool:
-    """Whether a suggestion that the file does not have may have been one of its own. Numbers are never given twice, and
-    the database knows the last one."""
+    """Tell whether a missing suggestion may have belonged to the file.
+
+    Numbers are never reused, and the database knows the last one.
+    """
     if connection.scalar(sa.select(FieldSuggestion.id).where(FieldSuggestion.id == suggestion_id)) is not None:
         return False  # it is another file's
     if connection.dialect.name == "postgresql":

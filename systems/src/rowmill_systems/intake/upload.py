@@ -1,4 +1,4 @@
-"""Files come in: their bytes into the storage, then a row, which is the whole of enqueueing."""
+"""Take files in: store the bytes, then insert a row, which enqueues the file."""
 
 import unicodedata
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ LONGEST_NAME = 255
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """What the uploader says of a file. None of it is believed."""
+    """What the uploader claims about a file. Nothing of it is trusted."""
 
     organization_id: int
     project_id: int
@@ -26,7 +26,7 @@ class Upload:
 
 
 async def add(intake: Intake, upload: Upload, chunks: AsyncIterator[bytes]) -> int:
-    """Take a file in; answers its id. Its bytes are safe before there is a row, and a row is only there with them."""
+    """Take a file in. Return its id. The bytes are stored before there is a row."""
     async with intake.storage.receive(most=intake.settings.max_file_bytes) as incoming:
         async for chunk in chunks:
             await incoming.write(chunk)
@@ -51,7 +51,7 @@ async def add(intake: Intake, upload: Upload, chunks: AsyncIterator[bytes]) -> i
 
 
 def tidy_name(name: str) -> str:
-    """The last part of a path, without what would confuse a terminal or a file system."""
+    """Return the last part of a path, without characters that confuse a terminal or a file system."""
     last = PurePosixPath(name.replace("\\", "/")).name
     shown = printable(last)
     if len(shown) > LONGEST_NAME:
@@ -61,5 +61,5 @@ def tidy_name(name: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Without control characters and halves of characters, which not every database takes."""
+    """Remove control characters and lone surrogates, which not every database stores."""
     return "".join(letter for letter in text if unicodedata.category(letter)[0] != "C").strip()

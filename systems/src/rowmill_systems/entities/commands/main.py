@@ -162,7 +162,9 @@ def link(
     ] = "",
     delimiter: Annotated[
         str | None,
-        typer.Option("--delimiter", metavar="SIGN", help="What parts the cells, if it is not found out: ';', tab…"),
+        typer.Option(
+            "--delimiter", metavar="SIGN", help="What separates the cells, if the detection is wrong: ';', tab…"
+        ),
     ] = None,
     database_url: UrlOption = None,
     sources: SourcesOption = None,

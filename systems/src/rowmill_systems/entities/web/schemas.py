@@ -77,7 +77,7 @@ class ValueSource(ResponseModel):
     """What the source calls the entity."""
 
 
-class Value(ResponseModel):
+class MergedValue(ResponseModel):
     value: Any
     sources: list[ValueSource]
 
@@ -150,7 +150,7 @@ class WholeEntity(EntityOut):
     """Who may be meant, the likeliest first, as of the last time that sources were asked."""
     context: str | None
     properties: dict[str, Any] | None
-    enriched_properties: dict[str, list[Value]] | None
+    enriched_properties: dict[str, list[MergedValue]] | None
     facts: list[FactOut]
     conflicts: list[ConflictOut]
     history: list[Change]

@@ -1,4 +1,4 @@
-"""`rowmill systems intake ingest`: many files from a disk, with progress."""
+"""`rowmill systems intake ingest`: put many files in, with progress."""
 
 import asyncio
 import errno
@@ -24,12 +24,12 @@ CHUNK = 1024 * 1024
 LOOK_SECONDS = 0.3
 OPEN = ("queued", "processing")
 ROWS_AT_ONCE = 10_000
-"""Databases take some ten thousand parameters."""
+"""Databases allow some ten thousand parameters."""
 
 
 @dataclass
 class IngestedFiles:
-    """What is put in together."""
+    """The files of one command."""
 
     organization_id: int
     project_id: int
@@ -39,7 +39,10 @@ class IngestedFiles:
 
 
 def all_files(paths: list[Path], refused: dict[Path, str]) -> Iterator[Path]:
-    """Files, and those in folders, in order, without hidden ones. Folders that can't be looked into are refused."""
+    """Yield files, and those in folders, in order, without hidden ones.
+
+    Notes folders that can't be read in `refused`.
+    """
 
     def note(error: OSError) -> None:
         refused[Path(error.filename)] = unreadable(error)
@@ -82,7 +85,7 @@ async def put_in(intake: Intake, batch: IngestedFiles, paths: list[Path]) -> Non
 
 
 async def read_all(intake: Intake, batch: IngestedFiles, settings: WorkerSettings, told: StopSignals) -> None:
-    """Work until every file of the batch is final, or until told to stop."""
+    """Work until every file is final, or until a signal says stop."""
     still_open = (
         sa.select(sa.func.count())
         .where(ProjectFile.processing_status.in_(OPEN))
@@ -104,7 +107,7 @@ async def read_all(intake: Intake, batch: IngestedFiles, settings: WorkerSetting
 
 
 def shown(path: Path) -> str:
-    """As text, also where the name of a file is none."""
+    """Return a path as text, also if its name is not valid Unicode."""
     return os.fsencode(path).decode("utf-8", "replace")
 
 
@@ -115,7 +118,7 @@ def batched(numbers: Iterable[int], most: int) -> Iterator[list[int]]:
 
 
 async def report(intake: Intake, batch: IngestedFiles, json: bool, *, read: bool) -> int:
-    """Say what became of each file; answers the exit code."""
+    """Print the result of each file. Return the exit code."""
     found = sa.select(
         ProjectFile.id,
         ProjectFile.processing_status,

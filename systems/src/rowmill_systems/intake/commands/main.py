@@ -49,7 +49,7 @@ app = typer.Typer(
 
 
 def load(database_url: str | None = None, storage: str | None = None) -> "Intake":
-    """The intake that options and environment describe."""
+    """Build the intake that options and environment describe."""
     try:
         from rowmill_systems.intake.intake import Intake
         from rowmill_systems.intake.settings import IntakeSettings

@@ -1,1 +1,1 @@
-"""From pages of text to fields of a catalogue, each with its evidence."""
+"""Find the fields of a catalogue in pages of text, each with its evidence."""

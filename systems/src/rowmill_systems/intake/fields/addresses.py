@@ -1,4 +1,4 @@
-"""Postal addresses: a line with a postcode and a town, the street above it, a country below it."""
+"""Find postal addresses: a line with postcode and town, the street above it, a country below it."""
 
 import re
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ CARE_OF = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """An address, and the name above it."""
+    """An address, with the name above it."""
 
     name: str
     name_span: Span | None
@@ -54,7 +54,7 @@ class Block:
 
 
 def find_blocks(layout: Layout, limit: int = 60) -> list[Block]:
-    """All addresses of a document, in the order of the paper."""
+    """Return all addresses of a document in its order."""
     found: list[Block] = []
     taken: set[tuple[int, int, int]] = set()
     for cell in layout.cells():
@@ -75,7 +75,7 @@ def is_city(text: str) -> bool:
 
 
 def is_street(text: str) -> bool:
-    """A word and a house number, or a word for a street."""
+    """Tell whether a text is a street: a word with a house number, or a word for a street."""
     bare = text.strip(" .,;")
     if not 3 < len(bare) < 70 or "@" in bare or ":" in bare or is_city(bare):
         return False
@@ -107,14 +107,14 @@ def _stacked(layout: Layout, city: Cell) -> Block | None:
 
 
 def _name_above(above: Sequence[Cell]) -> Cell | None:
-    """The line over the street that is a name: a company if there is one."""
+    """Return the line above the street that is a name; a company if there is one."""
     near = [cell for cell in above[:3] if not CARE_OF.match(cell.text) and ":" not in cell.text and len(cell.text) < 80]
     company = next((cell for cell in near if find_parties(cell.text)), None)
     return company or (near[0] if near and not any(sign.isdigit() for sign in near[0].text) else None)
 
 
 def _inline(cell: Cell) -> Block | None:
-    """`Muster GmbH · Hauptstr. 5 · 10115 Berlin`, with or without the name."""
+    """Find an address in one line, with or without a name: `Muster GmbH · Hauptstr. 5 · 10115 Berlin`."""
     parts, start = [], 0
     for gap in [*SEPARATED.finditer(cell.text), None]:
         end = gap.start() if gap else len(cell.text)

@@ -1,4 +1,4 @@
-"""Amounts of money as papers write them: every thousands separator, every place of the currency and of the sign."""
+"""Find amounts of money, with any thousands separator and any place of currency and sign."""
 
 import re
 from collections import Counter
@@ -37,7 +37,7 @@ class AmountReading:
 
 
 def find_amounts(text: str) -> list[AmountReading]:
-    """All amounts of a text, from left to right. Percentages are none, nor are parts of dates and longer numbers."""
+    """Return all amounts of a text, from left to right, without percentages and parts of dates and longer numbers."""
     found = []
     for match in AMOUNT.finditer(mend_digits(text)):
         if match.group("percent"):
@@ -55,7 +55,7 @@ def find_amounts(text: str) -> list[AmountReading]:
 
 
 def _trimmed(match: re.Match[str], bracketed: bool) -> tuple[int, int]:
-    """Without brackets that are not its own, nor spaces."""
+    """Strip spaces and unbalanced brackets."""
     start, end = match.span()
     if not bracketed:
         names = ("sign", "before", "sign2", "number", "sign3", "after")
@@ -66,8 +66,11 @@ def _trimmed(match: re.Match[str], bracketed: bool) -> tuple[int, int]:
 
 
 def parse_number(text: str) -> tuple[Decimal | None, bool]:
-    """The number, and whether it has decimals. The last of two kinds of separators is the decimal one; a single one is
-    too, unless exactly three digits follow."""
+    """Return the number, and whether it has decimals.
+
+    Of two kinds of separators the last is the decimal one; a single one is decimal too, unless exactly three digits
+    follow.
+    """
     text = text.strip()
     dashed = re.search(r"[.,][-–—]+$", text)
     if dashed:
@@ -92,7 +95,7 @@ def parse_number(text: str) -> tuple[Decimal | None, bool]:
 
 
 def _grouped_well(whole: str) -> bool:
-    """Thousands, or lakhs and crores as India writes them."""
+    """Tell whether digits are grouped by thousands, or by lakhs and crores."""
     groups = re.split(r"[.,]", whole)
     return len(groups) == 1 or (len(groups[-1]) == 3 and all(len(group) in (2, 3) for group in groups[1:-1]))
 
@@ -104,12 +107,12 @@ def currency_of(word: str | None) -> str | None:
 
 
 def main_currency(lines: Iterable[str]) -> str | None:
-    """The currency that a document names most often."""
+    """Return the currency that a document names most often."""
     counts = Counter(currency_of(match.group()) for line in lines for match in ALONE.finditer(line))
     return counts.most_common(1)[0][0] if counts else None
 
 
 def money(reading: AmountReading, fallback: str | None) -> dict[str, str | None]:
-    """As a suggestion says it: {"amount": "1190.00", "currency": "EUR"}."""
+    """Return the value of a suggestion: {"amount": "1190.00", "currency": "EUR"}."""
     return {"amount": f"{reading.amount:.2f}" if reading.amount == round(reading.amount, 2) else str(reading.amount),
             "currency": reading.currency or fallback}  # fmt: skip

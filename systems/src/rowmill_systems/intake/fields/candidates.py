@@ -1,4 +1,4 @@
-"""What might be the value of a field, and how the best is chosen."""
+"""Candidates for the value of a field, and the choice among them."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ class FieldCandidate:
 
 
 def bounded(candidates: Iterable[FieldCandidate]) -> dict[str, list[FieldCandidate]]:
-    """By field, the best first, and not more than a bounded number of each."""
+    """Group candidates by field, the best first, with a bounded number of each."""
     by_field: dict[str, list[FieldCandidate]] = {}
     for candidate in candidates:
         by_field.setdefault(candidate.field.key, []).append(candidate)
@@ -37,8 +37,11 @@ def bounded(candidates: Iterable[FieldCandidate]) -> dict[str, list[FieldCandida
 
 
 def choose(by_field: dict[str, list[FieldCandidate]]) -> list[FieldCandidate]:
-    """For each field its best value, surer where the paper says it twice, less sure where it also says another. What
-    two fields of one type claim belongs to the surer one."""
+    """Return the best value of each field.
+
+    It is surer if the document says it twice, and less sure if it says another one too. A value that two fields of one
+    type claim goes to the surer one.
+    """
     merged = sorted(
         (each for found in by_field.values() for each in _merged(found)), key=lambda each: -each.score
     )  # fmt: skip

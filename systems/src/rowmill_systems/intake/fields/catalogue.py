@@ -1,4 +1,4 @@
-"""What a project wants to know of its documents."""
+"""The catalogue: the fields that a project wants to know of its documents."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ class FieldType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One thing to know: where it stands on paper, and what it looks like."""
+    """One field: what documents call it, and what its values look like."""
 
     key: str
     label: str
     type: FieldType = FieldType.TEXT
     synonyms: tuple[str, ...] = ()
-    """What papers call it, in any language."""
+    """Its names in documents, in any language."""
     scheme: str = ""
     """What kind of its type it is, where that helps to find and to check it:
 
@@ -39,13 +39,13 @@ class Field:
     table    its columns, as `description,quantity,price,total`
     """
     doc_types: tuple[str, ...] = ()
-    """Which documents have it; none: all."""
+    """Types of documents that have it; empty: all."""
     many: bool = False
     """A document may have several values of it."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All that papers may call it."""
+        """All names that documents may use."""
         return (self.label, *self.synonyms)
 
 
@@ -53,10 +53,10 @@ class Field:
 class Catalogue:
     fields: tuple[Field, ...]
     ignore: tuple[str, ...] = ()
-    """Labels that stand beside those of fields and mean something else."""
+    """Labels that look like those of fields and mean something else."""
 
     def for_type(self, doc_type: str | None) -> tuple[Field, ...]:
-        """The fields of a document of this type; all fields if the type is not known."""
+        """Return the fields for documents of this type; all fields if the type is unknown."""
         known = doc_type and any(doc_type in field.doc_types for field in self.fields)
         return tuple(field for field in self.fields if not known or not field.doc_types or doc_type in field.doc_types)
 

@@ -1,4 +1,4 @@
-"""From the score of a candidate to how often such a suggestion is right."""
+"""Convert the score of a candidate to a probability."""
 
 from itertools import pairwise
 
@@ -9,7 +9,7 @@ SCANNED = 0.96
 
 
 def confidence(score: float, *, scanned: bool) -> float:
-    """Between 0 and 1, and never less for a better score."""
+    """Return how often suggestions with such a score are right, from 0 to 1. Monotonic."""
     for (low, at_low), (high, at_high) in pairwise(KNOTS):
         if score <= high:
             share = (max(score, low) - low) / (high - low)

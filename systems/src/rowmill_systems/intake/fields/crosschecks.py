@@ -1,4 +1,5 @@
-"""What proves or refutes what: amounts add up, nothing is due before it is issued, rows make the net amount."""
+"""Check candidates against each other: amounts add up, nothing is due before it is issued, rows sum up to the net
+amount."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -15,7 +16,7 @@ Found = dict[str, list[FieldCandidate]]
 
 
 def cross_check(found: Found) -> Found:
-    """The same candidates, surer or less sure."""
+    """Return the same candidates with changed scores."""
     return _rows(_rate(_dates(_sums(found))))
 
 
@@ -31,7 +32,7 @@ def _amount(candidate: FieldCandidate) -> Decimal:
 
 
 def _sums(found: Found) -> Found:
-    """Net and tax make the total: the three that do are proved by each other."""
+    """Confirm net, tax and total if the first two sum up to the third."""
     keys = [_key(found, FieldType.AMOUNT, scheme) for scheme in ("net", "tax", "total")]
     if None in keys[:1] or None in keys[2:]:
         return found
@@ -53,7 +54,7 @@ def _sums(found: Found) -> Found:
 
 
 def _lift_largest(found: Found, key: str | None) -> Found:
-    """Of several totals, the largest is the last."""
+    """Prefer the largest of several totals."""
     if key is None or len(found[key]) < 2:
         return found
     largest = max(found[key], key=lambda each: (_amount(each), each.score))
@@ -62,7 +63,7 @@ def _lift_largest(found: Found, key: str | None) -> Found:
 
 
 def _favour(found: Found, winners: Sequence[FieldCandidate], least: float, others: float) -> Found:
-    """Winners rise to what they are worth now; other values of their fields fall."""
+    """Raise the scores of the winners, and lower those of other values of their fields."""
     changed = dict(found)
     for winner in winners:
         key = winner.field.key
@@ -75,7 +76,7 @@ def _favour(found: Found, winners: Sequence[FieldCandidate], least: float, other
 
 
 def _dates(found: Found) -> Found:
-    """Due dates and ends before the day of issue are doubtful."""
+    """Lower the scores of due dates and ends before the date of issue."""
     changed = dict(found)
     for early, late in (("issue", "due"), ("start", "end")):
         first, second = _key(found, FieldType.DATE, early), _key(found, FieldType.DATE, late)
@@ -87,7 +88,7 @@ def _dates(found: Found) -> Found:
 
 
 def _rate(found: Found) -> Found:
-    """A tax rate that makes the tax of the net amount."""
+    """Confirm a tax rate that yields the tax from the net amount."""
     keys = [_key(found, FieldType.AMOUNT, scheme) for scheme in ("net", "tax")]
     rate = _key(found, FieldType.NUMBER, "percent")
     if not rate or None in keys:
@@ -100,7 +101,7 @@ def _rate(found: Found) -> Found:
 
 
 def _rows(found: Found) -> Found:
-    """The totals of the rows add up to an amount of the document."""
+    """Confirm an amount that is the sum of the rows."""
     changed = dict(found)
     amounts = {_amount(found[key][0]) for scheme in ("net", "total") if (key := _key(found, FieldType.AMOUNT, scheme))}
     for key, candidates in found.items():

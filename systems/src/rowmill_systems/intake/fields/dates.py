@@ -1,4 +1,4 @@
-"""Dates as papers write them, in six languages. What is no day of the calendar is no date."""
+"""Find dates in six languages. Days that the calendar does not have are not dates."""
 
 import re
 from collections.abc import Iterable
@@ -46,7 +46,7 @@ YEAR_FIRST = re.compile(rf"(?<!\d)(?P<year>\d{{4}})[ -]{NAME}[ -](?P<day>\d{{1,2
 
 @dataclass(frozen=True, slots=True)
 class DateReading:
-    """A date in a text: where, which day, and whether day and month could change places."""
+    """A date in a text: its place, the day, and whether day and month could be swapped."""
 
     start: int
     end: int
@@ -56,7 +56,7 @@ class DateReading:
 
 
 def find_dates(text: str, *, month_first: bool = False) -> list[DateReading]:
-    """All dates of a text, from left to right, without overlaps."""
+    """Return all dates of a text, from left to right, without overlaps."""
     found: list[DateReading] = []
     mended = mend_digits(text)
     for pattern in (ASIAN, DAY_FIRST, MONTH_FIRST, YEAR_FIRST):
@@ -93,7 +93,7 @@ def _century(year: int) -> int:
 
 
 def calendar_day(year: int, month: int, day: int) -> date | None:
-    """None where the calendar has no such day, or papers would not."""
+    """Return a day; None if the calendar has no such day, or the year is implausible."""
     if not 1900 <= year <= 2199:
         return None
     try:
@@ -103,8 +103,8 @@ def calendar_day(year: int, month: int, day: int) -> date | None:
 
 
 def is_month_first(lines: Iterable[str], language: str | None, american: bool) -> bool:
-    """Whether 03/04/2026 is a day of March: as the dates of the same document say that can be read in one way only;
-    else as America writes, if it is English and American in other things."""
+    """Tell whether 03/04/2026 is a day in March: by unambiguous dates of the same document; otherwise if it is English
+    and has other American signs."""
     votes = 0
     for line in lines:
         for match in NUMERIC.finditer(mend_digits(line)):

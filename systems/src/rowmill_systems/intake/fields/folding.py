@@ -1,4 +1,4 @@
-"""Texts made alike: without case, accents and what OCR confuses."""
+"""Normalise texts: without case, accents and confusions of OCR."""
 
 import re
 import unicodedata
@@ -15,22 +15,22 @@ NUMBERLIKE = re.compile(r"[0-9OoQDIl|iSsBZzG.,'’/:-]{3,}")
 
 @lru_cache(maxsize=65536)
 def plain(text: str) -> str:
-    """Lower case, without accents: `Numéro` and `NUMERO` are one."""
+    """Return the text in lower case without accents: `Numéro` and `NUMERO` are the same."""
     parts = unicodedata.normalize("NFKD", text)
     return "".join(sign for sign in parts if not unicodedata.combining(sign)).casefold()
 
 
 @lru_cache(maxsize=65536)
 def skeleton(text: str) -> str:
-    """What is left of a word when OCR may have confused its letters, and umlauts may be spelt out."""
+    """Return a form of a word that is the same for letters that OCR confuses, and for umlauts that are spelt out."""
     bare = plain(text)
     bare = UMLAUT.sub(r"\1", bare.replace("rn", "m").replace("vv", "w"))
     return "".join(TOKEN.findall(bare.translate(ALIKE)))
 
 
 def mend_digits(text: str) -> str:
-    """`1.19O,0l` as `1.190,01`: letters that stand for digits, in words that are digits by more than half. Of the same
-    length, so places in the one are places in the other."""
+    """Replace letters that stand for digits, in words that are mostly digits: `1.19O,0l` becomes `1.190,01`. The length
+    stays the same."""
     return NUMBERLIKE.sub(_mended, text)
 
 

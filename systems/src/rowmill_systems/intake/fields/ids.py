@@ -1,6 +1,7 @@
-"""Numbers with a scheme, found in a text: by their shape, and kept only if their check digits hold.
+"""Find numbers with a scheme by their form, and keep those whose check digits are right.
 
-OCR confuses letters and digits. A number is mended only if its check digits then hold: they would not by chance.
+OCR confuses letters and digits. A number is corrected only if its check digits are right then, which is hardly ever so
+by chance.
 """
 
 import re
@@ -17,7 +18,7 @@ LONGEST = 48
 
 
 def _confused(letters: str) -> str:
-    """A pattern for letters, or what OCR makes of them."""
+    """Return a pattern for letters, or for what OCR makes of them."""
     looks = {"I": "[I1l|]", "S": "[S5]", "B": "[B8]", "Z": "[Z2]", "O": "[O0]", "G": "[G6]"}
     if all(letter in looks for letter in letters):  # as digits, it would be any number
         return letters
@@ -52,12 +53,12 @@ class IdReading:
     end: int
     value: str
     proved: bool
-    """Its check digits were looked at, and are right."""
+    """Its check digits are right."""
     mended: bool = False
 
 
 def find_ids(scheme: str, text: str) -> list[IdReading]:
-    """All numbers of this scheme in a text, from left to right. An unknown scheme has none."""
+    """Return all numbers of this scheme in a text, from left to right; none for an unknown scheme."""
     found: list[IdReading] = []
     start_of = STARTS.get(scheme)
     place = 0
@@ -81,7 +82,7 @@ def _whole(scheme: str, match: re.Match[str]) -> IdReading | None:
 
 
 def _read_on(scheme: str, text: str, start: int) -> IdReading | None:
-    """The longest number that begins here and is right."""
+    """Return the longest valid number that begins here."""
     signs = list(islice(_signs(text, start), LONGEST))
     compact = "".join(sign for _, sign in signs)
     for length in _lengths(scheme, compact):
@@ -95,7 +96,7 @@ def _read_on(scheme: str, text: str, start: int) -> IdReading | None:
 
 
 def _signs(text: str, start: int) -> Iterator[tuple[int, str]]:
-    """Letters and digits with their places, over single separators."""
+    """Yield letters and digits with their places, across single separators."""
     gap = 0
     for place in range(start, min(len(text), start + 2 * LONGEST)):
         sign = text[place]
@@ -120,7 +121,7 @@ def _lengths(scheme: str, compact: str) -> range:
 
 
 def _mended(scheme: str, value: str) -> str:
-    """With digits where the scheme wants digits."""
+    """Return the number with digits where the scheme has digits."""
     mend: Callable[[str], str] = lambda part: part.translate(TO_DIGIT)  # noqa: E731
     if scheme in ("ean", "luhn", "isbn"):
         return mend(value[:-1]) + (value[-1] if value[-1] == "X" else mend(value[-1]))
@@ -143,7 +144,7 @@ def _mended(scheme: str, value: str) -> str:
 
 
 def _account(country: str, account: str) -> str:
-    """Of countries where only the bank's part has letters."""
+    """Correct an account number of countries where only the bank's part has letters."""
     bank = {"GB": (0, 4), "NL": (0, 4), "IE": (0, 4), "IT": (0, 1), "SM": (0, 1), "FR": (10, 21)}.get(country)
     if bank is None:
         return account

@@ -1,4 +1,4 @@
-"""Values beside their labels: behind them in the cell, right of them, or below them."""
+"""Find values beside their labels: after them in the cell, right of them, or below them."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ SENTENCE = re.compile(r"(?<=[.!?。]) +(?=[A-ZÄÖÜÀ-Ý0-9\u3400-\u9fff])")
 
 
 def labelled(view: View) -> Iterator[FieldCandidate]:
-    """Candidates of every label of the document."""
+    """Return the candidates of every label of the document."""
     for hits in view.hits.values():
         for hit in hits:
             for field in hit.fields:
@@ -30,7 +30,7 @@ def labelled(view: View) -> Iterator[FieldCandidate]:
 
 
 def values_of(view: View, hit: Hit, field: Field) -> Iterator[FieldCandidate]:
-    """The values that a label may mean: of the first place that has one."""
+    """Return the values that a label may mean, from the first place that has one."""
     if field.scheme == "sentence" and not hit.colon and not hit.alone:
         yield _sentence(view, hit, field)
         return
@@ -47,7 +47,7 @@ def values_of(view: View, hit: Hit, field: Field) -> Iterator[FieldCandidate]:
 
 
 def strength(hit: Hit, field: Field) -> float:
-    """How much a label says, before its value is looked at."""
+    """Return how much a label says, before its value is read."""
     sure = 0.97 if hit.colon else 0.94
     sure *= 1.0 if hit.leading else 0.88
     sure *= 0.45 if hit.qualified else 1.0
@@ -76,7 +76,8 @@ def _places(view: View, hit: Hit, field: Field) -> Iterator[tuple[Cell, int, int
 
 
 def _end_of_rest(view: View, hit: Hit, field: Field) -> int:
-    """Up to the next label of the cell. Words may look like labels, so a text only ends where one has a colon."""
+    """Return where the rest of the cell ends: at the next label. Words may look like labels, so that text ends only at
+    one with a colon."""
     for other in view.hits_in(hit.cell):
         if other.start >= hit.end and (
             other.colon or (field.type not in WORDS and other.fields and not other.qualified)
@@ -86,7 +87,7 @@ def _end_of_rest(view: View, hit: Hit, field: Field) -> int:
 
 
 def _distance(text: str, reading: FieldReading, field: Field) -> float:
-    """Less sure where other words stand between label and value."""
+    """Lower the score if other words stand between label and value."""
     between = sum(sign.isalnum() for sign in text[: reading.start])
     return 1.0 if between <= 3 or field.type in WORDS else 0.9 if between <= 12 else 0.7
 
@@ -97,7 +98,7 @@ def _candidate(field: Field, reading: FieldReading, cell: Cell, start: int, sure
 
 
 def _sentence(view: View, hit: Hit, field: Field) -> FieldCandidate:
-    """The sentence of the line that the label stands in."""
+    """Return the sentence around the label."""
     cell = hit.cell
     edges = [0, *(match.end() for match in SENTENCE.finditer(cell.text)), len(cell.text)]
     inside = hit.start - cell.start

@@ -1,4 +1,4 @@
-"""Labels on paper: where a cell says `Invoice no.`, or what OCR made of it."""
+"""Find labels: cells that say `Invoice no.`, or what OCR made of it."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ class Hit:
     start: int
     end: int
     fields: tuple[Field, ...]
-    """None: a label of something else."""
+    """Empty for a label of something else."""
     leading: bool
     """The cell begins with it."""
     colon: bool
@@ -48,12 +48,12 @@ class Hit:
 
     @property
     def alone(self) -> bool:
-        """Whether the cell is the label, and nothing but."""
+        """Whether the cell is nothing but the label."""
         return self.leading and not any(sign.isalnum() for sign in self.cell.text[self.end - self.cell.start :])
 
 
 class Labels:
-    """All labels of a catalogue, for documents of one type."""
+    """The labels of a catalogue, for documents of one type."""
 
     def __init__(self, catalogue: Catalogue, doc_type: str | None) -> None:
         self.phrases: dict[str, tuple[Field, ...]] = {key: () for name in catalogue.ignore if (key := key_of(name))}
@@ -70,7 +70,7 @@ class Labels:
         self.without_one = _deletions(self.phrases)
 
     def hits(self, cell: Cell, *, scanned: bool) -> list[Hit]:
-        """The labels of a cell, from left to right; of two that overlap, the longer."""
+        """Return the labels of a cell, from left to right; of two that overlap, the longer one."""
         tokens = tokens_of(cell.text[:LONGEST_CELL])
         found, place = [], 0
         while place < len(tokens):
@@ -95,7 +95,7 @@ class Labels:
         return 0, (), False
 
     def _nearly(self, key: str) -> str | None:
-        """The label that differs in one sign."""
+        """Return the label that differs in one character."""
         for place in range(len(key)):
             if match := self.without_one.get(key[:place] + key[place + 1 :]):
                 return match
@@ -112,8 +112,11 @@ def _deletions(phrases: Iterable[str]) -> Mapping[str, str]:
 
 
 def _owners(fields: Sequence[Field]) -> tuple[Field, ...]:
-    """Fields of several types may share a label, as a rate and its amount. Of one type and scheme's kind, the field of
-    fewer documents has it: `Order date` is the date of an order, and something else on an invoice."""
+    """Return the fields that a label belongs to.
+
+    Fields of several types may share a label, as a rate and its amount. Within one type the field of fewer documents
+    has it: `Order date` is the date of an order, and something else on an invoice.
+    """
     kept: dict[str, Field] = {}
     for field in fields:
         other = kept.get(field.type)
@@ -123,7 +126,7 @@ def _owners(fields: Sequence[Field]) -> tuple[Field, ...]:
 
 
 def tokens_of(text: str) -> list[Token]:
-    """Words with their places. Chinese runs are words of their own, beside digits too."""
+    """Return words with their places. Chinese characters are words of their own, beside digits too."""
     found = []
     # A degree sign is how `N°` is often written: as the letter º, it belongs to the word.
     for match in TOKEN.finditer(text.replace("°", "º")):
@@ -150,7 +153,7 @@ def _token_key(word: str) -> str:
 
 
 def key_of(name: str) -> str:
-    """What two spellings of a label have in common."""
+    """Return what two spellings of a label have in common."""
     keys = [token.key for token in tokens_of(name)]
     return "".join(key for key in keys if key not in LINKS) or "".join(keys)
 
@@ -189,7 +192,8 @@ def _hit(
 
 
 def _short_is_label(text: str, start: int, end: int, leading: bool, colon: bool, fields: Sequence[Field]) -> bool:
-    """`RE` of RE-2026 is none, `Re:` is. Short labels of names need a colon, or the cell for themselves."""
+    """Tell whether a short word is a label: `RE` of RE-2026 is not, `Re:` is. Short labels of names need a colon, or a
+    cell of their own."""
     if not colon and text[end : end + 1] in ("-", "/", "_", "&"):
         return False
     spoken = any(field.type not in (FieldType.PARTY, FieldType.TEXT) for field in fields)
@@ -207,7 +211,7 @@ def _telling(key: str) -> bool:
 
 
 def _followed(text: str, end: int) -> bool:
-    """Whether one or two more words come before the colon or the end of the cell."""
+    """Tell whether one or two more words come before the colon or the end of the cell."""
     rest = text[end : end + 60]
     words = re.match(r"[\s./'’-]*((?:[^\W\d_]+[\s./'’-]*){1,3})(?=[:：]|$)", rest)
     return words is not None and any(_telling(skeleton(word)) for word in TOKEN.findall(words.group(1)))

@@ -1,4 +1,4 @@
-"""Lines as cells: what stands together, what stands right of it and what stands below it."""
+"""Split lines into cells, and find what is right of a cell and below it."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,8 +21,11 @@ LONG = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A part of a line between wide gaps. Its place is in parts of the page where the file has places; else left and
-    right count signs or columns, and top counts lines."""
+    """A part of a line between wide gaps.
+
+    Its place is in fractions of the page if the format has places; otherwise left and right count characters or
+    columns, and top counts lines.
+    """
 
     page: int
     line: int
@@ -30,7 +33,7 @@ class Cell:
     end: int
     text: str
     row: int
-    """Which line of the page as the eye sees it: lines of the text may stand beside each other."""
+    """The visual line on the page: lines of the text may stand side by side."""
     left: float
     right: float
     top: float
@@ -54,7 +57,7 @@ class Span:
 
 
 class Layout:
-    """The cells of a document. Lines beyond the bounds are not looked at: the mapping must end, whatever comes in."""
+    """The cells of a document. Lines beyond the bounds are ignored, so that the mapping always ends."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -77,11 +80,11 @@ class Layout:
         return row[row.index(cell) + 1 :]
 
     def below(self, cell: Cell, lines: int = 2) -> Cell | None:
-        """The next cell under this one, if it is not far."""
+        """Return the next cell below this one, if it is near."""
         return next(iter(self.column_below(cell, lines)), None)
 
     def column_below(self, cell: Cell, lines: int) -> Iterator[Cell]:
-        """The cells under this one, line by line, until the column has a gap."""
+        """Return the cells below this one, line by line, until the column has a gap."""
         page, last = self.rows[cell.page], cell
         for row in page[cell.row + 1 : cell.row + 1 + 2 * lines]:
             under = [other for other in row if other.over(cell)]
@@ -96,7 +99,7 @@ class Layout:
                 return
 
     def column_above(self, cell: Cell, lines: int) -> Iterator[Cell]:
-        """The cells over this one that begin where it begins, upwards, until the column has a gap."""
+        """Return the cells above this one with the same left edge, upwards, until the column has a gap."""
         page, last = self.rows[cell.page], cell
         for row in reversed(page[max(0, cell.row - 2 * lines) : cell.row]):
             over = [other for other in row if other.over(last) or _aligned(other, last)]
@@ -124,7 +127,7 @@ class Layout:
         return self.document.pages[cell.page].lines[cell.line].text[:LONGEST_LINE]
 
     def evidence(self, spans: Sequence[Span]) -> Evidence:
-        """What stands there, line by line, and the boxes of its words."""
+        """Return the text at these places, line by line, and the boxes of its words."""
         boxes: list[Box] = []
         for span in spans:
             boxes += boxes_of(self.document.pages[span.page].lines[span.line], span.start, span.end)
@@ -148,7 +151,7 @@ def _aligned(one: Cell, other: Cell) -> bool:
 
 
 def boxes_of(line: Line, start: int, end: int) -> Iterator[Box]:
-    """The boxes of the words in text[start:end]; of a word that is only partly there, its share."""
+    """Return the boxes of the words in text[start:end]; for a partial word, its share."""
     place = 0
     for word in line.words:
         at = line.text.find(word.text, place)
@@ -170,7 +173,7 @@ def _within(lines: Iterable[Line], characters: int) -> Iterator[Line]:
 
 
 def _slope(lines: Sequence[Line]) -> float:
-    """How much a scan falls from left to right: what most of its long lines do."""
+    """Return how much a scan falls from left to right, by most of its long lines."""
     slopes = []
     for line in lines:
         if len(line.words) > 2:
@@ -181,7 +184,7 @@ def _slope(lines: Sequence[Line]) -> float:
 
 
 def _straight(lines: list[list[Cell]], slope: float) -> list[list[Cell]]:
-    """With tops and bottoms as if the paper had lain straight."""
+    """Return the cells with tops and bottoms as on a straight page."""
     return [
         [replace(cell, top=cell.top - slope * cell.left, bottom=cell.bottom - slope * cell.left) for cell in cells]
         for cells in lines

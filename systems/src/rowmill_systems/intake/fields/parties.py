@@ -1,4 +1,4 @@
-"""Names of companies, known by their legal forms, alone in a cell or inside a sentence."""
+"""Find names of companies by their legal forms, in a cell or in a sentence."""
 
 import re
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class PartyReading:
 
 
 def find_parties(text: str) -> list[PartyReading]:
-    """All companies that a text names, from left to right."""
+    """Return all companies in a text, from left to right."""
     found: list[PartyReading] = []
     edge = 0
     for match in FORM.finditer(text):
@@ -41,7 +41,7 @@ def find_parties(text: str) -> list[PartyReading]:
 
 
 def _start(text: str, edge: int, form: int) -> int | None:
-    """Where the name before a legal form begins: names are capital words, joined by few small ones."""
+    """Return where the name before a legal form begins: names are capitalised words, joined by a few small ones."""
     words = list(WORD.finditer(text, max(edge, form - 120), form))[-MOST_WORDS:]
     start = None
     for match in reversed(words):
@@ -67,7 +67,7 @@ def tidy(name: str) -> str:
 
 
 def same_party(one: str, other: str) -> bool:
-    """Whether two spellings mean one company: letters and digits are the same, up to the legal form's dots."""
+    """Tell whether two spellings mean one company: the same letters and digits, dots of the legal form aside."""
     return bool(bare_name(one)) and bare_name(one) == bare_name(other)
 
 

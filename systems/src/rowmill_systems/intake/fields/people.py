@@ -1,7 +1,7 @@
-"""Who it is from, whom it is for, and where they live.
+"""Find seller and buyer, and their addresses.
 
-A label says it best. Without one, the letterhead or the footer names who wrote the paper, and the address block of the
-first page whom it is for. Orders are written by the buyer, everything else by the seller.
+A label is the best evidence. Without one, the letterhead or the footer names the author, and the address block of the
+first page the recipient. Orders are written by the buyer, all other documents by the seller.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ LONGEST_NAME = 70
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A name, where it stands and how sure it is."""
+    """A name, its place, and how sure it is."""
 
     name: str
     span: Span
@@ -46,7 +46,7 @@ def people(view: View) -> Iterator[FieldCandidate]:
 
 
 def _named(view: View, role: str) -> Iterator[Named]:
-    """Names beside labels of this role."""
+    """Return the names beside labels of this role."""
     for hit, field in _hits(view, FieldType.PARTY, role):
         anchor = next(_anchors(view, hit), None)
         if anchor and (found := _name_in(view, *anchor)):
@@ -62,7 +62,7 @@ def _hits(view: View, kind: FieldType, role: str) -> Iterator[tuple[Hit, Field]]
 
 
 def _anchors(view: View, hit: Hit) -> Iterator[tuple[Cell, int]]:
-    """Where the value of a label begins: the cell, and the place in its line."""
+    """Return where the value of a label begins: the cell, and the place in its line."""
     cell = hit.cell
     rest = view.layout.line_text(cell)[hit.end : cell.end]
     if any(sign.isalnum() for sign in rest):
@@ -101,7 +101,7 @@ def _name_in(view: View, cell: Cell, start: int) -> Named | None:
 
 
 def _guess(view: View, named: dict[str, list[Named]]) -> None:
-    """Fills in what no label said, by where names stand."""
+    """Fill in what no label says, by the places of names."""
     writer, reader = ("buyer", "seller") if view.doc_type == "purchase_order" else ("seller", "buyer")
     if "any" in named:
         named["any"] += _in_prose(view)
@@ -114,7 +114,7 @@ def _guess(view: View, named: dict[str, list[Named]]) -> None:
 
 
 def _letterhead(view: View) -> Iterator[Named]:
-    """Companies of the first lines and the last; the more often named, the surer."""
+    """Return the companies of the first and last lines; the more often named, the surer."""
     if not view.layout.rows:
         return
     page = view.layout.rows[0]
@@ -138,7 +138,7 @@ def _letterhead(view: View) -> Iterator[Named]:
 
 
 def _address_window(view: View, writer: Named | None) -> Iterator[Named]:
-    """The first address of the first page that stands in lines of its own and is not the writer's."""
+    """Return the first address of the first page that has lines of its own and is not the author's."""
     rank = 0
     for block in view.blocks:
         if block.inline or block.top.page or block.top.row > BODY_LINES or not block.name or not block.name_span:
@@ -163,7 +163,7 @@ def _claimed(view: View, block: Block) -> bool:
 
 
 def _in_prose(view: View) -> Iterator[Named]:
-    """Companies that the first lines name, whatever stands around them."""
+    """Return the companies that the first lines name."""
     seen: list[str] = []
     for row in view.layout.rows[0][:BODY_LINES] if view.layout.rows else ():
         for cell in row:

@@ -1,4 +1,4 @@
-"""A table whose header nobody knows: its rows prove themselves, for a quantity times a price is a total."""
+"""Find a table with an unknown header by its rows: quantity times price is the total."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ WORDS = re.compile(r"[^\W\d_]{2,}")
 
 
 def table_by_products(layout: Layout, stops: set[Place], labelled: set[Place]) -> Table | None:
-    """The first rows below each other that prove themselves, two at least."""
+    """Return the first consecutive rows that confirm themselves, at least two."""
     table = Table([])
     for page in layout.rows:
         for row in page:

@@ -1,4 +1,4 @@
-"""What a piece of text says, read as the type of a field."""
+"""Read the values of a field's type in a text."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class FieldReading:
-    """A value in a text, where it stands, and how sure its shape makes us."""
+    """A value in a text, its place, and how sure its form is."""
 
     start: int
     end: int
@@ -46,7 +46,7 @@ class FieldReading:
 
 
 def read(field: Field, text: str, context: Context) -> list[FieldReading]:
-    """All values of the field's type in a text, from left to right."""
+    """Return all values of the field's type in a text, from left to right."""
     return READERS[field.type](field, text, context)
 
 
@@ -102,7 +102,7 @@ BARE = re.compile(r"(?<![\w])[A-Z]?\d[\d .-]{6,14}\d[A-Z]?(?![\w])")
 
 
 def _home_vat(text: str, language: str | None) -> list[FieldReading]:
-    """A number without its country, as it is written at home. Only beside a label."""
+    """Return a VAT number without its country, as it is written at home. Only beside a label."""
     countries = HOME.get(language or "", tuple(country for each in HOME.values() for country in each))
     for match in BARE.finditer(text):
         value = SEPARATORS.sub("", match.group())

@@ -1,4 +1,4 @@
-"""From a document to fields of a catalogue by rules: offline, the same every time, with evidence for every value."""
+"""Map a document to fields of a catalogue by rules: offline, deterministic, with evidence for every value."""
 
 from collections.abc import Iterator
 
@@ -17,8 +17,8 @@ from rowmill_systems.parts.documents.document import Document
 
 
 def map_by_rules(document: Document, *, doc_type: str | None, catalogue: Catalogue) -> Mapped:
-    """What the document says of the fields of its type, at most one value a field unless the field has many, and the
-    labelled values that no field took. Never raises, whatever the text; takes time in proportion to its length."""
+    """Return the values of the fields of this type, one per field unless the field has many, and labelled values that
+    no field took. Never raises. Takes time in proportion to the length of the text."""
     view = View.of(document, doc_type, catalogue)
     found = cross_check(bounded([*labelled(view), *unlabelled(view), *people(view), *sums(view), *_tables(view)]))
     chosen = choose(found)

@@ -1,4 +1,4 @@
-"""Net, tax and total without words that we know: two amounts that make the third prove each other."""
+"""Find net, tax and total without labels: two amounts that sum up to a third."""
 
 from collections.abc import Iterator
 from decimal import Decimal

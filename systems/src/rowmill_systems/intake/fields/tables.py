@@ -1,4 +1,4 @@
-"""Tables of line items: a header of known columns, and the rows under it until the totals."""
+"""Find tables of line items: a header of known columns, and the rows below it up to the totals."""
 
 import re
 import tomllib
@@ -25,7 +25,7 @@ CURRENCY_ASIDE = re.compile(r"\s*(?:[(\[].{0,20}[)\]]|in (?:EUR|USD|GBP|CHF|€)
 
 @dataclass(slots=True)
 class Table:
-    """What was found: the columns by their header cells, and the rows as cells by column."""
+    """The columns by their header cells, and the rows as cells by column."""
 
     header: list[tuple[str, Cell]]
     rows: list[dict[str, list[Cell]]] = field(default_factory=list)
@@ -52,10 +52,11 @@ class Table:
 
 
 def find_table(layout: Layout, stops: set[Place], labelled: set[Place]) -> Table | None:
-    """The table of line items. `stops` are the rows that name a total: no item stands there. Rows that begin with any
-    label do not go on with the description of the one above.
+    """Return the table of line items.
 
-    A header that comes again on the next page goes on with the same table."""
+    `stops` are rows that name a total, which are not items. A row that begins with a label does not continue the
+    description above. A header that is repeated on the next page continues the table.
+    """
     table: Table | None = None
     for page in layout.rows:
         place = 0

@@ -1,4 +1,4 @@
-"""Values that speak for themselves: numbers with check digits, addresses of mail, the date of a letter."""
+"""Find values without labels: numbers with check digits, mail addresses, the date of a letter."""
 
 import re
 from collections.abc import Iterator

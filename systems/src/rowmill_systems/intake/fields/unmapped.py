@@ -1,4 +1,4 @@
-"""Labelled values that no field of the catalogue took."""
+"""Collect labelled values that no field of the catalogue took."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ MOST_WORDS = 5
 
 
 def unmapped(view: View, chosen: list[FieldCandidate]) -> list[Unmapped]:
-    """`Label: value` pairs in the order of the paper, at most a bounded number."""
+    """Return `Label: value` pairs in the order of the document, up to a bound."""
     taken = [span for candidate in chosen for span in candidate.spans]
     found = []
     for label, cell, start in _pairs(view):

@@ -1,4 +1,4 @@
-"""The words that come with the rules."""
+"""The word lists of the rules."""
 
 import tomllib
 from importlib import resources

@@ -1,4 +1,4 @@
-"""Whether intake can work on a `project_files` table that was there before it."""
+"""Check a `project_files` table that existed before intake."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -23,7 +23,7 @@ ADVICE = {
 
 
 def check_existing(connection: sa.Connection, columns: Mapping[str, "sa.Column[Any]"]) -> None:
-    """Raise SchemaMismatch with everything that has to be changed first. Nothing is written before."""
+    """Raise SchemaMismatch with everything that must be changed first. Writes nothing."""
     found = {column["name"]: column["type"] for column in sa.inspect(connection).get_columns(TABLE)}
     has_rows = connection.scalar(sa.select(sa.literal(1)).select_from(sa.table(TABLE)).limit(1)) is not None
     problems = [*_of_another_type(found), *(_missing(found, columns) if has_rows else ())]
@@ -48,7 +48,7 @@ def _of_another_type(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _missing(found: Mapping[str, Any], columns: Mapping[str, "sa.Column[Any]"]) -> Iterator[str]:
-    """Columns that intake can't fill in for rows that are there."""
+    """Return the columns that intake can't fill in for existing rows."""
     for name, column in columns.items():
         if name not in found and not column.nullable and column.server_default is None:
             yield (

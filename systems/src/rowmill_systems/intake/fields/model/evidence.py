@@ -1,4 +1,4 @@
-"""Is it there? Quotes are looked for on their page; what is kept is what the page says, not what the model said."""
+"""Find quotes of a model on their page. What is kept is the text of the page, not that of the model."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from rowmill_systems.parts.documents.document import Box, Page
 
 LONGEST_QUOTE = 1000
 IDEOGRAPHS = "\u2e80"
-"""From here on, words stand together without spaces."""
+"""From this character on, words stand without spaces."""
 JOINTS = ".,'’"
 
 
@@ -90,7 +90,7 @@ def fold(text: str) -> tuple[str, list[int]]:
 
 
 def letters_of(text: str) -> str:
-    """Letters and digits only, without capitals: for what may be written with any signs between."""
+    """Return letters and digits in lower case, for values that may be written with any characters in between."""
     return "".join(sign for sign in text.casefold() if sign.isalnum())
 
 
@@ -102,7 +102,7 @@ def starts_of(wanted: str, text: str) -> Iterator[int]:
 
 
 def stands_alone(text: str, start: int, end: int) -> bool:
-    """It is not a part of a longer word or number: `190.00` is not what `1,190.00` says."""
+    """Tell whether a match is not a part of a longer word or number: `190.00` is not in `1,190.00`."""
     before, after = text[max(start - 2, 0) : start][::-1], text[end : end + 2]
     return not runs_on(before, text[start]) and not runs_on(after, text[end - 1])
 

@@ -1,4 +1,4 @@
-"""A mapper that asks a model, and keeps of its answers what the pages confirm."""
+"""Find fields by a model, and keep what the pages confirm."""
 
 import asyncio
 import logging
@@ -21,15 +21,17 @@ ONCE_MORE = {"role": "user", "content": "Answer with the JSON object alone."}
 
 
 class ModelMapper(AsyncCloseable):
-    """`async with`, or `close` at the end.
+    """Maps documents by a model. Use it with `async with`, or close it.
 
-    A document can make a model say anything. It comes to no more than a wrong suggestion, of a value that stands on
-    the page, which a person rejects.
+    A document can make a model say anything. The worst result is a wrong suggestion, of a value that is on the page,
+    which a person rejects.
     """
 
     def __init__(self, settings: ModelSettings, limit: rm.limits.Limit, *, proof: Proof = is_proved) -> None:
-        """`limit` counts calls, and tokens if it has a budget. `proof` is for ids of schemes whose check digits we do
-        not know: without proof they are never suggested with much confidence."""
+        """`limit` counts calls, and tokens if it has a budget.
+
+        `proof` checks ids of schemes that we don't know: without proof, ids are suggested with little confidence.
+        """
         self.settings = settings
         self._client = ModelClient(settings, limit)
         self._proof = proof
@@ -62,7 +64,7 @@ class ModelMapper(AsyncCloseable):
         return find_object(reply.text, lambda found: isinstance(found.get("suggestions"), list))
 
     def _tell(self, mapped: Mapped, checked: Checked, calls: int) -> None:
-        """Counts only."""
+        """Log counts."""
         told = {
             "calls": min(calls, self.settings.max_calls),
             "calls_left_out": max(calls - self.settings.max_calls, 0),

@@ -1,4 +1,4 @@
-"""What a model is asked: the prompt, the fields, and as many pages as fit into a call."""
+"""Build requests for a model: the prompt, the fields, and as many pages as fit."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,11 +11,11 @@ from rowmill_systems.parts.documents.document import Document, Page
 from rowmill_systems.parts.models import estimate_tokens
 
 Part = list[tuple[int, str]]
-"""Pages of one call: their numbers and texts. A page that is too long for one call stands in several."""
+"""The pages of one call: numbers and texts. A page that is too long for one call is in several."""
 LEAST_TOKENS = 200
-"""For pages, however many fields there are."""
+"""Tokens for pages, however many fields there are."""
 AROUND = 10
-"""Tokens that stand around the text of a page."""
+"""Tokens around the text of a page."""
 
 
 @cache
@@ -24,7 +24,7 @@ def prompt() -> str:
 
 
 def messages(part: Part, fields: Sequence[Field], doc_type: str | None) -> list[dict[str, str]]:
-    """Pages are inside of JSON: no text on them can end the place where text of pages stands."""
+    """Return the messages of a call. Pages are inside of JSON, so that no text on them can pretend to be the prompt."""
     asked = {
         "doc_type": doc_type,
         "fields": [described(field) for field in fields],
@@ -37,7 +37,7 @@ def messages(part: Part, fields: Sequence[Field], doc_type: str | None) -> list[
 
 
 def sound(text: str) -> str:
-    """Without halves of signs, which some files have and no request can carry."""
+    """Replace lone surrogates, which no request can carry."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -59,7 +59,7 @@ def columns_of(field: Field) -> list[str]:
 
 
 def schema(fields: Sequence[Field]) -> dict[str, Any]:
-    """In strict mode everything is required and nothing else is allowed."""
+    """Return the schema of the answer. Strict mode requires all keys, and allows no others."""
     text, whole = {"type": "string"}, {"type": "integer"}
     suggestion = {
         "field": {"type": "string", "enum": [field.key for field in fields]},
@@ -81,7 +81,7 @@ def an_object(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def split(document: Document, tokens: int) -> Iterator[Part]:
-    """The pages in calls of so many tokens, broken between pages; within a page only if it is too long by itself."""
+    """Split pages into calls of so many tokens: between pages, and within a page only if it is too long by itself."""
     return packed(((page.number, text) for page in document.pages for text in pieces(page, tokens)), tokens)
 
 
@@ -97,7 +97,7 @@ def pieces(page: Page, tokens: int) -> Iterator[str]:
 
 
 def packed(texts: Iterable[tuple[int, str]], tokens: int) -> Iterator[Part]:
-    """As many texts together as fit, in their order."""
+    """Group texts in their order, as many as fit together."""
     part: Part = []
     room = tokens
     for number, text in texts:
@@ -111,12 +111,12 @@ def packed(texts: Iterable[tuple[int, str]], tokens: int) -> Iterator[Part]:
 
 
 def cut(line: str, tokens: int) -> Iterator[str]:
-    """A line that is longer than a call. A sign has six bytes at the most, where it is escaped."""
+    """Cut a line that is longer than a call. An escaped character has at most six bytes."""
     length = len(line) if size(line) <= tokens else max((tokens - AROUND) // 2 - 1, 1)
     for start in range(0, len(line), max(length, 1)):
         yield line[start : start + length]
 
 
 def size(text: str) -> int:
-    """Tokens of a text where it stands in a question."""
+    """Return the tokens of a text inside of a request."""
     return estimate_tokens(json.dumps(text, ensure_ascii=False)) + AROUND

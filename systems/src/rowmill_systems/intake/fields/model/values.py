@@ -1,4 +1,4 @@
-"""Values as a model says them, read strictly by the type of their field; and whether a quote says the same."""
+"""Read values of a model by the type of their field, and check that a quote says the same."""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ YEARS = range(1900, 2200)
 
 
 def read(field: Field, value: object, rows: object) -> Any:
-    """As a suggestion has it; None if it is not of the field's type."""
+    """Return the value of a suggestion; None if it is not of the field's type."""
     if field.type is FieldType.TABLE:
         return read_rows(columns_of(field), rows)
     if not isinstance(value, str) or len(value) > LONGEST_TEXT:
@@ -52,13 +52,13 @@ def read(field: Field, value: object, rows: object) -> Any:
 
 
 def read_id(field: Field, text: str) -> str | None:
-    """In the form that the rules give it, if its shape and its check digits are right."""
+    """Return an id in the form of the rules, if its form and check digits are right."""
     found = by_rules(field, text, Context())
     return str(found[0].value) if found else None
 
 
 def is_proved(field: Field, value: str) -> bool:
-    """Its check digits were looked at, and are right. Some schemes have none."""
+    """Tell whether the check digits of an id are right. Some schemes have none."""
     return any(found.proved and not found.mended for found in find_ids(field.scheme, value))
 
 
@@ -104,7 +104,7 @@ def plain(number: Decimal) -> str:
 
 
 def says(field: Field, value: Any, quote: str) -> bool:
-    """Whether the quote has the value in it, in whatever way it is written there."""
+    """Tell whether the quote has the value in it, in any spelling."""
     match field.type:
         case FieldType.DATE:
             return says_date(date.fromisoformat(value), quote)
@@ -119,13 +119,13 @@ def says(field: Field, value: Any, quote: str) -> bool:
 
 
 def says_number(number: Decimal, quote: str) -> bool:
-    """With any separators, and with or without decimals that are zero."""
+    """Look for a number with any separators, with or without zero decimals."""
     digits = {digits_of(f"{number:f}"), digits_of(plain(number)), digits_of(f"{number:.2f}")}
     return any(digits_of(figure) in digits for pattern in FIGURES for figure in pattern.findall(quote))
 
 
 def says_date(day: date, quote: str) -> bool:
-    """Its day and its year, and its month as a number or in letters."""
+    """Look for the day and the year, and for the month as a number or a word."""
     numbers = [int(figure) for figure in re.findall(r"\d{1,4}", quote)]
     compact = day.strftime("%Y%m%d") in quote
     year = day.year in numbers or day.year % 100 in numbers
