@@ -15,10 +15,8 @@ from rowmill_systems.entities.deciding import ConflictDecision, decide, edit, qu
 from rowmill_systems.entities.entities import Entities
 from rowmill_systems.entities.settings import EntitiesSettings
 from rowmill_systems.intake.intake import Intake
-from systems.tests.entities.house import House as EntitiesHouse
-from systems.tests.entities.house import Sage
-from systems.tests.intake.house import House as IntakeHouse
-from systems.tests.intake.house import Scribe, settings_for
+from systems.tests.entities.harness import EntitiesHarness, FakeSource
+from systems.tests.intake.harness import FakeAnalyzer, IntakeHarness, settings_for
 from tests.support.python import run_python
 
 pytestmark = pytest.mark.empty_database
@@ -64,34 +62,34 @@ def grant(pg_url: str, system: str, role: str) -> str:
 
 
 async def test_of_entities(pg_url: str, role: str) -> None:
-    await Entities(EntitiesSettings(database_url=pg_url), sources=[Sage()]).migrate()
-    wise = Sage()
+    await Entities(EntitiesSettings(database_url=pg_url), sources=[FakeSource()]).migrate()
+    wise = FakeSource()
     wise.learn("Ada Lovelace", "Q7259", birth_date="1815-12-10")
     entities = Entities(EntitiesSettings(database_url=grant(pg_url, "entities", role)), sources=[wise])
     async with entities.opened():
-        house = EntitiesHouse(entities)
-        assert await house.mill.run(entities.revisions.current, write=False) == entities.revisions.heads()
-        id = await house.put("Ada Lovelace", entity_type="person", properties={"birth_date": "1816"})
-        await house.mill.drain(settings=QUICK)
-        assert await house.merged(id) == {"birth_date": ["1816"]}
-        [conflict] = await house.conflicts(id)
+        harness = EntitiesHarness(entities)
+        assert await harness.mill.run(entities.revisions.current, write=False) == entities.revisions.heads()
+        id = await harness.put("Ada Lovelace", entity_type="person", properties={"birth_date": "1816"})
+        await harness.mill.drain(settings=QUICK)
+        assert await harness.merged(id) == {"birth_date": ["1816"]}
+        [conflict] = await harness.conflicts(id)
         believed = entities.believed
-        await house.mill.run(lambda c: decide(c, entities.tables, conflict.id, ConflictDecision("other"), believed))
-        await house.mill.run(lambda c: edit(c, entities.tables, id, {"birth_date": "1817"}, believed))
+        await harness.mill.run(lambda c: decide(c, entities.tables, conflict.id, ConflictDecision("other"), believed))
+        await harness.mill.run(lambda c: edit(c, entities.tables, id, {"birth_date": "1817"}, believed))
         await queue_again(entities, id)
-        await house.mill.drain(settings=QUICK)
-        assert await house.status(id) == "COMPLETE"
+        await harness.mill.drain(settings=QUICK)
+        assert await harness.status(id) == "COMPLETE"
 
 
 async def test_of_intake(pg_url: str, role: str, tmp_path: Path) -> None:
-    await Intake(settings_for(pg_url, tmp_path), analyze=Scribe()).migrate()
-    intake = Intake(settings_for(grant(pg_url, "intake", role), tmp_path), analyze=Scribe())
+    await Intake(settings_for(pg_url, tmp_path), analyze=FakeAnalyzer()).migrate()
+    intake = Intake(settings_for(grant(pg_url, "intake", role), tmp_path), analyze=FakeAnalyzer())
     async with intake.opened():
-        house = IntakeHouse(intake)
-        assert await house.mill.run(intake.revisions.current, write=False) == intake.revisions.heads()
-        number = await house.put("total: 12\nother: 1")
-        await house.drain()
-        assert await house.suggestions(number) == [("total", "12", "pending")]
+        harness = IntakeHarness(intake)
+        assert await harness.mill.run(intake.revisions.current, write=False) == intake.revisions.heads()
+        number = await harness.put("total: 12\nother: 1")
+        await harness.drain()
+        assert await harness.suggestions(number) == [("total", "12", "pending")]
         await intake.files.requeue(number)
-        await house.drain()
-        assert (await house.file(number)).processing_status == "completed"
+        await harness.drain()
+        assert (await harness.file(number)).processing_status == "completed"

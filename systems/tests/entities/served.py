@@ -8,15 +8,15 @@ import httpx2
 
 from rowmill_systems.entities.sources.port import Source
 from rowmill_systems.entities.web.app import create_app
-from systems.tests.entities.house import House, house_on
+from systems.tests.entities.harness import EntitiesHarness, entities_on
 from tests.support.web import client_of
 
 
-class Served(House):
-    """A house with a door."""
+class Served(EntitiesHarness):
+    """A harness with a client of its server."""
 
-    def __init__(self, house: House, client: httpx2.AsyncClient) -> None:
-        super().__init__(house.entities)
+    def __init__(self, harness: EntitiesHarness, client: httpx2.AsyncClient) -> None:
+        super().__init__(harness.entities)
         self.client = client
 
     async def get(self, path: str, **parameters: Any) -> Any:
@@ -27,5 +27,5 @@ class Served(House):
 
 @asynccontextmanager
 async def served(url: str, *sources: Source, **more: Any) -> AsyncIterator[Served]:
-    async with house_on(url, *sources, **more) as house, client_of(create_app(house.entities)) as client:
-        yield Served(house, client)
+    async with entities_on(url, *sources, **more) as harness, client_of(create_app(harness.entities)) as client:
+        yield Served(harness, client)

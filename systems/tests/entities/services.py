@@ -1,4 +1,4 @@
-"""Services over a world that does not exist, and a desk that asks them."""
+"""Services about a made-up world, and clients of them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -40,13 +40,13 @@ def make_tables(connection: sa.Connection) -> None:
 
 
 @asynccontextmanager
-async def desk_on(server: Server, url: str, **more: Any) -> AsyncIterator[tuple[HttpServices, rm.Mill]]:
+async def services_on(server: Server, url: str, **more: Any) -> AsyncIterator[tuple[HttpServices, rm.Mill]]:
     async with mill_on(url) as mill:
-        desk = open_services(settings_for(server, url, **more), mill)
+        services = open_services(settings_for(server, url, **more), mill)
         try:
-            yield desk, mill
+            yield services, mill
         finally:
-            await desk.close()
+            await services.close()
 
 
 async def kept(mill: rm.Mill) -> list[Any]:

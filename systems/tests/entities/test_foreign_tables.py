@@ -11,7 +11,7 @@ from rowmill_systems.entities import null_status
 from rowmill_systems.entities.deciding import queue_again
 from rowmill_systems.entities.entities import Entities
 from rowmill_systems.entities.settings import EntitiesSettings
-from systems.tests.entities.house import House, Sage, house_on
+from systems.tests.entities.harness import EntitiesHarness, FakeSource, entities_on
 from systems.tests.entities.served import served
 
 pytestmark = pytest.mark.empty_database
@@ -27,8 +27,8 @@ CREATE TABLE entities (
 NO_STATUS = "INSERT INTO entities (entity_id, name, enrichment_status) VALUES ('{}', '{}', NULL)"
 
 
-def sage() -> Sage:
-    found = Sage()
+def fake_source() -> FakeSource:
+    found = FakeSource()
     found.learn("Ada Lovelace", "Q7259", birth_date="1815-12-10")
     return found
 
@@ -41,57 +41,57 @@ async def prepare(url: str, *statements: str) -> None:
     await rm.Mill(url).run(run)
 
 
-async def statuses(house: House) -> dict[Any, Any]:
-    entity = house.tables.entity
-    return {row[0]: row[1] for row in await house.read(sa.select(entity.id, entity.enrichment_status))}
+async def statuses(harness: EntitiesHarness) -> dict[Any, Any]:
+    entity = harness.tables.entity
+    return {row[0]: row[1] for row in await harness.read(sa.select(entity.id, entity.enrichment_status))}
 
 
 async def test_a_table_of_another_program_is_worked_on(database_url: str) -> None:
     await prepare(database_url, THEIRS, NO_STATUS.format("ada 1/2", "Ada Lovelace"))
-    async with house_on(database_url, sage()) as house:
-        assert await statuses(house) == {"ada 1/2": "PENDING"}
-        await house.drain()
-        row = await house.entity("ada 1/2")
+    async with entities_on(database_url, fake_source()) as harness:
+        assert await statuses(harness) == {"ada 1/2": "PENDING"}
+        await harness.drain()
+        row = await harness.entity("ada 1/2")
         assert (row.enrichment_status, row.wikidata_id, row.linking_source) == ("COMPLETE", "Q7259", "wikidata")
         assert row.linking_confidence >= 0.75
-        assert await house.merged("ada 1/2") == {"birth_date": ["1815-12-10"]}
+        assert await harness.merged("ada 1/2") == {"birth_date": ["1815-12-10"]}
 
 
 async def test_rows_that_are_written_without_a_status_later_are_pending_at_once(database_url: str) -> None:
     """By an INSERT of NULL, and by an UPDATE to NULL."""
     await prepare(database_url, THEIRS)
-    async with house_on(database_url, sage()) as house:
-        await house.execute(sa.text(NO_STATUS.format("a", "Ada Lovelace")))
-        assert await statuses(house) == {"a": "PENDING"}
-        await house.drain()
-        assert await statuses(house) == {"a": "COMPLETE"}
-        await house.execute(sa.text("UPDATE entities SET enrichment_status = NULL"))
-        assert await statuses(house) == {"a": "PENDING"}
+    async with entities_on(database_url, fake_source()) as harness:
+        await harness.execute(sa.text(NO_STATUS.format("a", "Ada Lovelace")))
+        assert await statuses(harness) == {"a": "PENDING"}
+        await harness.drain()
+        assert await statuses(harness) == {"a": "COMPLETE"}
+        await harness.execute(sa.text("UPDATE entities SET enrichment_status = NULL"))
+        assert await statuses(harness) == {"a": "PENDING"}
 
 
 async def test_a_status_of_null_that_no_trigger_saw_is_pending_everywhere(database_url: str) -> None:
     """A restore with triggers off: numbers, lists, pages and requests take it for PENDING, and the sweep writes it."""
     await prepare(database_url, THEIRS)
-    async with served(database_url, sage()) as house:
-        await house.mill.run(null_status.drop_triggers)
-        await house.execute(sa.text(NO_STATUS.format("a", "Ada Lovelace")))
-        await house.execute(sa.text("INSERT INTO entities (entity_id, enrichment_status) VALUES ('b', NULL)"))
-        stats = await house.get("/enrichment/stats")
+    async with served(database_url, fake_source()) as harness:
+        await harness.mill.run(null_status.drop_triggers)
+        await harness.execute(sa.text(NO_STATUS.format("a", "Ada Lovelace")))
+        await harness.execute(sa.text("INSERT INTO entities (entity_id, enrichment_status) VALUES ('b', NULL)"))
+        stats = await harness.get("/enrichment/stats")
         assert (stats["pending"], stats["by_status"]["PENDING"], stats["total_entities"]) == (2, 2, 2)
-        listed = await house.get("/entities", status="PENDING")
+        listed = await harness.get("/entities", status="PENDING")
         assert [(one["id"], one["enrichment_status"]) for one in listed["entities"]] == [
             ("a", "PENDING"), ("b", "PENDING"),
         ]  # fmt: skip
-        one = await house.get("/entities/b")
+        one = await harness.get("/entities/b")
         assert (one["enrichment_status"], one["enrichment_retry_count"], one["name"]) == ("PENDING", 0, "")
         for path in ("/", "/browse", "/browse?status=PENDING", "/browse/a", "/browse/b"):
-            assert "pending" in (await house.client.get(path)).text.lower()
-        await queue_again(house.entities, "b")
-        assert await statuses(house) == {"a": None, "b": "PENDING"}
-        assert await house.mill.run(lambda connection: null_status.sweep(connection, house.tables)) == 1
-        assert await house.mill.run(lambda connection: null_status.sweep(connection, house.tables)) == 0
-        await house.drain()
-        assert await statuses(house) == {"a": "COMPLETE", "b": "COMPLETE"}
+            assert "pending" in (await harness.client.get(path)).text.lower()
+        await queue_again(harness.entities, "b")
+        assert await statuses(harness) == {"a": None, "b": "PENDING"}
+        assert await harness.mill.run(lambda connection: null_status.sweep(connection, harness.tables)) == 1
+        assert await harness.mill.run(lambda connection: null_status.sweep(connection, harness.tables)) == 0
+        await harness.drain()
+        assert await statuses(harness) == {"a": "COMPLETE", "b": "COMPLETE"}
 
 
 RENAMED = """
@@ -108,28 +108,28 @@ async def test_uuids_and_other_names_of_columns(database_url: str) -> None:
     id = uuid.uuid4()
     insert = f"INSERT INTO entities (id, label, kind) VALUES ('{id.hex}', 'Ada Lovelace', 'person')"
     await prepare(database_url, RENAMED.format(uuid=kind), insert)
-    wise = sage()
-    async with served(database_url, wise, **SETTINGS) as house:
-        assert await statuses(house) == {id: "PENDING"}
-        await house.drain()
-        assert (await house.get(f"/entities/{id}"))["wikidata_id"] == "Q7259"
-        listed = await house.get("/entities", status="COMPLETE", after=str(uuid.UUID(int=0)))
+    wise = fake_source()
+    async with served(database_url, wise, **SETTINGS) as harness:
+        assert await statuses(harness) == {id: "PENDING"}
+        await harness.drain()
+        assert (await harness.get(f"/entities/{id}"))["wikidata_id"] == "Q7259"
+        listed = await harness.get("/entities", status="COMPLETE", after=str(uuid.UUID(int=0)))
         assert [one["name"] for one in listed["entities"]] == ["Ada Lovelace"]
-        answer = await house.client.post("/entities", json={"name": "Nobody", "properties": {"birth_date": "1900"}})
+        answer = await harness.client.post("/entities", json={"name": "Nobody", "properties": {"birth_date": "1900"}})
         other = answer.json()["id"]
-        await house.drain()
-        assert (await house.get(f"/entities/{other}"))["enriched_properties"]["birth_date"][0]["value"] == "1900"
+        await harness.drain()
+        assert (await harness.get(f"/entities/{other}"))["enriched_properties"]["birth_date"][0]["value"] == "1900"
         wise.learn("Ada Lovelace", "Q7259", birth_date="1816")
-        again = await house.client.post(f"/enrichment/queue/{id}")
+        again = await harness.client.post(f"/enrichment/queue/{id}")
         assert again.json() == {"status": "queued", "entity_id": str(id)}
-        await house.drain()
-        assert await house.merged(id) == {"birth_date": ["1816"]}
-        assert await house.history(id) == ["linked", "facts", "merged", "queued", "facts", "merged"]
+        await harness.drain()
+        assert await harness.merged(id) == {"birth_date": ["1816"]}
+        assert await harness.history(id) == ["linked", "facts", "merged", "queued", "facts", "merged"]
         for unknown in (uuid.uuid4(), "seventeen"):
-            assert (await house.client.get(f"/entities/{unknown}")).status_code == 404
+            assert (await harness.client.get(f"/entities/{unknown}")).status_code == 404
         for path in ("/", "/browse", f"/browse/{id}"):
-            assert (await house.client.get(path)).status_code == 200
-        await house.entities.migrate()
+            assert (await harness.client.get(path)).status_code == 200
+        await harness.entities.migrate()
 
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
@@ -155,7 +155,7 @@ async def test_what_can_t_be_worked_on_is_refused_with_what_to_do(
 ) -> None:
     await prepare(pg_url, f"CREATE TABLE entities ({columns})")
     with pytest.raises(rm.errors.DeclarationError) as refused:
-        async with house_on(pg_url, Sage(), **settings):
+        async with entities_on(pg_url, FakeSource(), **settings):
             pass
     assert message in str(refused.value)
 
@@ -163,7 +163,7 @@ async def test_what_can_t_be_worked_on_is_refused_with_what_to_do(
 async def test_numbers_are_no_ids(database_url: str) -> None:
     """And nothing is changed in a table that is refused, by `migrate` neither."""
     await prepare(database_url, "CREATE TABLE entities (entity_id INTEGER PRIMARY KEY, name TEXT)")
-    entities = Entities(EntitiesSettings(database_url=database_url), sources=[Sage()])
+    entities = Entities(EntitiesSettings(database_url=database_url), sources=[FakeSource()])
     for attempt in (entities.opened().__aenter__(), entities.migrate()):
         with pytest.raises(rm.errors.DeclarationError, match="ids are text or uuid"):
             await attempt
@@ -177,5 +177,5 @@ async def test_numbers_are_no_ids(database_url: str) -> None:
 )
 async def test_odd_settings_are_said_at_once(sqlite_url: str, columns: dict[str, str], message: str) -> None:
     with pytest.raises(rm.errors.DeclarationError, match=message):
-        async with house_on(sqlite_url, Sage(), columns=columns):
+        async with entities_on(sqlite_url, FakeSource(), columns=columns):
             pass

@@ -16,7 +16,7 @@ from rowmill.cli.main import run
 from rowmill.testing import QUICK
 from rowmill_systems.entities.commands.waiting import waits
 from systems.tests.entities.commands import answers, are_there, database, shell_on
-from systems.tests.entities.house import house_on
+from systems.tests.entities.harness import entities_on
 from systems.tests.shell import Shell
 from tests.support.waiting import until
 
@@ -256,16 +256,16 @@ def test_whoever_reads_the_first_lines_alone_is_no_failure(shell: Shell) -> None
 
 async def test_it_says_which_services_are_waited_for(sqlite_url: str) -> None:
     async with (
-        house_on(sqlite_url, sources="embedded,wikidata,dbpedia") as house,
-        house.mill.worker(settings=QUICK) as worker,
+        entities_on(sqlite_url, sources="embedded,wikidata,dbpedia") as harness,
+        harness.mill.worker(settings=QUICK) as worker,
     ):
-        assert await waits(house.entities, worker) == ""
-        limits = house.entities.limits
+        assert await waits(harness.entities, worker) == ""
+        limits = harness.entities.limits
         await limits["wikidata"].park(3600)
         with pytest.raises(rm.errors.ProviderRefused):
             async with limits["dbpedia-data"].call():
                 raise rm.errors.ProviderRefused("no")
-        said = await waits(house.entities, worker)
+        said = await waits(harness.entities, worker)
     waited, off = said.split("; ")
     assert waited.startswith("waiting for wikidata until ")
     assert off.startswith("dbpedia-data is off: ")

@@ -10,15 +10,15 @@ from alembic.migration import MigrationContext
 import rowmill as rm
 from rowmill.integrations import alembic as rowmill_alembic
 from rowmill_systems.entities.models import EntitiesBase
-from systems.tests.entities.house import Sage, house_on
+from systems.tests.entities.harness import FakeSource, entities_on
 
 pytestmark = pytest.mark.empty_database
 
 
 async def test_the_table_has_the_columns_that_operators_know(database_url: str) -> None:
     """E1."""
-    async with house_on(database_url, Sage()) as house:
-        columns = await house.mill.run(lambda connection: sa.inspect(connection).get_columns("entities"), write=False)
+    async with entities_on(database_url, FakeSource()) as harness:
+        columns = await harness.mill.run(lambda connection: sa.inspect(connection).get_columns("entities"), write=False)
         known = {"entity_id", "enrichment_status", "enrichment_error", "enrichment_retry_count", "enriched_at",
                  "linking_confidence", "linking_source"}  # fmt: skip
         assert {column["name"] for column in columns} >= known
@@ -26,18 +26,18 @@ async def test_the_table_has_the_columns_that_operators_know(database_url: str) 
 
 async def test_the_migration_and_the_models_agree(database_url: str) -> None:
     """Autogenerate has nothing to say, and nothing of Rowmill's is proposed to be dropped."""
-    async with house_on(database_url, Sage()) as house:
+    async with entities_on(database_url, FakeSource()) as harness:
 
         def differences(connection: sa.Connection) -> list[Any]:
             options = {
-                "version_table": house.entities.revisions.version_table,
+                "version_table": harness.entities.revisions.version_table,
                 "include_name": rowmill_alembic.include_name,
                 "include_object": rowmill_alembic.include_object,
             }
-            metadata: Any = [EntitiesBase.metadata, house.tables.metadata]
+            metadata: Any = [EntitiesBase.metadata, harness.tables.metadata]
             return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
 
-        assert await house.mill.run(differences, write=False) == []
+        assert await harness.mill.run(differences, write=False) == []
 
 
 OF_BEFORE = """
@@ -62,35 +62,35 @@ async def test_a_table_of_before_gets_what_it_lacks(database_url: str) -> None:
         connection.execute(sa.text(f"INSERT INTO entities ({', '.join(names)}) VALUES ({quoted})"), rows)
 
     await mill.run(prepare)
-    wise = Sage()
+    wise = FakeSource()
     wise.learn("Ada Lovelace", "Q7259")
-    async with house_on(database_url, wise) as house:
-        await house.drain()
-        assert await house.bench.states(house.entities.queue) == {"COMPLETE": 2, "LINKING": 1}
-        await house.bench.advance(121)
-        await house.drain()
-        assert await house.bench.states(house.entities.queue) == {"COMPLETE": 3}
+    async with entities_on(database_url, wise) as harness:
+        await harness.drain()
+        assert await harness.bench.states(harness.entities.queue) == {"COMPLETE": 2, "LINKING": 1}
+        await harness.bench.advance(121)
+        await harness.drain()
+        assert await harness.bench.states(harness.entities.queue) == {"COMPLETE": 3}
         assert wise.asked.count("candidates Ada Lovelace") == 2
         found_in = sa.column("found_in", sa.Text)
         pages = sa.select(found_in).select_from(sa.table("entities")).order_by(found_in)
-        assert [row.found_in for row in await house.read(pages)] == ["page 1", "page 2", "page 3"]
+        assert [row.found_in for row in await harness.read(pages)] == ["page 1", "page 2", "page 3"]
 
 
 async def test_it_can_be_run_again_and_taken_back(database_url: str) -> None:
-    async with house_on(database_url, Sage()) as house:
-        await house.entities.migrate()
-        revisions = house.entities.revisions
-        assert await house.mill.run(revisions.current, write=False) == revisions.heads()
-        await house.put("Ada Lovelace")
-        await house.mill.run(lambda connection: revisions.downgrade(connection, "entities@base"))
-        tables = await house.mill.run(lambda connection: sa.inspect(connection).get_table_names(), write=False)
+    async with entities_on(database_url, FakeSource()) as harness:
+        await harness.entities.migrate()
+        revisions = harness.entities.revisions
+        assert await harness.mill.run(revisions.current, write=False) == revisions.heads()
+        await harness.put("Ada Lovelace")
+        await harness.mill.run(lambda connection: revisions.downgrade(connection, "entities@base"))
+        tables = await harness.mill.run(lambda connection: sa.inspect(connection).get_table_names(), write=False)
         assert not {"entity_facts", "entity_conflicts", "entity_service_answers"} & set(tables)
-        await house.entities.migrate()
-        await house.drain()
-        assert await house.bench.states(house.entities.queue) == {"COMPLETE": 1}, "the entities had stayed"
+        await harness.entities.migrate()
+        await harness.drain()
+        assert await harness.bench.states(harness.entities.queue) == {"COMPLETE": 1}, "the entities had stayed"
 
 
 async def test_an_unknown_source_is_said_at_once(sqlite_url: str) -> None:
     with pytest.raises(rm.errors.DeclarationError, match="there is no source freebase"):
-        async with house_on(sqlite_url, sources="embedded,freebase"):
+        async with entities_on(sqlite_url, sources="embedded,freebase"):
             pass

@@ -10,7 +10,7 @@ from demos.entities.mentions import make_mentions
 from demos.entities.plan import Plan
 from demos.entities.server import Server, serving
 from demos.entities.world import make_world
-from systems.tests.entities.house import House, house_on
+from systems.tests.entities.harness import EntitiesHarness, entities_on
 from tests.support.python import Python
 
 ENTITIES = 40
@@ -37,27 +37,30 @@ def settings_of(server: Server) -> dict[str, object]:
             "batch_size": 10}  # fmt: skip
 
 
-async def complete(house: House) -> int:
-    return (await house.bench.states(house.entities.queue)).get("COMPLETE", 0)
+async def complete(harness: EntitiesHarness) -> int:
+    return (await harness.bench.states(harness.entities.queue)).get("COMPLETE", 0)
 
 
 async def test_what_runs_finishes_the_rest_is_ready_and_nobody_is_asked_twice(database_url: str) -> None:
     world = make_world(100)
-    async with serving(world, Plan(latency=0.02)) as server, house_on(database_url, **settings_of(server)) as house:
+    async with (
+        serving(world, Plan(latency=0.02)) as server,
+        entities_on(database_url, **settings_of(server)) as harness,
+    ):
         mentions = [made.mention for made in make_mentions(world, ENTITIES)]
-        await house.put_all(*({"name": m.name, "entity_type": m.type, "context": m.context} for m in mentions))
+        await harness.put_all(*({"name": m.name, "entity_type": m.type, "context": m.context} for m in mentions))
         async with a_worker(database_url, server) as first:
-            while not await complete(house) >= 3:
+            while not await complete(harness) >= 3:
                 assert first.returncode is None
                 await asyncio.sleep(0.02)
             first.send_signal(signal.SIGTERM)
             assert await asyncio.to_thread(first.wait, 60) == 0
-        states = await house.bench.states(house.entities.queue)
+        states = await harness.bench.states(harness.entities.queue)
         assert 3 <= states["COMPLETE"] < ENTITIES, "in the middle"
         waiting = {"PENDING", "LINKED", "ENRICHED", "LINK_FAILED", "ENRICH_FAILED"}
         assert set(states) <= {"COMPLETE", *waiting}, "nobody is left in the middle of a stage"
         async with a_worker(database_url, server) as second:
-            while await complete(house) < ENTITIES:
+            while await complete(harness) < ENTITIES:
                 assert second.returncode is None
                 await asyncio.sleep(0.02)
         for service, count in server.counts.items():

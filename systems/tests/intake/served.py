@@ -8,17 +8,17 @@ from typing import Any
 import httpx2
 
 from rowmill_systems.intake.web.app import create_app
-from systems.tests.intake.house import House, house_on
+from systems.tests.intake.harness import IntakeHarness, intake_on
 from tests.support.web import client_of
 
 FILES = "/organizations/1/projects/1/files"
 
 
-class Served(House):
-    """A house with a door."""
+class Served(IntakeHarness):
+    """A harness with a client of its server."""
 
-    def __init__(self, house: House, client: httpx2.AsyncClient) -> None:
-        super().__init__(house.intake)
+    def __init__(self, harness: IntakeHarness, client: httpx2.AsyncClient) -> None:
+        super().__init__(harness.intake)
         self.client = client
 
     async def upload(self, content: bytes | str, name: str = "a.txt", **form: str) -> httpx2.Response:
@@ -32,6 +32,6 @@ class Served(House):
 
 
 @asynccontextmanager
-async def served(url: str, folder: Path, scribe: Any = None, **more: Any) -> AsyncIterator[Served]:
-    async with house_on(url, folder, scribe, **more) as house, client_of(create_app(house.intake)) as client:
-        yield Served(house, client)
+async def served(url: str, folder: Path, analyzer: Any = None, **more: Any) -> AsyncIterator[Served]:
+    async with intake_on(url, folder, analyzer, **more) as harness, client_of(create_app(harness.intake)) as client:
+        yield Served(harness, client)

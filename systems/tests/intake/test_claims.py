@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from rowmill_systems.intake.claims import claim_next_file, requeue_stale_processing_files
 from rowmill_systems.intake.models import ProjectFile
-from systems.tests.intake.house import House, Scribe, house_on
+from systems.tests.intake.harness import FakeAnalyzer, IntakeHarness, intake_on
 
 LIMIT = 100
 
@@ -69,85 +69,85 @@ async def requeued(url: str, seconds: float = 900, limit: int = LIMIT) -> int:
     return int(await in_session(url, lambda db: requeue_stale_processing_files(db, seconds, limit)))
 
 
-async def change(house: House, number: int, **values: Any) -> None:
+async def change(harness: IntakeHarness, number: int, **values: Any) -> None:
     statement = sa.update(ProjectFile).where(ProjectFile.id == number).values(**values)
-    await house.mill.run(lambda connection: connection.execute(statement).close())
+    await harness.mill.run(lambda connection: connection.execute(statement).close())
 
 
 async def test_a_claim_takes_the_oldest_that_is_due_and_clears_its_error(database_url: str, tmp_path: Path) -> None:
     """F3: NULL available first, then by time; attempts at the claim."""
-    async with house_on(database_url, tmp_path, Scribe()) as house:
-        timed, later, first, second = [await house.put(f"total: {n}", f"{n}.txt") for n in range(4)]
-        await change(house, timed, processing_available_at=sa.func.now(), processing_error="network: x")
-        await change(house, later, processing_available_at=house_time(house, 3600))
-        await house.bench.advance(5)
+    async with intake_on(database_url, tmp_path, FakeAnalyzer()) as harness:
+        timed, later, first, second = [await harness.put(f"total: {n}", f"{n}.txt") for n in range(4)]
+        await change(harness, timed, processing_available_at=sa.func.now(), processing_error="network: x")
+        await change(harness, later, processing_available_at=house_time(harness, 3600))
+        await harness.bench.advance(5)
         assert [await claimed(database_url) for _ in range(4)] == [first, second, timed, None]
-        row = await house.file(timed)
+        row = await harness.file(timed)
         assert (row.processing_status, row.processing_attempts, row.processing_error) == ("processing", 1, None)
         assert row.processing_started_at < row.leased_until
 
 
-def house_time(house: House, seconds: int) -> Any:
-    if house.mill.url.get_backend_name() == "postgresql":
+def house_time(harness: IntakeHarness, seconds: int) -> Any:
+    if harness.mill.url.get_backend_name() == "postgresql":
         return sa.text(f"now() + interval '{seconds} seconds'")
     return sa.func.datetime("now", f"{seconds:+} seconds")
 
 
-async def began_long_ago(house: House, seconds: int) -> None:
-    statement = sa.update(ProjectFile).values(processing_started_at=house_time(house, -seconds))
-    await house.mill.run(lambda connection: connection.execute(statement).close())
+async def began_long_ago(harness: IntakeHarness, seconds: int) -> None:
+    statement = sa.update(ProjectFile).values(processing_started_at=house_time(harness, -seconds))
+    await harness.mill.run(lambda connection: connection.execute(statement).close())
 
 
 async def test_a_file_without_attempts_left_is_not_claimed(database_url: str, tmp_path: Path) -> None:
     """F3."""
-    async with house_on(database_url, tmp_path, Scribe()) as house:
-        number = await house.put("total: 1")
-        await change(house, number, processing_attempts=3)
+    async with intake_on(database_url, tmp_path, FakeAnalyzer()) as harness:
+        number = await harness.put("total: 1")
+        await change(harness, number, processing_attempts=3)
         assert await claimed(database_url) is None
-        await change(house, number, processing_attempts=2)
+        await change(harness, number, processing_attempts=2)
         assert await claimed(database_url) == number
 
 
 async def test_the_caller_s_transaction_decides(database_url: str, tmp_path: Path) -> None:
-    async with house_on(database_url, tmp_path, Scribe()) as house:
-        number = await house.put("total: 1")
+    async with intake_on(database_url, tmp_path, FakeAnalyzer()) as harness:
+        number = await harness.put("total: 1")
 
         def claim_and_leave(db: Session) -> None:
             assert claim_next_file(db) is not None
             db.rollback()
 
         await in_session(database_url, claim_and_leave)
-        row = await house.file(number)
+        row = await harness.file(number)
         assert (row.processing_status, row.processing_attempts) == ("queued", 0)
 
 
 async def test_both_take_async_sessions(database_url: str, tmp_path: Path) -> None:
     """F3, F4."""
-    async with house_on(database_url, tmp_path, Scribe()) as house:
-        number = await house.put("total: 1")
+    async with intake_on(database_url, tmp_path, FakeAnalyzer()) as harness:
+        number = await harness.put("total: 1")
         async with async_session(database_url) as db:
             file = await claim_next_file(db)
             await db.commit()
             assert file is not None
             assert (file.id, file.filename, file.processing_status) == (number, "a.txt", "processing")
-        await began_long_ago(house, 901)
+        await began_long_ago(harness, 901)
         async with async_session(database_url) as db:
             assert await requeue_stale_processing_files(db, 900, LIMIT) == 1
             await db.commit()
-        assert (await house.file(number)).processing_status == "queued"
+        assert (await harness.file(number)).processing_status == "queued"
 
 
 async def test_stale_files_go_back_or_fail_a_bounded_number_at_once(database_url: str, tmp_path: Path) -> None:
     """F4."""
-    async with house_on(database_url, tmp_path, Scribe()) as house:
-        numbers = [await house.put(f"total: {n}", f"{n}.txt") for n in range(3)]
-        await change(house, numbers[2], processing_attempts=2)
+    async with intake_on(database_url, tmp_path, FakeAnalyzer()) as harness:
+        numbers = [await harness.put(f"total: {n}", f"{n}.txt") for n in range(3)]
+        await change(harness, numbers[2], processing_attempts=2)
         for _ in numbers:
             assert await claimed(database_url) is not None
         assert await requeued(database_url) == 0, "nothing is stale yet"
-        await began_long_ago(house, 901)
+        await began_long_ago(harness, 901)
         assert [await requeued(database_url, limit=2), await requeued(database_url, limit=2)] == [2, 1]
-        rows = [await house.file(number) for number in numbers]
+        rows = [await harness.file(number) for number in numbers]
         assert [(row.processing_status, row.processing_error) for row in rows] == [
             ("queued", "stale_processing_requeued"),
             ("queued", "stale_processing_requeued"),
@@ -159,23 +159,23 @@ async def test_stale_files_go_back_or_fail_a_bounded_number_at_once(database_url
 
 async def test_a_file_that_a_worker_still_renews_is_not_stale(database_url: str, tmp_path: Path) -> None:
     """F2, F4: however long it takes."""
-    scribe = Scribe()
-    async with house_on(database_url, tmp_path, scribe) as house:
-        number = await house.put("total: 1")
-        scribe.go.clear()
-        working = asyncio.create_task(house.drain())
-        await scribe.reading.wait()
+    analyzer = FakeAnalyzer()
+    async with intake_on(database_url, tmp_path, analyzer) as harness:
+        number = await harness.put("total: 1")
+        analyzer.go.clear()
+        working = asyncio.create_task(harness.drain())
+        await analyzer.reading.wait()
         assert await requeued(database_url, seconds=0) == 0
-        scribe.go.set()
+        analyzer.go.set()
         await working
-        assert (await house.file(number)).processing_status == "completed"
+        assert (await harness.file(number)).processing_status == "completed"
 
 
 async def test_many_callers_and_workers_share_the_files(pg_url: str, tmp_path: Path) -> None:
     """F3: every file is taken once."""
-    scribe = Scribe()
-    async with house_on(pg_url, tmp_path, scribe) as house:
-        numbers = [await house.put(f"total: {n}", f"{n}.txt") for n in range(12)]
+    analyzer = FakeAnalyzer()
+    async with intake_on(pg_url, tmp_path, analyzer) as harness:
+        numbers = [await harness.put(f"total: {n}", f"{n}.txt") for n in range(12)]
 
         async def caller() -> list[int]:
             taken = []
@@ -183,10 +183,10 @@ async def test_many_callers_and_workers_share_the_files(pg_url: str, tmp_path: P
                 taken.append(number)
             return taken
 
-        draining = asyncio.create_task(house.drain())
+        draining = asyncio.create_task(harness.drain())
         callers = await asyncio.gather(*(caller() for _ in range(3)))
         await draining
-        rows = [await house.file(number) for number in numbers]
+        rows = [await harness.file(number) for number in numbers]
         assert {row.processing_attempts for row in rows} == {1}
         by_callers = sorted(number for taken in callers for number in taken)
         assert by_callers == [row.id for row in rows if row.processing_status == "processing"]
@@ -194,8 +194,8 @@ async def test_many_callers_and_workers_share_the_files(pg_url: str, tmp_path: P
 
 async def test_a_claim_passes_over_what_others_have_locked(pg_url: str, tmp_path: Path) -> None:
     """F3: and never waits for them."""
-    async with house_on(pg_url, tmp_path, Scribe()) as house:
-        first, second = [await house.put(f"total: {n}", f"{n}.txt") for n in range(2)]
+    async with intake_on(pg_url, tmp_path, FakeAnalyzer()) as harness:
+        first, second = [await harness.put(f"total: {n}", f"{n}.txt") for n in range(2)]
         with psycopg.connect(pg_url) as other:
             other.execute(f"SELECT 1 FROM project_files WHERE id = {first} FOR UPDATE")
             assert await claimed(pg_url) == second
@@ -206,9 +206,9 @@ async def test_the_lease_is_that_of_the_settings_or_what_the_caller_says(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     monkeypatch.setenv("INTAKE_WORKER_STALE_SECONDS", "60")
-    async with house_on(database_url, tmp_path, Scribe()) as house:
-        number = await house.put("total: 1")
+    async with intake_on(database_url, tmp_path, FakeAnalyzer()) as harness:
+        number = await harness.put("total: 1")
         own = None if seconds == 60 else seconds
         await in_session(database_url, lambda db: claim_next_file(db, lease_seconds=own) is not None)
-        row = await house.file(number)
+        row = await harness.file(number)
         assert (row.leased_until - row.processing_started_at).total_seconds() == pytest.approx(seconds, abs=0.01)

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from rowmill_systems.intake.commands import ingesting
-from systems.tests.intake.house import Scribe, house_on
+from systems.tests.intake.harness import FakeAnalyzer, intake_on
 from systems.tests.shell import Shell, address
 from tests.support.waiting import until
 
@@ -95,10 +95,10 @@ async def test_tens_of_thousands_of_files_can_be_told_about(
     database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """More than a statement may have parameters."""
-    async with house_on(database_url, tmp_path, Scribe()) as house:
-        number = await house.put("total: 1")
+    async with intake_on(database_url, tmp_path, FakeAnalyzer()) as harness:
+        number = await harness.put("total: 1")
         batch = ingesting.IngestedFiles(1, 1, None, {number + more: tmp_path for more in range(70_000)})
-        assert await ingesting.report(house.intake, batch, json=True, read=False) == 0
+        assert await ingesting.report(harness.intake, batch, json=True, read=False) == 0
     assert len(json.loads(capsys.readouterr().out)["files"]) == 1
 
 

@@ -10,7 +10,7 @@ import rowmill as rm
 from rowmill_systems.intake import errors
 from rowmill_systems.intake.errors import DocumentAnalysisError, ImageAnalysisError, RetryableError
 from rowmill_systems.parts.models import ModelAnswerUnreadable, ModelRejected
-from systems.tests.intake.house import Scribe, house_on
+from systems.tests.intake.harness import FakeAnalyzer, intake_on
 
 PAGE = Path(__file__).parents[3] / "docs" / "systems" / "intake.md"
 OF_THE_MODEL = {
@@ -51,10 +51,10 @@ async def test_who_reads_otherwise_says_whether_a_file_is_tried_again(
     database_url: str, tmp_path: Path, kind: type[RetryableError], retryable: bool, state: str
 ) -> None:
     """F5: by what the error carries, not by its class alone."""
-    scribe = Scribe()
-    scribe.failure = kind("words", code="no_glyphs", retryable=retryable)
-    async with house_on(database_url, tmp_path, scribe) as house:
-        number = await house.put("total: 1")
-        await house.drain()
-        row = await house.file(number)
+    analyzer = FakeAnalyzer()
+    analyzer.failure = kind("words", code="no_glyphs", retryable=retryable)
+    async with intake_on(database_url, tmp_path, analyzer) as harness:
+        number = await harness.put("total: 1")
+        await harness.drain()
+        row = await harness.file(number)
         assert (row.processing_status, row.processing_error) == (state, "no_glyphs: words")

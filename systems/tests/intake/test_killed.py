@@ -10,7 +10,7 @@ import pytest
 
 from rowmill.maintenance import upkeep
 from systems.tests.intake.dying import POINTS
-from systems.tests.intake.house import house_on
+from systems.tests.intake.harness import intake_on
 from tests.support.postgres import REPOSITORY
 from tests.support.python import run_python
 
@@ -24,8 +24,8 @@ async def test_a_worker_killed_at_any_point(
 ) -> None:
     """F2, F9, F10: one commit per step. The reader's process is gone with its worker."""
     monkeypatch.setattr(upkeep, "GRACE", 0.0)  # the first look at the expired lease is enough: nobody renews it
-    async with house_on(database_url, tmp_path, worker_stale_seconds=STALE) as house:
-        number = await house.put(PAPER)
+    async with intake_on(database_url, tmp_path, worker_stale_seconds=STALE) as harness:
+        number = await harness.put(PAPER)
         given = os.environ | {
             "INTAKE_DATABASE_URL": database_url,
             "INTAKE_STORAGE": str(tmp_path / "files"),
@@ -35,18 +35,18 @@ async def test_a_worker_killed_at_any_point(
             run_python, "-m", "systems.tests.intake.dying", point, env=given, cwd=REPOSITORY
         )
         assert worker.returncode == -signal.SIGKILL, worker.stderr
-        row = await house.file(number)
+        row = await harness.file(number)
         assert row.processing_status == ("completed" if point == "committed" else "processing")
         if point != "committed":
-            assert await house.suggestions(number) == []
-            await house.bench.advance(STALE)
-        await house.settle_all()
-        row = await house.file(number)
+            assert await harness.suggestions(number) == []
+            await harness.bench.advance(STALE)
+        await harness.settle_all()
+        row = await harness.file(number)
         assert (row.processing_status, row.processing_attempts) == ("completed", 1 if point == "committed" else 2)
-        found = await house.suggestions(number)
+        found = await harness.suggestions(number)
         assert sorted(key for key, _, _ in found) == sorted({key for key, _, _ in found}), "each once"
         assert {"invoice_number", "issue_date"} <= {key for key, _, _ in found}
-        assert await house.notes(number) == [("Warehouse", "north")]
+        assert await harness.notes(number) == [("Warehouse", "north")]
 
 
 def test_nothing_is_left_of_the_readers() -> None:

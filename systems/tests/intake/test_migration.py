@@ -15,7 +15,7 @@ from rowmill.store.clock import as_moment
 from rowmill_systems.intake.migrations import revisions
 from rowmill_systems.intake.models import IntakeBase, Moment
 from rowmill_systems.intake.queue import declare
-from systems.tests.intake.house import Scribe, house_on
+from systems.tests.intake.harness import FakeAnalyzer, intake_on
 
 pytestmark = pytest.mark.empty_database
 
@@ -27,14 +27,14 @@ def old_file(number: int, **values: Any) -> dict[str, Any]:
 
 async def test_the_table_has_the_columns_and_indexes_that_operators_know(database_url: str, tmp_path: Path) -> None:
     """F1."""
-    async with house_on(database_url, tmp_path, Scribe()) as house:
+    async with intake_on(database_url, tmp_path, FakeAnalyzer()) as harness:
 
         def look(connection: sa.Connection) -> tuple[set[str], dict[str, Any]]:
             inspector = sa.inspect(connection)
             columns = {column["name"] for column in inspector.get_columns("project_files")}
             return columns, {str(index["name"]): index for index in inspector.get_indexes("project_files")}
 
-        columns, indexes = await house.mill.run(look, write=False)
+        columns, indexes = await harness.mill.run(look, write=False)
         assert columns >= {
             "processing_status", "processing_attempts", "processing_started_at", "processing_available_at",
             "processing_error", "processed_at", "file_hash", "organization_id", "project_id",
@@ -92,14 +92,14 @@ async def test_a_table_of_before_gets_what_it_lacks(database_url: str, tmp_path:
     rows = [old_file(1, processing_status="queued", uploaded_by="ann"), old_file(2, processing_status="processing")]
     rows[1]["uploaded_by"] = None
     await mill.run(lambda connection: connection.execute(sa.insert(table), rows).close())
-    async with house_on(database_url, tmp_path, Scribe()) as house:
-        queued, processing = await house.file(1), await house.file(2)
+    async with intake_on(database_url, tmp_path, FakeAnalyzer()) as harness:
+        queued, processing = await harness.file(1), await harness.file(2)
         assert (queued.processing_status, queued.processing_available_at is None) == ("queued", False)
         assert (processing.processing_status, processing.processing_started_at is None) == ("processing", False)
-        [named] = await house.read(sa.select(sa.column("uploaded_by")).select_from(table).where(table.c.id == 1))
+        [named] = await harness.read(sa.select(sa.column("uploaded_by")).select_from(table).where(table.c.id == 1))
         assert named.uploaded_by == "ann"
-        await house.drain()
-        assert (await house.file(1)).processing_error.startswith("storage")
+        await harness.drain()
+        assert (await harness.file(1)).processing_error.startswith("storage")
 
 
 async def test_the_back_fill_writes_only_what_is_missing(database_url: str, tmp_path: Path) -> None:
@@ -124,8 +124,8 @@ async def test_the_back_fill_writes_only_what_is_missing(database_url: str, tmp_
         old_file(4, processing_status="processing", processing_available_at=None, processing_started_at=None),
     ]
     await mill.run(lambda connection: connection.execute(sa.insert(table), rows).close())
-    async with house_on(database_url, tmp_path, Scribe(), worker_stale_seconds=120) as house:
-        waits, queued, runs, started = [await house.file(number) for number in (1, 2, 3, 4)]
+    async with intake_on(database_url, tmp_path, FakeAnalyzer(), worker_stale_seconds=120) as harness:
+        waits, queued, runs, started = [await harness.file(number) for number in (1, 2, 3, 4)]
         assert as_moment(waits.processing_available_at) == backoff
         assert queued.processing_available_at is not None
         assert as_moment(runs.processing_started_at) == start
@@ -140,10 +140,10 @@ async def test_a_worker_of_before_works_on_after_the_migration(database_url: str
     mill = rm.Mill(database_url)
     skip = "FOR UPDATE SKIP LOCKED" if mill.url.get_backend_name() == "postgresql" else ""
     await mill.run(lambda connection: connection.exec_driver_sql(OF_BEFORE).close())
-    async with house_on(database_url, tmp_path, Scribe()) as house:
+    async with intake_on(database_url, tmp_path, FakeAnalyzer()) as harness:
 
         async def old(statement: str) -> list[Any]:
-            found = await house.mill.run(lambda connection: connection.exec_driver_sql(statement).all())
+            found = await harness.mill.run(lambda connection: connection.exec_driver_sql(statement).all())
             return [tuple(row) for row in found]
 
         for number in (1, 2, 3):
@@ -168,12 +168,12 @@ async def test_a_worker_of_before_works_on_after_the_migration(database_url: str
         assert await old(failed) == [("queued",)]
         assert await old(claim) == [(3, 1)], "what is available at once comes first"
 
-        await house.drain()
-        assert (await house.file(3)).processing_status == "processing", "the worker of before has the time of a lease"
-        assert (await house.file(2)).processing_error.startswith("storage")
-        await house.bench.advance(901)
-        await house.drain()
-        taken_up = await house.file(3)
+        await harness.drain()
+        assert (await harness.file(3)).processing_status == "processing", "the worker of before has the time of a lease"
+        assert (await harness.file(2)).processing_error.startswith("storage")
+        await harness.bench.advance(901)
+        await harness.drain()
+        taken_up = await harness.file(3)
         assert (taken_up.processing_attempts, taken_up.processing_error.split(":")[0]) == (2, "storage")
 
 
@@ -214,25 +214,25 @@ async def test_a_file_that_was_in_processing_is_recovered_after_a_whole_lease(
     database_url: str, tmp_path: Path
 ) -> None:
     """F2, F13: whoever works on it has the time of a lease from the migration on, and no longer."""
-    scribe = Scribe()
+    analyzer = FakeAnalyzer()
     mill = rm.Mill(database_url)
     await mill.run(lambda connection: revisions.upgrade(connection, "intake_1"))
     table = sa.table("project_files", *map(sa.column, old_file(1)), sa.column("processing_status"))
     await mill.run(lambda c: c.execute(sa.insert(table), [old_file(100, processing_status="processing")]).close())
-    async with house_on(database_url, tmp_path, scribe) as house:
-        await house.put("total: 1")  # a storage without a folder says nothing of its objects
-        await house.drain()
-        assert (await house.file(100)).processing_status == "processing"
-        await house.bench.advance(901)
-        await house.drain()
-        row = await house.file(100)
+    async with intake_on(database_url, tmp_path, analyzer) as harness:
+        await harness.put("total: 1")  # a storage without a folder says nothing of its objects
+        await harness.drain()
+        assert (await harness.file(100)).processing_status == "processing"
+        await harness.bench.advance(901)
+        await harness.drain()
+        row = await harness.file(100)
         assert row.processing_status == "failed"
         assert row.processing_error.startswith("missing_object")
 
 
 async def test_the_migration_and_the_models_agree(database_url: str, tmp_path: Path) -> None:
     """Autogenerate has nothing to say, and nothing of Rowmill's is proposed to be dropped."""
-    async with house_on(database_url, tmp_path, Scribe()) as house:
+    async with intake_on(database_url, tmp_path, FakeAnalyzer()) as harness:
 
         def differences(connection: sa.Connection) -> list[Any]:
             options = {
@@ -242,17 +242,17 @@ async def test_the_migration_and_the_models_agree(database_url: str, tmp_path: P
             }
             return list(compare_metadata(MigrationContext.configure(connection, opts=options), IntakeBase.metadata))
 
-        assert await house.mill.run(differences, write=False) == []
+        assert await harness.mill.run(differences, write=False) == []
 
 
 async def test_it_can_be_run_again_and_taken_back(database_url: str, tmp_path: Path) -> None:
-    async with house_on(database_url, tmp_path, Scribe()) as house:
-        await house.intake.migrate()
-        assert await house.mill.run(revisions.current, write=False) == revisions.heads()
-        number = await house.put("total: 1")
-        await house.mill.run(lambda connection: revisions.downgrade(connection, "intake@base"))
-        tables = await house.mill.run(lambda connection: sa.inspect(connection).get_table_names(), write=False)
+    async with intake_on(database_url, tmp_path, FakeAnalyzer()) as harness:
+        await harness.intake.migrate()
+        assert await harness.mill.run(revisions.current, write=False) == revisions.heads()
+        number = await harness.put("total: 1")
+        await harness.mill.run(lambda connection: revisions.downgrade(connection, "intake@base"))
+        tables = await harness.mill.run(lambda connection: sa.inspect(connection).get_table_names(), write=False)
         assert not {"field_suggestions", "file_analyses"} & set(tables)
-        await house.intake.migrate()
-        await house.drain()
-        assert await house.suggestions(number) == [("total", "1", "pending")], "the files had stayed"
+        await harness.intake.migrate()
+        await harness.drain()
+        assert await harness.suggestions(number) == [("total", "1", "pending")], "the files had stayed"

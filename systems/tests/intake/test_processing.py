@@ -13,7 +13,7 @@ from rowmill_systems.intake import errors
 from rowmill_systems.intake.models import ProjectFile
 from rowmill_systems.intake.queue import declare
 from rowmill_systems.intake.settings import IntakeSettings
-from systems.tests.intake.house import Scribe, house_on
+from systems.tests.intake.harness import FakeAnalyzer, intake_on
 from tests.conformance.fleet import Member, fleet
 
 PERMANENT: dict[type[Exception], str] = {
@@ -36,39 +36,39 @@ TRANSIENT: dict[type[Exception], str] = {
 
 async def test_a_file_is_read_once_and_its_result_is_on_the_row(database_url: str, tmp_path: Path) -> None:
     """F1, F3: attempts at the claim, the times of the database, the error cleared."""
-    scribe = Scribe()
-    async with house_on(database_url, tmp_path, scribe) as house:
-        number = await house.put("invoice_number: 7\ntotal: 12\ncolour: red")
-        await house.drain()
-        row = await house.file(number)
+    analyzer = FakeAnalyzer()
+    async with intake_on(database_url, tmp_path, analyzer) as harness:
+        number = await harness.put("invoice_number: 7\ntotal: 12\ncolour: red")
+        await harness.drain()
+        row = await harness.file(number)
         assert (row.processing_status, row.processing_attempts, row.processing_error) == ("completed", 1, None)
         assert row.processing_started_at <= row.processed_at
         assert (row.kind, row.page_count, row.pages_read) == ("text", 1, 1)
-        assert await house.suggestions(number) == [("invoice_number", "7", "pending"), ("total", "12", "pending")]
-        assert await house.notes(number) == [("colour", "red")]
+        assert await harness.suggestions(number) == [("invoice_number", "7", "pending"), ("total", "12", "pending")]
+        assert await harness.notes(number) == [("colour", "red")]
 
 
 async def test_the_oldest_file_is_read_first(database_url: str, tmp_path: Path) -> None:
     """F3: what is available at once first, then by the time that it came."""
-    scribe = Scribe()
-    async with house_on(database_url, tmp_path, scribe) as house:
-        numbers = [await house.put(f"total: {number}", f"{number}.txt") for number in range(4)]
+    analyzer = FakeAnalyzer()
+    async with intake_on(database_url, tmp_path, analyzer) as harness:
+        numbers = [await harness.put(f"total: {number}", f"{number}.txt") for number in range(4)]
         later = sa.update(ProjectFile).where(ProjectFile.id == numbers[0])
-        await house.mill.run(lambda c: c.execute(later.values(processing_available_at=sa.func.now())).close())
-        await house.bench.advance(5)
-        await house.drain()
-        assert scribe.read == ["1.txt", "2.txt", "3.txt", "0.txt"]
+        await harness.mill.run(lambda c: c.execute(later.values(processing_available_at=sa.func.now())).close())
+        await harness.bench.advance(5)
+        await harness.drain()
+        assert analyzer.read == ["1.txt", "2.txt", "3.txt", "0.txt"]
 
 
 @pytest.mark.parametrize("kind", PERMANENT, ids=PERMANENT.values())
 async def test_a_permanent_failure_is_final_at_once(database_url: str, tmp_path: Path, kind: type[Exception]) -> None:
     """F5, F6: by its type, with a stable code; failed, with the time."""
-    scribe = Scribe()
-    scribe.failure = kind("secret words")
-    async with house_on(database_url, tmp_path, scribe) as house:
-        number = await house.put("total: 1")
-        await house.drain()
-        row = await house.file(number)
+    analyzer = FakeAnalyzer()
+    analyzer.failure = kind("secret words")
+    async with intake_on(database_url, tmp_path, analyzer) as harness:
+        number = await harness.put("total: 1")
+        await harness.drain()
+        row = await harness.file(number)
         assert (row.processing_status, row.processing_attempts) == ("failed", 1)
         assert row.processing_error.split(":")[0] == PERMANENT[kind]
         assert row.processed_at is not None
@@ -79,22 +79,22 @@ async def test_a_transient_failure_is_tried_three_times(
     database_url: str, tmp_path: Path, kind: type[Exception]
 ) -> None:
     """F3, F5, F6: the waits are 30 and 60 seconds; then failed. An unknown error is transient."""
-    scribe = Scribe()
-    scribe.failure = kind("secret words")
-    async with house_on(database_url, tmp_path, scribe) as house:
-        number = await house.put("total: 1")
+    analyzer = FakeAnalyzer()
+    analyzer.failure = kind("secret words")
+    async with intake_on(database_url, tmp_path, analyzer) as harness:
+        number = await harness.put("total: 1")
         for attempt, wait in enumerate((30, 60), 1):
-            await house.drain()
-            row = await house.file(number)
+            await harness.drain()
+            row = await harness.file(number)
             assert (row.processing_status, row.processing_attempts) == ("queued", attempt)
             assert row.processing_error.split(":")[0] == TRANSIENT[kind]
-            await house.bench.advance(wait - 5)
-            await house.drain()
-            assert len(scribe.read) == attempt, "not before its time"
-            await house.bench.advance(6)
-        await house.drain()
-        row = await house.file(number)
-        assert (row.processing_status, row.processing_attempts, len(scribe.read)) == ("failed", 3, 3)
+            await harness.bench.advance(wait - 5)
+            await harness.drain()
+            assert len(analyzer.read) == attempt, "not before its time"
+            await harness.bench.advance(6)
+        await harness.drain()
+        row = await harness.file(number)
+        assert (row.processing_status, row.processing_attempts, len(analyzer.read)) == ("failed", 3, 3)
         assert row.processed_at is not None
 
 
@@ -102,12 +102,12 @@ async def test_a_file_whose_bytes_are_gone_fails_and_one_that_can_be_read_again_
     database_url: str, tmp_path: Path
 ) -> None:
     """F5: a missing object is permanent, with the cause kept in the history."""
-    async with house_on(database_url, tmp_path, Scribe()) as house:
-        gone, there = await house.put("total: 1"), await house.put("total: 2")
-        await house.intake.storage.delete((await house.file(gone)).storage_key)
-        await house.drain()
-        assert (await house.file(gone)).processing_error.startswith("missing_object")
-        assert (await house.file(there)).processing_status == "completed"
+    async with intake_on(database_url, tmp_path, FakeAnalyzer()) as harness:
+        gone, there = await harness.put("total: 1"), await harness.put("total: 2")
+        await harness.intake.storage.delete((await harness.file(gone)).storage_key)
+        await harness.drain()
+        assert (await harness.file(gone)).processing_error.startswith("missing_object")
+        assert (await harness.file(there)).processing_status == "completed"
 
 
 def a_row(number: int) -> dict[str, Any]:
@@ -167,28 +167,28 @@ def test_settings_that_can_t_be_are_refused(monkeypatch: pytest.MonkeyPatch, wro
 
 async def test_who_leaves_first_closes_nothing_for_the_others(database_url: str, tmp_path: Path) -> None:
     """A server beside a worker ends before the worker's files are finished."""
-    async with house_on(database_url, tmp_path, Scribe()) as house:
-        number = await house.put("total: 12")
-        async with house.intake.opened():
+    async with intake_on(database_url, tmp_path, FakeAnalyzer()) as harness:
+        number = await harness.put("total: 12")
+        async with harness.intake.opened():
             pass
-        await house.drain()
-        assert (await house.file(number)).processing_status == "completed"
+        await harness.drain()
+        assert (await harness.file(number)).processing_status == "completed"
 
 
 async def test_a_file_put_back_with_its_attempts_used_up_is_buried_and_not_read_a_fourth_time(
     database_url: str, tmp_path: Path
 ) -> None:
     """F3: by hand, with SQL that knows nothing of attempts. It fails with a code; the next file is read."""
-    scribe = Scribe()
-    async with house_on(database_url, tmp_path, scribe) as house:
-        spent, fresh = await house.put("total: 1", "spent.txt"), await house.put("total: 2", "fresh.txt")
+    analyzer = FakeAnalyzer()
+    async with intake_on(database_url, tmp_path, analyzer) as harness:
+        spent, fresh = await harness.put("total: 1", "spent.txt"), await harness.put("total: 2", "fresh.txt")
         put_back = sa.update(ProjectFile).where(ProjectFile.id == spent)
         values = {"processing_status": "queued", "processing_attempts": 3, "processing_error": None}
-        await house.mill.run(lambda connection: connection.execute(put_back.values(values)).close())
-        await house.drain()
-        row = await house.file(spent)
-        assert scribe.read == ["fresh.txt"]
+        await harness.mill.run(lambda connection: connection.execute(put_back.values(values)).close())
+        await harness.drain()
+        row = await harness.file(spent)
+        assert analyzer.read == ["fresh.txt"]
         assert (row.processing_status, row.processing_attempts) == ("failed", 3)
         assert row.processing_error.split(":")[0] == "attempts_used_up"
         assert row.processed_at is not None
-        assert (await house.file(fresh)).processing_status == "completed"
+        assert (await harness.file(fresh)).processing_status == "completed"

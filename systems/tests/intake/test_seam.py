@@ -10,7 +10,7 @@ from rowmill_systems.intake import seam
 from rowmill_systems.intake.analysis import Analysis, Evidence, Mapped, Suggestion, Unmapped
 from rowmill_systems.intake.fields.loading import BadCatalogue, load_catalogue, read_catalogue
 from rowmill_systems.parts.documents.document import Document, Kind, Line, Page
-from systems.tests.intake.house import Scribe, house_on
+from systems.tests.intake.harness import FakeAnalyzer, intake_on
 
 PAPER = b"Invoice number: 4711\nInvoice date: 31 March 2026\nWarehouse: north\n"
 KEYWORDS = ["file_bytes", "filename", "doc_type", "field_catalog", "media_type"]
@@ -86,12 +86,12 @@ def test_it_is_called_by_keywords_alone() -> None:
 
 
 async def test_another_one_can_take_its_place(sqlite_url: str, tmp_path: Path) -> None:
-    scribe = Scribe()
-    async with house_on(sqlite_url, tmp_path, scribe) as house:
-        number = await house.put("total: 1", "mine.txt")
-        await house.drain()
-        assert scribe.read == ["mine.txt"]
-        assert await house.suggestions(number) == [("total", "1", "pending")]
+    analyzer = FakeAnalyzer()
+    async with intake_on(sqlite_url, tmp_path, analyzer) as harness:
+        number = await harness.put("total: 1", "mine.txt")
+        await harness.drain()
+        assert analyzer.read == ["mine.txt"]
+        assert await harness.suggestions(number) == [("total", "1", "pending")]
 
 
 async def test_texts_that_a_database_refuses_are_no_reason_to_fail(database_url: str, tmp_path: Path) -> None:
@@ -103,12 +103,12 @@ async def test_texts_that_a_database_refuses_are_no_reason_to_fail(database_url:
         mapped = Mapped((Suggestion("total", {odd: [odd]}, 0.9, evidence),), (Unmapped(odd, odd, evidence),))
         return Analysis(document, mapped)
 
-    async with house_on(database_url, tmp_path, analyze) as house:
-        first = await house.put("total: 1")
-        await house.drain()
-        second = await house.put("total: 1")
-        await house.drain()
+    async with intake_on(database_url, tmp_path, analyze) as harness:
+        first = await harness.put("total: 1")
+        await harness.drain()
+        second = await harness.put("total: 1")
+        await harness.drain()
         for number in (first, second):
-            assert (await house.file(number)).processing_status == "completed"
-            assert await house.suggestions(number) == [("total", {"ab": ["ab"]}, "pending")]
-            assert await house.notes(number) == [("ab", "ab")]
+            assert (await harness.file(number)).processing_status == "completed"
+            assert await harness.suggestions(number) == [("total", {"ab": ["ab"]}, "pending")]
+            assert await harness.notes(number) == [("ab", "ab")]

@@ -15,16 +15,16 @@ from rowmill_systems.intake.suggestions import (
     UnknownFile,
     decide,
 )
-from systems.tests.intake.house import House, Scribe, house_on
+from systems.tests.intake.harness import FakeAnalyzer, IntakeHarness, intake_on
 
 APPLY, REJECT = SuggestionDecision(SuggestionState.APPLIED, "ann"), SuggestionDecision(SuggestionState.REJECTED)
 
 
-async def judge(house: House, file: int, suggestion: int, decision: SuggestionDecision = APPLY) -> None:
-    await house.mill.run(lambda connection: decide(connection, file, suggestion, decision))
+async def judge(harness: IntakeHarness, file: int, suggestion: int, decision: SuggestionDecision = APPLY) -> None:
+    await harness.mill.run(lambda connection: decide(connection, file, suggestion, decision))
 
 
-async def read_again(house: House, number: int) -> None:
+async def read_again(harness: IntakeHarness, number: int) -> None:
     """As the API does it."""
 
     def forget(connection: sa.Connection) -> None:
@@ -32,32 +32,32 @@ async def read_again(house: House, number: int) -> None:
         assert row is not None
         outdate_analysis(connection, row)
 
-    await house.mill.run(forget)
-    assert await house.intake.files.requeue(number) == 1
-    await house.drain()
+    await harness.mill.run(forget)
+    assert await harness.intake.files.requeue(number) == 1
+    await harness.drain()
 
 
 async def test_processing_again_replaces_what_is_pending_and_leaves_the_rest(database_url: str, tmp_path: Path) -> None:
-    scribe = Scribe()
-    async with house_on(database_url, tmp_path, scribe) as house:
-        number = await house.put("total: 1\ntotal: 2\ntotal: 3\ncolour: red")
-        await house.drain()
-        applied, rejected, pending = await house.suggestion_ids(number)
-        await judge(house, number, applied)
-        await judge(house, number, rejected, REJECT)
+    analyzer = FakeAnalyzer()
+    async with intake_on(database_url, tmp_path, analyzer) as harness:
+        number = await harness.put("total: 1\ntotal: 2\ntotal: 3\ncolour: red")
+        await harness.drain()
+        applied, rejected, pending = await harness.suggestion_ids(number)
+        await judge(harness, number, applied)
+        await judge(harness, number, rejected, REJECT)
 
-        await read_again(house, number)
+        await read_again(harness, number)
 
-        assert len(scribe.read) == 2
-        assert await house.suggestions(number) == [
+        assert len(analyzer.read) == 2
+        assert await harness.suggestions(number) == [
             ("total", "1", "applied"),
             ("total", "2", "rejected"),
             ("total", "3", "pending"),
         ]
-        assert (await house.suggestion_ids(number))[:2] == [applied, rejected]
-        assert pending not in await house.suggestion_ids(number)
-        assert await house.notes(number) == [("colour", "red")]
-        row = await house.file(number)
+        assert (await harness.suggestion_ids(number))[:2] == [applied, rejected]
+        assert pending not in await harness.suggestion_ids(number)
+        assert await harness.notes(number) == [("colour", "red")]
+        row = await harness.file(number)
         assert (row.processing_status, row.processing_attempts) == ("completed", 1)
 
 
@@ -65,52 +65,52 @@ async def test_processing_again_replaces_what_is_pending_and_leaves_the_rest(dat
 async def test_of_two_decisions_the_second_is_refused(
     database_url: str, tmp_path: Path, second: SuggestionDecision
 ) -> None:
-    async with house_on(database_url, tmp_path, Scribe()) as house:
-        number = await house.put("total: 1")
-        await house.drain()
-        [suggestion] = await house.suggestion_ids(number)
-        await judge(house, number, suggestion)
+    async with intake_on(database_url, tmp_path, FakeAnalyzer()) as harness:
+        number = await harness.put("total: 1")
+        await harness.drain()
+        [suggestion] = await harness.suggestion_ids(number)
+        await judge(harness, number, suggestion)
         with pytest.raises(SuggestionChanged) as told:
-            await judge(house, number, suggestion, second)
+            await judge(harness, number, suggestion, second)
         assert told.value.state == "applied"
 
 
 async def test_of_many_who_decide_at_once_one_does(database_url: str, tmp_path: Path) -> None:
-    async with house_on(database_url, tmp_path, Scribe()) as house:
-        number = await house.put("total: 1")
-        await house.drain()
-        [suggestion] = await house.suggestion_ids(number)
-        judged = await asyncio.gather(*(judge(house, number, suggestion) for _ in range(8)), return_exceptions=True)
+    async with intake_on(database_url, tmp_path, FakeAnalyzer()) as harness:
+        number = await harness.put("total: 1")
+        await harness.drain()
+        [suggestion] = await harness.suggestion_ids(number)
+        judged = await asyncio.gather(*(judge(harness, number, suggestion) for _ in range(8)), return_exceptions=True)
         assert sorted(map(type, judged), key=str) == [type(None), *[SuggestionChanged] * 7]
 
 
 async def test_a_suggestion_that_was_replaced_can_t_be_applied(database_url: str, tmp_path: Path) -> None:
-    async with house_on(database_url, tmp_path, Scribe()) as house:
-        number = await house.put("total: 1")
-        await house.drain()
-        [suggestion] = await house.suggestion_ids(number)
-        await read_again(house, number)
+    async with intake_on(database_url, tmp_path, FakeAnalyzer()) as harness:
+        number = await harness.put("total: 1")
+        await harness.drain()
+        [suggestion] = await harness.suggestion_ids(number)
+        await read_again(harness, number)
         with pytest.raises(SuggestionChanged) as told:
-            await judge(house, number, suggestion)
+            await judge(harness, number, suggestion)
         assert told.value.state is None
         with pytest.raises(UnknownFile):
-            await judge(house, 999, suggestion)
+            await judge(harness, 999, suggestion)
 
 
 async def test_a_decision_while_the_file_is_read_again_is_kept(database_url: str, tmp_path: Path) -> None:
     """Who rejects before the new result commits, has rejected. Nothing is applied meanwhile."""
-    scribe = Scribe()
-    async with house_on(database_url, tmp_path, scribe) as house:
-        number = await house.put("total: 1")
-        await house.drain()
-        [suggestion] = await house.suggestion_ids(number)
-        scribe.go.clear()
-        scribe.reading.clear()
-        again = asyncio.create_task(read_again(house, number))
-        await scribe.reading.wait()
+    analyzer = FakeAnalyzer()
+    async with intake_on(database_url, tmp_path, analyzer) as harness:
+        number = await harness.put("total: 1")
+        await harness.drain()
+        [suggestion] = await harness.suggestion_ids(number)
+        analyzer.go.clear()
+        analyzer.reading.clear()
+        again = asyncio.create_task(read_again(harness, number))
+        await analyzer.reading.wait()
         with pytest.raises(BeingProcessed):
-            await judge(house, number, suggestion)
-        await judge(house, number, suggestion, REJECT)
-        scribe.go.set()
+            await judge(harness, number, suggestion)
+        await judge(harness, number, suggestion, REJECT)
+        analyzer.go.set()
         await again
-        assert await house.suggestions(number) == [("total", "1", "rejected")]
+        assert await harness.suggestions(number) == [("total", "1", "rejected")]

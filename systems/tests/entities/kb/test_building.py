@@ -11,7 +11,7 @@ from rowmill_systems.entities.kb.base import open_knowledge_base
 from rowmill_systems.entities.kb.build import BuildReport, build
 from rowmill_systems.entities.kb.errors import BadKnowledgeBase
 from rowmill_systems.parts.names.types import EntityType
-from systems.tests.entities.kb.shelves import built, written
+from systems.tests.entities.kb.sample_kbs import built, written
 
 ADA: dict[str, Any] = {
     "id": "ada",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rowmill_systems.entities.kb.base import SqliteKnowledgeBase, open_knowledge_base
 from rowmill_systems.entities.kb.thing import KnowledgeBase
 from rowmill_systems.parts.names.types import EntityType
-from systems.tests.entities.kb.shelves import built
+from systems.tests.entities.kb.sample_kbs import built
 
 THINGS = (
     {"id": "einstein", "name": "Albert Einstein", "types": ["person"], "prominence": 0.9},

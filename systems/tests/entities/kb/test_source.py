@@ -6,7 +6,7 @@ from rowmill_systems.entities.sources.embedded import EmbeddedSource
 from rowmill_systems.entities.sources.port import Source
 from rowmill_systems.entities.things import Candidate, Fact, Mention
 from rowmill_systems.parts.names.types import EntityType
-from systems.tests.entities.kb.shelves import built
+from systems.tests.entities.kb.sample_kbs import built
 
 ADA = {
     "id": "ada",

@@ -110,7 +110,7 @@ class TestContext:
     def test_other_facts_of_the_row_are_context_too(self) -> None:
         assert score(mention("Michael Jordan", team="Chicago Bulls"), BASKETBALL).context > 0.5
         assert score(mention("Michael Jordan", team=["Chicago", 3, None]), BASKETBALL).context > 0.4
-        assert score(mention("Michael Jordan", shelf="third row, blue box"), BASKETBALL).context == 0
+        assert score(mention("Michael Jordan", sample_kb="third row, blue box"), BASKETBALL).context == 0
 
     def test_a_word_that_all_have_is_worth_less(self) -> None:
         worth = rarity([telling("american player"), telling("american professor")])

@@ -16,8 +16,8 @@ from rowmill.web.problems import answer_with_problems
 from rowmill_systems.entities.kb.thing import KnowledgeBase
 from rowmill_systems.entities.reconciliation.matching import ReconciliationService
 from rowmill_systems.entities.reconciliation.router import PREFIX, router
+from systems.tests.entities.reconciliation.sample_kb import SampleKnowledgeBase
 from systems.tests.entities.reconciliation.shapes import check
-from systems.tests.entities.reconciliation.shelf import Shelf
 
 
 class Served:
@@ -59,7 +59,10 @@ def application(asked: ReconciliationService, changes: list[str]) -> FastAPI:
 
 @asynccontextmanager
 async def served(knowledge_base: KnowledgeBase | None = None) -> AsyncIterator[Served]:
-    asked, changes = ReconciliationService(knowledge_base or Shelf(), threshold=0.75, gap=0.15), list[str]()
+    asked, changes = (
+        ReconciliationService(knowledge_base or SampleKnowledgeBase(), threshold=0.75, gap=0.15),
+        list[str](),
+    )
     config = uvicorn.Config(application(asked, changes), host="127.0.0.1", port=0, log_config=None)
     server = uvicorn.Server(config)
     running = asyncio.create_task(server.serve())

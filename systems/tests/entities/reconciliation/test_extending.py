@@ -24,10 +24,10 @@ async def test_openrefine_s_own_request() -> None:
             {"id": "no_such_property"},
         ],
     }
-    async with served() as house:
-        answer = await house.form(extend=asked)
+    async with served() as harness:
+        answer = await harness.form(extend=asked)
         said = check("data-extension-response", answer.json())
-        assert (await house.get(extend=json.dumps(asked))).json() == said
+        assert (await harness.get(extend=json.dumps(asked))).json() == said
     names = {each["id"]: each["name"] for each in said["meta"]}
     assert list(names) == [each["id"] for each in asked["properties"]]
     assert (names["birth_date"], names["no_such_property"]) == ("Born on", "no_such_property")
@@ -55,10 +55,10 @@ async def test_openrefine_s_own_request() -> None:
 
 async def test_a_value_is_what_its_property_is_and_fits_where_it_goes() -> None:
     asked = {"ids": ["t7"], "properties": [{"id": "alias"}, {"id": "revenue"}, {"id": "employees"}]}
-    async with served() as house:
-        said = check("data-extension-response", (await house.form(extend=asked)).json())
-        old = await house.form(extend={"ids": ["t6"], "properties": [{"id": "founded"}]})
-        there = await house.form(extend={"ids": ["t1"], "properties": [{"id": "citizenship"}]})
+    async with served() as harness:
+        said = check("data-extension-response", (await harness.form(extend=asked)).json())
+        old = await harness.form(extend={"ids": ["t6"], "properties": [{"id": "founded"}]})
+        there = await harness.form(extend={"ids": ["t1"], "properties": [{"id": "citizenship"}]})
     assert check("data-extension-response", old.json())["rows"]["t6"]["founded"] == [{"date": "-0044-03-15T00:00:00Z"}]
     assert there.json()["rows"]["t1"]["citizenship"] == [{"str": "United Kingdom"}]
     assert said["rows"]["t7"] == {
@@ -69,15 +69,15 @@ async def test_a_value_is_what_its_property_is_and_fits_where_it_goes() -> None:
 
 
 async def test_all_values_unless_there_is_a_limit() -> None:
-    async with served() as house:
+    async with served() as harness:
         for limit, count in ((None, 2), (0, 2), ("0", 2), (1, 1), (5.0, 2), (-3, 2)):
             wanted = {"id": "occupation", "settings": {} if limit is None else {"limit": limit}}
-            answer = await house.form(extend={"ids": ["t1"], "properties": [wanted]})
+            answer = await harness.form(extend={"ids": ["t1"], "properties": [wanted]})
             assert len(answer.json()["rows"]["t1"]["occupation"]) == count, limit
 
 
 async def test_what_is_no_request_is_refused() -> None:
-    async with served() as house:
+    async with served() as harness:
         wrong: tuple[Any, ...] = (
             "{",
             "[]",
@@ -91,21 +91,21 @@ async def test_what_is_no_request_is_refused() -> None:
             {"ids": ["t1"], "properties": [{"id": "alias", "settings": {"limit": [1]}}]},
         )
         for asked in wrong:
-            answer = await house.form(extend=asked)
+            answer = await harness.form(extend=asked)
             assert (answer.status_code, answer.json()["code"]) == (400, "unreadable"), asked
         for many in (
             {"ids": ["t1"] * (MOST_IDS + 1), "properties": []},
             {"ids": [], "properties": [{"id": "alias"}] * 1000},
         ):
-            answer = await house.form(extend=many)
+            answer = await harness.form(extend=many)
             assert (answer.status_code, answer.json()["code"]) == (413, "too_many")
 
 
 async def test_properties_are_proposed_by_type() -> None:
-    async with served() as house:
+    async with served() as harness:
 
         async def proposed(**asked: str) -> list[str]:
-            answer = await house.get("/properties", **asked)
+            answer = await harness.get("/properties", **asked)
             said = check("data-extension-property-proposal", answer.json())
             assert said.get("type") == asked.get("type")
             return [each["id"] for each in said["properties"]]

@@ -6,16 +6,16 @@ import json
 import pytest
 
 from rowmill_systems.entities.reconciliation.router import PREFIX, router
+from systems.tests.entities.reconciliation.sample_kb import HOSTILE
 from systems.tests.entities.reconciliation.served import served
-from systems.tests.entities.reconciliation.shelf import HOSTILE
 
 FOREIGN = {"origin": "https://testbench.example", "sec-fetch-site": "cross-site"}
 QUERIES = json.dumps({"q0": {"query": "Ada Lovelace"}})
 
 
 async def test_pages_of_any_site_may_ask() -> None:
-    async with served() as house:
-        client = house.client
+    async with served() as harness:
+        client = harness.client
         for answer in (
             await client.get(PREFIX, headers=FOREIGN),
             await client.post(PREFIX, data={"queries": QUERIES}, headers=FOREIGN),
@@ -37,23 +37,23 @@ async def test_pages_of_any_site_may_ask() -> None:
 
 async def test_a_browser_that_asks_first_is_told_what_it_may() -> None:
     asks = FOREIGN | {"access-control-request-method": "POST", "access-control-request-headers": "content-type"}
-    async with served() as house:
-        answer = await house.client.options(PREFIX, headers=asks)
+    async with served() as harness:
+        answer = await harness.client.options(PREFIX, headers=asks)
         assert (answer.status_code, answer.content) == (204, b"")
         assert answer.headers["access-control-allow-origin"] == "*"
         assert answer.headers["access-control-allow-methods"] == "GET, POST"
         assert answer.headers["access-control-allow-headers"] == "content-type"
-        elsewhere = await house.client.options("/entities", headers=asks)
+        elsewhere = await harness.client.options("/entities", headers=asks)
         assert not any(name.startswith("access-control") for name in elsewhere.headers)
 
 
 @pytest.mark.parametrize("path", ["/entities", "/reconciled", "/entities?x=/reconcile"])
 async def test_all_else_is_still_refused(path: str) -> None:
-    async with served() as house:
-        answer = await house.client.post(path, data={"queries": QUERIES}, headers=FOREIGN)
+    async with served() as harness:
+        answer = await harness.client.post(path, data={"queries": QUERIES}, headers=FOREIGN)
         assert (answer.status_code, answer.json()["code"]) == (403, "foreign_origin")
         assert "access-control-allow-origin" not in answer.headers
-        assert house.changes == []
+        assert harness.changes == []
 
 
 @pytest.mark.parametrize(
@@ -61,22 +61,22 @@ async def test_all_else_is_still_refused(path: str) -> None:
 )
 async def test_no_path_leads_around(path: str) -> None:
     """Over a socket: clients tidy paths up before they send them."""
-    async with served() as house:
-        reader, writer = await asyncio.open_connection("127.0.0.1", house.client.base_url.port)
+    async with served() as harness:
+        reader, writer = await asyncio.open_connection("127.0.0.1", harness.client.base_url.port)
         lines = [f"POST {path} HTTP/1.1", "host: localhost", "content-length: 0", "connection: close"]
         lines += [f"{name}: {value}" for name, value in FOREIGN.items()]
         writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
         status = (await reader.readline()).split()[1]
         writer.close()
         assert status in (b"403", b"404")
-        assert house.changes == []
+        assert harness.changes == []
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
 async def test_nothing_but_get_and_post_is_open(method: str) -> None:
-    async with served() as house:
-        assert (await house.client.request(method, PREFIX, headers=FOREIGN)).status_code == 403
-        assert (await house.client.request(method, PREFIX)).status_code == 405
+    async with served() as harness:
+        assert (await harness.client.request(method, PREFIX, headers=FOREIGN)).status_code == 403
+        assert (await harness.client.request(method, PREFIX)).status_code == 405
 
 
 def test_one_endpoint_alone_takes_posts() -> None:
@@ -86,12 +86,12 @@ def test_one_endpoint_alone_takes_posts() -> None:
 
 
 async def test_other_host_names_are_still_refused() -> None:
-    async with served() as house:
-        assert (await house.client.get(PREFIX, headers={"host": "evil.example"})).status_code == 400
+    async with served() as harness:
+        assert (await harness.client.get(PREFIX, headers={"host": "evil.example"})).status_code == 400
 
 
 async def test_jsonp_calls_the_function_and_nothing_else() -> None:
-    async with served() as house:
+    async with served() as harness:
         for path, asked in (
             ("", {}),
             ("", {"queries": QUERIES}),
@@ -102,8 +102,8 @@ async def test_jsonp_calls_the_function_and_nothing_else() -> None:
             ("/properties", {"type": HOSTILE}),
             ("/flyout/entity", {"id": "t6"}),
         ):
-            plain = await house.get(path, **asked)
-            called = await house.get(path, **asked, callback="jQuery3310_$1")
+            plain = await harness.get(path, **asked)
+            called = await harness.get(path, **asked, callback="jQuery3310_$1")
             assert called.headers["content-type"].startswith("text/javascript")
             assert called.headers["x-content-type-options"] == "nosniff"
             assert called.text.startswith("/**/jQuery3310_$1(")
@@ -117,9 +117,9 @@ async def test_jsonp_calls_the_function_and_nothing_else() -> None:
     ["alert(1)//", "a.b", "a b", "1a", "", "a\n", "a;b", "<script>", "ä", "a" * 101, "a\u2028", "a[0]", "\x00a"],
 )
 async def test_what_is_no_name_is_not_called(callback: str) -> None:
-    async with served() as house:
+    async with served() as harness:
         for path in ("", "/suggest/type", "/properties", "/flyout/type"):
-            answer = await house.get(path, id="person", callback=callback)
+            answer = await harness.get(path, id="person", callback=callback)
             assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
             assert answer.headers["content-type"] == "application/json"
             assert "alert" not in answer.text

@@ -16,15 +16,15 @@ from rowmill_systems.entities.reconciliation.queries import (
     Query,
 )
 from rowmill_systems.parts.names.types import EntityType
+from systems.tests.entities.reconciliation.sample_kb import SampleKnowledgeBase
 from systems.tests.entities.reconciliation.served import served
 from systems.tests.entities.reconciliation.shapes import check
-from systems.tests.entities.reconciliation.shelf import Shelf
 
 
 async def test_a_batch_is_answered_query_by_query() -> None:
     batch = {"q0": {"query": "Ada Lovelace"}, "q1": {"query": "Nobody At All"}, "ä\u2028": {"query": "London"}}
-    async with served() as house:
-        answer = await house.form(queries=batch)
+    async with served() as harness:
+        answer = await harness.form(queries=batch)
         said = check("reconciliation-result-batch", answer.json())
         assert list(said) == list(batch)
         best = said["q0"]["result"][0]
@@ -34,8 +34,8 @@ async def test_a_batch_is_answered_query_by_query() -> None:
         assert best["description"] == "English mathematician"
         assert said["q1"] == {"result": []}
         for again in (
-            await house.get(queries=json.dumps(batch)),
-            await house.client.post("/reconcile", files={"queries": (None, json.dumps(batch))}),
+            await harness.get(queries=json.dumps(batch)),
+            await harness.client.post("/reconcile", files={"queries": (None, json.dumps(batch))}),
         ):
             assert again.json() == said
 
@@ -57,8 +57,8 @@ OPENREFINE_S = {
 
 
 async def test_openrefine_s_own_request() -> None:
-    async with served() as house:
-        best, *others = await house.results(**OPENREFINE_S)
+    async with served() as harness:
+        best, *others = await harness.results(**OPENREFINE_S)
     assert (best["id"], best["match"]) == ("t3", True)
     assert {each["id"] for each in others} == {"t2", "t4"}
 
@@ -96,23 +96,23 @@ def test_what_the_client_knows_is_what_the_linker_hears() -> None:
 
 
 async def test_a_match_is_what_would_be_linked_and_nothing_else() -> None:
-    async with served() as house:
-        namesakes = await house.results(query="London")
+    async with served() as harness:
+        namesakes = await harness.results(query="London")
         assert [each["id"] for each in namesakes] == ["t2", "t3", "t4"], "the best known first among equals"
         assert not any(each["match"] for each in namesakes), "nobody is ahead"
 
-        told = await house.results(query="London", properties=[{"pid": "population", "v": 422324}])
+        told = await harness.results(query="London", properties=[{"pid": "population", "v": 422324}])
         assert [(each["id"], each["match"]) for each in told] == [("t3", True), ("t4", False), ("t2", False)]
 
-        unlike = await house.results(query="Lovelace")
+        unlike = await harness.results(query="Lovelace")
         assert [(each["id"], each["match"]) for each in unlike] == [("t1", False)], "below the threshold"
 
 
 async def test_types_are_wishes_unless_they_are_said_to_be_more() -> None:
-    async with served() as house:
+    async with served() as harness:
 
         async def found(**query: Any) -> list[str]:
-            return [each["id"] for each in await house.results(query="London", **query)]
+            return [each["id"] for each in await harness.results(query="London", **query)]
 
         assert await found(type="work") == ["t4", "t2", "t3"]
         assert await found(type=["work"], type_strict="should") == ["t4", "t2", "t3"]
@@ -124,13 +124,13 @@ async def test_types_are_wishes_unless_they_are_said_to_be_more() -> None:
         assert await found(type="Q_unknown", type_strict="any") == []
         assert await found(type=["place", "Q_unknown"], type_strict="all") == []
         assert await found(type=[], type_strict="any") == ["t2", "t3", "t4"]
-        assert (await house.results(query="London", type="work"))[0]["match"]
+        assert (await harness.results(query="London", type="work"))[0]["match"]
 
 
 async def test_of_several_types_the_one_that_fits_counts() -> None:
-    async with served() as house:
-        best, *_ = await house.results(query="Ada Lovelace", type=["event", "person"])
-        [alone, *_] = await house.results(query="Ada Lovelace", type="person")
+    async with served() as harness:
+        best, *_ = await harness.results(query="Ada Lovelace", type=["event", "person"])
+        [alone, *_] = await harness.results(query="Ada Lovelace", type="person")
         assert best == alone
         assert best["match"]
         features = {each["id"]: each["value"] for each in best["features"]}
@@ -138,26 +138,26 @@ async def test_of_several_types_the_one_that_fits_counts() -> None:
 
 
 async def test_an_id_is_found_and_is_a_match() -> None:
-    async with served() as house:
-        [best] = await house.results(query=" t3 ")
+    async with served() as harness:
+        [best] = await harness.results(query=" t3 ")
         assert (best["id"], best["score"], best["match"]) == ("t3", 100.0, True)
 
 
 async def test_no_more_than_wanted_and_no_more_than_we_give() -> None:
-    async with served() as house:
-        assert len(await house.results(query="London", limit=1)) == 1
-        assert len(await house.results(query="mill", limit=12)) == 12
-        assert len(await house.results(query="mill", limit=1e6)) == MOST_CANDIDATES
-        assert len(await house.results(query="mill", limit=0)) == len(await house.results(query="mill")) == 10
-        [best] = await house.results(query="London", limit=1)
+    async with served() as harness:
+        assert len(await harness.results(query="London", limit=1)) == 1
+        assert len(await harness.results(query="mill", limit=12)) == 12
+        assert len(await harness.results(query="mill", limit=1e6)) == MOST_CANDIDATES
+        assert len(await harness.results(query="mill", limit=0)) == len(await harness.results(query="mill")) == 10
+        [best] = await harness.results(query="London", limit=1)
         assert best["match"] is False, "the ones that are left off count as well"
 
 
 async def test_what_names_nobody_finds_nobody() -> None:
-    async with served() as house:
+    async with served() as harness:
         for query in ({"query": ""}, {"query": " \t"}, {"query": "x" * (LONGEST_NAME + 1)}):
-            assert await house.results(**query) == []
-        assert await house.results(properties=[{"pid": "birth_date", "v": "1815"}]) == []
+            assert await harness.results(**query) == []
+        assert await harness.results(properties=[{"pid": "birth_date", "v": "1815"}]) == []
 
 
 @pytest.mark.parametrize(
@@ -188,8 +188,8 @@ async def test_what_names_nobody_finds_nobody() -> None:
     ],
 )
 async def test_what_is_no_batch_is_refused_with_a_reason(text: str) -> None:
-    async with served() as house:
-        answer = await house.form(queries=text)
+    async with served() as harness:
+        answer = await harness.form(queries=text)
         assert answer.status_code == 400, answer.text
         assert set(answer.json()) == {"code", "message"}
         assert answer.json()["code"] == "unreadable"
@@ -198,8 +198,8 @@ async def test_what_is_no_batch_is_refused_with_a_reason(text: str) -> None:
 
 async def test_too_much_at_once_is_refused() -> None:
     one = {"query": "Ada"}
-    async with served() as house:
-        just = await house.form(queries={f"q{number}": one for number in range(MOST_QUERIES)})
+    async with served() as harness:
+        just = await harness.form(queries={f"q{number}": one for number in range(MOST_QUERIES)})
         assert just.status_code == 200
         for queries in (
             {f"q{number}": one for number in range(MOST_QUERIES + 1)},
@@ -207,30 +207,30 @@ async def test_too_much_at_once_is_refused() -> None:
             {"q0": {**one, "properties": [{"pid": "award", "v": ["x"] * 1000}]}},
             {"q0": {**one, "type": ["person"] * 1000}},
         ):
-            answer = await house.form(queries=queries)
+            answer = await harness.form(queries=queries)
             assert (answer.status_code, answer.json()["code"]) == (413, "too_many")
         for large in (
-            await house.form(queries="x" * 3_000_000),
-            await house.client.post("/reconcile", files={"queries": (None, "x" * 3_000_000)}),
+            await harness.form(queries="x" * 3_000_000),
+            await harness.client.post("/reconcile", files={"queries": (None, "x" * 3_000_000)}),
         ):
             assert (large.status_code, large.json()["code"]) == (413, "too_large")
 
 
 async def test_a_form_that_asks_nothing_is_told_so() -> None:
-    async with served() as house:
+    async with served() as harness:
         for answer in (
-            await house.form(other="x"),
-            await house.client.post("/reconcile"),
-            await house.client.post("/reconcile", json={"q0": {"query": "Ada"}}),
-            await house.client.post("/reconcile", files={"queries": ("a.json", "{}")}),
+            await harness.form(other="x"),
+            await harness.client.post("/reconcile"),
+            await harness.client.post("/reconcile", json={"q0": {"query": "Ada"}}),
+            await harness.client.post("/reconcile", files={"queries": ("a.json", "{}")}),
         ):
             assert (answer.status_code, set(answer.json())) == (400, {"code", "message"})
 
 
 async def test_the_knowledge_base_is_read_beside_the_loop() -> None:
-    shelf = Shelf()
-    async with served(shelf) as house:
-        await house.results(query="Ada")
-        await house.get("/suggest/entity", prefix="Ada")
-    assert shelf.threads
-    assert threading.get_ident() not in shelf.threads
+    sample_kb = SampleKnowledgeBase()
+    async with served(sample_kb) as harness:
+        await harness.results(query="Ada")
+        await harness.get("/suggest/entity", prefix="Ada")
+    assert sample_kb.threads
+    assert threading.get_ident() not in sample_kb.threads

@@ -54,8 +54,8 @@ def knowledge_base(tmp_path: Path) -> Iterator[SqliteKnowledgeBase]:
 async def test_a_match_is_what_the_linker_links(knowledge_base: SqliteKnowledgeBase) -> None:
     linker = Linker([EmbeddedSource(knowledge_base)], threshold=0.75, gap=0.15)
     linked = dict[str, str | None]()
-    async with served(knowledge_base) as house:
-        answer = await house.form(queries={str(number): query for number, query in enumerate(QUERIES)})
+    async with served(knowledge_base) as harness:
+        answer = await harness.form(queries={str(number): query for number, query in enumerate(QUERIES)})
         said = check("reconciliation-result-batch", answer.json())
     for number, query in enumerate(QUERIES):
         known = {"country": {"id": "france", "label": "France"}} if "properties" in query else {}
@@ -70,33 +70,33 @@ async def test_a_match_is_what_the_linker_links(knowledge_base: SqliteKnowledgeB
 
 
 async def test_an_id_is_found_by_it_unless_it_is_a_name_as_well(knowledge_base: SqliteKnowledgeBase) -> None:
-    async with served(knowledge_base) as house:
-        best, *_ = await house.results(query="Q7259")
+    async with served(knowledge_base) as harness:
+        best, *_ = await harness.results(query="Q7259")
         assert (best["name"], best["score"], best["match"]) == ("Ada Lovelace", 100.0, True)
-        assert [each["match"] for each in await house.results(query="paris")] == [
-            each["match"] for each in await house.results(query="Paris")
+        assert [each["match"] for each in await harness.results(query="paris")] == [
+            each["match"] for each in await harness.results(query="Paris")
         ]
 
 
 async def test_all_of_openrefine_s_steps(knowledge_base: SqliteKnowledgeBase) -> None:
     """Reconcile a column, fetch properties of what was matched, look at one, search for another by hand."""
-    async with served(knowledge_base) as house:
-        manifest = check("manifest", (await house.get()).json())
+    async with served(knowledge_base) as harness:
+        manifest = check("manifest", (await harness.get()).json())
         cells = ["Ada Lovelace", "ACME", "Paris"]
         batch = {f"q{row}": {"query": cell, "properties": FRENCH} for row, cell in enumerate(cells)}
-        said = check("reconciliation-result-batch", (await house.form(queries=batch)).json())
+        said = check("reconciliation-result-batch", (await harness.form(queries=batch)).json())
         ids = [each["id"] for result in said.values() for each in result["result"] if each["match"]]
         assert ids == ["Q7259", "acme", "paris"]
         wanted = {"ids": ids, "properties": [{"id": "birth_date"}, {"id": "country"}, {"id": "alias"}]}
-        rows = check("data-extension-response", (await house.form(extend=wanted)).json())["rows"]
+        rows = check("data-extension-response", (await harness.form(extend=wanted)).json())["rows"]
         assert rows["Q7259"]["birth_date"] == [{"date": "1815-12-10T00:00:00Z"}]
         assert rows["paris"]["country"] == [{"id": "france", "name": "France"}]
         assert rows["acme"]["alias"] == [{"str": "ACME"}]
-        page = await house.client.get(manifest["preview"]["url"].replace("{{id}}", "paris"))
+        page = await harness.client.get(manifest["preview"]["url"].replace("{{id}}", "paris"))
         assert "City of Light" in page.text
-        found = await house.get("/suggest/entity", prefix="par")
+        found = await harness.get("/suggest/entity", prefix="par")
         assert [each["id"] for each in found.json()["result"]][:2] == ["paris", "paris-hilton"]
-        label = await house.form(extend={"ids": ["paris-texas"], "properties": [{"id": "country"}]})
+        label = await harness.form(extend={"ids": ["paris-texas"], "properties": [{"id": "country"}]})
         assert label.json()["rows"]["paris-texas"]["country"] == [{"str": "USA"}], "no id that is another's"
 
 
@@ -112,10 +112,10 @@ async def test_half_characters_and_other_hostile_text_find_nobody(knowledge_base
         "(((((",
         "*",
     ]
-    async with served(knowledge_base) as house:
+    async with served(knowledge_base) as harness:
         for text in texts:
-            assert not any(each["match"] for each in await house.results(query=text)), text
-            assert (await house.get("/suggest/entity", prefix=text)).status_code == 200
-            assert (await house.get("/view", id=text)).status_code == 404
-        half = await house.client.get("/reconcile/view?id=%ED%A0%80")
+            assert not any(each["match"] for each in await harness.results(query=text)), text
+            assert (await harness.get("/suggest/entity", prefix=text)).status_code == 200
+            assert (await harness.get("/view", id=text)).status_code == 404
+        half = await harness.client.get("/reconcile/view?id=%ED%A0%80")
         assert half.status_code == 404

@@ -28,25 +28,25 @@ def test_what_it_calls_invalid_is_refused_by_our_shapes_as_well(name: str) -> No
 
 async def test_its_batches_are_understood() -> None:
     examples = specification.examples("reconciliation-query-batch", valid=True)
-    async with served() as house:
+    async with served() as harness:
         for name, batch in examples.items():
             specification.validator("reconciliation-query-batch").validate(batch)
-            for answer in (await house.form(queries=batch), await house.get(queries=json.dumps(batch))):
+            for answer in (await harness.form(queries=batch), await harness.get(queries=json.dumps(batch))):
                 assert answer.status_code == 200, (name, answer.text)
                 assert list(check("reconciliation-result-batch", answer.json())) == list(batch), name
 
 
 async def test_what_it_calls_no_batch_is_refused() -> None:
-    async with served() as house:
+    async with served() as harness:
         for name, batch in specification.examples("reconciliation-query-batch", valid=False).items():
-            answer = await house.form(queries=batch)
+            answer = await harness.form(queries=batch)
             assert (answer.status_code, answer.json()["code"]) == (400, "unreadable"), name
 
 
 async def test_its_requests_for_properties_are_understood() -> None:
-    async with served() as house:
+    async with served() as harness:
         for name, asked in specification.examples("data-extension-query", valid=True).items():
-            answer = await house.form(extend=asked)
+            answer = await harness.form(extend=asked)
             assert answer.status_code == 200, (name, answer.text)
             said = check("data-extension-response", answer.json())
             assert [each["id"] for each in said["meta"]] == [each["id"] for each in asked["properties"]]

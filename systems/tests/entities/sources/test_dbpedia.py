@@ -14,7 +14,7 @@ from rowmill_systems.entities.sources.dbpedia import DbpediaSource, is_thing
 from rowmill_systems.entities.sources.rdf import Resource
 from rowmill_systems.entities.things import Mention
 from rowmill_systems.parts.names.types import EntityType
-from systems.tests.entities.services import desk_on
+from systems.tests.entities.services import services_on
 
 ONTOLOGY = "http://dbpedia.org/ontology/"
 ADA = "http://dbpedia.org/resource/Ada"
@@ -22,8 +22,8 @@ ADA = "http://dbpedia.org/resource/Ada"
 
 @pytest.fixture
 async def dbpedia(server: Server, sqlite_url: str) -> AsyncIterator[DbpediaSource]:
-    async with desk_on(server, sqlite_url) as (desk, _):
-        yield DbpediaSource(desk["dbpedia-lookup"], desk["dbpedia-spotlight"], desk["dbpedia-data"])
+    async with services_on(server, sqlite_url) as (services, _):
+        yield DbpediaSource(services["dbpedia-lookup"], services["dbpedia-spotlight"], services["dbpedia-data"])
 
 
 @pytest.mark.parametrize("type", [*EntityType][:5])
@@ -55,8 +55,8 @@ async def test_whom_spotlight_knows_and_lookup_does_not(
     monkeypatch.setattr(server.dbpedia, "lookup", lambda given: {"docs": []})
     person, place = world.of_type(EntityType.PERSON)[3], world.of_type(EntityType.PLACE)[30]
     address = f"{server.url}/spotlight/en/{asked}"
-    async with desk_on(server, sqlite_url, dbpedia_spotlight_url=address) as (desk, _):
-        dbpedia = DbpediaSource(desk["dbpedia-lookup"], desk["dbpedia-spotlight"], desk["dbpedia-data"])
+    async with services_on(server, sqlite_url, dbpedia_spotlight_url=address) as (services, _):
+        dbpedia = DbpediaSource(services["dbpedia-lookup"], services["dbpedia-spotlight"], services["dbpedia-data"])
         for context in (f"I met {person.name}.", f"I met {person.name} in {place.name}."):
             [found, *_] = await dbpedia.candidates(Mention(person.name, context=context))
             assert (found.id, found.name, found.types) == (person.dbpedia_uri, person.name, person.types)
@@ -65,10 +65,10 @@ async def test_whom_spotlight_knows_and_lookup_does_not(
 
 async def test_without_spotlight(server: Server, sqlite_url: str, world: World) -> None:
     person = world.of_type(EntityType.PERSON)[3]
-    async with desk_on(server, sqlite_url, dbpedia_spotlight_url="") as (desk, _):
-        dbpedia = DbpediaSource(desk["dbpedia-lookup"], None, desk["dbpedia-data"])
+    async with services_on(server, sqlite_url, dbpedia_spotlight_url="") as (services, _):
+        dbpedia = DbpediaSource(services["dbpedia-lookup"], None, services["dbpedia-data"])
         assert await dbpedia.candidates(Mention(person.name, context="words"))
-        assert "dbpedia-spotlight" not in desk
+        assert "dbpedia-spotlight" not in services
 
 
 @pytest.mark.parametrize("type", [*EntityType][:5])

@@ -15,13 +15,13 @@ from rowmill_systems.entities.sources.cells import value_of
 from rowmill_systems.entities.sources.reconciliation import ReconciliationSource, called, types_in
 from rowmill_systems.entities.things import Mention
 from rowmill_systems.parts.names.types import EntityType
-from systems.tests.entities.services import desk_on
+from systems.tests.entities.services import services_on
 
 
 @pytest.fixture
 async def source(server: Server, sqlite_url: str) -> AsyncIterator[ReconciliationSource]:
-    async with desk_on(server, sqlite_url) as (desk, _):
-        yield ReconciliationSource("world", desk["world"])
+    async with services_on(server, sqlite_url) as (services, _):
+        yield ReconciliationSource("world", services["world"])
 
 
 @pytest.mark.parametrize("type", [*EntityType][:5])

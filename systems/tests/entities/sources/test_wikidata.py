@@ -16,13 +16,13 @@ from rowmill_systems.entities.properties.catalogue import catalogue
 from rowmill_systems.entities.sources.wikidata import WikidataSource, resource_of
 from rowmill_systems.entities.things import Mention
 from rowmill_systems.parts.names.types import EntityType
-from systems.tests.entities.services import desk_on
+from systems.tests.entities.services import services_on
 
 
 @pytest.fixture
 async def wikidata(server: Server, sqlite_url: str) -> AsyncIterator[WikidataSource]:
-    async with desk_on(server, sqlite_url) as (desk, _):
-        yield WikidataSource(desk["wikidata"], "de")
+    async with services_on(server, sqlite_url) as (services, _):
+        yield WikidataSource(services["wikidata"], "de")
 
 
 def some(world: World, type: EntityType, place: int = 5) -> Thing:

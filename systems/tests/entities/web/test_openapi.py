@@ -4,7 +4,7 @@ from typing import Any
 
 import jsonschema
 
-from systems.tests.entities.house import Sage
+from systems.tests.entities.harness import FakeSource
 from systems.tests.entities.served import served
 
 WRONG: list[tuple[str, str, str, dict[str, Any], int]] = [
@@ -41,11 +41,11 @@ WRONG: list[tuple[str, str, str, dict[str, Any], int]] = [
 
 async def test_what_goes_wrong_is_answered_as_described(sqlite_url: str) -> None:
     """E7."""
-    async with served(sqlite_url, Sage()) as house:
-        document = await house.get("/openapi.json")
+    async with served(sqlite_url, FakeSource()) as harness:
+        document = await harness.get("/openapi.json")
         for method, path, asked, given, code in WRONG:
             verb, _, url = asked.rpartition(" ")
-            answer = await house.client.request(verb or method, url, **given)
+            answer = await harness.client.request(verb or method, url, **given)
             assert answer.status_code == code, f"{method} {asked}: {answer.text}"
             schema = schema_of(document, method, path, answer)
             if schema is not None:
@@ -64,8 +64,8 @@ def schema_of(document: dict[str, Any], method: str, path: str, answer: Any) -> 
 
 
 async def test_every_operation_says_what_it_does_and_answers(sqlite_url: str) -> None:
-    async with served(sqlite_url, Sage()) as house:
-        document = await house.get("/openapi.json")
+    async with served(sqlite_url, FakeSource()) as harness:
+        document = await harness.get("/openapi.json")
         for path, verbs in document["paths"].items():
             for verb, operation in verbs.items():
                 name = f"{verb} {path}"

@@ -13,7 +13,7 @@ import rowmill as rm
 from rowmill_systems.entities.models import EntityId
 from rowmill_systems.entities.web import pages
 from rowmill_systems.entities.words import STATUSES
-from systems.tests.entities.house import Sage
+from systems.tests.entities.harness import FakeSource
 from systems.tests.entities.served import Served, served
 from tests.support.html import read_page
 
@@ -21,8 +21,8 @@ NOBODY = uuid.UUID(int=1)
 HOSTILE = """<script>alert(1)</script>"'><img src=x onerror=alert(1)>{{ 7 * 7 }}"""
 
 
-async def page(house: Served, path: str, code: int = 200, **parameters: Any) -> str:
-    answer = await house.client.get(path, params=parameters or None, headers={"accept": "text/html"})
+async def page(harness: Served, path: str, code: int = 200, **parameters: Any) -> str:
+    answer = await harness.client.get(path, params=parameters or None, headers={"accept": "text/html"})
     assert answer.status_code == code, answer.text
     assert answer.headers["content-type"].startswith("text/html")
     read_page(answer.text)
@@ -46,28 +46,28 @@ def rows_of(text: str) -> list[list[str]]:
     return rows
 
 
-async def set_status(house: Served, id: EntityId, status: str, **values: Any) -> None:
-    entity = house.tables.entity
+async def set_status(harness: Served, id: EntityId, status: str, **values: Any) -> None:
+    entity = harness.tables.entity
     change = sa.update(entity).where(entity.id == id).values(enrichment_status=status, **values)
-    await house.mill.run(lambda connection: connection.execute(change).close())
+    await harness.mill.run(lambda connection: connection.execute(change).close())
 
 
-async def in_conflict(house: Served, sage: Sage, name: str = "Ada Lovelace") -> tuple[EntityId, int]:
+async def in_conflict(harness: Served, fake_source: FakeSource, name: str = "Ada Lovelace") -> tuple[EntityId, int]:
     """An entity that is complete, and contradicted."""
-    sage.learn(name, "Q7259", birth_date="1815-12-10", employer=({"id": "Q1", "label": "Nobody"},))
-    id = await house.put(name, entity_type="person", properties={"birth_date": "1816"})
-    await house.drain()
-    [conflict] = await house.conflicts(id)
+    fake_source.learn(name, "Q7259", birth_date="1815-12-10", employer=({"id": "Q1", "label": "Nobody"},))
+    id = await harness.put(name, entity_type="person", properties={"birth_date": "1816"})
+    await harness.drain()
+    [conflict] = await harness.conflicts(id)
     return id, conflict.id
 
 
 async def test_the_pipeline_shows_every_status_with_its_count(database_url: str) -> None:
-    async with served(database_url, Sage()) as house:
-        assert "No entities yet" in await page(house, "/")
+    async with served(database_url, FakeSource()) as harness:
+        assert "No entities yet" in await page(harness, "/")
         for number, status in enumerate(STATUSES, 1):
             for each in range(number):
-                await set_status(house, await house.put(f"{status} {each}"), status)
-        shown = await page(house, "/")
+                await set_status(harness, await harness.put(f"{status} {each}"), status)
+        shown = await page(harness, "/")
         found = re.findall(r'href="/browse\?status=(\w+)">[a-z ]+</a><span class="number">(\d+)<', shown)
         assert dict(found) == {status: str(number) for number, status in enumerate(STATUSES, 1)}
         assert "19 of 55 are final" in shown
@@ -75,16 +75,16 @@ async def test_the_pipeline_shows_every_status_with_its_count(database_url: str)
 
 
 async def test_the_pipeline_says_how_services_are_and_why_entities_wait(sqlite_url: str) -> None:
-    async with served(sqlite_url, sources="embedded,wikidata,dbpedia") as house:
-        id = await house.put("Berlin")
-        await set_status(house, id, "LINK_FAILED", enrichment_error="provider_down: it does not answer")
-        limits = house.entities.limits
+    async with served(sqlite_url, sources="embedded,wikidata,dbpedia") as harness:
+        id = await harness.put("Berlin")
+        await set_status(harness, id, "LINK_FAILED", enrichment_error="provider_down: it does not answer")
+        limits = harness.entities.limits
         until = datetime.now(UTC) + timedelta(hours=1)
         await limits["wikidata"].park(3600)
         with pytest.raises(rm.errors.ProviderRefused):
             async with limits["dbpedia-lookup"].call():
                 raise rm.errors.ProviderRefused("no")
-        shown = await page(house, "/")
+        shown = await page(harness, "/")
         rows = {row[0]: row[1] for row in rows_of(shown) if len(row) == 2}
         assert "It asked us to wait" in rows["wikidata"]
         assert until.strftime("%Y-%m-%d %H") in rows["wikidata"]
@@ -97,32 +97,32 @@ async def test_entities_are_listed_by_status_and_dataset_page_by_page(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "ON_A_PAGE", 2)
-    async with served(database_url, Sage()) as house:
+    async with served(database_url, FakeSource()) as harness:
         names = [f"name-{number}" for number in range(5)]
-        await house.put_all(*({"name": name, "dataset": "a & b", "external_id": name} for name in names))
-        await house.put("stranger", dataset="c")
+        await harness.put_all(*({"name": name, "dataset": "a & b", "external_id": name} for name in names))
+        await harness.put("stranger", dataset="c")
         await set_status(
-            house, await house.put("failing", dataset="a & b"), "FAILED", enrichment_error="boom: it broke"
+            harness, await harness.put("failing", dataset="a & b"), "FAILED", enrichment_error="boom: it broke"
         )
         path, seen = "/browse?status=PENDING&dataset=a+%26+b", list[str]()
         for _ in range(3):
-            shown = await page(house, path)
+            shown = await page(harness, path)
             seen += re.findall(r'<a href="/browse/[\w-]+">([\w-]+)</a>', shown)
             assert f'hx-get="{path.replace("&", "&amp;")}"' in shown
             found = re.search(r'<a class="button" href="([^"]+)" rel="next">', shown)
             path = found[1].replace("&amp;", "&") if found else ""
         assert (sorted(seen), path) == (names, "")
-        failed = await page(house, "/browse", status="FAILED")
+        failed = await page(harness, "/browse", status="FAILED")
         assert "boom: it broke" in failed
         assert "name-0" not in failed
-        assert "No entity matches" in await page(house, "/browse", status="no such", dataset=HOSTILE)
+        assert "No entity matches" in await page(harness, "/browse", status="no such", dataset=HOSTILE)
 
 
 async def test_one_entity_is_shown_with_its_link_its_facts_and_who_says_so(database_url: str) -> None:
-    sage = Sage()
-    async with served(database_url, sage) as house:
-        id, _ = await in_conflict(house, sage)
-        shown = await page(house, f"/browse/{id}")
+    fake_source = FakeSource()
+    async with served(database_url, fake_source) as harness:
+        id, _ = await in_conflict(harness, fake_source)
+        shown = await page(harness, f"/browse/{id}")
         assert '<a href="https://www.wikidata.org/wiki/Q7259"' in shown
         rows = [[" ".join(cell.split()) for cell in row] for row in rows_of(shown)]
         assert ["Employer", "Nobody", "wikidata (Q7259)"] in rows
@@ -134,30 +134,30 @@ async def test_one_entity_is_shown_with_its_link_its_facts_and_who_says_so(datab
 @pytest.mark.parametrize("choice", ["current", "other", "value"])
 @pytest.mark.parametrize("place", ["entity", "list"])
 async def test_a_conflict_is_decided_with_a_form(sqlite_url: str, choice: str, place: str) -> None:
-    sage = Sage()
-    async with served(sqlite_url, sage) as house:
-        id, conflict = await in_conflict(house, sage)
+    fake_source = FakeSource()
+    async with served(sqlite_url, fake_source) as harness:
+        id, conflict = await in_conflict(harness, fake_source)
         where = f"/browse/{id}" if place == "entity" else "/review-conflicts"
-        [action] = set(re.findall(r' action="([^"]+/\d+)"', await page(house, where)))
-        sent = await house.client.post(action, data={"choice": choice, "value": "1815-12"})
+        [action] = set(re.findall(r' action="([^"]+/\d+)"', await page(harness, where)))
+        sent = await harness.client.post(action, data={"choice": choice, "value": "1815-12"})
         assert (sent.status_code, sent.headers["location"]) == (303, where)
-        assert (await house.merged(id))["birth_date"] == [
+        assert (await harness.merged(id))["birth_date"] == [
             {"current": "1816", "other": "1815-12-10", "value": "1815-12"}[choice]
         ]
-        assert "<form" not in await page(house, "/review-conflicts")
-        assert f"/conflicts/{conflict}" not in await page(house, f"/browse/{id}")
+        assert "<form" not in await page(harness, "/review-conflicts")
+        assert f"/conflicts/{conflict}" not in await page(harness, f"/browse/{id}")
 
 
 async def test_who_decides_second_is_told_on_the_page(database_url: str) -> None:
-    sage = Sage()
-    async with served(database_url, sage) as house:
-        id, conflict = await in_conflict(house, sage)
-        await house.client.post(f"/conflicts/{conflict}/decide", json={"choice": "other"})
+    fake_source = FakeSource()
+    async with served(database_url, fake_source) as harness:
+        id, conflict = await in_conflict(harness, fake_source)
+        await harness.client.post(f"/conflicts/{conflict}/decide", json={"choice": "other"})
         for path in (f"/browse/{id}/conflicts/{conflict}", f"/review-conflicts/{conflict}"):
-            answer = await house.client.post(path, data={"choice": "current"})
+            answer = await harness.client.post(path, data={"choice": "current"})
             assert answer.status_code == 409
             assert alert_of(answer.text) == "Not done: it is decided by now."
-        assert (await house.merged(id))["birth_date"] == ["1815-12-10"]
+        assert (await harness.merged(id))["birth_date"] == ["1815-12-10"]
 
 
 @pytest.mark.parametrize(
@@ -172,51 +172,53 @@ async def test_who_decides_second_is_told_on_the_page(database_url: str) -> None
     ],
 )
 async def test_what_is_no_decision_changes_nothing(sqlite_url: str, form: dict[str, str], said: str) -> None:
-    sage = Sage()
-    async with served(sqlite_url, sage) as house:
-        id, conflict = await in_conflict(house, sage)
-        answer = await house.client.post(f"/browse/{id}/conflicts/{conflict}", data=form)
+    fake_source = FakeSource()
+    async with served(sqlite_url, fake_source) as harness:
+        id, conflict = await in_conflict(harness, fake_source)
+        answer = await harness.client.post(f"/browse/{id}/conflicts/{conflict}", data=form)
         assert answer.status_code == 422
         assert said in answer.text
-        assert [each.state for each in await house.conflicts(id)] == ["open"]
-        gone = await house.client.post("/review-conflicts/999", data={"choice": "value", "value": "1815"})
+        assert [each.state for each in await harness.conflicts(id)] == ["open"]
+        gone = await harness.client.post("/review-conflicts/999", data={"choice": "value", "value": "1815"})
         assert gone.status_code == 404
 
 
 async def test_an_entity_is_queued_again_unless_somebody_is_at_work_on_it(database_url: str) -> None:
-    sage = Sage()
-    async with served(database_url, sage) as house:
-        id, _ = await in_conflict(house, sage)
-        sent = await house.client.post(f"/browse/{id}/queue")
+    fake_source = FakeSource()
+    async with served(database_url, fake_source) as harness:
+        id, _ = await in_conflict(harness, fake_source)
+        sent = await harness.client.post(f"/browse/{id}/queue")
         assert (sent.status_code, sent.headers["location"]) == (303, f"/browse/{id}")
-        assert await house.status(id) == "PENDING"
+        assert await harness.status(id) == "PENDING"
         later = datetime.now(UTC) + timedelta(hours=1)
-        await set_status(house, id, "LINKING", lease=1, leased_until=later)
-        again = await house.client.post(f"/browse/{id}/queue")
+        await set_status(harness, id, "LINKING", lease=1, leased_until=later)
+        again = await harness.client.post(f"/browse/{id}/queue")
         assert again.status_code == 409
         assert alert_of(again.text) == "Not done: the entity is LINKING."
 
 
 async def test_whatever_somebody_wrote_is_shown_as_text(database_url: str) -> None:
-    sage = Sage()
-    sage.learn(HOSTILE, "Q1", birth_date="1815", occupation=({"id": HOSTILE, "label": HOSTILE},), website=HOSTILE)
+    fake_source = FakeSource()
+    fake_source.learn(
+        HOSTILE, "Q1", birth_date="1815", occupation=({"id": HOSTILE, "label": HOSTILE},), website=HOSTILE
+    )
     more = {"entity_type": HOSTILE, "context": HOSTILE, "dataset": HOSTILE, "external_id": HOSTILE}
-    async with served(database_url, sage) as house:
-        id = await house.put(HOSTILE, properties={"birth_date": HOSTILE, HOSTILE: [HOSTILE, {"a": HOSTILE}]}, **more)
-        await house.drain()
-        assert await house.status(id) == "COMPLETE"
+    async with served(database_url, fake_source) as harness:
+        id = await harness.put(HOSTILE, properties={"birth_date": HOSTILE, HOSTILE: [HOSTILE, {"a": HOSTILE}]}, **more)
+        await harness.drain()
+        assert await harness.status(id) == "COMPLETE"
         await set_status(
-            house, id, "FAILED", enrichment_error=HOSTILE, enrichment_note=HOSTILE, linking_label=HOSTILE,
+            harness, id, "FAILED", enrichment_error=HOSTILE, enrichment_note=HOSTILE, linking_label=HOSTILE,
             wikidata_id="Q1' onload='", dbpedia_uri="javascript:alert(1)", other_ids={HOSTILE: HOSTILE},
         )  # fmt: skip
         for path in ("/", "/browse", f"/browse/{id}", "/review-conflicts", "/browse?dataset=%3Cscript%3Ealert"):
-            shown = await page(house, path)
+            shown = await page(harness, path)
             assert "<script>" not in shown
             assert "<img src=x" not in shown
             assert "49" not in re.sub(r"[\w-]{36}|\?v=\w+| d=\"[^\"]+\"|<time[^>]+>|after=\w+", "", shown)
             assert re.findall(r"<[^>]*\son\w+=", shown) == []
             assert 'href="javascript:' not in shown
-        assert "wikidata.org" not in await page(house, f"/browse/{id}")
+        assert "wikidata.org" not in await page(harness, f"/browse/{id}")
 
 
 @pytest.mark.parametrize(
@@ -231,10 +233,10 @@ async def test_whatever_somebody_wrote_is_shown_as_text(database_url: str) -> No
     ],
 )
 async def test_only_addresses_of_dbpedia_are_links_to_it(sqlite_url: str, uri: str, linked: bool) -> None:
-    async with served(sqlite_url, Sage()) as house:
-        id = await house.put("Berlin")
-        await set_status(house, id, "COMPLETE", dbpedia_uri=uri, linking_label="Berlin", linking_confidence=0.9)
-        shown = await page(house, f"/browse/{id}")
+    async with served(sqlite_url, FakeSource()) as harness:
+        id = await harness.put("Berlin")
+        await set_status(harness, id, "COMPLETE", dbpedia_uri=uri, linking_label="Berlin", linking_confidence=0.9)
+        shown = await page(harness, f"/browse/{id}")
         assert (f'<a href="{uri}"' in shown) is linked
         assert ">DBpedia<" in shown
 
@@ -250,81 +252,81 @@ async def test_only_addresses_of_dbpedia_are_links_to_it(sqlite_url: str, uri: s
     ],
 )
 async def test_what_is_not_there_is_a_page_that_says_so(sqlite_url: str, method: str, path: str) -> None:
-    async with served(sqlite_url, Sage()) as house:
-        answer = await house.client.request(method, path, headers={"accept": "text/html"})
+    async with served(sqlite_url, FakeSource()) as harness:
+        answer = await harness.client.request(method, path, headers={"accept": "text/html"})
         assert answer.status_code == 404
         assert "here is no such" in alert_of(answer.text)
-        assert set((await house.client.request(method, path)).json()) == {"code", "message"}
+        assert set((await harness.client.request(method, path)).json()) == {"code", "message"}
 
 
 async def test_pages_load_nothing_from_elsewhere_and_run_nothing_inline(sqlite_url: str) -> None:
-    sage = Sage()
-    async with served(sqlite_url, sage) as house:
-        id, _ = await in_conflict(house, sage)
+    fake_source = FakeSource()
+    async with served(sqlite_url, fake_source) as harness:
+        id, _ = await in_conflict(harness, fake_source)
         for path in ("/", "/browse", f"/browse/{id}", "/review-conflicts"):
-            answer = await house.client.get(path)
+            answer = await harness.client.get(path)
             assert "script-src 'self'" in answer.headers["content-security-policy"]
             read_page(answer.text)
             for address in re.findall(r'(?:src|href)="(/static/[^"]+)"', answer.text):
-                assert (await house.client.get(address)).status_code == 200
+                assert (await harness.client.get(address)).status_code == 200
 
 
 async def test_another_site_can_t_decide(sqlite_url: str) -> None:
-    sage = Sage()
-    async with served(sqlite_url, sage) as house:
-        id, conflict = await in_conflict(house, sage)
+    fake_source = FakeSource()
+    async with served(sqlite_url, fake_source) as harness:
+        id, conflict = await in_conflict(harness, fake_source)
         foreign = httpx2.Headers({"origin": "https://evil.example"})
-        answer = await house.client.post(f"/review-conflicts/{conflict}", data={"choice": "other"}, headers=foreign)
+        answer = await harness.client.post(f"/review-conflicts/{conflict}", data={"choice": "other"}, headers=foreign)
         assert answer.status_code == 403
-        assert [each.state for each in await house.conflicts(id)] == ["open"]
+        assert [each.state for each in await harness.conflicts(id)] == ["open"]
 
 
 async def test_entities_are_searched_and_sorted_the_latest_first(database_url: str) -> None:
-    async with served(database_url, Sage()) as house:
+    async with served(database_url, FakeSource()) as harness:
         for name, confidence in (("beta", 0.6), ("Alpha", 0.98), ("alphabet", None)):
-            await set_status(house, await house.put(name), "COMPLETE", linking_confidence=confidence)
+            await set_status(harness, await harness.put(name), "COMPLETE", linking_confidence=confidence)
 
         async def names(query: str) -> list[str]:
-            return re.findall(r'<a href="/browse/[\w-]+">([\w-]+)</a>', await page(house, f"/browse?{query}"))
+            return re.findall(r'<a href="/browse/[\w-]+">([\w-]+)</a>', await page(harness, f"/browse?{query}"))
 
         assert sorted(await names("")) == ["Alpha", "alphabet", "beta"]
         assert await names("sort=name") == ["Alpha", "alphabet", "beta"]
         assert await names("sort=-confidence") == ["Alpha", "beta", "alphabet"]
         assert sorted(await names("q=ALPHA")) == ["Alpha", "alphabet"]
-        shown = await page(house, "/browse")
+        shown = await page(harness, "/browse")
         assert 'class="confidence sure"' in shown
         assert 'class="confidence unsure"' in shown
         for wrong in ("sort=secret", "after=x", "after=WyJ4Iiwx"):
-            await page(house, f"/browse?{wrong}", 404)
+            await page(harness, f"/browse?{wrong}", 404)
 
 
 async def test_an_entity_is_added_by_a_form(database_url: str) -> None:
-    async with served(database_url, Sage()) as house:
-        sent = await house.client.post("/browse", data={"name": " Ada ", "entity_type": "person"})
+    async with served(database_url, FakeSource()) as harness:
+        sent = await harness.client.post("/browse", data={"name": " Ada ", "entity_type": "person"})
         assert sent.status_code == 303
-        shown = await page(house, sent.headers["location"])
+        shown = await page(harness, sent.headers["location"])
         assert "<h1>Ada</h1>" in shown
-        refused = await house.client.post("/browse", data={"name": " "}, headers={"accept": "text/html"})
+        refused = await harness.client.post("/browse", data={"name": " "}, headers={"accept": "text/html"})
         assert refused.status_code == 422
         assert alert_of(refused.text).startswith("Name: ")
 
 
 @pytest.mark.parametrize("prefix", ["", "/tools"])
 async def test_every_page_of_the_navigation_answers_behind_a_proxy_too(sqlite_url: str, prefix: str) -> None:
-    sage = Sage()
-    async with served(sqlite_url, sage) as house:
-        house.client.headers["x-forwarded-prefix"] = prefix
-        id, conflict = await in_conflict(house, sage)
+    fake_source = FakeSource()
+    async with served(sqlite_url, fake_source) as harness:
+        harness.client.headers["x-forwarded-prefix"] = prefix
+        id, conflict = await in_conflict(harness, fake_source)
         for path in ("/", "/browse", "/review-conflicts", "/docs", f"/browse/{id}"):
-            read = read_page(await page(house, path))
+            read = read_page(await page(harness, path))
             assert read.all("a", href=f"{prefix}/browse")
             links = [link for link in read.links() if not link.startswith(("#", "https://www.wikidata.org/"))]
             assert all(link.startswith(f"{prefix}/") for link in links), path
-        sent = await house.client.post(f"/browse/{id}/conflicts/{conflict}", data={"choice": "other"})
+        sent = await harness.client.post(f"/browse/{id}/conflicts/{conflict}", data={"choice": "other"})
         assert sent.headers["location"] == f"{prefix}/browse/{id}"
 
 
 async def test_a_wrong_address_is_a_page_for_a_browser(sqlite_url: str) -> None:
-    async with served(sqlite_url, Sage()) as house:
-        assert "Page not found" in await page(house, "/nothing", 404)
-        assert (await house.client.get("/nothing")).json()["code"] == "refused"
+    async with served(sqlite_url, FakeSource()) as harness:
+        assert "Page not found" in await page(harness, "/nothing", 404)
+        assert (await harness.client.get("/nothing")).json()["code"] == "refused"

@@ -8,13 +8,13 @@ import httpx2
 import jsonschema
 import pytest
 
-from systems.tests.intake.house import Scribe
+from systems.tests.intake.harness import FakeAnalyzer
 from systems.tests.intake.served import FILES, Served, served
 
 
 async def test_every_operation_says_what_it_does_and_answers(sqlite_url: str, tmp_path: Path) -> None:
-    async with served(sqlite_url, tmp_path, Scribe()) as house:
-        found = await house.get("/openapi.json")
+    async with served(sqlite_url, tmp_path, FakeAnalyzer()) as harness:
+        found = await harness.get("/openapi.json")
         operations: dict[str, Any] = {
             f"{verb} {path}": one for path, verbs in found["paths"].items() for verb, one in verbs.items()
         }
@@ -31,11 +31,11 @@ async def test_every_operation_says_what_it_does_and_answers(sqlite_url: str, tm
 FILE = "/organizations/{organization_id}/projects/{project_id}/files/{file_id}"
 
 
-async def refusals(house: Served, scribe: Scribe) -> list[tuple[str, int, httpx2.Response]]:
+async def refusals(harness: Served, analyzer: FakeAnalyzer) -> list[tuple[str, int, httpx2.Response]]:
     """Real answers: the operation that gave each, and the status that it should have."""
-    client, upload = house.client, "post /organizations/{organization_id}/projects/{project_id}/files"
-    location = (await house.upload("total: 1")).headers["location"]
-    await house.drain()
+    client, upload = harness.client, "post /organizations/{organization_id}/projects/{project_id}/files"
+    location = (await harness.upload("total: 1")).headers["location"]
+    await harness.drain()
     suggestion = f"{location}/suggestions/1"
     await client.post(f"{suggestion}/apply")
     apply = f"post {FILE}/suggestions/{{suggestion_id}}/apply"
@@ -55,23 +55,23 @@ async def refusals(house: Served, scribe: Scribe) -> list[tuple[str, int, httpx2
         (apply, 409, await client.post(f"{suggestion}/apply")),
         (apply, 422, await client.post(f"{suggestion}/apply", json={"whom": "ann"})),
     ]
-    scribe.go.clear()
-    scribe.reading.clear()
+    analyzer.go.clear()
+    analyzer.reading.clear()
     await client.post(f"{location}/requeue")
-    working = asyncio.create_task(house.drain())
-    await scribe.reading.wait()
+    working = asyncio.create_task(harness.drain())
+    await analyzer.reading.wait()
     found.append((f"post {FILE}/requeue", 409, await client.post(f"{location}/requeue")))
-    scribe.go.set()
+    analyzer.go.set()
     await working
     return found
 
 
 async def test_what_is_refused_is_refused_as_the_description_says(database_url: str, tmp_path: Path) -> None:
     """F12."""
-    scribe = Scribe()
-    async with served(database_url, tmp_path, scribe, max_file_bytes=1000) as house:
-        described = await house.get("/openapi.json")
-        for name, status, answer in await refusals(house, scribe):
+    analyzer = FakeAnalyzer()
+    async with served(database_url, tmp_path, analyzer, max_file_bytes=1000) as harness:
+        described = await harness.get("/openapi.json")
+        for name, status, answer in await refusals(harness, analyzer):
             assert answer.status_code == status, (name, answer.text)
             verb, path = name.split()
             said = described["paths"][path][verb]["responses"][str(status)]["content"]["application/json"]["schema"]
@@ -90,10 +90,10 @@ def properties(described: dict[str, Any], schema: dict[str, Any]) -> dict[str, A
 async def test_pages_come_with_a_strict_policy_and_names_are_escaped(
     sqlite_url: str, tmp_path: Path, path: str
 ) -> None:
-    async with served(sqlite_url, tmp_path, Scribe()) as house:
-        await house.upload("total: <b>1</b>\n<i>x</i>: <u>y</u>", "<script>alert(1)</script>.txt")
-        await house.drain()
-        answer = await house.client.get(path)
+    async with served(sqlite_url, tmp_path, FakeAnalyzer()) as harness:
+        await harness.upload("total: <b>1</b>\n<i>x</i>: <u>y</u>", "<script>alert(1)</script>.txt")
+        await harness.drain()
+        answer = await harness.client.get(path)
         assert answer.status_code == 200
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
@@ -105,10 +105,10 @@ async def test_pages_come_with_a_strict_policy_and_names_are_escaped(
 
 
 async def test_a_file_that_failed_says_why_on_its_page(sqlite_url: str, tmp_path: Path) -> None:
-    scribe = Scribe()
-    scribe.failure = ValueError("x")
-    async with served(sqlite_url, tmp_path, scribe) as house:
-        await house.upload("total: 1")
-        await house.drain()
-        assert "ValueError" in (await house.client.get("/review/1/1/files/1")).text
-        assert "ValueError" in (await house.client.get("/review/1/1")).text
+    analyzer = FakeAnalyzer()
+    analyzer.failure = ValueError("x")
+    async with served(sqlite_url, tmp_path, analyzer) as harness:
+        await harness.upload("total: 1")
+        await harness.drain()
+        assert "ValueError" in (await harness.client.get("/review/1/1/files/1")).text
+        assert "ValueError" in (await harness.client.get("/review/1/1")).text

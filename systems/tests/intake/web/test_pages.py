@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from rowmill_systems.intake import reads
 from rowmill_systems.intake.models import FieldSuggestion
-from systems.tests.intake.house import Scribe
+from systems.tests.intake.harness import FakeAnalyzer
 from systems.tests.intake.served import Served, served
 from tests.support.html import ReadPage, read_page
 
@@ -20,40 +20,40 @@ FILE = f"{REVIEW}/files/1"
 PAPER = "total: 12\ninvoice_number: 7\ncolour: red"
 
 
-async def page_at(house: Served, path: str, code: int = 200) -> ReadPage:
-    answer = await house.client.get(path, headers={"accept": "text/html"})
+async def page_at(harness: Served, path: str, code: int = 200) -> ReadPage:
+    answer = await harness.client.get(path, headers={"accept": "text/html"})
     assert answer.status_code == code, answer.text
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     return read_page(answer.text)
 
 
-async def read_file(house: Served, text: str = PAPER, name: str = "a.txt") -> list[int]:
+async def read_file(harness: Served, text: str = PAPER, name: str = "a.txt") -> list[int]:
     """Put a file in and read it. Returns the ids of its suggestions."""
-    number = await house.put(text, name=name)
-    await house.drain()
-    return await house.suggestion_ids(number)
+    number = await harness.put(text, name=name)
+    await harness.drain()
+    return await harness.suggestion_ids(number)
 
 
-async def decide(house: Served, suggestion: int, code: int = 303, **form: str) -> str:
-    answer = await house.client.post(f"{FILE}/suggestions/{suggestion}", data=form)
+async def decide(harness: Served, suggestion: int, code: int = 303, **form: str) -> str:
+    answer = await harness.client.post(f"{FILE}/suggestions/{suggestion}", data=form)
     assert answer.status_code == code, answer.text
     return answer.headers.get("location") or answer.text
 
 
-async def states(house: Served) -> list[tuple[str, Any]]:
+async def states(harness: Served) -> list[tuple[str, Any]]:
     wanted = sa.select(FieldSuggestion.state, FieldSuggestion.applied_value).order_by(FieldSuggestion.id)
-    return [tuple(row) for row in await house.read(wanted)]
+    return [tuple(row) for row in await harness.read(wanted)]
 
 
 async def test_every_page_is_well_formed_and_linked_from_another(database_url: str, tmp_path: Path) -> None:
-    async with served(database_url, tmp_path, Scribe()) as house:
-        [total, _] = await read_file(house)
-        await decide(house, total, choice="apply")
-        await house.put(HOSTILE, name=HOSTILE)
+    async with served(database_url, tmp_path, FakeAnalyzer()) as harness:
+        [total, _] = await read_file(harness)
+        await decide(harness, total, choice="apply")
+        await harness.put(HOSTILE, name=HOSTILE)
         seen, waiting = set[str](), ["/"]
         while waiting:
             path = waiting.pop()
-            page = await page_at(house, path)
+            page = await page_at(harness, path)
             assert len(page.all("h1")) == 1, path
             seen.add(path)
             for link in page.links():
@@ -65,31 +65,31 @@ async def test_every_page_is_well_formed_and_linked_from_another(database_url: s
 
 
 async def test_files_are_uploaded_by_a_form_alone(database_url: str, tmp_path: Path) -> None:
-    async with served(database_url, tmp_path, Scribe()) as house:
+    async with served(database_url, tmp_path, FakeAnalyzer()) as harness:
         two = [("file", (f"{name}.txt", b"total: 1")) for name in "ab"]
-        answer = await house.client.post(REVIEW, files=two, data={"doc_type": "invoice"})
+        answer = await harness.client.post(REVIEW, files=two, data={"doc_type": "invoice"})
         assert (answer.status_code, answer.headers["location"]) == (303, REVIEW)
-        assert (await house.file(2)).doc_type == "invoice"
-        refused = await house.client.post(REVIEW, files=[*two, ("file", ("c.txt", b""))])
+        assert (await harness.file(2)).doc_type == "invoice"
+        refused = await harness.client.post(REVIEW, files=[*two, ("file", ("c.txt", b""))])
         assert refused.status_code == 422
         [alert] = [tag for tag in read_page(refused.text).tags if tag.attributes.get("role") == "alert"]
         assert "c.txt" in alert.text
         foreign = {"origin": "https://evil.example"}
-        assert (await house.client.post(REVIEW, files=two, headers=foreign)).status_code == 403
+        assert (await harness.client.post(REVIEW, files=two, headers=foreign)).status_code == 403
 
 
 async def test_files_are_searched_sorted_and_paged(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reads, "FILES_ON_A_PAGE", 2)
-    async with served(database_url, tmp_path, Scribe()) as house:
+    async with served(database_url, tmp_path, FakeAnalyzer()) as harness:
         for name in ("beta.txt", "Alpha.txt", "gamma.txt", "100%.txt", "alpha 2.txt"):
-            await house.put("x" * len(name), name=name)
+            await harness.put("x" * len(name), name=name)
 
         async def names(path: str) -> list[str]:
             found: list[str] = []
             while path:
-                page = await page_at(house, path)
+                page = await page_at(harness, path)
                 found += [tag.text for tag in page.all("a") if tag.attributes["href"].startswith(f"{REVIEW}/files/")]
                 path = next((tag.attributes["href"] for tag in page.all("a", rel="next")), "")
             return found
@@ -102,35 +102,35 @@ async def test_files_are_searched_sorted_and_paged(
         assert await names(f"{REVIEW}?q=%25") == ["100%.txt"]
         assert await names(f"{REVIEW}?state=completed") == []
         for wrong in ("sort=secret", "after=x"):
-            await page_at(house, f"{REVIEW}?{wrong}", 404)
+            await page_at(harness, f"{REVIEW}?{wrong}", 404)
 
 
 async def test_projects_are_listed_with_what_waits_and_the_latest_first(database_url: str, tmp_path: Path) -> None:
-    async with served(database_url, tmp_path, Scribe()) as house:
-        assert "No files yet" in (await house.client.get("/")).text
-        await read_file(house)
-        await house.put("total: 1", organization=2, project=3)
-        rows = (await page_at(house, "/")).all("tr", data_item="")
+    async with served(database_url, tmp_path, FakeAnalyzer()) as harness:
+        assert "No files yet" in (await harness.client.get("/")).text
+        await read_file(harness)
+        await harness.put("total: 1", organization=2, project=3)
+        rows = (await page_at(harness, "/")).all("tr", data_item="")
         assert [row.text.split()[:4] for row in rows] == [
             ["Project", "3", "Organization", "2"],
             ["Project", "1", "Organization", "1"],
         ]
         numbers = [[word for word in row.text.split() if word.isdecimal()][2:6] for row in rows]
         assert numbers == [["1", "1", "0", "0"], ["1", "0", "0", "2"]]
-        opened = await house.client.get("/review", params={"organization_id": 5, "project_id": 6})
+        opened = await harness.client.get("/review", params={"organization_id": 5, "project_id": 6})
         assert (opened.status_code, opened.headers["location"]) == (303, "/review/5/6")
 
 
 async def test_suggestions_come_by_certainty_in_the_order_of_the_catalogue(sqlite_url: str, tmp_path: Path) -> None:
-    async with served(sqlite_url, tmp_path) as house:
-        await house.put("Total: EUR 12.00\nInvoice date: 2026-03-31\nInvoice number: 4711\n")
-        await house.drain()
+    async with served(sqlite_url, tmp_path) as harness:
+        await harness.put("Total: EUR 12.00\nInvoice date: 2026-03-31\nInvoice number: 4711\n")
+        await harness.drain()
         unsure = sa.update(FieldSuggestion).where(FieldSuggestion.field_key == "invoice_number").values(confidence=0.6)
-        await house.mill.run(lambda connection: connection.execute(unsure).close())
-        page = await page_at(house, FILE)
-        order = [field.key for field in house.intake.catalogue.fields]
+        await harness.mill.run(lambda connection: connection.execute(unsure).close())
+        page = await page_at(harness, FILE)
+        order = [field.key for field in harness.intake.catalogue.fields]
         keys = {
-            id: key for id, (key, _, _) in enumerate(await house.suggestions(1), (await house.suggestion_ids(1))[0])
+            id: key for id, (key, _, _) in enumerate(await harness.suggestions(1), (await harness.suggestion_ids(1))[0])
         }
         shown = [
             keys[int(tag.attributes["data-suggestion"])] for tag in page.all("li") if "data-item" in tag.attributes
@@ -141,25 +141,25 @@ async def test_suggestions_come_by_certainty_in_the_order_of_the_catalogue(sqlit
 
 
 async def test_a_decision_is_made_edited_and_undone_by_forms(database_url: str, tmp_path: Path) -> None:
-    async with served(database_url, tmp_path, Scribe()) as house:
-        [total, number] = await read_file(house)
-        assert await decide(house, total, choice="apply") == FILE
-        assert await decide(house, number, choice="apply-edited", text=" 8 ") == FILE
-        assert await states(house) == [("applied", None), ("applied", "8")]
-        assert await decide(house, total, choice="edit", text="13", back="fields") == f"{REVIEW}/fields"
-        known = await house.get("/organizations/1/projects/1/fields")
+    async with served(database_url, tmp_path, FakeAnalyzer()) as harness:
+        [total, number] = await read_file(harness)
+        assert await decide(harness, total, choice="apply") == FILE
+        assert await decide(harness, number, choice="apply-edited", text=" 8 ") == FILE
+        assert await states(harness) == [("applied", None), ("applied", "8")]
+        assert await decide(harness, total, choice="edit", text="13", back="fields") == f"{REVIEW}/fields"
+        known = await harness.get("/organizations/1/projects/1/fields")
         assert {field["field_key"]: field["value"] for field in known} == {"total": "13", "invoice_number": "8"}
-        assert await decide(house, number, choice="undo") == FILE
-        assert await states(house) == [("applied", "13"), ("pending", None)]
-        assert await decide(house, number, choice="reject") == FILE
-        assert await decide(house, number, choice="undo") == FILE
-        assert await states(house) == [("applied", "13"), ("pending", None)]
+        assert await decide(harness, number, choice="undo") == FILE
+        assert await states(harness) == [("applied", "13"), ("pending", None)]
+        assert await decide(harness, number, choice="reject") == FILE
+        assert await decide(harness, number, choice="undo") == FILE
+        assert await states(harness) == [("applied", "13"), ("pending", None)]
 
 
 async def test_what_can_t_be_done_is_said_on_the_page(database_url: str, tmp_path: Path) -> None:
-    async with served(database_url, tmp_path, Scribe()) as house:
-        [total, number] = await read_file(house)
-        await decide(house, total, choice="reject")
+    async with served(database_url, tmp_path, FakeAnalyzer()) as harness:
+        [total, number] = await read_file(harness)
+        await decide(harness, total, choice="reject")
         for form, code, words in (
             ({"choice": "apply"}, 409, "rejected by now"),
             ({"choice": "edit", "text": "1"}, 409, "rejected by now"),
@@ -168,58 +168,60 @@ async def test_what_can_t_be_done_is_said_on_the_page(database_url: str, tmp_pat
             ({"choice": "edit", "text": "a\x00b"}, 422, "NUL"),
             ({"choice": "what"}, 422, "choose what to do"),
         ):
-            page = read_page(await decide(house, total, code, **form))
+            page = read_page(await decide(harness, total, code, **form))
             [alert] = [tag for tag in page.tags if tag.attributes.get("role") == "alert"]
             assert "Not done" in alert.text
             assert words in alert.text
-        assert "Not done" in await decide(house, number, 409, choice="undo", back="fields")
-        assert (await house.client.post(f"{REVIEW}/files/9/suggestions/1", data={"choice": "undo"})).status_code == 404
-        assert await states(house) == [("rejected", None), ("pending", None)]
+        assert "Not done" in await decide(harness, number, 409, choice="undo", back="fields")
+        assert (
+            await harness.client.post(f"{REVIEW}/files/9/suggestions/1", data={"choice": "undo"})
+        ).status_code == 404
+        assert await states(harness) == [("rejected", None), ("pending", None)]
 
 
 async def test_all_that_is_sure_is_applied_together(database_url: str, tmp_path: Path) -> None:
-    async with served(database_url, tmp_path, Scribe()) as house:
-        [total, _] = await read_file(house)
+    async with served(database_url, tmp_path, FakeAnalyzer()) as harness:
+        [total, _] = await read_file(harness)
         low = sa.update(FieldSuggestion).where(FieldSuggestion.id == total).values(confidence=0.89)
-        await house.mill.run(lambda connection: connection.execute(low).close())
-        answer = await house.client.post(f"{FILE}/apply-sure")
+        await harness.mill.run(lambda connection: connection.execute(low).close())
+        answer = await harness.client.post(f"{FILE}/apply-sure")
         assert (answer.status_code, answer.headers["location"]) == (303, FILE)
-        assert await states(house) == [("pending", None), ("applied", None)]
+        assert await states(harness) == [("pending", None), ("applied", None)]
 
 
 async def test_a_file_is_read_again_by_a_form(database_url: str, tmp_path: Path) -> None:
-    async with served(database_url, tmp_path, Scribe()) as house:
-        await read_file(house)
-        assert (await house.client.post(f"{FILE}/requeue")).status_code == 303
-        assert (await house.file(1)).processing_status == "queued"
+    async with served(database_url, tmp_path, FakeAnalyzer()) as harness:
+        await read_file(harness)
+        assert (await harness.client.post(f"{FILE}/requeue")).status_code == 303
+        assert (await harness.file(1)).processing_status == "queued"
 
 
 async def test_an_undone_suggestion_is_replaced_when_the_file_is_read_again(database_url: str, tmp_path: Path) -> None:
-    async with served(database_url, tmp_path, Scribe()) as house:
-        [total, _] = await read_file(house)
-        await decide(house, total, choice="apply")
-        await decide(house, total, choice="undo")
-        await house.client.post(f"{FILE}/requeue")
-        await house.drain()
-        assert [state for _, _, state in await house.suggestions(1)] == ["pending", "pending"]
-        assert total not in await house.suggestion_ids(1)
+    async with served(database_url, tmp_path, FakeAnalyzer()) as harness:
+        [total, _] = await read_file(harness)
+        await decide(harness, total, choice="apply")
+        await decide(harness, total, choice="undo")
+        await harness.client.post(f"{FILE}/requeue")
+        await harness.drain()
+        assert [state for _, _, state in await harness.suggestions(1)] == ["pending", "pending"]
+        assert total not in await harness.suggestion_ids(1)
 
 
 async def test_applied_fields_are_searched_sorted_and_exported(database_url: str, tmp_path: Path) -> None:
-    async with served(database_url, tmp_path, Scribe()) as house:
-        for suggestion in await read_file(house, "total: =1+1\ninvoice_number: ä;7", name="=evil().txt"):
-            await decide(house, suggestion, choice="apply")
+    async with served(database_url, tmp_path, FakeAnalyzer()) as harness:
+        for suggestion in await read_file(harness, "total: =1+1\ninvoice_number: ä;7", name="=evil().txt"):
+            await decide(harness, suggestion, choice="apply")
 
         async def fields(query: str) -> list[str]:
-            page = await page_at(house, f"{REVIEW}/fields?{query}")
+            page = await page_at(harness, f"{REVIEW}/fields?{query}")
             return [tag.text for tag in page.all("td") if tag.attributes.get("class") == "main"]
 
         assert len(await fields("")) == 2
         assert await fields("sort=-field") == (await fields("sort=field"))[::-1]
         assert len(await fields("q=%C3%A4")) == 1
         assert await fields("q=nothing") == []
-        await page_at(house, f"{REVIEW}/fields?sort=secret", 404)
-        answer = await house.client.get("/organizations/1/projects/1/fields.csv")
+        await page_at(harness, f"{REVIEW}/fields?sort=secret", 404)
+        answer = await harness.client.get("/organizations/1/projects/1/fields.csv")
         assert answer.headers["content-type"] == "text/csv; charset=utf-8"
         assert "attachment" in answer.headers["content-disposition"]
         rows = list(csv.DictReader(io.StringIO(answer.text.removeprefix("\ufeff"))))
@@ -228,40 +230,40 @@ async def test_applied_fields_are_searched_sorted_and_exported(database_url: str
 
 
 async def test_the_api_edits_and_undoes_too(database_url: str, tmp_path: Path) -> None:
-    async with served(database_url, tmp_path, Scribe()) as house:
-        [total, _] = await read_file(house)
+    async with served(database_url, tmp_path, FakeAnalyzer()) as harness:
+        [total, _] = await read_file(harness)
         path = f"/organizations/1/projects/1/files/1/suggestions/{total}"
-        assert (await house.client.put(f"{path}/value", json={"value": 1})).status_code == 409
-        await house.client.post(f"{path}/apply", json={"by": "ann"})
-        edited = await house.client.put(f"{path}/value", json={"value": {"amount": "3", "currency": None}})
+        assert (await harness.client.put(f"{path}/value", json={"value": 1})).status_code == 409
+        await harness.client.post(f"{path}/apply", json={"by": "ann"})
+        edited = await harness.client.put(f"{path}/value", json={"value": {"amount": "3", "currency": None}})
         assert (edited.json()["applied_value"], edited.json()["decided_by"]) == (
             {"amount": "3", "currency": None},
             "ann",
         )
-        undone = await house.client.post(f"{path}/undo")
+        undone = await harness.client.post(f"{path}/undo")
         assert (undone.json()["state"], undone.json()["decided_at"], undone.json()["applied_value"]) == (
             "pending", None, None,
         )  # fmt: skip
-        assert (await house.client.post(f"{path}/undo")).status_code == 409
+        assert (await harness.client.post(f"{path}/undo")).status_code == 409
 
 
 @pytest.mark.parametrize("prefix", ["", "/tools"])
 async def test_pages_and_redirects_lead_through_a_proxy(sqlite_url: str, tmp_path: Path, prefix: str) -> None:
-    async with served(sqlite_url, tmp_path, Scribe()) as house:
-        house.client.headers["x-forwarded-prefix"] = prefix
-        [total, _] = await read_file(house)
-        assert await decide(house, total, choice="apply") == f"{prefix}{FILE}"
-        uploaded = await house.upload("total: 3")
+    async with served(sqlite_url, tmp_path, FakeAnalyzer()) as harness:
+        harness.client.headers["x-forwarded-prefix"] = prefix
+        [total, _] = await read_file(harness)
+        assert await decide(harness, total, choice="apply") == f"{prefix}{FILE}"
+        uploaded = await harness.upload("total: 3")
         assert uploaded.headers["location"] == f"{prefix}/organizations/1/projects/1/files/2"
         for path in ("/", REVIEW, FILE, f"{REVIEW}/fields", "/looked-for"):
-            page = await page_at(house, path)
+            page = await page_at(harness, path)
             forms = [tag.attributes["action"] for tag in page.all("form")]
             assert all(link.startswith((f"{prefix}/", "#")) for link in (*page.links(), *forms)), path
 
 
 async def test_a_wrong_address_is_a_page_for_a_browser(sqlite_url: str, tmp_path: Path) -> None:
-    async with served(sqlite_url, tmp_path, Scribe()) as house:
+    async with served(sqlite_url, tmp_path, FakeAnalyzer()) as harness:
         for path in ("/nothing", "/review/1/1/files/99", "/organizations/1/projects/1/files/99"):
-            page = await page_at(house, path, 404)
+            page = await page_at(harness, path, 404)
             assert page.all("p", role="alert")
-            assert set((await house.client.get(path)).json()) == {"code", "message"}
+            assert set((await harness.client.get(path)).json()) == {"code", "message"}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from systems.tests.intake.house import House, Scribe, house_on
+from systems.tests.intake.harness import FakeAnalyzer, IntakeHarness, intake_on
 from systems.tests.parts.objects.conftest import S3
 from tests.support.seaweed import ACCESS_KEY, BUCKET, SECRET_KEY, SeaweedServer
 
@@ -14,13 +14,13 @@ async def test_files_in_a_bucket_are_read_like_those_in_a_folder(
     database_url: str, tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     where = {} if place == "folder" else {"storage": bucket(request, monkeypatch)}
-    async with house_on(database_url, tmp_path, Scribe(), **where) as house:
-        there, gone = await house.put("total: 1"), await house.put("total: 2")
-        await house.intake.storage.delete((await house.file(gone)).storage_key)
-        await house.drain()
-        assert await outcome(house, there) == ("completed", "")
-        assert await outcome(house, gone) == ("failed", "missing_object")
-        assert await house.intake.storage.get((await house.file(there)).storage_key, most=100) == b"total: 1"
+    async with intake_on(database_url, tmp_path, FakeAnalyzer(), **where) as harness:
+        there, gone = await harness.put("total: 1"), await harness.put("total: 2")
+        await harness.intake.storage.delete((await harness.file(gone)).storage_key)
+        await harness.drain()
+        assert await outcome(harness, there) == ("completed", "")
+        assert await outcome(harness, gone) == ("failed", "missing_object")
+        assert await harness.intake.storage.get((await harness.file(there)).storage_key, most=100) == b"total: 1"
 
 
 def bucket(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -31,6 +31,6 @@ def bucket(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return f"s3://{BUCKET}/{request.getfixturevalue('prefix')}?endpoint_url={server.endpoint}&region=us-east-1"
 
 
-async def outcome(house: House, number: int) -> tuple[str, str]:
-    row = await house.file(number)
+async def outcome(harness: IntakeHarness, number: int) -> tuple[str, str]:
+    row = await harness.file(number)
     return row.processing_status, (row.processing_error or "").split(":")[0]

@@ -21,10 +21,10 @@ async def main(database: str, address: str, number: str) -> None:
     async with mill.opened():
         mill.limit("entities-wikidata", rate=RATE, concurrent=AT_ONCE)
         given = settings_for(server, database, calls_at_once=AT_ONCE, wait_seconds=100.0)
-        desk = open_services(given, mill)
-        asked = [desk["wikidata"].get("", PERSON | {"search": f"{number}-{each}"}) for each in range(QUESTIONS)]
+        services = open_services(given, mill)
+        asked = [services["wikidata"].get("", PERSON | {"search": f"{number}-{each}"}) for each in range(QUESTIONS)]
         await asyncio.gather(*asked)
-        await desk.close()
+        await services.close()
 
 
 if __name__ == "__main__":

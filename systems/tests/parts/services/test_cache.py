@@ -15,7 +15,7 @@ from rowmill_systems.entities.models import service_answers
 from rowmill_systems.entities.services import answer_cache, open_services
 from rowmill_systems.entities.sources.wikidata import WikidataSource
 from rowmill_systems.parts.names.types import EntityType
-from systems.tests.entities.services import PERSON, desk_on, kept, mill_on, settings_for
+from systems.tests.entities.services import PERSON, kept, mill_on, services_on, settings_for
 
 HOSTILE = "a\x00b\ud800c"
 
@@ -38,9 +38,9 @@ async def age(mill: rm.Mill, days: float) -> None:
 async def test_an_answer_is_kept_for_the_fleet(server: Server, database_url: str, world: World) -> None:
     """E9."""
     question = PERSON | {"search": next(iter(world.things.values())).name}
-    async with desk_on(server, database_url) as (desk, mill):
-        first = await desk["wikidata"].get("", question, nothing=no_match)
-        again = await desk["wikidata"].get("", dict(reversed(question.items())), nothing=no_match)
+    async with services_on(server, database_url) as (services, mill):
+        first = await services["wikidata"].get("", question, nothing=no_match)
+        again = await services["wikidata"].get("", dict(reversed(question.items())), nothing=no_match)
         async with mill_on(database_url) as other:
             elsewhere = open_services(settings_for(server, database_url), other)
             assert await elsewhere["wikidata"].get("", question, nothing=no_match) == first == again
@@ -49,7 +49,7 @@ async def test_an_answer_is_kept_for_the_fleet(server: Server, database_url: str
         assert [days for _, days in await kept(mill)] == [7.0]
         assert len(server.counts["wikidata"].arrivals) == 1
         await age(mill, 7.001)
-        await desk["wikidata"].get("", question, nothing=no_match)
+        await services["wikidata"].get("", question, nothing=no_match)
         assert len(server.counts["wikidata"].arrivals) == 2, "it holds no longer"
         assert len(await kept(mill)) == 1
 
@@ -59,10 +59,10 @@ async def test_an_answer_that_cannot_be_kept_is_an_answer(
 ) -> None:
     thing = world.of_type(EntityType.PERSON)[0]
     full = "CREATE TRIGGER full BEFORE INSERT ON entity_service_answers BEGIN SELECT RAISE(ABORT, 'full'); END"
-    async with desk_on(server, sqlite_url) as (desk, mill):
+    async with services_on(server, sqlite_url) as (services, mill):
         await mill.run(lambda connection: connection.execute(sa.text(full)))
-        found = await desk["wikidata"].get("", PERSON | {"search": thing.name}, nothing=no_match)
-        items = await WikidataSource(desk["wikidata"]).facts(thing.id, EntityType.PERSON)
+        found = await services["wikidata"].get("", PERSON | {"search": thing.name}, nothing=no_match)
+        items = await WikidataSource(services["wikidata"]).facts(thing.id, EntityType.PERSON)
         assert found["search"]
         assert items
         assert await kept(mill) == []
@@ -72,25 +72,25 @@ async def test_an_answer_that_cannot_be_kept_is_an_answer(
 
 async def test_no_match_is_kept_shortly(server: Server, database_url: str) -> None:
     """E9."""
-    async with desk_on(server, database_url) as (desk, mill):
-        await desk["wikidata"].get("", PERSON | {"search": "Nobody at all"}, nothing=no_match)
+    async with services_on(server, database_url) as (services, mill):
+        await services["wikidata"].get("", PERSON | {"search": "Nobody at all"}, nothing=no_match)
         assert [days for _, days in await kept(mill)] == [1.0]
 
 
 async def test_what_is_kept_for_no_time_is_not_kept(server: Server, sqlite_url: str) -> None:
-    async with desk_on(server, sqlite_url, cache_days=0, cache_no_match_days=0) as (desk, mill):
+    async with services_on(server, sqlite_url, cache_days=0, cache_no_match_days=0) as (services, mill):
         for _ in range(2):
-            await desk["wikidata"].get("", PERSON | {"search": "A"})
+            await services["wikidata"].get("", PERSON | {"search": "A"})
         assert (await kept(mill), len(server.counts["wikidata"].arrivals)) == ([], 2)
 
 
 async def test_the_same_by_get_and_by_post_and_at_another_service_are_different_questions(
     server: Server, sqlite_url: str
 ) -> None:
-    async with desk_on(server, sqlite_url) as (desk, mill):
-        await desk["dbpedia-lookup"].get("", {"query": "x"})
-        await desk["dbpedia-lookup"].post("", {"query": "x"})
-        await desk["world"].get("", {"query": "x"})
+    async with services_on(server, sqlite_url) as (services, mill):
+        await services["dbpedia-lookup"].get("", {"query": "x"})
+        await services["dbpedia-lookup"].post("", {"query": "x"})
+        await services["world"].get("", {"query": "x"})
         assert len(await kept(mill)) == 3
 
 
@@ -99,10 +99,10 @@ async def test_characters_that_no_database_takes(
 ) -> None:
     answer = {"search": [{"id": HOSTILE, HOSTILE: [HOSTILE], "big": 10**40}], "success": 1}
     monkeypatch.setattr("demos.entities.server.dumped", lambda _: json_of(answer))
-    async with desk_on(server, database_url) as (desk, mill):
-        found = await desk["wikidata"].get("", PERSON | {"search": HOSTILE})
+    async with services_on(server, database_url) as (services, mill):
+        found = await services["wikidata"].get("", PERSON | {"search": HOSTILE})
         assert found["search"] == [{"id": "abc", "abc": ["abc"], "big": 10**40}]
-        assert await desk["wikidata"].get("", PERSON | {"search": HOSTILE}) == found
+        assert await services["wikidata"].get("", PERSON | {"search": HOSTILE}) == found
         assert len(await kept(mill)) == 1
 
 
@@ -115,15 +115,15 @@ async def test_what_is_no_object_is_no_answer(
     server: Server, sqlite_url: str, monkeypatch: pytest.MonkeyPatch, body: bytes
 ) -> None:
     monkeypatch.setattr("demos.entities.server.dumped", lambda _: body)
-    async with desk_on(server, sqlite_url) as (desk, mill):
+    async with services_on(server, sqlite_url) as (services, mill):
         with pytest.raises(rm.errors.ProviderDown):
-            await desk["wikidata"].get("", PERSON | {"search": "x"})
+            await services["wikidata"].get("", PERSON | {"search": "x"})
         assert await kept(mill) == []
 
 
 async def test_expired_answers_are_forgotten_in_small_batches(server: Server, database_url: str) -> None:
-    async with desk_on(server, database_url) as (desk, mill):
-        lookup = desk["dbpedia-lookup"]
+    async with services_on(server, database_url) as (services, mill):
+        lookup = services["dbpedia-lookup"]
         await asyncio.gather(*(lookup.get("", {"query": f"x{number}"}) for number in range(7)))
         assert await answer_cache(mill).delete_expired(batch=2) == 0
         await age(mill, 7.001)

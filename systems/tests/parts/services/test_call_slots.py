@@ -10,7 +10,7 @@ from demos.entities.plan import Fault, Plan
 from demos.entities.server import Server
 from rowmill_systems.entities.services import open_services
 from rowmill_systems.parts.services.call_slots import rate_of
-from systems.tests.entities.services import PERSON, desk_on, mill_on, settings_for
+from systems.tests.entities.services import PERSON, mill_on, services_on, settings_for
 from systems.tests.parts.services.pulling import AT_ONCE, QUESTIONS, RATE
 from tests.support.postgres import REPOSITORY
 from tests.support.python import run_python
@@ -40,7 +40,7 @@ def test_calls_per_second(given: float, calls: int, per: float) -> None:
 async def test_one_retry_after_holds_the_whole_fleet(server: Server, database_url: str) -> None:
     """E9."""
     server.plan = Plan(next={"wikidata": [Fault.TOO_MANY]}, retry_after=300)
-    async with desk_on(server, database_url) as (one, _), mill_on(database_url) as mill:
+    async with services_on(server, database_url) as (one, _), mill_on(database_url) as mill:
         other = open_services(settings_for(server, database_url, wait_seconds=0.1), mill)
         with pytest.raises(rm.RateLimited):
             await one["wikidata"].get("", PERSON | {"search": "a"})
@@ -56,12 +56,12 @@ async def test_one_retry_after_holds_the_whole_fleet(server: Server, database_ur
 
 async def test_who_waits_too_long_goes_back_to_the_queue(server: Server, database_url: str) -> None:
     server.plan.next["wikidata"] = [Fault.HANG]
-    async with desk_on(server, database_url, calls_at_once=1, wait_seconds=0.2) as (desk, _):
-        hangs = asyncio.create_task(desk["wikidata"].get("", PERSON | {"search": "a"}))
+    async with services_on(server, database_url, calls_at_once=1, wait_seconds=0.2) as (services, _):
+        hangs = asyncio.create_task(services["wikidata"].get("", PERSON | {"search": "a"}))
         async with asyncio.timeout(60):
             while not server.counts["wikidata"].arrivals:
                 await asyncio.sleep(0.005)
-        asked = [desk["wikidata"].get("", PERSON | {"search": f"b{number}"}) for number in range(5)]
+        asked = [services["wikidata"].get("", PERSON | {"search": f"b{number}"}) for number in range(5)]
         found = await asyncio.gather(*asked, return_exceptions=True)
         assert [type(each) for each in found] == [rm.errors.Limited] * 5
         assert {each.code for each in found if isinstance(each, rm.errors.Limited)} == {"limit_slots"}
@@ -71,11 +71,11 @@ async def test_who_waits_too_long_goes_back_to_the_queue(server: Server, databas
 
 async def test_a_breaker_opens_for_the_fleet(server: Server, sqlite_url: str) -> None:
     server.plan.rates = {Fault.BROKEN: 1.0}
-    async with desk_on(server, sqlite_url, wait_seconds=0.0, calls_at_once=1) as (desk, _):
+    async with services_on(server, sqlite_url, wait_seconds=0.0, calls_at_once=1) as (services, _):
         kinds = []
         for number in range(8):
             with pytest.raises(rm.TransientError) as raised:
-                await desk["wikidata"].get("", PERSON | {"search": f"b{number}"})
+                await services["wikidata"].get("", PERSON | {"search": f"b{number}"})
             kinds.append(type(raised.value))
     assert kinds == [rm.errors.ProviderDown] * 5 + [rm.errors.Limited] * 3
     assert len(server.counts["wikidata"].arrivals) == 5

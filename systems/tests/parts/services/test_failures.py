@@ -8,17 +8,17 @@ import rowmill as rm
 from demos.entities.plan import Fault
 from demos.entities.server import Server
 from rowmill_systems.parts.services.open import HttpServices
-from systems.tests.entities.services import PERSON, desk_on, kept
+from systems.tests.entities.services import PERSON, kept, services_on
 from tests.support.nats import free_port
 
 QUESTION = PERSON | {"search": "Planted Name"}
 
 
 async def failed(
-    desk: HttpServices, service: str = "wikidata", path: str = "", question: Any = QUESTION
+    services: HttpServices, service: str = "wikidata", path: str = "", question: Any = QUESTION
 ) -> rm.errors.WorkError:
     with pytest.raises(rm.errors.WorkError) as raised:
-        await desk[service].get(path, question)
+        await services[service].get(path, question)
     return raised.value
 
 
@@ -40,8 +40,8 @@ async def test_a_failure_is_told_to_the_fleet_and_never_kept(
     """E9."""
     server.plan.next["wikidata"] = [fault]
     server.plan.retry_after = 7
-    async with desk_on(server, database_url) as (desk, mill):
-        error = await failed(desk)
+    async with services_on(server, database_url) as (services, mill):
+        error = await failed(services)
         state = await mill.limits["entities-wikidata"].state()
         assert (type(error) is kind or isinstance(error, kind), error.code) == (True, code)
         assert await kept(mill) == []
@@ -55,38 +55,38 @@ async def test_a_failure_is_told_to_the_fleet_and_never_kept(
 @pytest.mark.parametrize("fault", [Fault.HANG, Fault.DRIP])
 async def test_a_call_that_takes_too_long(server: Server, sqlite_url: str, fault: Fault) -> None:
     server.plan.next["wikidata"] = [fault, ""]
-    async with desk_on(server, sqlite_url, call_seconds=0.5) as (desk, mill):
-        assert isinstance(await failed(desk), rm.errors.ProviderDown)
+    async with services_on(server, sqlite_url, call_seconds=0.5) as (services, mill):
+        assert isinstance(await failed(services), rm.errors.ProviderDown)
         assert await kept(mill) == []
 
 
 async def test_after_a_failure_it_is_asked_again(server: Server, database_url: str) -> None:
     server.plan.next["wikidata"] = [Fault.BROKEN]
-    async with desk_on(server, database_url) as (desk, mill):
-        await failed(desk)
-        assert (await desk["wikidata"].get("", QUESTION))["success"] == 1
+    async with services_on(server, database_url) as (services, mill):
+        await failed(services)
+        assert (await services["wikidata"].get("", QUESTION))["success"] == 1
         assert len(await kept(mill)) == 1
 
 
 async def test_a_service_that_is_not_there(server: Server, sqlite_url: str) -> None:
     nobody = f"http://127.0.0.1:{free_port()}/w/api.php"
-    async with desk_on(server, sqlite_url, wikidata_url=nobody) as (desk, _):
-        assert isinstance(await failed(desk), rm.errors.ProviderDown)
+    async with services_on(server, sqlite_url, wikidata_url=nobody) as (services, _):
+        assert isinstance(await failed(services), rm.errors.ProviderDown)
 
 
 async def test_a_name_that_a_service_does_not_have_is_no_wrong_address(server: Server, sqlite_url: str) -> None:
-    async with desk_on(server, sqlite_url, wikidata_url=f"{server.url}/nowhere") as (desk, mill):
-        error = await failed(desk, "dbpedia-data", "/Nobody.json", {})
+    async with services_on(server, sqlite_url, wikidata_url=f"{server.url}/nowhere") as (services, mill):
+        error = await failed(services, "dbpedia-data", "/Nobody.json", {})
         assert (error.code, getattr(error, "gone", False)) == ("rejected", True)
         assert (await mill.limits["entities-dbpedia-data"].state()).available
-        assert isinstance(await failed(desk), rm.errors.ProviderRefused), "there the address itself is wrong"
+        assert isinstance(await failed(services), rm.errors.ProviderRefused), "there the address itself is wrong"
 
 
 async def test_a_question_that_mediawiki_does_not_take_is_that_question_s_fault(
     server: Server, sqlite_url: str
 ) -> None:
-    async with desk_on(server, sqlite_url) as (desk, mill):
-        error = await failed(desk, question=PERSON | {"search": ""})
+    async with services_on(server, sqlite_url) as (services, mill):
+        error = await failed(services, question=PERSON | {"search": ""})
         assert (type(error).__mro__[1], error.code) == (rm.PermanentError, "rejected")
         assert (await mill.limits["entities-wikidata"].state()).available
         assert await kept(mill) == []
@@ -102,23 +102,23 @@ async def test_json_of_another_kind_is_no_answer(
     monkeypatch.setattr(server.reconciliation, "answer", lambda given, base: odd)
     for asked in ("lookup", "candidates", "data"):
         monkeypatch.setattr(server.dbpedia, asked, lambda given: odd)
-    async with desk_on(server, sqlite_url) as (desk, mill):
-        error = await failed(desk, service, "/x.json" if service == "dbpedia-data" else "")
+    async with services_on(server, sqlite_url) as (services, mill):
+        error = await failed(services, service, "/x.json" if service == "dbpedia-data" else "")
         assert isinstance(error, rm.errors.ProviderDown)
         assert await kept(mill) == []
 
 
 async def test_one_who_does_not_say_who_calls_is_told_what_to_set(server: Server, sqlite_url: str) -> None:
-    async with desk_on(server, sqlite_url) as (desk, _):
-        desk._client.headers["User-Agent"] = "python-httpx2/2.16"
-        error = await failed(desk)
+    async with services_on(server, sqlite_url) as (services, _):
+        services._client.headers["User-Agent"] = "python-httpx2/2.16"
+        error = await failed(services)
         assert isinstance(error, rm.errors.ProviderRefused)
         assert "ENTITIES_CONTACT" in str(error)
 
 
 async def test_it_says_who_calls(server: Server, sqlite_url: str) -> None:
     """E9."""
-    async with desk_on(server, sqlite_url) as (desk, _):
-        await desk["wikidata"].get("", QUESTION)
+    async with services_on(server, sqlite_url) as (services, _):
+        await services["wikidata"].get("", QUESTION)
     [agent] = server.user_agents
     assert agent.startswith(f"Rowmill/{rm.__version__} (entities; team@example.org) python-httpx2/")

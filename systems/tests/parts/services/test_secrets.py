@@ -12,7 +12,7 @@ from demos.entities.plan import Fault
 from demos.entities.server import Server
 from rowmill_systems.parts.services import calling, sending
 from rowmill_systems.parts.services.settings import ServiceSettings
-from systems.tests.entities.services import PERSON, desk_on
+from systems.tests.entities.services import PERSON, services_on
 
 WORD = "Plantedname"
 
@@ -32,7 +32,7 @@ async def test_no_name_is_shown(
     monkeypatch.setattr("demos.entities.server.PAGE", f"<html>{WORD}</html>".encode())
     server.plan.next = {service: [fault] for service in ("wikidata", "dbpedia-data", "dbpedia-lookup")}
     shown: list[str] = []
-    async with desk_on(server, sqlite_url, call_seconds=1.0) as (desk, _):
+    async with services_on(server, sqlite_url, call_seconds=1.0) as (services, _):
         with caplog.at_level(logging.DEBUG):
             for service, path, given in (
                 ("wikidata", "", PERSON | {"search": WORD}),
@@ -40,7 +40,7 @@ async def test_no_name_is_shown(
                 ("dbpedia-lookup", "", {"query": WORD}),
             ):
                 try:
-                    await desk[service].get(path, given)
+                    await services[service].get(path, given)
                 except rm.errors.WorkError as error:
                     for each in chain(error):
                         shown += [str(each), repr(each), *map(repr, each.args)]

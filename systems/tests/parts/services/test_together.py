@@ -12,7 +12,7 @@ from demos.entities.server import Server
 from demos.entities.world import World
 from rowmill_systems.parts.services.batch_loader import BatchLoader, Take
 from rowmill_systems.parts.services.service import BatchQuery
-from systems.tests.entities.services import PERSON, desk_on, kept
+from systems.tests.entities.services import PERSON, kept, services_on
 
 QUESTION = PERSON | {"search": "A"}
 
@@ -35,16 +35,16 @@ async def arrived(server: Server, requests: int = 1) -> None:
 
 
 async def test_the_same_question_goes_out_once(server: Server, sqlite_url: str) -> None:
-    async with desk_on(server, sqlite_url) as (desk, _):
-        answers = await asyncio.gather(*(desk["wikidata"].get("", QUESTION) for _ in range(20)))
+    async with services_on(server, sqlite_url) as (services, _):
+        answers = await asyncio.gather(*(services["wikidata"].get("", QUESTION) for _ in range(20)))
         assert len(server.counts["wikidata"].arrivals) == 1
         assert all(answer == answers[0] for answer in answers)
 
 
 async def test_who_asked_first_may_be_cancelled(server: Server, sqlite_url: str) -> None:
     server.plan.latency = 0.3
-    async with desk_on(server, sqlite_url) as (desk, _):
-        first, second = (asyncio.create_task(desk["wikidata"].get("", QUESTION)) for _ in range(2))
+    async with services_on(server, sqlite_url) as (services, _):
+        first, second = (asyncio.create_task(services["wikidata"].get("", QUESTION)) for _ in range(2))
         await arrived(server)
         first.cancel()
         assert (await second)["success"] == 1
@@ -54,19 +54,19 @@ async def test_who_asked_first_may_be_cancelled(server: Server, sqlite_url: str)
 
 async def test_what_nobody_waits_for_is_given_up_and_asked_anew(server: Server, sqlite_url: str) -> None:
     server.plan.next["wikidata"] = [Fault.HANG]
-    async with desk_on(server, sqlite_url, calls_at_once=1) as (desk, mill):
-        first = asyncio.create_task(desk["wikidata"].get("", QUESTION))
+    async with services_on(server, sqlite_url, calls_at_once=1) as (services, mill):
+        first = asyncio.create_task(services["wikidata"].get("", QUESTION))
         await arrived(server)
         first.cancel()
         await asyncio.wait([first])
-        assert (await desk["wikidata"].get("", QUESTION))["success"] == 1, "its place is free again"
+        assert (await services["wikidata"].get("", QUESTION))["success"] == 1, "its place is free again"
         assert (await mill.limits["entities-wikidata"].state()).slots == 0
 
 
 async def test_all_who_waited_hear_of_a_failure(server: Server, sqlite_url: str) -> None:
     server.plan.next["wikidata"] = [Fault.BROKEN]
-    async with desk_on(server, sqlite_url) as (desk, _):
-        asked = [desk["wikidata"].get("", QUESTION) for _ in range(3)]
+    async with services_on(server, sqlite_url) as (services, _):
+        asked = [services["wikidata"].get("", QUESTION) for _ in range(3)]
         found = await asyncio.gather(*asked, return_exceptions=True)
         assert [type(each) for each in found] == [rm.errors.ProviderDown] * 3
         assert len(server.counts["wikidata"].arrivals) == 1
@@ -74,8 +74,8 @@ async def test_all_who_waited_hear_of_a_failure(server: Server, sqlite_url: str)
 
 async def test_ids_are_asked_for_together_and_once(server: Server, database_url: str, world: World) -> None:
     ids = list(world.things)[:120]
-    async with desk_on(server, database_url) as (desk, mill):
-        service = desk["wikidata"]
+    async with services_on(server, database_url) as (services, mill):
+        service = services["wikidata"]
         found = await asyncio.gather(*(service.each(LABELS, ids[start : start + 40]) for start in range(0, 100, 20)))
         assert [list(each) for each in found] == [ids[start : start + 40] for start in range(0, 100, 20)]
         assert all(entity["id"] == id for each in found for id, entity in each.items())
@@ -87,17 +87,17 @@ async def test_ids_are_asked_for_together_and_once(server: Server, database_url:
 
 async def test_of_what_is_known_nothing_is_asked(server: Server, sqlite_url: str, world: World) -> None:
     known, new = list(world.things)[:2]
-    async with desk_on(server, sqlite_url) as (desk, _):
-        await desk["wikidata"].each(LABELS, [known])
-        assert set(await desk["wikidata"].each(LABELS, [known, new, new])) == {known, new}
+    async with services_on(server, sqlite_url) as (services, _):
+        await services["wikidata"].each(LABELS, [known])
+        assert set(await services["wikidata"].each(LABELS, [known, new, new])) == {known, new}
         assert server.counts["wikidata"].items == {f"labels {known}": 1, f"labels {new}": 1}
-        assert await desk["wikidata"].each(LABELS, []) == {}
+        assert await services["wikidata"].each(LABELS, []) == {}
 
 
 async def test_a_failure_of_a_batch_is_told_to_all_and_not_kept(server: Server, sqlite_url: str, world: World) -> None:
     known, one, two = list(world.things)[:3]
-    async with desk_on(server, sqlite_url) as (desk, mill):
-        service = desk["wikidata"]
+    async with services_on(server, sqlite_url) as (services, mill):
+        service = services["wikidata"]
         await service.each(LABELS, [known])
         server.plan.next["wikidata"] = [Fault.BROKEN]
         asked = [service.each(LABELS, ids) for ids in ([one], [known, two], [known])]
@@ -110,8 +110,8 @@ async def test_a_failure_of_a_batch_is_told_to_all_and_not_kept(server: Server, 
 async def test_who_waits_for_a_batch_may_be_cancelled(server: Server, sqlite_url: str, world: World) -> None:
     server.plan.latency = 0.3
     one, two = list(world.things)[:2]
-    async with desk_on(server, sqlite_url) as (desk, _):
-        first, second = (asyncio.create_task(desk["wikidata"].each(LABELS, ids)) for ids in ([one], [one, two]))
+    async with services_on(server, sqlite_url) as (services, _):
+        first, second = (asyncio.create_task(services["wikidata"].each(LABELS, ids)) for ids in ([one], [one, two]))
         await arrived(server)
         first.cancel()
         assert set(await second) == {one, two}
@@ -119,8 +119,8 @@ async def test_who_waits_for_a_batch_may_be_cancelled(server: Server, sqlite_url
 
 async def test_an_id_that_is_rejected_takes_no_other_with_it(server: Server, sqlite_url: str, world: World) -> None:
     ids = list(world.things)[:9]
-    async with desk_on(server, sqlite_url) as (desk, _):
-        asked = [desk["wikidata"].each(LABELS, [id]) for id in (*ids[:4], "nonsense", *ids[4:])]
+    async with services_on(server, sqlite_url) as (services, _):
+        asked = [services["wikidata"].each(LABELS, [id]) for id in (*ids[:4], "nonsense", *ids[4:])]
         found = await asyncio.gather(*asked, return_exceptions=True)
         wrong = [each for each in found if isinstance(each, BaseException)]
         assert [getattr(each, "code", "") for each in wrong] == ["rejected"]
@@ -130,8 +130,8 @@ async def test_an_id_that_is_rejected_takes_no_other_with_it(server: Server, sql
 async def test_what_had_no_room_in_an_answer_is_asked_for_again(server: Server, sqlite_url: str, world: World) -> None:
     server.wikidata.most_entities = 20
     ids = list(world.things)[:50]
-    async with desk_on(server, sqlite_url) as (desk, _):
-        found = await desk["wikidata"].each(LABELS, ids)
+    async with services_on(server, sqlite_url) as (services, _):
+        found = await services["wikidata"].each(LABELS, ids)
         assert {id: entity["id"] for id, entity in found.items()} == {id: id for id in ids}
         assert len(server.counts["wikidata"].arrivals) == 3
 
@@ -141,8 +141,8 @@ async def test_an_answer_that_is_too_long_is_asked_for_in_parts(
 ) -> None:
     monkeypatch.setattr("rowmill_systems.parts.services.calling.MAX_BYTES", 3000)
     ids = list(world.things)[:50]
-    async with desk_on(server, sqlite_url) as (desk, _):
-        assert len(await desk["wikidata"].each(LABELS, ids)) == 50
+    async with services_on(server, sqlite_url) as (services, _):
+        assert len(await services["wikidata"].each(LABELS, ids)) == 50
         assert len(server.counts["wikidata"].arrivals) > 2
 
 

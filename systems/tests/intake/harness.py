@@ -1,4 +1,4 @@
-"""An intake on a folder, for tests; and a reader of plain text behind the seam, where reading is not the point."""
+"""An intake on a folder, and an analysis of plain text that fails on demand."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -20,8 +20,8 @@ from rowmill_systems.parts.documents.document import Document, Kind, Line, Page
 KEYS = {"invoice_number", "total"}
 
 
-class Scribe:
-    """Takes `total: 12` for a suggestion, and other labels for notes. Notes whom it read, and fails as it is told."""
+class FakeAnalyzer:
+    """An analysis that makes suggestions of `total: 12` and notes of other labels, and fails on demand."""
 
     def __init__(self) -> None:
         self.read: list[str] = []
@@ -52,7 +52,7 @@ class Scribe:
         return Analysis(Document(Kind.TEXT, "text/plain", (page,)), Mapped(tuple(suggestions), tuple(notes)))
 
 
-class House:
+class IntakeHarness:
     """An intake, and what a test asks of it."""
 
     def __init__(self, intake: Intake) -> None:
@@ -105,8 +105,8 @@ def settings_for(url: str, folder: Path, **more: Any) -> IntakeSettings:
 
 
 @asynccontextmanager
-async def house_on(url: str, folder: Path, scribe: Any = None, **more: Any) -> AsyncIterator[House]:
-    intake = Intake(settings_for(url, folder, **more), analyze=scribe)
+async def intake_on(url: str, folder: Path, analyzer: Any = None, **more: Any) -> AsyncIterator[IntakeHarness]:
+    intake = Intake(settings_for(url, folder, **more), analyze=analyzer)
     async with intake.opened():
         await intake.migrate()
-        yield House(intake)
+        yield IntakeHarness(intake)

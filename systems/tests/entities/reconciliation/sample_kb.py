@@ -59,7 +59,7 @@ THINGS = (
 )
 
 
-class Shelf:
+class SampleKnowledgeBase:
     """Notes who read it, and in which thread."""
 
     def __init__(self, things: Sequence[Thing] = THINGS, title: str = "A shelf") -> None:

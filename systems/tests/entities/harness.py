@@ -1,5 +1,4 @@
-"""Entities on a database of their own, for tests; and a source that knows what it is told, where asking is not the
-point."""
+"""A system of entities on a database of its own, and a source that returns what a test says."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -18,8 +17,8 @@ from rowmill_systems.entities.things import Candidate, Fact, Mention
 from rowmill_systems.parts.names.types import EntityType
 
 
-class Sage:
-    """A source. Knows things by their exact names, notes what it was asked, and fails as it is told."""
+class FakeSource:
+    """A source that knows things by their exact names, records its questions, and fails on demand."""
 
     def __init__(self, name: str = "wikidata") -> None:
         self.name = name
@@ -66,8 +65,8 @@ class Sage:
         pass
 
 
-class House:
-    """Entities, and what a test asks of them."""
+class EntitiesHarness:
+    """A system of entities, and what a test asks of it."""
 
     def __init__(self, entities: Entities) -> None:
         self.entities, self.mill, self.tables = entities, entities.mill, entities.tables
@@ -87,14 +86,14 @@ class House:
     async def drain(self) -> None:
         await self.mill.drain(settings=QUICK)
 
-    async def drain_until_asked(self, sage: Sage, question: str) -> None:
+    async def drain_until_asked(self, fake_source: FakeSource, question: str) -> None:
         """Work until the source is asked this once more. On a slow machine a drain would wait for the next try, too."""
-        before = sage.asked.count(question)
+        before = fake_source.asked.count(question)
         async with self.mill.worker(settings=QUICK) as worker:
             running = asyncio.create_task(worker.run())
-            while sage.asked.count(question) == before:
-                await sage.asking.wait()
-                sage.asking.clear()
+            while fake_source.asked.count(question) == before:
+                await fake_source.asking.wait()
+                fake_source.asking.clear()
             worker.stop()
             await running
 
@@ -133,9 +132,9 @@ class House:
 
 
 @asynccontextmanager
-async def house_on(url: str, *sources: Source, **more: Any) -> AsyncIterator[House]:
+async def entities_on(url: str, *sources: Source, **more: Any) -> AsyncIterator[EntitiesHarness]:
     """With these sources, or those that the settings name."""
     entities = Entities(EntitiesSettings(**{"database_url": url} | more), sources=sources or None)
     async with entities.opened():
         await entities.migrate()
-        yield House(entities)
+        yield EntitiesHarness(entities)
