@@ -52,13 +52,13 @@ POLL = """() => new Promise((answer) => {
 
 
 async def test_a_page_that_somebody_writes_in_is_left_alone_and_then_goes_on(sqlite_url: str, page: Page) -> None:
-    async with served(sqlite_url, sage()) as house:
-        [id] = await house.put_all(ADA)
-        await page.goto(f"{house.client.base_url}/browse/{id}")
+    async with served(sqlite_url, fake_source()) as harness:
+        [id] = await harness.put_all(ADA)
+        await page.goto(f"{harness.client.base_url}/browse/{id}")
         field = page.get_by_placeholder("Q42")
         await field.fill("Q7259")
         assert await page.evaluate(POLL) is True
-        await house.drain()
+        await harness.drain()
         await expect(page.locator(".meta .chip")).to_have_text("pending")
         await field.blur()
         assert await page.evaluate(POLL) is True  # it was not sent yet
@@ -69,19 +69,19 @@ async def test_a_page_that_somebody_writes_in_is_left_alone_and_then_goes_on(sql
 
 
 async def test_pages_fit_a_phone(sqlite_url: str, page: Page) -> None:
-    async with served(sqlite_url, sage()) as house:
+    async with served(sqlite_url, fake_source()) as harness:
         long = {"name": "Donaudampfschifffahrtselektrizitätenhauptbetriebswerk" * 3, "context": "x" * 300}
-        [id, other] = await house.put_all(ADA, long)
-        await house.drain()
+        [id, other] = await harness.put_all(ADA, long)
+        await harness.drain()
         await page.set_viewport_size({"width": 390, "height": 800})
         for path in ("/", "/browse", f"/browse/{id}", f"/browse/{other}", "/review-conflicts", "/docs"):
-            await page.goto(f"{house.client.base_url}{path}")
+            await page.goto(f"{harness.client.base_url}{path}")
             assert await page.evaluate("document.documentElement.scrollWidth") <= 390, path
 
 
 async def test_a_dialog_adds_an_entity(sqlite_url: str, page: Page) -> None:
-    async with served(sqlite_url, sage()) as house:
-        await page.goto(f"{house.client.base_url}/browse")
+    async with served(sqlite_url, fake_source()) as harness:
+        await page.goto(f"{harness.client.base_url}/browse")
         await page.get_by_role("button", name="Add an entity").click()
         dialog = page.get_by_role("dialog")
         await dialog.get_by_label("Name").fill("Grace Hopper")
