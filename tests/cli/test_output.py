@@ -61,6 +61,9 @@ def test_the_code_of_a_command_is_that_of_its_work_whoever_reads_it(shell: Shell
     assert with_a_reader_that_leaves(shell, "adopt", "files", "--sql")[0] == 0
 
 
+END = b"\0end of the output"
+
+
 def on_a_terminal(shell: Shell, *arguments: str, columns: int = 100, **more: str) -> str:
     """What a command writes to a terminal of that width, as it is."""
     ours, theirs = pty.openpty()
@@ -68,18 +71,16 @@ def on_a_terminal(shell: Shell, *arguments: str, columns: int = 100, **more: str
     with subprocess.Popen(
         command(shell, *arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=environment(TERM="xterm", **more)
     ) as process:
-        text = b""
-        while True:
-            ended = process.poll() is not None
-            if ended:
-                termios.tcdrain(theirs)  # with nobody left at that end, the last lines may be lost
-            if select.select([ours], [], [], 0.0 if ended else 0.05)[0]:
+        text, ended = b"", False
+        while END not in text:  # the kernel hands lines over when it has time: ours comes behind the last of them
+            if select.select([ours], [], [], 0.05)[0]:
                 text += os.read(ours, 4096)
-            elif ended:
-                break
+            if not ended and process.poll() is not None:
+                ended = True
+                os.write(theirs, END)
     os.close(theirs)
     os.close(ours)
-    return text.decode().replace("\r\n", "\n")
+    return text.removesuffix(END).decode().replace("\r\n", "\n")
 
 
 def test_a_narrow_terminal_breaks_what_does_not_fit_and_cuts_nothing_off(shell: Shell) -> None:

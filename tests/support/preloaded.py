@@ -3,7 +3,7 @@
 import alembic.command
 import asyncpg
 import fastapi
-import httpx
+import httpx2
 import psycopg
 import uvicorn
 import uvloop
@@ -17,4 +17,4 @@ import rowmill_systems.entities.entities
 import rowmill_systems.intake.commands
 import rowmill_systems.intake.intake
 
-__all__ = ["alembic", "asyncpg", "fastapi", "httpx", "psycopg", "rowmill", "rowmill_systems", "uvicorn", "uvloop"]
+__all__ = ["alembic", "asyncpg", "fastapi", "httpx2", "psycopg", "rowmill", "rowmill_systems", "uvicorn", "uvloop"]
