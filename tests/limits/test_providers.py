@@ -94,12 +94,11 @@ async def test_a_provider_that_is_down_is_left_alone_and_tried_by_one_call_at_a_
 async def test_permits_that_were_had_ahead_are_not_used_on_a_provider_that_is_down(database_url: str) -> None:
     async with shop_on(database_url) as shop:
         eqc = shop.mill.limit("eqc", breaker=rm.limits.Breaker(failures=3, pause=300.0))
-        too_late: list[int] = []
+        in_time, too_late = list[int](), list[int]()
 
         @shop.jobs.handler(limits=[eqc], concurrency=1)
         async def look_up(job: rm.Lease[Any]) -> None:
-            if shop.named("limit_opened"):
-                too_late.append(job.key)
+            (too_late if shop.named("limit_opened") else in_time).append(job.key)
             await asyncio.sleep(0)
             raise rm.errors.ProviderDown
 
@@ -109,7 +108,7 @@ async def test_permits_that_were_had_ahead_are_not_used_on_a_provider_that_is_do
             while (await shop.states()).get("running", 0):  # those with permits, until they are given back
                 await asyncio.sleep(0.005)
         assert too_late == []
-        assert (await shop.states()).get("ready", 0) > 0, "not all of them were tried"
+        assert 3 <= len(in_time) < 1000
 
 
 async def test_a_handler_may_look_and_ask_somebody_else(database_url: str) -> None:
