@@ -30,7 +30,8 @@ def command(shell: Shell, *arguments: str) -> list[str]:
 
 
 def environment(**more: str) -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])} | more
+    inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    return inherited | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])} | more
 
 
 def with_a_reader_that_leaves(shell: Shell, *arguments: str) -> tuple[int, str]:
