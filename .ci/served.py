@@ -1,6 +1,8 @@
 """A system that serves, started by the command of the wheel and told to stop at the end."""
 
+import re
 import subprocess
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 
@@ -22,3 +24,13 @@ def check_served(command: str, system: str, check: Callable[[str], None]) -> Non
         assert server.wait(60) == 0
     finally:
         server.kill()
+
+
+def check_assets(url: str) -> None:
+    """Every style sheet, script and picture that a page asks for is in the wheel."""
+    page = get(url)[1].decode()
+    paths = re.findall(r'(?:href|src)="([^"]*/static/[^"]+)"', page)
+    for kind in (".css", ".js"):
+        assert any(kind in path for path in paths), paths
+    for path in paths:
+        assert get(urllib.parse.urljoin(url, path))[1], path
