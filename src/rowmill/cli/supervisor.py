@@ -63,7 +63,7 @@ def worker_command(command: Sequence[str], options: Mapping[str, object]) -> lis
 
 
 class Supervisor:
-    """Runs so many processes of a command until a signal stops them. `run` returns the exit code."""
+    """Runs a number of processes of a command until a signal stops them. `run` returns the exit code."""
 
     def __init__(self, command: Sequence[str], processes: int) -> None:
         self._command = list(command)

@@ -88,7 +88,7 @@ class Limit:
         return self.host.from_thread(lambda: self.state(key))
 
     async def park(self, duration: Duration, key: object = "") -> None:
-        """Stop calls for so many seconds, in the whole fleet. Without a key: for every key."""
+        """Stop calls for a duration, in the whole fleet. Without a key: for every key."""
         await self.host.run(lambda connection: views.park(connection, self.name, str(key), in_seconds(duration)))
 
     async def off(self, key: object = "") -> None:

@@ -66,7 +66,7 @@ class SweepReach:
 GRACE = 5.0
 """Seconds between the two looks, or the length of a shorter lease."""
 SILENT_BEATS = 3
-"""A living worker sends at least one heartbeat in so many intervals, unless the database is away."""
+"""A living worker sends at least one heartbeat in this number of intervals, unless the database is away."""
 
 
 class SecondLook:

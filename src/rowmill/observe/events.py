@@ -288,7 +288,7 @@ class Events:
         self.emit(logging.INFO, "reconciled", reconciliation=reconciliation, **fields)
 
     def alert(self, alert: str, severity: str, **fields: Any) -> None:
-        """Report something to whoever is on call. Alerting rules look for the fields `alert` and `severity`."""
+        """Report something to the person on call. Alerting rules look for the fields `alert` and `severity`."""
         self.emit(logging.getLevelNamesMapping()[severity], "alert", alert=alert, severity=severity, **fields)
 
     @staticmethod

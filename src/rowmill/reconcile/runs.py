@@ -42,7 +42,7 @@ class RunView:
 
 # served by: the unique index on the name of runs that have not ended
 def begin(connection: Connection, name: str, seconds: float) -> int | None:
-    """Begin a run with a lease of so many seconds. Return its number, or None while another run of that name is active.
+    """Begin a run with a lease of `seconds`. Return its number, or None while another run of that name is active.
     A run whose lease expired is marked as abandoned: its process died."""
     own, dialect = own_tables(connection.dialect.name).reconciliation, connection.dialect.name
     connection.execute(

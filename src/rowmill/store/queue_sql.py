@@ -195,7 +195,7 @@ class QueueSql(ABC):
                 return []
 
     def leaving_out(self, left_out: int, first: int, alias: str = "") -> list[str]:
-        """Return conditions that leave out so many keys, whose parts are parameters from the place `first` on."""
+        """Return conditions that leave out a number of keys, whose parts are parameters from the place `first` on."""
         places = iter(range(first, first + left_out * len(self.keys)))
         same = [[f"{alias}{key} = {self.parameter(next(places))}" for key in self.keys] for _ in range(left_out)]
         return [f"NOT ({' AND '.join(parts)})" for parts in same]

@@ -30,7 +30,7 @@ OF_THE_TABLE = ("0A", "26", "28", "3D", "3F", "42")
 """Classes of errors about names and rights, which are the same for every row."""
 
 Pick = Callable[[int], Awaitable[list[Key]]]
-"""Returns the raw keys of up to so many rows that a claim would take now."""
+"""Returns the raw keys of up to a number of rows that a claim would take now."""
 TakeRows = Callable[[Sequence[Key]], Awaitable[list[Any]]]
 """Claims those of these rows that can still be claimed. Raises RowRefused."""
 
