@@ -13,18 +13,22 @@ import pytest
 from rowmill import Mill
 from tests.support.databases import Databases, Prepare, SqliteTemplates
 from tests.support.postgres import in_memory
+from tests.support.python import start_fork_server
 from tests.support.server import server_url, stop_server
 
 EMPTY = "empty_database"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the files of tests in memory (on a disk, SQLite waits at every commit), and let Ctrl-C be what it is."""
+    """Keep the files of tests in memory (on a disk, SQLite waits at every commit), let Ctrl-C be what it is, and
+    have a process ready that others are forked from."""
     if memory := in_memory():
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A job in the background is started so, and the processes that are interrupted in tests would inherit it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        start_fork_server()
 
 
 @pytest.hookimpl(tryfirst=True)

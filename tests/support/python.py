@@ -7,6 +7,7 @@ processes as any other: they have their own environment, can be frozen and kille
 the interpreter matters: a terminal, an encoding, what is imported.
 """
 
+import contextlib
 import multiprocessing
 import os
 import runpy
@@ -16,6 +17,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
+from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -23,8 +25,17 @@ from typing import IO, Any, Self
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
 Stream = int | IO[Any] | None
 
+ROOT = Path(__file__).parents[2]
+
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["tests.support.preloaded"])
+
+
+def start_fork_server() -> None:
+    """Start the process that others are forked from. It imports by its own folder, so it starts in the root, before a
+    test moves elsewhere."""
+    with contextlib.chdir(ROOT):
+        ensure_running()
 
 
 class Python:
